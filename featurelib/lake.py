@@ -130,9 +130,9 @@ class Lake:
             plans=self.rows(UPGRADE_PLANS, run=run, cluster=cluster),
         )
 
-    def history(self, table: Table, cluster: str, run: int | None = None) -> TableRows:
-        """All rows of a history of silver about one cluster, of all nights up to one."""
-        return self._read(table, [("cluster", "=", cluster), ("run", "<=", self.run(run))])
+    def history(self, table: Table, clusters: Sequence[str], run: int | None = None) -> TableRows:
+        """All rows of a history of silver about these clusters, of all nights up to one."""
+        return self._read(table, [_of(clusters), ("run", "<=", self.run(run))])
 
     def places(self, cluster: str | None, lines: Mapping[int, int]) -> dict[int, str]:
         """Where landing lines of one cluster, or of all, stand, as `file:line`; what is not kept is
@@ -283,6 +283,12 @@ class Lake:
             )
         self._open[table.full_name, version] = found
         return found
+
+
+def _of(clusters: Sequence[str]) -> Wanted:
+    """The condition of being about these clusters; of one the bounds in the log choose files."""
+    one = len(clusters) == 1
+    return ("cluster", "=", clusters[0]) if one else ("cluster", "in", list(clusters))
 
 
 def expect_whole_log(entries: Iterable[tuple[str, int]], where: str) -> None:

@@ -24,9 +24,8 @@ from featurelib.questions.why_not import why_not as ask_why_not
 from featurelib.source import Chosen, Source
 from featurelib.view.documents import fill
 from featurelib.view.layout import Page
-from featurelib.view.plot import portraits
 from featurelib.view.questions import roll_page, what_if_page, why_not_page
-from featurelib.view.report import report_run, summarize
+from featurelib.view.report import look_closer, read_profiles, report_run, summarize
 
 if TYPE_CHECKING:
     from featurelib.view.html import RangePlot
@@ -208,13 +207,15 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
         raise ConfigError(f"drawing needs the package jinja2. {INSTALL}") from error
     chosen = choose(cluster)
     source = chosen.source()
-    [shown] = summarize(
+    found = summarize(
         _judged(chosen, source),
         report_run(chosen.catalogue, 0, source.terms.as_of or source.sight.newest),
         chosen.catalogue,
         inventory=source.terms.fleet,
-    ).clusters
-    plots = draw(shown, portraits(source.sight.evidence)[source.sight.cluster_id])
+    )
+    seen = read_profiles(source.sight.evidence)
+    [shown] = look_closer(found, seen, {}, chosen.catalogue).clusters
+    plots = draw(shown)
     known = [plot.feature for plot in plots]
     if strange := sorted(set(features) - set(known)):
         raise ConfigError(

@@ -16,11 +16,13 @@ from featurelib.api.act import write_whole
 from featurelib.api.clusters import Answer, AnyCluster, Stored, choose, to_frame
 from featurelib.api.documents import OfCluster, OfTables, WavesDocument, document
 from featurelib.api.questions import range_plot, roll, what_if, why_not
+from featurelib.audit.evidence import Conditions, read
 from featurelib.audit.findings import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.config.files import find_settings, open_catalogue, read_file
 from featurelib.config.fleet import Choice, FleetEntry, FleetPart
 from featurelib.config.settings import mutes_of
+from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError, NoEvidenceError, SurroundingsError, TableError
 from featurelib.feature import Severity, Verdict
 from featurelib.lake import Lake
@@ -40,14 +42,23 @@ from featurelib.questions.waves import Aim, Asked, WaveStatus, nights_since
 from featurelib.questions.waves import waves_status as find_status
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import WhyNot
-from featurelib.rows import NONE, TableRows
+from featurelib.rows import NONE, TableRows, join_rows, make_rows, texts_of
+from featurelib.schema import SNAPSHOT
+from featurelib.snapshot.history import histories
 from featurelib.source import RUN_TIME, Wanted, open_fleet, usual_settings
-from featurelib.tables import UPGRADE_PLANS, is_name
+from featurelib.tables import FINALIZED_FEATURES, UPGRADE_PLANS, is_name
 from featurelib.view.describe import diff_page, timeline_page
 from featurelib.view.documents import fill
 from featurelib.view.model import Report, ReportedCluster
 from featurelib.view.plan import waves_page, waves_status_page
-from featurelib.view.report import narrow, report_run, summarize
+from featurelib.view.report import (
+    look_closer,
+    looked_at,
+    narrow,
+    read_profiles,
+    report_run,
+    summarize,
+)
 from featurelib.words import clean
 from featurelib.words import nodes as say_nodes
 
@@ -76,9 +87,8 @@ class NightTables:
         return f"<tables in {self.lake.root}, run {self.run}, {len(self.clusters)} clusters>"
 
     @cached_property
-    def report(self) -> Report:
-        """The night's report: the values behind its text, JSON and page. Of the clusters that were
-        chosen; NoEvidenceError where that night judged none of them."""
+    def _summary(self) -> Report:
+        """The report, but for what nodes support and how levels moved, which takes its time."""
         lake, run, inventory = self.lake, self.run, self._inventory
         settings, file = find_settings(usual_settings(lake.root, self._wanted.config))
         about = report_run(
@@ -119,6 +129,28 @@ class NightTables:
             ways=ways,
         )
 
+    @cached_property
+    def report(self) -> Report:
+        """The night's report: the values behind its text, JSON and page. Of the clusters that were
+        chosen; NoEvidenceError where that night judged none of them."""
+        lake, run, inventory = self.lake, self.run, self._inventory.inventory
+        settings, _ = find_settings(usual_settings(lake.root, self._wanted.config))
+        keys, in_full = looked_at(self._summary)
+        try:
+            rows = lake.snapshots(run, [("cluster", "in", keys)])
+            history = lake.history(FINALIZED_FEATURES, in_full, run)
+        except (NoEvidenceError, TableError, SurroundingsError):
+            return self._summary  # snapshots of old nights need not be kept
+        never = sorted({*keys} - {*rows["cluster"].to_pylist()})
+        missing = make_rows(SNAPSHOT, len(never), {"cluster": texts_of(never)})
+        conditions = Conditions(
+            as_of=lake.as_of(run), max_age=settings.max_age, inventory=inventory
+        )
+        absent = load(STRICT).can.absent_metadata_version
+        seen = read_profiles(read(join_rows([rows, missing]), conditions, absent))
+        moved = dict.fromkeys(in_full, ()) | histories(history.to_pylist())
+        return look_closer(self._summary, seen, moved, self.catalogue)
+
     def _places(self, findings: TableRows) -> dict[int, str]:
         """Where the landing lines stand that findings of these clusters rest on; none where bronze
         is not kept, or where they are more than anybody opens."""
@@ -157,7 +189,7 @@ class NightTables:
     @property
     def clusters(self) -> tuple[str, ...]:
         """What people call the clusters, those that need a person most first."""
-        return tuple(cluster.name for cluster in self.report.clusters)
+        return tuple(cluster.name for cluster in self._summary.clusters)
 
     def nothing(self, run: str) -> NoEvidenceError:
         """The error that none of the clusters that were chosen was judged in these nights."""
@@ -174,7 +206,7 @@ class NightTables:
         critical, blocker, unknown, warning (findings, without muted ones), in_one_line, id. Raises
         ConfigError where pandas is not installed.
         """
-        return to_frame(map(_row, self.report.clusters))
+        return to_frame(map(_row, self._summary.clusters))
 
     def __getitem__(self, cluster: str) -> Stored:
         """One cluster, by its id or name. Raises ConfigError, naming the nearest, for another."""

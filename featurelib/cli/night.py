@@ -37,18 +37,23 @@ from featurelib.source import NEWEST, NIGHTS_BEFORE, SAMPLE_BUILD, SAMPLES, open
 from featurelib.tables import ALL, AUDIT_RUN, CLUSTER_SNAPSHOT, LANDING_LINE, is_name
 from featurelib.view.html import FOLDER as PAGES
 from featurelib.view.html import (
-    IN_FULL,
     PAGE,
     PartPage,
-    has_pages,
     html_names,
     render_html,
     render_pages,
 )
-from featurelib.view.model import Ingest, Report, render_json
-from featurelib.view.plot import Portrait, portraits
+from featurelib.view.model import Ingest, Report, ReportedProfile, render_json
 from featurelib.view.prometheus import render_prometheus
-from featurelib.view.report import narrow, report_run, summarize
+from featurelib.view.report import (
+    MOST,
+    look_closer,
+    looked_at,
+    narrow,
+    read_profiles,
+    report_run,
+    summarize,
+)
 from featurelib.view.sheets import render_sheets
 from featurelib.view.text import render_text, write_text
 from featurelib.words import count
@@ -178,29 +183,30 @@ def expect_tables(store: Store) -> None:
         list(pool.map(lambda table: store.exists(table) and store.check(table), ALL))
 
 
-MOST = 5000  # clusters with a page of their own: the worst ones
-
-
-def pages_of(
-    store: Store, report: Report, fleet: Fleet, conditions: Conditions
-) -> Iterator[tuple[str, str]]:
-    """Name and text of every page of a report: the one file first, then Prometheus' gauges, then a
-    page for each cluster that the one file only lists."""
+def look_at_worst(store: Store, report: Report, places: Places, as_of: int) -> Report:
+    """The report with what nodes support, of the worst clusters, and how levels moved in those that
+    the one page shows in full."""
     from featurelib.spark.audit import read_evidence, read_history
 
-    keys = [cluster.key for cluster in report.clusters[:MOST]]
-    seen: dict[str, Portrait] = {}
+    keys, in_full = looked_at(report)
+    fleet, max_age = places.fleet, places.settings.max_age
+    conditions = Conditions(as_of=as_of, max_age=max_age, inventory=fleet.inventory)
+    profiles: dict[str, tuple[ReportedProfile, ...]] = {}
     for evidence in read_evidence(store, fleet, conditions, keys):
-        seen |= portraits(evidence)
-    in_full = keys[:IN_FULL] if has_pages(report) else keys
-    for cluster, moments in histories(read_history(store, in_full).to_pylist()).items():
-        seen[cluster] = replace(seen.get(cluster, Portrait()), history=moments)
+        profiles |= read_profiles(evidence)
+    moved = dict.fromkeys(in_full, ()) | histories(read_history(store, in_full).to_pylist())
+    return look_closer(report, profiles, moved, places.catalogue)
+
+
+def pages_of(report: Report, fleet: Fleet) -> Iterator[tuple[str, str]]:
+    """Name and text of every page of a report: the one file first, then Prometheus' gauges, then a
+    page for each cluster that the one file only lists."""
     parts = part_pages(report, fleet)
-    yield PAGE, render_html(report, seen, parts=parts)
+    yield PAGE, render_html(report, parts=parts)
     yield "report.prom", render_prometheus(report)
-    yield from render_pages(report, seen, most=MOST)
+    yield from render_pages(report, most=MOST)
     for page in parts:
-        yield page.name, render_html(page.report, seen, whole=report)
+        yield page.name, render_html(page.report, whole=report)
     yield from render_sheets(report)
 
 
@@ -281,13 +287,10 @@ def judge_and_publish(
         nights=nights,
         before=before,
     )
+    if places.out is not None or limit == 0:  # whoever shows every row
+        report = look_at_worst(store, report, places, audited.as_of)
     if places.out is not None:
-        conditions = Conditions(
-            as_of=audited.as_of,
-            max_age=places.settings.max_age,
-            inventory=places.fleet.inventory,
-        )
-        pages = pages_of(store, report, places.fleet, conditions)
+        pages = pages_of(report, places.fleet)
         publish(store, places.out, report, dict(plans.values()), pages)
     write_text(report, sys.stdout, limit=limit)
     if audited.newest > audited.as_of + HOUR:

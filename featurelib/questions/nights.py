@@ -137,8 +137,8 @@ def timeline(
 def read_timeline(lake: Lake, cluster_id: str, run: int | None = None) -> Timeline:
     """The timeline of a cluster up to a night. Raises ConfigError for one that is not there,
     NoEvidenceError for one that never said anything."""
-    advertised = lake.history(NODE_ADVERTISEMENT, cluster_id, run).to_pylist()
-    finalized = lake.history(FINALIZED_FEATURES, cluster_id, run).to_pylist()
+    advertised = lake.history(NODE_ADVERTISEMENT, [cluster_id], run).to_pylist()
+    finalized = lake.history(FINALIZED_FEATURES, [cluster_id], run).to_pylist()
     if not advertised and not finalized:
         lake.expect_cluster(cluster_id, run)
         raise NoEvidenceError(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from fractions import Fraction
+from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from featurelib.audit.findings import SetAside
@@ -26,10 +27,20 @@ from featurelib.view.model import (
     ReportedCluster,
     ReportedFinding,
     ReportedMute,
+    ReportedProfile,
     ReportedRun,
     ReportedStep,
 )
-from featurelib.words import age, code_text, count, metadata_first, nodes, some, time_text
+from featurelib.words import (
+    age,
+    brokers_and_controllers,
+    code_text,
+    count,
+    metadata_first,
+    nodes,
+    some,
+    time_text,
+)
 
 AUDIT = "./spark-submit.sh audit"
 SHOW = "featurelib show"
@@ -513,3 +524,31 @@ def ahead_lines(cluster: ReportedCluster) -> list[str]:
 
 def _named(levels: Iterable[tuple[str, Level | None]]) -> str:
     return ", ".join(f"{feature} {level.text}" for feature, level in levels if level is not None)
+
+
+# Who supports what, and how levels moved.
+
+
+def profile_lines(cluster: ReportedCluster) -> list[str]:
+    """Return a line for nodes that support the same: `brokers 1-3: metadata.version 7-27, …`."""
+    return [
+        f"{brokers_and_controllers(one.brokers, one.controllers, None)}: {_ranges_text(one)}"
+        for one in cluster.profiles or ()
+    ]
+
+
+def _ranges_text(profile: ReportedProfile) -> str:
+    if profile.ranges is None:
+        return "not known"
+    ranges = [f"{one.feature} {one.min_version}-{one.max_version}" for one in profile.ranges]
+    return ", ".join(ranges) or "no feature"
+
+
+def history_lines(cluster: ReportedCluster) -> list[tuple[str, str]]:
+    """Return when levels moved, and epoch and levels: `2026-11-20 08:00 UTC, epoch 7`."""
+    lines = []
+    for (at, epoch), moved in groupby(cluster.history or (), lambda one: (one.at, one.epoch)):
+        when = time_text(at) + ("" if epoch is None else f", epoch {epoch}")
+        moves = [f"{one.feature} {one.before.text} → {one.after.text}" for one in moved]
+        lines.append((when, ", ".join(moves)))
+    return lines

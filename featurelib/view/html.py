@@ -25,6 +25,7 @@ from featurelib.view.digest import (
     ahead_lines,
     fleet_facts,
     group_findings,
+    history_lines,
     lead,
     lead_note,
     moves,
@@ -36,12 +37,12 @@ from featurelib.view.digest import (
     unmuted,
 )
 from featurelib.view.model import SEVERITY_RANK, VERDICT_RANK, Report, ReportedCluster
-from featurelib.view.plot import Plot, Portrait, draw
+from featurelib.view.plot import Plot, draw
+from featurelib.view.report import IN_FULL
 from featurelib.view.trend import HEIGHT, changed, gather_moves, line, span_text, trends
 from featurelib.view.trend import WIDTH as LONG
 from featurelib.words import clean, count, metadata_first, place, some, time_text
 
-IN_FULL = 100  # clusters in the one file
 # Of each of them where there are more clusters: the rest stands on its own page.
 PLOTS, BARS = 8, 30
 FOLDER = "clusters"
@@ -55,13 +56,12 @@ COLUMNS = 10  # features with a column of their own
 
 def render_html(
     report: Report,
-    portraits: Mapping[str, Portrait],
     *,
     parts: Sequence[PartPage] = (),
     whole: Report | None = None,
 ) -> str:
-    """The one file. `portraits` by cluster id. `parts`: pages that it leads to. `whole`: the report
-    that this one is a part of, one folder above."""
+    """The one file. `parts`: pages it leads to. `whole`: the report that this one is a part of,
+    one folder above."""
     root, every = UP if whole else "", whole or report
     keys = (cluster.key for cluster in every.clusters)
     names = dict(zip(keys, page_names(every), strict=True))
@@ -69,7 +69,6 @@ def render_html(
     features = sorted(spread, key=lambda name: (metadata_first(name)[0], -spread[name], name))
     return _template("report.html.j2").render(
         report=report,
-        portraits=portraits,
         moved={one.key: one for one in report.change.verdicts} if report.change else {},
         features=features[:COLUMNS],
         others=len(features) > COLUMNS,
@@ -132,14 +131,12 @@ def has_pages(report: Report) -> bool:
     return len(report.clusters) > IN_FULL
 
 
-def render_pages(
-    report: Report, portraits: Mapping[str, Portrait], *, most: int
-) -> Iterator[tuple[str, str]]:
+def render_pages(report: Report, *, most: int) -> Iterator[tuple[str, str]]:
     """Name and text of the page of each of the worst clusters; none if the one file has all."""
     if not has_pages(report):
         return
     for cluster, name in list(zip(report.clusters, page_names(report), strict=True))[:most]:
-        values = {"report": report, "cluster": cluster, "portraits": portraits, "home": HOME}
+        values = {"report": report, "cluster": cluster, "home": HOME}
         yield f"{FOLDER}/{name}", _template("one.html.j2").render(values)
 
 
@@ -224,9 +221,17 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     values = (lead, lead_note, mute_text, group_findings, unmuted, muted_lines, ahead_lines)
-    more = (fleet_facts, moves, explain_codes, software_text, release_text, step_text)
+    more = (
+        fleet_facts,
+        moves,
+        history_lines,
+        explain_codes,
+        software_text,
+        release_text,
+        step_text,
+    )
     over_nights = (trends, line, span_text, changed, gather_moves)
-    words = (time_text, clean, count, some, place, draw, ticks, Portrait, Scale)
+    words = (time_text, clean, count, some, place, draw, ticks, Scale)
     environment.globals.update(
         {one.__name__: one for one in (*values, *more, *over_nights, *words)},
         within=_within,

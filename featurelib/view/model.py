@@ -280,6 +280,39 @@ class IncompatibleNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SupportedRange:
+    """What a node supports of one feature."""
+
+    feature: str
+    min_version: int
+    max_version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedProfile:
+    """Nodes that support the same, by their ids; a process that is both stands in both.
+
+    `ranges`: of every feature that they list; null where nobody knows what they support.
+    """
+
+    brokers: tuple[int, ...]
+    controllers: tuple[int, ...]
+    ranges: tuple[SupportedRange, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedMove:
+    """A finalized level that became another. `at`: when that was read. `epoch`: null where only a
+    tool told it, which names none."""
+
+    at: Time
+    epoch: int | None
+    feature: str
+    before: Level
+    after: Level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedCluster:
     """One cluster, worst first in a report.
 
@@ -295,7 +328,9 @@ class ReportedCluster:
     waits or no command is known. `commands`: one for each request of our own part of the plan, in
     order; none where no tool of these releases names single features, or a name is not safe to
     type. `joining`: who may join, null where that is not known. `returns`: how far back it goes
-    once the plan is carried out, of what moves and of metadata.version.
+    once the plan is carried out, of what moves and of metadata.version. `profiles`: who
+    supports what, of the 5,000 worst clusters. `history`: how finalized levels moved, oldest first,
+    of the 100 worst. Both are null where nobody looked.
     """
 
     key: str
@@ -325,6 +360,8 @@ class ReportedCluster:
     joining: Joining | None
     returns: tuple[ReportedReturn, ...]
     plan_file: str | None
+    profiles: tuple[ReportedProfile, ...] | None = None
+    history: tuple[ReportedMove, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

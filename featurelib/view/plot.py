@@ -14,13 +14,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from featurelib.audit.evidence import Evidence
 from featurelib.feature import Role, Verdict
-from featurelib.snapshot.history import LevelChange
 from featurelib.view.digest import BY_NODE
-from featurelib.view.model import Level, Readiness, ReportedCluster, ReportedReturn
+from featurelib.view.model import (
+    Level,
+    Readiness,
+    ReportedCluster,
+    ReportedProfile,
+    ReportedReturn,
+)
 from featurelib.words import brokers_and_controllers, count
 
 NOT_LISTED = (0, 0)
@@ -28,26 +32,7 @@ LABEL = 17  # letters beside a bar
 STATES = {"unfit": "does not fit", "holds": "in the way", "fits": "", "silent": "not known"}
 Node = tuple[str, int]  # its role and its id
 Ends = tuple[int, int]
-Ranges = dict[str, Ends]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Portrait:
-    """One cluster: what each node supports, None where nobody knows; and its history."""
-
-    nodes: dict[Node, Ranges | None] = field(default_factory=dict)
-    history: tuple[LevelChange, ...] = ()
-
-
-def portraits(evidence: Evidence) -> dict[str, Portrait]:
-    """The portrait of every cluster of a batch, without its history, by cluster id."""
-    who, ranges = evidence.subjects, evidence.ranges()
-    found = [Portrait() for _ in evidence.clusters]
-    columns = (who.cluster, who.role, who.node_id, evidence.answering.of_subject)
-    for cluster, role, node, profile in zip(*(column.tolist() for column in columns), strict=True):
-        supported = ranges[profile] if profile >= 0 else None
-        found[cluster].nodes[Role(role).text, node] = supported
-    return dict(zip(evidence.clusters, found, strict=True))
+Seen = Sequence[tuple[list[Node], dict[str, Ends] | None]]  # None = nobody knows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +71,27 @@ class Plot:
     quiet: bool  # nothing is to be done
 
 
-def draw(cluster: ReportedCluster, portrait: Portrait) -> tuple[Plot, ...]:
-    """A plot for each feature of the cluster, in the order of its verdicts."""
-    return tuple(_draw(ready, cluster, portrait) for ready in cluster.readiness)
+def draw(cluster: ReportedCluster) -> tuple[Plot, ...]:
+    """A plot for each feature of the cluster, in the order of its verdicts; none where nobody
+    looked at its nodes."""
+    seen = [(_nodes(profile), _ranges(profile)) for profile in cluster.profiles or ()]
+    return tuple(_draw(ready, cluster, seen) for ready in cluster.readiness) if seen else ()
 
 
-def _draw(ready: Readiness, cluster: ReportedCluster, portrait: Portrait) -> Plot:
+def _nodes(profile: ReportedProfile) -> list[Node]:
+    brokers = [(Role.BROKER.text, number) for number in profile.brokers]
+    return brokers + [(Role.CONTROLLER.text, number) for number in profile.controllers]
+
+
+def _ranges(profile: ReportedProfile) -> dict[str, Ends] | None:
+    if profile.ranges is None:
+        return None
+    return {one.feature: (one.min_version, one.max_version) for one in profile.ranges}
+
+
+def _draw(ready: Readiness, cluster: ReportedCluster, seen: Seen) -> Plot:
     marks = _marks(ready, cluster.returns)
-    bars = _bars(ready.feature, cluster, portrait)
+    bars = _bars(ready.feature, cluster, seen)
     levels = {end for bar in bars for end in bar.ends or ()} | {mark.level for mark in marks}
     said = [mark.text for mark in marks] + [f"{bar.nodes}: {bar.text}" for bar in bars]
     troubled = any(bar.state in ("unfit", "holds") for bar in bars)
@@ -108,23 +106,23 @@ def _draw(ready: Readiness, cluster: ReportedCluster, portrait: Portrait) -> Plo
     )
 
 
-def _bars(feature: str, cluster: ReportedCluster, portrait: Portrait) -> list[Bar]:
+def _bars(feature: str, cluster: ReportedCluster, seen: Seen) -> list[Bar]:
     """Nodes that support the same range of a feature are one, the lowest range first; those whose
     ranges nobody knows are the last."""
     unfit = {(node.role, node.node_id) for node in cluster.incompatible if node.feature == feature}
     about = (BY_NODE, feature)
     holding = {(f.role, f.node_id) for f in cluster.findings if (f.code, f.feature) == about}
     alike: dict[Ends, list[Node]] = defaultdict(list)
-    silent = []
-    for node, ranges in portrait.nodes.items():
+    silent = list[Node]()
+    for nodes, ranges in seen:
         if ranges is None:
-            silent.append(node)
+            silent += nodes
         else:
-            alike[ranges.get(feature, NOT_LISTED)].append(node)
+            alike[ranges.get(feature, NOT_LISTED)] += nodes
     bars = []
     for ends in sorted(alike, key=lambda ends: ends[::-1]):
-        nodes = {*alike[ends]}
-        state = "unfit" if nodes & unfit else "holds" if nodes & holding else "fits"
+        mine = {*alike[ends]}
+        state = "unfit" if mine & unfit else "holds" if mine & holding else "fits"
         bars.append(_bar(alike[ends], state, ends))
     return [*bars, _bar(silent, "silent", None)] if silent else bars
 

@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 
 from featurelib.audit.audit import Judged
+from featurelib.audit.evidence import Evidence
 from featurelib.audit.findings import NO_SITE, FindingWords, Mute, covered
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet as Inventory
@@ -30,6 +31,7 @@ from featurelib.feature import (
     METADATA_VERSION,
     ClusterMode,
     Phase,
+    Role,
     Severity,
     Verdict,
     release_number,
@@ -38,6 +40,7 @@ from featurelib.planning.owners import Shares, owner_command, share
 from featurelib.planning.requirements import guards_of, steps_of
 from featurelib.rows import TableRows
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN, Schema
+from featurelib.snapshot.history import LevelChange
 from featurelib.view.digest import (
     NOT_ANSWERING,
     OPEN,
@@ -62,11 +65,14 @@ from featurelib.view.model import (
     Report,
     ReportedCluster,
     ReportedFinding,
+    ReportedMove,
     ReportedMute,
     ReportedPart,
+    ReportedProfile,
     ReportedReturn,
     ReportedRun,
     ReportedStep,
+    SupportedRange,
 )
 from featurelib.view.today import plan_day
 from featurelib.view.trend import Night, compare, read_nights
@@ -82,6 +88,8 @@ from featurelib.words import (
 )
 
 HOUR = 3_600_000_000  # microseconds
+IN_FULL = 100  # clusters in the one page, with their history
+MOST = 5000  # clusters that are looked at closely, and have a page of their own: the worst ones
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONGEST_REASON = 250
 COMMAND = 400  # characters of an owner's command
@@ -192,6 +200,73 @@ def summarize(
         change=compare(clusters, kept, before, names),
         nights=kept,
     )
+
+
+def read_profiles(evidence: Evidence) -> dict[str, tuple[ReportedProfile, ...]]:
+    """Return who supports what in every cluster of a batch, by its id; what is not known last."""
+    who, ranges = evidence.subjects, evidence.ranges()
+    halves: defaultdict[int, defaultdict[int, dict[int, list[int]]]] = defaultdict(
+        lambda: defaultdict(lambda: {role: [] for role in Role})
+    )
+    columns = (who.cluster, evidence.answering.of_subject, who.role, who.node_id)
+    for cluster, profile, role, node in zip(*(c.tolist() for c in columns), strict=True):
+        halves[cluster][profile][role].append(node)
+    return {
+        name: tuple(
+            ReportedProfile(
+                brokers=tuple(nodes[Role.BROKER]),
+                controllers=tuple(nodes[Role.CONTROLLER]),
+                ranges=_shown_ranges(ranges[profile]) if profile >= 0 else None,
+            )
+            for profile, nodes in sorted(halves[at].items(), key=lambda one: (one[0] < 0, one[0]))
+        )
+        for at, name in enumerate(evidence.clusters)
+    }
+
+
+def _shown_ranges(ranges: Mapping[str, tuple[int, int]]) -> tuple[SupportedRange, ...]:
+    return tuple(
+        SupportedRange(feature=clean(name), min_version=low, max_version=high)
+        for name, (low, high) in sorted(ranges.items(), key=lambda one: metadata_first(one[0]))
+    )
+
+
+def looked_at(report: Report) -> tuple[list[str], list[str]]:
+    """Return the clusters whose nodes are looked at, and those whose history is, by their keys."""
+    keys = [cluster.key for cluster in report.clusters[:MOST]]
+    return keys, keys[:IN_FULL]
+
+
+def look_closer(
+    report: Report,
+    profiles: Mapping[str, tuple[ReportedProfile, ...]],
+    histories: Mapping[str, Sequence[LevelChange]],
+    catalogue: Catalogue,
+) -> Report:
+    """The report with what nodes support and how levels moved, of the clusters that are named."""
+
+    def moves(changes: Iterable[LevelChange]) -> tuple[ReportedMove, ...]:
+        return tuple(
+            ReportedMove(
+                at=change.at,
+                epoch=change.epoch,
+                feature=clean(feature),
+                before=Level(number=before, text=level_text(catalogue, feature, before)),
+                after=Level(number=after, text=level_text(catalogue, feature, after)),
+            )
+            for change in changes
+            for feature, before, after in change.changes
+        )
+
+    clusters = (
+        replace(
+            cluster,
+            profiles=profiles.get(cluster.key),
+            history=moves(histories[cluster.key]) if cluster.key in histories else None,
+        )
+        for cluster in report.clusters
+    )
+    return replace(report, clusters=tuple(clusters))
 
 
 def narrow(report: Report, part: FleetPart) -> Report:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from datetime import date
 from enum import StrEnum
 from functools import cache
@@ -25,7 +25,9 @@ from featurelib.view.model import (
     Report,
     ReportedCluster,
     ReportedFinding,
+    ReportedMove,
     ReportedMute,
+    ReportedProfile,
     ReportedReturn,
     ReportedStep,
     Task,
@@ -49,7 +51,20 @@ class Sheet(StrEnum):
     INCOMPATIBLE = "incompatible"
     STEPS = "steps"
     RETURNS = "returns"
+    RANGES = "ranges"
+    HISTORY = "history"
     MUTES = "mutes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileRow:
+    """What nodes that support the same support of one feature; null where that is not known."""
+
+    brokers: tuple[int, ...]
+    controllers: tuple[int, ...]
+    feature: str | None = None
+    min_version: int | None = None
+    max_version: int | None = None
 
 
 # The type of a row, and the field of a report that has the rows.
@@ -66,6 +81,8 @@ OF_CLUSTERS: dict[Sheet, tuple[type, str]] = {
     Sheet.INCOMPATIBLE: (IncompatibleNode, "incompatible"),
     Sheet.STEPS: (ReportedStep, "steps"),
     Sheet.RETURNS: (ReportedReturn, "returns"),
+    Sheet.RANGES: (ProfileRow, "profiles"),
+    Sheet.HISTORY: (ReportedMove, "history"),
 }
 _NOT_SHOWN = "key"  # the id is there to be shown
 
@@ -84,8 +101,16 @@ def render_sheet(report: Report, sheet: Sheet) -> str:
         rows.writerow([*OF_CLUSTER, *head])
         for cluster in report.clusters:
             about = [_text(value) for value in (cluster.id, cluster.name, cluster.owner)]
-            rows.writerows([*about, *_cells(row, columns)] for row in getattr(cluster, name))
+            found = getattr(cluster, name) or ()
+            if sheet is Sheet.RANGES:
+                found = [row for profile in found for row in _profile_rows(profile)]
+            rows.writerows([*about, *_cells(row, columns)] for row in found)
     return text.getvalue()
+
+
+def _profile_rows(profile: ReportedProfile) -> list[ProfileRow]:
+    who = ProfileRow(brokers=profile.brokers, controllers=profile.controllers)
+    return [replace(who, **asdict(one)) for one in profile.ranges or ()] or [who]
 
 
 def render_sheets(report: Report) -> Iterator[tuple[str, str]]:
@@ -103,8 +128,8 @@ def _columns(kind: type) -> tuple[Path, ...]:
     for field in fields(kind):
         hint = hints[field.name]
         inner = next((one for one in (hint, *get_args(hint)) if is_dataclass(one)), None)
-        if field.name == _NOT_SHOWN or (inner is not None and get_origin(hint) is tuple):
-            continue  # what a cluster has many of is a sheet of its own
+        if field.name == _NOT_SHOWN or _is_sheet(hint):
+            continue
         if inner is Level:
             found += [(field.name,), (field.name, "text")]
         elif isinstance(inner, type):
@@ -112,6 +137,12 @@ def _columns(kind: type) -> tuple[Path, ...]:
         else:
             found.append((field.name,))
     return tuple(found)
+
+
+def _is_sheet(hint: Any) -> bool:
+    """Whether a cluster has many of it, which is a sheet of its own."""
+    many = [one for one in (hint, *get_args(hint)) if get_origin(one) is tuple]
+    return any(is_dataclass(get_args(one)[0]) for one in many)
 
 
 def _cells(row: object, columns: Sequence[Path]) -> list[str]:

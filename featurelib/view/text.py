@@ -15,12 +15,14 @@ from featurelib.view.digest import (
     ahead_lines,
     fleet_facts,
     group_findings,
+    history_lines,
     lead,
     lead_note,
     mute_text,
     muted_lines,
     part_text,
     parts,
+    profile_lines,
     release_text,
     step_text,
     unmuted,
@@ -132,6 +134,8 @@ def _head(report: Report, page: Page) -> None:
     release = f"featurelib {run.release}".strip()
     page.text(_dim(f"{release} · run {run.number} · as of {time_text(run.as_of)}"))
     page.text(_dim(f"judged by the policy {run.dialect}, with the catalogue of {run.catalogue}"))
+    if run.tables is not None:
+        page.text(_dim(f"tables in {run.tables}"))
     if run.ingest is not None:
         page.text(_dim(_ingest_text(run.ingest)))
     page.line()
@@ -323,7 +327,7 @@ def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequen
             how = f"finalizes {', '.join(sorted(theirs, key=metadata_first))} there"
             how += "; the rest is ours" if len(theirs) < len(cluster.steps) else ""
         yield "managed", [f"by {cluster.managed_by}, which {how}"]
-    yield "levels", _first(_level_lines(cluster), most)
+    yield "levels", _first(_level_lines(cluster, every=not limit), most)
     groups = group_findings(unmuted(cluster.findings))
     for group in groups[: limit or None]:
         first = group.first
@@ -342,12 +346,22 @@ def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequen
             for step in cluster.steps
         ]
         yield "plan", [*_first(steps, most), paint(cluster.plan_file or "", "bold")]
+        kinds = ", ".join(dict.fromkeys(step.upgrade_type for step in cluster.steps))
+        yield "", ["" if limit else f"upgrade type: {kinds}"]
         yield "", _first(ahead_lines(cluster), most)
+    elif not limit:
+        yield "way back", ahead_lines(cluster)
     yield "run", _first([*filter(None, [cluster.owner_command]), *cluster.commands], most)
+    if not limit:
+        yield "nodes", profile_lines(cluster)
+        yield "history", [f"{when}: {what}" for when, what in history_lines(cluster)]
 
 
-def _level_lines(cluster: ReportedCluster) -> list[str]:
-    """The features whose level cannot go where it should; what goes there is in the plan."""
+def _level_lines(cluster: ReportedCluster, *, every: bool) -> list[str]:
+    """The features whose level cannot go where it should; what goes there is in the plan. `every`:
+    all features."""
+    if every:
+        return [_readiness_text(ready) for ready in cluster.readiness]
     if {ready.verdict for ready in cluster.readiness} == {Verdict.UNKNOWN}:
         names = some([ready.feature for ready in cluster.readiness], LINES)
         return [f"UNKNOWN for every feature: {names}"]
@@ -361,7 +375,7 @@ def _level_lines(cluster: ReportedCluster) -> list[str]:
 def _readiness_text(ready: Readiness) -> str:
     now = "not known" if ready.finalized is None else ready.finalized.text
     goal = ready.target or ready.ceiling
-    if goal is None or goal == ready.finalized:
+    if goal is None or goal == ready.finalized or ready.verdict is Verdict.UP_TO_DATE:
         return f"{ready.feature}  {now}  {ready.verdict.value}"
     beyond = ""
     if ready.target is not None and ready.ceiling is not None and ready.ceiling != ready.target:

@@ -204,10 +204,10 @@ def test_each_owner_and_view_has_a_page_that_whatever_name_keeps_in_its_folder(
     names = [page.name for page in parts]
     assert len({name.casefold() for name in names}) == len(names) == len(owners) + 2
     assert all(re.fullmatch(r"(owners|views)/[A-Za-z0-9_][\w.-]*\.html", name) for name in names)
-    whole = read_page(render_html(said, {}, parts=parts))
+    whole = read_page(render_html(said, parts=parts))
     assert [link for link in whole.links if not link.startswith("#")] == names
     for page in parts:
-        read = read_page(render_html(page.report, {}, whole=said))
+        read = read_page(render_html(page.report, whole=said))
         keys = {cluster.key for cluster in page.report.clusters}
         assert read.articles == len(keys)
         assert [link for link in read.links if not link.startswith("#")] == ["../report.html"]
@@ -225,7 +225,7 @@ def test_a_page_of_many_clusters_leads_to_those_that_the_whole_has_pages_for() -
     mine, nobody = part_pages(said, fleet)
     outside = [
         link
-        for link in read_page(render_html(mine.report, {}, whole=said)).links
+        for link in read_page(render_html(mine.report, whole=said)).links
         if not link.startswith("#")
     ]
     last = dict(zip((c.key for c in said.clusters), page_names(said), strict=True))["c100"]

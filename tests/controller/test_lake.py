@@ -162,15 +162,15 @@ def test_a_history_is_read_from_the_files_that_may_hold_the_cluster_alone(tmp_pa
         if not file["min.cluster"] <= "c" <= file["max.cluster"]:
             (tmp_path / NODE_ADVERTISEMENT.path / file["path"]).unlink()
     lake = Lake(str(tmp_path))
-    found = lake.history(NODE_ADVERTISEMENT, "c")
+    found = lake.history(NODE_ADVERTISEMENT, ["c"])
     assert sorted(found["run"].to_pylist()) == sorted(RUNS[:2])
     assert set(found["cluster"].to_pylist()) == {"c"}
-    assert lake.history(NODE_ADVERTISEMENT, "c", RUNS[0])["run"].to_pylist() == [RUNS[0]]
-    assert len(lake.history(NODE_ADVERTISEMENT, "zz")) == 0
+    assert lake.history(NODE_ADVERTISEMENT, ["c"], RUNS[0])["run"].to_pylist() == [RUNS[0]]
+    assert len(lake.history(NODE_ADVERTISEMENT, ["zz"])) == 0
     with pytest.raises(
         SurroundingsError, match=r"^table silver\.node_advertisement: cannot be read"
     ):
-        lake.history(NODE_ADVERTISEMENT, "a")
+        lake.history(NODE_ADVERTISEMENT, ["a"])
 
 
 def test_a_snapshot_is_the_one_that_night_judged(tables: Path) -> None:

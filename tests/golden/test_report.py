@@ -3,43 +3,22 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from featurelib.snapshot.history import LevelChange
 from featurelib.view import html
 from featurelib.view.html import render_html, render_pages
 from featurelib.view.model import render_json
-from featurelib.view.plot import Portrait, portraits
 from featurelib.view.prometheus import render_prometheus
 from featurelib.view.text import render_text
 from tests.golden.transcript import REWRITES
 from tests.report.page import read_page
-from tests.report.samples import judge_fleet, report_samples
+from tests.report.samples import ONE, report_samples
 from tests.report.scenes import old_scenes, scenes
 
 STORED = Path(__file__).parent / "report"
 STYLES = re.compile(r"(?s)<(style|script)>.*?</\1>")  # they stand in files of their own
-ONE = "k41-forgotten"  # the cluster whose page is shown; it has a history
-HISTORY = (
-    LevelChange(
-        at=datetime(2026, 11, 20, 8, tzinfo=UTC), epoch=7, changes=(("metadata.version", 20, 25),)
-    ),
-    LevelChange(
-        at=datetime(2026, 11, 21, 8, tzinfo=UTC), epoch=9, changes=(("group.version", 0, 1),)
-    ),
-)
-
-
-def _portraits() -> dict[str, Portrait]:
-    evidence = judge_fleet().evidence
-    assert evidence is not None
-    seen = portraits(evidence)
-    [key] = [cluster.key for cluster in report_samples().clusters if cluster.name == ONE]
-    return seen | {key: replace(seen[key], history=HISTORY)}
 
 
 def _written() -> dict[str, str]:
@@ -49,7 +28,7 @@ def _written() -> dict[str, str]:
         "report.txt": render_text(report),
         "everything.txt": render_text(report, limit=0),
         "narrow.txt": render_text(report, width=60, limit=3),
-        "report.html": STYLES.sub(r"<\1></\1>", render_html(report, _portraits())),
+        "report.html": STYLES.sub(r"<\1></\1>", render_html(report)),
         "report.json": render_json(report).decode(),
         "report.prom": render_prometheus(report),
     }
@@ -62,7 +41,7 @@ def test_reports_say_what_they_said(name: str) -> None:
 
 def test_the_page_of_a_cluster_says_what_it_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "IN_FULL", 1)
-    pages = [text for _, text in render_pages(report_samples(), _portraits(), most=99)]
+    pages = [text for _, text in render_pages(report_samples(), most=99)]
     [page] = [text for text in pages if f"<title>{ONE}" in text]
     _compare("cluster.html", STYLES.sub(r"<\1></\1>", page))
 
@@ -74,7 +53,7 @@ def test_small_reports_say_what_they_said() -> None:
         texts.append(f"=== {title}\n{head}\n…\n{end}")
     for title, report in scenes():
         if title == "mutes":
-            page = "\n".join(read_page(render_html(report, {})).texts)
+            page = "\n".join(read_page(render_html(report)).texts)
             texts.append(
                 f"=== {title}, the page and the gauges\n{page}\n{render_prometheus(report)}"
             )

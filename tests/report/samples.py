@@ -20,8 +20,9 @@ from featurelib.planning.outlook import with_texts
 from featurelib.rows import TableRows, join_rows
 from featurelib.schema import SNAPSHOT
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
+from featurelib.snapshot.history import LevelChange, LevelMove
 from featurelib.view.model import Ingest, Report
-from featurelib.view.report import report_run, summarize
+from featurelib.view.report import look_closer, read_profiles, report_run, summarize
 from tests.rows import make
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
@@ -31,6 +32,19 @@ HOURS_72 = 72 * 3600 * 10**6
 FLEET = parse_fleet((SAMPLES / "fleet.toml").read_text("utf-8"), "fleet.toml", CATALOGUE)
 _SETTINGS = parse_settings((SAMPLES / "audit.toml").read_text("utf-8"), "audit.toml")
 MUTES = mutes_of(_SETTINGS.mute, FLEET, "audit.toml")
+ONE = "k41-forgotten"  # it has a history
+HISTORY = (
+    LevelChange(
+        at=datetime(2026, 11, 20, 8, tzinfo=UTC),
+        epoch=7,
+        changes=(LevelMove("metadata.version", 20, 25),),
+    ),
+    LevelChange(
+        at=datetime(2026, 11, 21, 8, tzinfo=UTC),
+        epoch=9,
+        changes=(LevelMove("group.version", 0, 1),),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +136,7 @@ def report_samples() -> Report:
     ids = {name: cluster for cluster, name in samples.names.items()}
     del before[ids["k40-fresh"]]
     before |= {ids["ghost-broker"]: "READY", ids["k37-forgotten"]: "UNKNOWN", "it-is-gone": "READY"}
-    return summarize(
+    said = summarize(
         judged,
         report_run(
             CATALOGUE,
@@ -143,3 +157,6 @@ def report_samples() -> Report:
         nights=made_up_nights(run, datetime.fromtimestamp(samples.newest / 1e6, UTC)),
         before=before,
     )
+    assert judged.evidence is not None
+    moved = dict.fromkeys((cluster.key for cluster in said.clusters), ()) | {ids[ONE]: HISTORY}
+    return look_closer(said, read_profiles(judged.evidence), moved, CATALOGUE)

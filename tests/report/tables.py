@@ -11,8 +11,9 @@ from featurelib.audit.findings import Mute
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN
-from featurelib.view.model import Report
-from featurelib.view.report import report_run, summarize
+from featurelib.view.model import Report, ReportedProfile, SupportedRange
+from featurelib.view.report import look_closer, report_run, summarize
+from featurelib.words import clean
 from tests.report.samples import CATALOGUE, HOURS_72
 from tests.rows import make
 
@@ -78,3 +79,26 @@ def unfit(cluster: str, node: int, feature: str, low: int | None, high: int | No
         observed_at=SEEN,
         line_id=node - 3,
     )
+
+
+Nodes = dict[tuple[str, int], dict[str, tuple[int, int]] | None]
+
+
+def with_nodes(found: Report, nodes: Nodes) -> Report:
+    """The report where every cluster has these nodes, by role and id; None = nobody knows what one
+    supports."""
+    profiles = tuple(
+        ReportedProfile(
+            brokers=(number,) if role == "broker" else (),
+            controllers=(number,) if role == "controller" else (),
+            ranges=None
+            if ranges is None
+            else tuple(
+                SupportedRange(feature=clean(name), min_version=low, max_version=high)
+                for name, (low, high) in ranges.items()
+            ),
+        )
+        for (role, number), ranges in nodes.items()
+    )
+    seen = dict.fromkeys((cluster.key for cluster in found.clusters), profiles)
+    return look_closer(found, seen, {}, CATALOGUE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from datetime import date, datetime
 from functools import cache
@@ -23,14 +23,14 @@ from featurelib.view.html import (
     render_pages,
 )
 from featurelib.view.layout import UNWRAPPED
-from featurelib.view.model import Level, Range
-from featurelib.view.plot import STATES, Portrait, draw, portraits
+from featurelib.view.model import Level, Range, SupportedRange
+from featurelib.view.plot import STATES, draw
 from featurelib.view.prometheus import render_prometheus
 from featurelib.view.text import render_text
 from featurelib.words import time_text
 from tests.report.page import read_page
-from tests.report.samples import judge_samples, made_up_nights, report_samples
-from tests.report.tables import SEEN, finding, judged, plan, report, unfit
+from tests.report.samples import made_up_nights, report_samples
+from tests.report.tables import SEEN, Nodes, finding, judged, plan, report, unfit, with_nodes
 
 MOST = 3 << 20  # bytes of the one file
 HOSTILE = [
@@ -46,20 +46,14 @@ HOSTILE = [
 ]
 
 
-def sample_portraits() -> dict[str, Portrait]:
-    evidence = judge_samples().evidence
-    assert evidence is not None
-    return portraits(evidence)
-
-
 def test_every_sample_stands_in_full_and_every_link_leads_somewhere() -> None:
     said = report_samples()
-    page = read_page(render_html(said, sample_portraits()))
+    page = read_page(render_html(said))
     assert page.articles == len(said.clusters) == len(page.rows)
     inside = [link[1:] for link in page.links if link.startswith("#") and "=" not in link]
     assert set(inside) <= set(page.ids)
     assert len(page.ids) == len(set(page.ids))
-    assert list(render_pages(said, {}, most=9)) == []
+    assert list(render_pages(said, most=9)) == []
     whole = " ".join(page.texts)
     for cluster in said.clusters:
         for found in cluster.findings:
@@ -72,6 +66,10 @@ def facts(value: object, path: str = "") -> Iterator[tuple[str, str]]:
     """Every text, level, range and time of a report, as people read it, with the way to it."""
     if isinstance(value, Level | Range):
         yield path, value.text
+    elif isinstance(value, SupportedRange):
+        low, high = value.min_version, value.max_version
+        yield f"{path}.feature", value.feature
+        yield path, str(low) if low == high else f"{low}-{high}"
     elif isinstance(value, datetime):
         yield path, time_text(value)
     elif isinstance(value, date):
@@ -95,35 +93,25 @@ NOWHERE = {
     "clusters.joining.afterwards": "releases that follow each other are a span",
     "nights.as_of": "a trend names its first night and its last",
 }
-NOT_IN_TEXT = NOWHERE | {
-    "run.tables": "whoever sees the text has named them",
-    "clusters.joining.text": "it stands where a plan moves something",
-    "clusters.readiness.finalized": "levels stand where something has to move",
-    "clusters.readiness.ceiling": "levels stand where something has to move",
-    "clusters.steps.upgrade_type": "the plan file and `featurelib show` say it",
-}
 
 
 def test_every_fact_of_the_json_is_on_the_page_and_in_the_text() -> None:
-    """The page and the text are made of the report alone, but for ranges and history, which are
-    drawn from evidence; so nothing in them is missing in the JSON. Numbers are held to each other
-    by test_metamorphic. A cluster that nobody has to act on is one line of the text."""
+    """The page and the text are made of the report alone, so nothing in them is missing in the
+    JSON. Numbers are held to each other by test_metamorphic. A cluster that nobody has to act on is
+    one line of the text."""
     said = report_samples()
     whole = replace(
         said, clusters=tuple(c if c.steps else replace(c, plan_file=None) for c in said.clusters)
     )
     acts = tuple(c for c in whole.clusters if c.needs_person)
-    page = " ".join(read_page(render_html(whole, sample_portraits())).texts)
+    page = " ".join(read_page(render_html(whole)).texts)
     text = render_text(whole, width=UNWRAPPED, limit=0)
-    for form, values, left_out in (
-        (page, whole, NOWHERE),
-        (text, replace(whole, clusters=acts), NOT_IN_TEXT),
-    ):
-        words = re.sub(r"\s", "", form)
+    for form, values in ((page, whole), (text, replace(whole, clusters=acts))):
+        words = re.sub(r"\s", "", form).replace("–", "-")
         missing = {
             (way, fact)
             for way, fact in facts(values)
-            if way not in left_out and re.sub(r"\s", "", fact) not in words
+            if way not in NOWHERE and re.sub(r"\s", "", fact) not in words
         }
         assert missing == set()
 
@@ -136,8 +124,9 @@ def marks(**levels: int) -> list[tuple[str, str]]:
     row = {"cluster": "c", "feature": "f", "verdict": "READY", "ceiling": 9, "target": 8, **levels}
     returns = [{"feature": "other", "downgrade_floor": 1}, {"feature": "f", **then}]
     plans = [plan("c", "READY", returns_after=returns)]
-    [cluster] = report(judged(plans, readiness=[row])).clusters
-    [plot] = draw(cluster, Portrait(nodes={("broker", 1): {"f": (0, 9)}}))
+    said = report(judged(plans, readiness=[row]))
+    [cluster] = with_nodes(said, {("broker", 1): {"f": (0, 9)}}).clusters
+    [plot] = draw(cluster)
     return [(mark.kind, mark.text) for mark in plot.marks]
 
 
@@ -163,18 +152,19 @@ def test_the_words_beside_the_widest_bar_have_room() -> None:
 
 
 def test_nodes_of_equal_ranges_share_a_bar_and_silent_ones_have_their_own() -> None:
-    [cluster] = report(
+    said = report(
         judged(
             [plan("c", "BLOCKED")],
             [unfit("c", 3, "f", 1, 2)],
             [{"cluster": "c", "feature": "f", "verdict": "BLOCKED", "ceiling": 27}],
         )
-    ).clusters
+    )
     wide: dict[str, tuple[int, int]] = {"f": (1, 30_000)}
-    nodes = {("broker", 1): wide | {"g": (1, 1)}, ("broker", 2): wide, ("broker", 4): wide}
+    nodes: Nodes = {("broker", 1): wide | {"g": (1, 1)}, ("broker", 2): wide, ("broker", 4): wide}
     nodes |= {("controller", 9): wide, ("broker", 3): {"f": (1, 2)}, ("broker", 5): {}}
-    unknown = {("broker", 6): None, ("controller", 10): None}
-    [plot] = draw(cluster, Portrait(nodes={**nodes, **unknown}))
+    nodes |= {("broker", 6): None, ("controller", 10): None}
+    [cluster] = with_nodes(said, nodes).clusters
+    [plot] = draw(cluster)
     assert [(bar.nodes, bar.label, bar.state, bar.text) for bar in plot.bars] == [
         ("broker 5", "broker 5", "fits", "does not list it"),
         ("broker 3", "broker 3", "holds", "1–2 · in the way"),
@@ -200,9 +190,9 @@ def test_hostile_texts_stay_texts(hostile: str) -> None:
     entry = Entry(id=hostile, name=hostile, owner=hostile, contact=hostile, labels={"x": hostile})
     rule = Mute(code="unsupported_by_node", reason=hostile, until=date(2026, 12, 31))
     said = report(tables, inventory=Fleet(cluster=(entry,)), mutes=(rule,))
-    seen = {hostile: Portrait(nodes={("broker", 1): {hostile: (1, 2)}})}
-    plain = read_page(render_html(report(judged([plan("c", "BLOCKED")])), {}))
-    text = render_html(said, seen)
+    said = with_nodes(said, {("broker", 1): {hostile: (1, 2)}})
+    plain = read_page(render_html(report(judged([plan("c", "BLOCKED")]))))
+    text = render_html(said)
     page = read_page(text)
     allowed = {tag for tag, _ in plain.tags} | {"svg", "path", "line", "text", "figure", "wbr"}
     allowed |= {
@@ -253,7 +243,7 @@ def test_the_gauge_of_the_nearest_mute_is_the_end_of_its_day() -> None:
 
 
 @cache
-def big_report(clusters: int) -> tuple[Mapping[str, Portrait], str]:
+def big_report(clusters: int) -> str:
     """A fleet of three in a hundred blocked, as a nightly of real size shows it."""
     names = [f"cluster-of-a-long-name-{i:05}" for i in range(clusters)]
     features = ["metadata.version", *(f"vendor.feature.{i}" for i in range(19))]
@@ -269,13 +259,11 @@ def big_report(clusters: int) -> tuple[Mapping[str, Portrait], str]:
     )  # fmt: skip
     wide = dict.fromkeys(features, (1, 27))
     nodes = {("broker", n): wide | {"vendor.feature.0": (1, n)} for n in range(1, 54)}
-    said = report(tables)
-    seen = {name: Portrait(nodes={**nodes}) for name in names}
-    return seen, render_html(said, seen)
+    return render_html(with_nodes(report(tables), nodes))
 
 
 def test_the_one_file_of_2500_clusters_keeps_within_its_size() -> None:
-    _, text = big_report(2500)
+    text = big_report(2500)
     assert len(text.encode()) < MOST
     page = read_page(text)
     assert len(page.rows) == 2500
@@ -285,8 +273,8 @@ def test_the_one_file_of_2500_clusters_keeps_within_its_size() -> None:
 def test_clusters_beyond_the_hundred_have_a_page_of_their_own() -> None:
     names = [f"c{i:03}" for i in range(IN_FULL + 1)]
     said = report(judged([plan(name, "BLOCKED") for name in names]))
-    page = read_page(render_html(said, {}))
-    pages = dict(render_pages(said, {}, most=5000))
+    page = read_page(render_html(said))
+    pages = dict(render_pages(said, most=5000))
     assert set(pages) == {f"clusters/{name}" for name in page_names(said)}
     outside = [link for link in page.links if not link.startswith("#")]
     assert outside == [f"clusters/{name}" for name in page_names(said)[IN_FULL:]]
@@ -299,12 +287,12 @@ def test_tiles_say_what_changed_since_the_night_before() -> None:
     before = dict.fromkeys("abg", "BLOCKED") | {"c": "BLOCKED"}
     nights = made_up_nights(20261121080000, SEEN)
     said = report(tables, nights=nights, before=before)
-    text = " ".join(read_page(render_html(said, {})).texts)
+    text = " ".join(read_page(render_html(said)).texts)
     assert "BLOCKED (-2 since last night)" in text
     assert "READY (+1 since last night)" in text
     assert "UNKNOWN (as last night)" in text
     assert "BLOCKED → READY c BLOCKED → gone g" in text
-    first = render_html(report(tables, nights=nights[-1:]), {})
+    first = render_html(report(tables, nights=nights[-1:]))
     assert "last night" not in first
     assert "the night before" not in first
     assert "Over " not in first

@@ -18,7 +18,7 @@ from featurelib.view.html import render_html
 from featurelib.view.model import Report
 from tests.report.samples import report_samples
 from tests.report.tables import judged, plan, report
-from tests.report.test_html import big_report, sample_portraits
+from tests.report.test_html import big_report
 
 ROOT = Path(__file__).parents[2]
 SHOTS = ROOT / "build" / "pages"
@@ -52,9 +52,9 @@ def few() -> Report:
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The pages looked at, by name."""
     texts = {
-        "three": render_html(few(), {}),
-        "samples": render_html(report_samples(), sample_portraits()),
-        "fleet": big_report(2500)[1],
+        "three": render_html(few()),
+        "samples": render_html(report_samples()),
+        "fleet": big_report(2500),
     }
     folder = tmp_path_factory.mktemp("pages")
     for name, text in texts.items():

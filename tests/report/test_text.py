@@ -197,7 +197,7 @@ def test_evidence_names_the_last_folder_and_the_json_the_whole_path() -> None:
     path = "/data/" + "deep/" * 20 + "ghost-broker/landing.jsonl:48"
     rows = [finding("a", "ghost_broker", "critical", role="broker", node_id=2, line_id=7)]
     said = report(judged([plan("a", "BLOCKED")], rows), find_line={7: path}.get)
-    for text in (render_text(said), render_html(said, {})):
+    for text in (render_text(said), render_html(said)):
         assert " · ghost-broker/landing.jsonl:48" in text
         assert "deep/" not in text
     assert said.clusters[0].findings[0].line == path
