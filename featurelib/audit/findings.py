@@ -333,6 +333,10 @@ def software(release: str) -> str:
     return f"Kafka {release} or later" if release else "software that supports the level wanted"
 
 
+# Who is gone, and findings about the range of a node.
+GONE = ("ghost_broker", "ghost_controller")
+OF_RANGE = ("unsupported_by_node", "incompatible_with_finalized")
+
 # The core composes these details itself, of whole sentences, and cuts and escapes what it quotes;
 # or they are a controller's refusal, which names who is in the way at its end.
 COMPOSED = frozenset(
@@ -405,8 +409,12 @@ class FindingWords:
         self.catalogue = catalogue
         self._wordings = wordings(load(STRICT))
 
-    def of(self, columns: FindingColumns, site: Site = NO_SITE) -> Wording:
-        """The words of its code, filled in for the cluster at this site."""
+    def of(
+        self, columns: FindingColumns, site: Site = NO_SITE, ghost: FindingColumns | None = None
+    ) -> Wording:
+        """The words of its code, filled in for the cluster at this site. `ghost`: the finding that
+        calls the node gone, if one does; its remedy is the only one, for what its range blocks
+        too."""
         wording = self._wordings.get(columns["code"]) or _unworded(columns["code"])
         values = self._values(columns)
         way = self._way(columns)
@@ -414,12 +422,16 @@ class FindingWords:
         command = way.command if wording.command == WAY else wording.command
         if instead := _instead(columns, site.managed_by):
             wording, command = replace(wording, remedy=instead), ""
-        return replace(
+        said = replace(
             wording,
             message=_open_sentence(wording.message, values).rstrip(),
             remedy=_open_sentence(wording.remedy, values),
             command=filled(_fill_command(command, values), site.address),
         )
+        if ghost is None or columns["code"] not in OF_RANGE:
+            return said
+        way_out = self.of(ghost, site)
+        return replace(said, remedy=way_out.remedy, command=way_out.command)
 
     def of_rows(self, findings: TableRows, sites: Mapping[str, Site]) -> dict[str, Texts]:
         """Message, remedy and command of each row of featurelib.schema.FINDING, by those names;
@@ -438,12 +450,14 @@ class FindingWords:
         place[~np.array(placed, dtype=bool)[codes.codes]] = -1
         seen = findings.replace(observed_at=np.where(dated[codes.codes], at, NONE))
         first, kind = _kinds([place, *map(_numbers, seen.select(_WORDED).columns.values())])
-        rows = seen.take(first)
+        gone = _gone(findings)
+        if (gone >= 0).any():
+            first, kind = _kinds([kind, np.where(gone >= 0, kind[gone], -1)])
+        rows = seen.take(first).to_pylist()
+        calls_gone = seen.take(gone[first]).to_pylist()  # all null where none does
         said = [
-            self.of(row, sites.get(name, NO_SITE))
-            for name, row in zip(
-                rows["cluster"].to_pylist(), rows.select(_WORDED).to_pylist(), strict=True
-            )
+            self.of(row, sites.get(row["cluster"], NO_SITE), ghost if at >= 0 else None)
+            for row, ghost, at in zip(rows, calls_gone, gone[first].tolist(), strict=True)
         ]
         return {
             name: Texts(words=[getattr(one, name) for one in said], codes=kind)
@@ -487,6 +501,27 @@ class FindingWords:
     def _add_name(self, found: re.Match[str]) -> str:
         named = level_text(self.catalogue, METADATA_VERSION, int(found[1]))
         return f"{METADATA_VERSION} {named}"
+
+
+def ghosts(findings: TableRows) -> dict[tuple[str, str | None, int | None], int]:
+    """The positions of the findings that call nodes gone, by cluster, role and node."""
+    at = np.flatnonzero(_is_one_of(findings, GONE))
+    keys = (findings[name].take(at).to_pylist() for name in ("cluster", "role", "node_id"))
+    return dict(zip(zip(*keys, strict=True), at.tolist(), strict=True))
+
+
+def _gone(findings: TableRows) -> Int:
+    """Of each row about the range of a node the row that calls that node gone; -1 = none does."""
+    found, row = ghosts(findings), np.full(len(findings), -1)
+    at = np.flatnonzero(_is_one_of(findings, OF_RANGE)) if found else np.zeros(0, dtype=np.int64)
+    keys = (findings[name].take(at).to_pylist() for name in ("cluster", "role", "node_id"))
+    row[at] = [found.get(key, -1) for key in zip(*keys, strict=True)]
+    return row
+
+
+def _is_one_of(findings: TableRows, codes: Sequence[str]) -> Bool:
+    first, *others = (findings.texts("code").equal(code) for code in codes)
+    return np.logical_or.reduce([first, *others])
 
 
 def _numbers(column: Column) -> Int:

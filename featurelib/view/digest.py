@@ -6,6 +6,7 @@ It reads the values of featurelib.view.model, and counts nothing that they count
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
@@ -15,7 +16,7 @@ from fractions import Fraction
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
-from featurelib.audit.findings import SetAside
+from featurelib.audit.findings import GONE, SetAside
 from featurelib.feature import METADATA_VERSION, Severity, Verdict
 from featurelib.view.model import (
     SEVERITY_RANK,
@@ -46,7 +47,6 @@ AUDIT = "./spark-submit.sh audit"
 SHOW = "featurelib show"
 BY_NODE = "unsupported_by_node"
 CONSEQUENCE = "dependency_unmet"  # follows from another finding: a cause only where it is alone
-GHOSTS = frozenset({"ghost_broker", "ghost_controller"})
 NOT_LANDED = "cluster_not_landed"
 NODE_MISSING = "expected_node_missing"
 NOT_ANSWERING = "node_not_answering"
@@ -235,7 +235,7 @@ def _causes_of(cluster: ReportedCluster) -> Iterator[tuple[_Key, ReportedFinding
         for finding in found
         if (finding.code, finding.feature) == (BY_NODE, METADATA_VERSION)
     }
-    ghosts = {(one.role, one.node_id) for one in cluster.findings if one.code in GHOSTS}
+    ghosts = {(one.role, one.node_id) for one in cluster.findings if one.code in GONE}
     for finding in others or found:
         key = _Key(finding.code, finding.severity)
         if finding.code == BY_NODE and (finding.role, finding.node_id) in ghosts:
@@ -401,10 +401,19 @@ def group_findings(findings: Findings) -> tuple[FindingGroup, ...]:
         by_remedy = [_group(some) for some in _gather(same, _remedy)]
         groups += by_fact if len(by_fact) < len(by_remedy) else by_remedy
     missing = _missing_nodes(findings)
-    return tuple(
+    groups = [
         replace(group, others=missing) if group.first.code == NOT_LANDED else group
         for group in groups
-    )
+    ]
+    return tuple(_without_remedy(group, groups[:at]) for at, group in enumerate(groups))
+
+
+def _without_remedy(group: FindingGroup, above: Sequence[FindingGroup]) -> FindingGroup:
+    """What is to be done about a node that is gone is said once, with what it is in the way of."""
+    said = {_remedy(one.first) for one in above}
+    if group.first.code not in GONE or _remedy(group.first) not in said:
+        return group
+    return replace(group, first=replace(group.first, remedy="", command=""))
 
 
 def _group(findings: Findings, others: str = "") -> FindingGroup:
@@ -434,7 +443,9 @@ def _fact(one: ReportedFinding) -> Hashable:
     if one.node_id is None:
         return one
     about = (one.role, one.feature, one.finalized, one.level, one.supported, one.detail)
-    return *about, one.source, one.muted, one.muted_until
+    # One of them may be gone, and is not to be upgraded as the others are.
+    todo = re.sub(rf"\b{one.node_id}\b", "", f"{one.remedy} {one.command}")
+    return *about, todo, one.source, one.muted, one.muted_until
 
 
 def _gather(rows: Sequence[_Row], key: Callable[[_Row], Hashable]) -> list[list[_Row]]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Evidence
-from featurelib.audit.findings import NO_SITE, FindingWords, Mute, covered
+from featurelib.audit.findings import NO_SITE, FindingWords, Mute, covered, ghosts
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet as Inventory
 from featurelib.config.fleet import FleetEntry as Entry
@@ -168,7 +168,7 @@ def summarize(
     run's too; `before`: the verdict of each cluster in the night before it, None without one.
     """
     entries = {entry.id: entry for entry in inventory.cluster} if inventory else {}
-    reader = _Reader(catalogue, find_line, entries)
+    reader = _Reader(catalogue, find_line, entries, judged.findings)
     findings = _by_cluster(judged.findings, FINDING, reader.finding)
     readiness = _by_cluster(judged.readiness, READINESS, reader.readiness)
     incompatible = _by_cluster(judged.incompatible, INCOMPATIBLE_BROKER, reader.incompatible)
@@ -324,10 +324,17 @@ class _Reader:
     """Reads rows of the gold tables with the words of one catalogue."""
 
     def __init__(
-        self, catalogue: Catalogue, find_line: FindLine, entries: Mapping[str, Entry]
+        self,
+        catalogue: Catalogue,
+        find_line: FindLine,
+        entries: Mapping[str, Entry],
+        findings: TableRows,
     ) -> None:
         self._catalogue, self._words = catalogue, FindingWords(catalogue)
         self._find_line, self._entries = find_line, entries
+        gone = ghosts(findings)
+        rows = findings.take(np.array([*gone.values()], dtype=np.int64)).to_pylist()
+        self._ghosts = dict(zip(gone, rows, strict=True))
 
     def cluster(
         self,
@@ -396,7 +403,8 @@ class _Reader:
     def finding(self, row: Any) -> ReportedFinding:
         """A row of featurelib.schema.FINDING."""
         entry = self._entries.get(row["cluster"])
-        words = self._words.of(row, entry.site if entry else NO_SITE)
+        ghost = self._ghosts.get((row["cluster"], row["role"], row["node_id"]))
+        words = self._words.of(row, entry.site if entry else NO_SITE, ghost)
         line_id = row["line_id"]
         line = None if line_id is None else self._find_line(line_id)
         return self._read(

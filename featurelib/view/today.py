@@ -12,11 +12,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from featurelib.audit.findings import GONE
 from featurelib.feature import Severity, Verdict
 from featurelib.view.digest import (
     AUDIT,
     BY_NODE,
-    GHOSTS,
     NOT_ANSWERING,
     NOT_LANDED,
     SHOW,
@@ -163,7 +163,7 @@ def _waiting(clusters: Clusters, out: str | None) -> Iterator[Task]:
 
 def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:
     """The one change that lets these clusters move; none where all that holds them is muted."""
-    codes = GHOSTS if cause.ghosts else (cause.code,)
+    codes = GONE if cause.ghosts else (cause.code,)
     found = {c.key: [f for f in unmuted(c.findings) if f.code in codes] for c in clusters}
     clusters = [cluster for cluster in clusters if found[cluster.key]]
     if not clusters:

@@ -17,7 +17,10 @@ from featurelib.schema import FINDING
 from featurelib.spark import gold
 from featurelib.view.model import Report
 from featurelib.view.report import report_run, summarize
+from featurelib.view.text import render_text
+from tests.report import tables
 from tests.report.samples import CATALOGUE, DIALECT, HOURS_72, read_samples
+from tests.report.tables import finding, plan, unfit
 from tests.rows import make
 
 HOSTILE = "\x1b[31m'; DROP TABLE x --\u202e=1+1"
@@ -105,3 +108,29 @@ def test_findings_that_say_the_same_have_each_the_command_of_their_cluster() -> 
     asked = [text["command"].split("--bootstrap-server ")[1].split()[0] for text in texts]
     assert asked == ["a.example:9092", "b.example:9092", "HOST:PORT"]
     assert len({text["message"] for text in texts}) == 1
+
+
+def test_what_is_gone_has_one_remedy_that_of_its_own_cluster() -> None:
+    """Whoever is in the way and gone is not to be upgraded; a node that runs is."""
+    who = {"role": "broker", "node_id": 2}
+    gone = finding("", "ghost_broker", "warning", finalized_level=25, detail="", **who)
+    rows = [gone | {"cluster": name} for name in "ab"]
+    rows += [unfit(name, node, "f", 1, 2) for name in "abc" for node in (2, 3)]
+    fleet = Fleet(cluster=(Entry(id="a", bootstrap=("a.example:9092",)),))
+    made = tables.judged([plan(name, "BLOCKED") for name in "abc"], rows)
+    texts = gold.finding_texts(made.findings, fleet, CATALOGUE).to_pylist()[2:]
+    assert [text["remedy"].partition(",")[0] for text in texts] == [
+        "Start it with software that supports the level wanted",
+        "Upgrade the software of broker 3.",
+        "Start it with software that supports the level wanted",
+        "Upgrade the software of broker 3.",
+        "Upgrade the software of broker 2.",
+        "Upgrade the software of broker 3.",
+    ]
+    asked = [
+        text["command"].partition("--bootstrap-server ")[2].partition(" ")[0] for text in texts
+    ]
+    assert asked == ["a.example:9092", "", "HOST:PORT", "", "", ""]
+    text = render_text(tables.report(made, inventory=fleet), width=1000)
+    assert text.count("--bootstrap-server a.example:9092 --id 2") == 1
+    assert text.count("Upgrade the software of broker 3.") == 2  # a, b
