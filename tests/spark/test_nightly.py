@@ -140,7 +140,7 @@ def test_a_night_writes_its_files_for_clusters_of_any_name(
     assert "1 quarantined" in first.out
 
     with monkeypatch.context() as small:
-        for module in ("featurelib.view.html", "featurelib.cli.night"):
+        for module in ("featurelib.view.html", "featurelib.view.report"):
             small.setattr(f"{module}.IN_FULL", len(HOSTILE) - 2)
         second = job("nightly", *options, "--fail-on", "blocker")
     assert (second.code, second.out != "") == (1, True)
