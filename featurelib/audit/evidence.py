@@ -30,6 +30,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -70,8 +71,7 @@ class Expected:
 UNEXPECTED = Expected()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class Waiting(NamedTuple):  # there are tens of thousands, and workers are sent all of them
     """A feature that was READY, or was so before nobody could tell: since when, microseconds.
 
     `level`: what was finalized then; None = no trustworthy witness.

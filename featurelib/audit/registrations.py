@@ -125,10 +125,12 @@ class Sources:
         """Return which of `keys` are controllers that Kafka itself does not see: neither a voter
         nor a follower by the quorum's leader, asked after they were seen to be registered."""
         cluster, role, _ = split_key(keys)
-        seen = distinct(np.concatenate((self.voter_key, self.follower_key)))
-        asked_at = self.quorum_at[cluster]
-        gone = (role == CONTROLLER) & (find(seen, keys) < 0)
-        return gone & (asked_at > 0) & (registered_at <= asked_at + ONE_LOOK)
+        controllers = np.flatnonzero(role == CONTROLLER)
+        asked_at = self.quorum_at[cluster[controllers]]
+        gone = (asked_at > 0) & (registered_at[controllers] <= asked_at + ONE_LOOK)
+        for seen in (self.voter_key, self.follower_key):
+            gone &= find(seen, keys[controllers]) < 0
+        return marked(len(keys), controllers[gone])
 
     def fenced(self, keys: Int, entry: Int) -> Int:
         """Return what the newest witness says: DescribeCluster with fenced brokers, or `entry`, the

@@ -21,6 +21,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TypeVar
 
 import msgspec
@@ -153,11 +154,14 @@ def _checksums(rows: TableRows) -> Int:
     columns = [_encoded(rows.texts("cluster")), _encoded(node), *map(rows.cells, _BYTES)]
     heads += [column.lengths for column in columns]
     lengths = np.ascontiguousarray(np.stack(heads, axis=1), dtype="<i8")
-    cells = [column.to_pylist() for column in columns if column.ends[-1]] or [[b""] * len(rows)]
-    sums = [
-        zlib.crc32(b"".join(of_row), zlib.crc32(length))
-        for length, *of_row in zip(lengths, *cells, strict=True)
-    ]
+    sums = list(map(zlib.crc32, lengths))
+    for column in columns:
+        if column.ends[-1]:
+            data, ends = memoryview(column.data), pairwise(column.ends.tolist())
+            sums = [
+                zlib.crc32(data[start:end], before)
+                for before, (start, end) in zip(sums, ends, strict=True)
+            ]
     return np.array(sums, dtype=np.int64)
 
 

@@ -124,8 +124,7 @@ def audit(
             "the inventory expects none. Look at the reasons in bronze.landing_line."
         )
     say(f"audit: {clusters} clusters judged")
-    judged = rows_of(parts)
-    append_gold(store, gold_rows(parts, judged, fleet, catalogue or load_catalogue()), run)
+    judged = write_gold(store, parts, fleet, catalogue or load_catalogue(), run)
     store.add(AUDIT_RUN, run_row(judged, run, when, inputs, catalogue), run)
     say("audit: gold tables written")
     return Audited(
@@ -161,31 +160,34 @@ def locate_lines(store: Store, findings: TableRows) -> dict[int, str]:
     return {row["line_id"]: place(row) for row in lines.to_pylist()}
 
 
-def gold_rows(
-    parts: dict[str, pa.Table], judged: Judged, fleet: Fleet, catalogue: Catalogue
-) -> dict[Table, pa.Table]:
-    """What the core said, as PARTS and `judged`, with the words beside it, by table."""
-    rows = {table: parts[part] for part, (table, _) in PARTS.items()}
-    texts = arrow.table_of(gold.finding_texts(judged.findings, fleet, catalogue))
-    for name in texts.column_names:
-        rows[tables.FINDINGS] = rows[tables.FINDINGS].append_column(name, texts[name])
-    rows[tables.CLUSTERS] = arrow.table_of(gold.clusters(judged, fleet, catalogue))
-    return rows
+def write_gold(
+    store: Store, parts: dict[str, pa.Table], fleet: Fleet, catalogue: Catalogue, run: int
+) -> Judged:
+    """Append what the core said, as PARTS, with the words beside it; returns it as rows.
 
-
-def append_gold(store: Store, rows: dict[Table, pa.Table], run: int) -> None:
-    """The results, side by side: a commit is mostly waiting.
-
+    Each table is written as soon as its rows are there, side by side: a commit is mostly waiting.
     The run's own row comes after them, so that a night without it did not end.
     """
 
-    def write(table: Table) -> None:
-        of = pa.repeat(pa.scalar(run, pa.int64()), rows[table].num_rows)
-        store.add(table, rows[table].add_column(0, "run", of), run)
+    def write(table: Table, rows: pa.Table) -> None:
+        of = pa.repeat(pa.scalar(run, pa.int64()), rows.num_rows)
+        store.add(table, rows.add_column(0, "run", of), run)
 
     store.create(*tables.GOLD)
     with ThreadPoolExecutor(max_workers=WRITERS) as pool:
-        list(pool.map(write, rows))
+        rows = {table: parts[part] for part, (table, _) in PARTS.items()}
+        findings = rows.pop(tables.FINDINGS)
+        writing = [pool.submit(write, table, of) for table, of in rows.items()]
+        judged = rows_of(parts)
+        texts = arrow.table_of(gold.finding_texts(judged.findings, fleet, catalogue))
+        for name in texts.column_names:
+            findings = findings.append_column(name, texts[name])
+        writing.append(pool.submit(write, tables.FINDINGS, findings))
+        clusters = arrow.table_of(gold.clusters(judged, fleet, catalogue))
+        writing.append(pool.submit(write, tables.CLUSTERS, clusters))
+        for one in writing:
+            one.result()
+    return judged
 
 
 def run_row(

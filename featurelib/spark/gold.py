@@ -12,7 +12,7 @@ import numpy as np
 from featurelib.audit.audit import Judged
 from featurelib.audit.findings import NO_SITE, FindingWords
 from featurelib.catalogue import Catalogue
-from featurelib.config.fleet import Fleet, FleetEntry
+from featurelib.config.fleet import Fleet
 from featurelib.feature import METADATA_VERSION, Severity
 from featurelib.rows import (
     NONE,
@@ -32,18 +32,24 @@ from featurelib.words import clean, metadata_first
 
 def clusters(judged: Judged, fleet: Fleet, catalogue: Catalogue) -> TableRows:
     """A row of featurelib.schema.CLUSTER for each cluster that was judged."""
-    plans = judged.plans
-    entries = {entry.id: entry for entry in fleet.cluster}
-    known = [entries.get(name) or FleetEntry(id=name) for name in plans["cluster"].to_pylist()]
-    labels = [[clean(f"{k}={one.labels[k]}") for k in sorted(one.labels)] for one in known]
-    position = {entry.id: place for place, entry in enumerate(known)}
+    plans, entries = judged.plans, {entry.id: entry for entry in fleet.cluster}
+    ids = plans["cluster"].to_pylist()
+    position = {name: place for place, name in enumerate(ids)}
+    known = [entries.get(name) for name in ids]
     columns: dict[str, Column | Int] = {
-        "name": texts_of(clean(one.title) for one in known),
-        "labels": lists_of(labels),
+        "name": texts_of(
+            clean(one.title if one else name) for one, name in zip(known, ids, strict=True)
+        ),
+        "labels": lists_of(
+            [
+                [clean(f"{k}={one.labels[k]}") for k in sorted(one.labels)] if one else []
+                for one in known
+            ]
+        ),
         "severity": _worst(judged.findings, position),
     }
     for key in ("owner", "contact", "managed_by"):
-        texts = (getattr(one, key) for one in known)
+        texts = (getattr(one, key) if one else "" for one in known)
         columns[key] = texts_of(clean(text) if text else None for text in texts)
     columns |= _levels(judged.readiness, position, catalogue)
     columns |= {name: plans[name] for name in CLUSTER.names if name in plans.schema.names}
