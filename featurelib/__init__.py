@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer",
     "Carried",
+    "ClusterLook",
     "Described",
     "FeatureResult",
     "FeatureUpdate",
@@ -36,6 +37,7 @@ __all__ = [
     "roll",
     "timeline",
     "update_features",
+    "watch",
     "waves",
     "waves_status",
     "what_if",

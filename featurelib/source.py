@@ -394,15 +394,25 @@ class Chosen:
 
     @contextmanager
     def _looked_at(self) -> Iterator[tuple[Source, Backend]]:
+        with self.looking() as (look_at_it, backend):
+            yield look_at_it(), backend
+
+    @contextmanager
+    def looking(self) -> Iterator[tuple[Callable[[], Source], Backend]]:
+        """A function that looks at the live cluster, each time anew, until the block ends; and the
+        cluster. Raises ConfigError."""
         find_settings(self.wanted.config)  # what is wrong there is told before anybody is asked
         reached = reach(self.wanted, self.catalogue, others=_OTHERS)
-        entry = reached.entry
         with closing(reached.open()) as backend:
-            lines = look(backend, entry, self.say)
-            sight_of, where = partial(Terms.see_lines, lines=lines), backend.where
-            # All of it is new, so no age counts.
-            source = self._seen(sight_of, None, reached.fleet, entry, "a look at", where)
-            yield replace(source, sight=replace(source.sight, site=entry.site)), backend
+            yield partial(self._look, reached, backend), backend
+
+    def _look(self, reached: ReachedCluster, backend: Backend) -> Source:
+        entry = reached.entry
+        lines = look(backend, entry, self.say)
+        sight_of, where = partial(Terms.see_lines, lines=lines), backend.where
+        # All of it is new, so no age counts.
+        source = self._seen(sight_of, None, reached.fleet, entry, "a look at", where)
+        return replace(source, sight=replace(source.sight, site=entry.site))
 
     def _seen(
         self,

@@ -94,8 +94,8 @@ What `featurelib --help` and `./spark-submit.sh JOB --help` say. The base instal
 commands; what a command needs beside it stands in its text: `featurelib[kafka]` to ask a live
 cluster, `featurelib[zookeeper]` for ZooKeeper mode, `featurelib[lake]` to read tables.
 
-Every command has `--json`: one object. Progress goes to stderr. No command
-asks a question where there is no terminal; it says which option to give. How they end:
+Every command has `--json`: one object, and of `watch` one a line. Progress goes to stderr. No
+command asks a question where there is no terminal; it says which option to give. How they end:
 [exit codes](exit-codes.md).
 """
 JOBS_INTRO = """
@@ -109,7 +109,7 @@ The class of the [error](errors.md) carries its code.
 ENDS = {
     0: "done",
     1: "done, and there is something to look at: findings at or above `--fail-on`, differences, a "
-    "plan that stopped part of the way",
+    "plan that stopped part of the way, a watch whose time was up before its target was READY",
     2: "usage: an option, a file or the environment is not as needed; nothing was done",
     3: "refused, nothing was written",
     4: "the outcome is not known: something may have been written. Run `featurelib resume`",

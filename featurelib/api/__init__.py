@@ -3,6 +3,7 @@
     connect, embedded, open_tables      the cluster it is about, or a whole fleet
     describe_features, update_features  KIP-584's Admin, by all nodes, and honest about outcomes
     why_not, what_if, roll, range_plot  questions
+    watch                               one look after the other, while software is rolled
     timeline, diff                      what tables remember
     waves, waves_status                 in which order a fleet is upgraded, and how far it is
     plan, approve, apply                a change, bound to what was seen
@@ -27,6 +28,8 @@ from featurelib.api.clusters import Stored as Stored
 from featurelib.api.clusters import connect as connect
 from featurelib.api.clusters import describe_features as describe_features
 from featurelib.api.clusters import embedded as embedded
+from featurelib.api.looks import ClusterLook as ClusterLook
+from featurelib.api.looks import watch as watch
 from featurelib.api.questions import range_plot as range_plot
 from featurelib.api.questions import roll as roll
 from featurelib.api.questions import what_if as what_if

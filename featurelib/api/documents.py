@@ -27,6 +27,7 @@ from featurelib.questions.election import Foreseen
 from featurelib.questions.kafka_features import ToolRun
 from featurelib.questions.nights import Diff, RangeChange, Timeline
 from featurelib.questions.roll import Roll, WayBack
+from featurelib.questions.watch import Watched
 from featurelib.questions.waves import WaveStatus
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import Proof, WhyNot
@@ -65,6 +66,7 @@ KEYS = {
         "brings joins_after_finalizing=joins_after back downgrade_floor=floor "
         "point_of_no_return=no_return"
     ),
+    Watched: row_of("mode started at error until ready nodes features missing"),
     Timeline: row_of("regressions levels ranges epochs_back=epochs"),
     Collected: row_of(
         "id name file lines answered not_answering not_allowed quarantined probe error"
@@ -108,6 +110,7 @@ DOCUMENTS: dict[str, tuple[type[Document], type]] = {
     "what-if": (OfCluster, WhatIf),
     "roll": (OfCluster, Roll),
     "describe": (OfDescribed, Description),
+    "watch": (OfCluster, Watched),
     "timeline": (OfCluster, Timeline),
     "diff": (OfTables, Diff),
     "collect": (OfRound, Round),

@@ -34,6 +34,7 @@ _COMMANDS = {
         "why-not": "Why a level cannot be finalized, and what helps.",
         "what-if": "The verdicts if nodes or levels were others.",
         "roll": "May a release join now, and be rolled back later?",
+        "watch": "A roll as it goes on, until a level is READY.",
         "timeline": "Who could what when in one cluster.",
         "diff": "What two nights found, against each other.",
         "report": "The report of a night, of all clusters or of some.",

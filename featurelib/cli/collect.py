@@ -115,7 +115,7 @@ def collect(
     wanted = Wanted(
         fleet=fleet, bootstrap=bootstrap, controllers=controllers, zookeeper=zookeeper, file=file
     )
-    entries = _entries(clusters or [], choice, wanted)
+    entries = choose_entries(clusters or [], choice, wanted)
     return _collect(entries, Path(out), timeout, parallel, as_json, probe)
 
 
@@ -223,7 +223,7 @@ def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, as_json: bo
 # --- Live clusters --------------------------------------------------------------------------------
 
 
-def _entries(names: list[str], choice: Choice, wanted: Wanted) -> list[FleetEntry]:
+def choose_entries(names: list[str], choice: Choice, wanted: Wanted) -> list[FleetEntry]:
     """The clusters to read; all that can be reached where none is named. Raises ConfigError."""
     where, inventory = open_fleet(wanted.fleet, None)
     part = inventory.choose(choice, where)

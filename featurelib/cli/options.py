@@ -60,8 +60,10 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
     "plan.cluster": None,  # it stands before the command
     "why-not.cluster": None,
     "apply.cluster": None,  # the plan says it
+    "watch.cluster": None,  # it takes several
+    "watch.timeout": None,  # of a node; see node_timeout
     # What is sent goes to a cluster that answers, and not to what is stored of one.
-    **{f"{name}.{way}": None for name in ("apply", "resume") for way in STORED},
+    **{f"{name}.{way}": None for name in ("apply", "resume", "watch") for way in STORED},
     "tables": _of(
         "The nightly's tables instead of a look. A question that finds no other way is asked of "
         "the samples' tables.",
@@ -245,6 +247,21 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
         least=0,
     ),
     "collect.controller": _of("Of --node-id: by --bootstrap-controller, so a controller's half."),
+    # watching
+    "until": _of(
+        "End once this is READY or finalized: a release, for all that its software finalizes by "
+        "default, or FEATURE=LEVEL. May be repeated.",
+        "TARGET",
+    ),
+    "every": _of("From one look to the next.", "SECONDS", least=0.1, most=600),
+    "within": _of(
+        "End when that time is up: 90s, 30m, 2h, 1d, or seconds. Default: never.",
+        "TIME",
+        "--timeout",
+    ),
+    "node_timeout": _of(
+        "To connect to one node, and again for its answer.", "SECONDS", least=0.1, most=600
+    ),
     # embedded clusters
     "action": _of("What to do.", "make|unregister", is_argument=True),
     "embedded.file": _of("Where the cluster is kept.", "FILE", is_argument=True),

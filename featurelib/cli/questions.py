@@ -1,5 +1,5 @@
-"""The commands that ask: describe, why-not, what-if, roll of one cluster; timeline, diff and report
-of the nightly's tables.
+"""The commands that ask: describe, why-not, what-if, roll of one cluster; watch, again and again;
+timeline, diff and report of the nightly's tables.
 
 Each reads its words, calls the function of featurelib.api of the same name, and prints the answer.
 """
@@ -8,24 +8,32 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from shlex import quote
 
 from featurelib import api
+from featurelib.api.looks import EVERY_SECONDS, NODE_SECONDS
 from featurelib.api.tables import MOST, NightTables
+from featurelib.cli.collect import choose_entries
 from featurelib.cli.entrance import say
 from featurelib.cli.options import print_answer
+from featurelib.cli.streams import Screen, output_fault
 from featurelib.config.files import open_catalogue
 from featurelib.config.fleet import Choice
 from featurelib.errors import ConfigError, NoEvidenceError, UnreachableError
 from featurelib.feature import Severity
 from featurelib.lake import Lake
+from featurelib.planning.files import parse_span
+from featurelib.questions.watch import Watched
 from featurelib.source import Chosen, Wanted, usual_tables
+from featurelib.view.documents import as_json as as_json_text
+from featurelib.view.layout import Page
 from featurelib.view.model import render_json
 from featurelib.view.sheets import Sheet, render_sheet
 from featurelib.view.text import LIMIT, write_text
 
-FINDINGS_FOUND = 1  # exit code
+FINDINGS_FOUND = NOT_READY = 1  # exit codes
 _NODE = re.compile("[0-9]{1,10}")
 
 
@@ -153,6 +161,96 @@ def roll(wanted: Wanted, to: str, overlay: str | None = None, as_json: bool = Fa
     Exit codes: 0 answered, also where it may not join; 2 usage; 5 no evidence.
     """
     return print_answer(api.roll(chosen(wanted, overlay), to), as_json=as_json)
+
+
+def watch(
+    choice: Choice,
+    wanted: Wanted,
+    clusters: list[str] | None = None,
+    until: list[str] = [],  # noqa: B006
+    within: str | None = None,
+    every: float = EVERY_SECONDS,
+    node_timeout: float = NODE_SECONDS,
+    overlay: str | None = None,
+    as_json: bool = False,
+) -> int:
+    """A roll as it goes on, until a level is READY.
+
+    Who runs what, what could be finalized at this moment, and what is still missing:
+
+    \b
+        featurelib watch payments-eu
+        featurelib watch payments-eu --until 4.2 --timeout 2h
+        featurelib watch --label ring=canary --until metadata.version=4.2 --json
+
+    Every listener is asked every two seconds, and nothing is changed. On a terminal one screen is
+    kept up to date, a line a cluster where there are several; anywhere else there is a line for
+    each look that shows something new, with --json an object. READY is said where `featurelib plan`
+    would plan what --until names, in every cluster. Fenced brokers and silent nodes count, as they
+    do there. Ctrl-C ends it.
+
+    Exit codes: 0 it is READY, or the time was up and nothing was waited for; 1 the time was up
+    before it was READY; 2 usage; 5 nothing answered the first look, or a cluster not the last one.
+    """
+    limit = None if within is None else _seconds(within)
+    catalogue = open_catalogue(overlay, say)
+    entries = choose_entries(clusters or [], choice, wanted)
+    several = [
+        Chosen(
+            wanted=replace(wanted, cluster=entry.id or None, timeout=node_timeout),
+            catalogue=catalogue,
+        )
+        for entry in entries
+    ]
+    looks = api.watch(several, until=until, every=every, timeout=limit)
+    newest = _follow(looks, as_json=as_json)
+    unseen = len(newest) < len(several) or any(seen.error for seen in newest)
+    if until and not unseen and all(seen.ready for seen in newest):
+        return 0
+    if output_fault() is None:
+        say(f"the time is up (--timeout {within}){', before it was READY' if until else ''}")
+    return UnreachableError.exit_code if unseen else NOT_READY if until else 0
+
+
+def _follow(looks: Iterable[api.ClusterLook], *, as_json: bool) -> list[Watched]:
+    """Show every look that has news, as long as somebody reads it; the newest of each cluster."""
+    newest: dict[int, api.ClusterLook] = {}
+    screen = None if as_json or not Screen.is_there() else Screen()
+    for look in looks:
+        before = newest[look.position].value if look.position in newest else None
+        newest[look.position] = look
+        if screen is not None:
+            screen.draw(_page(newest))
+        elif look.value.is_news(before):
+            print(as_json_text(look.make_document(), one_line=True) if as_json else look.line)
+        if output_fault() is not None:
+            break
+    if not as_json and screen is None and newest:
+        print("", *(look.page(None) for look in newest.values()), sep="\n")
+    return [look.value for look in newest.values()]
+
+
+def _page(newest: Mapping[int, api.ClusterLook]) -> list[str]:
+    """What a screen shows: all of one cluster, or a line or two for each."""
+    if len(newest) == 1:
+        [look] = newest.values()
+        return [*look.page(None)]
+    page = Page(parts=True)
+    for position in sorted(newest):
+        page.item(newest[position].line)
+    return [*page]
+
+
+def _seconds(text: str) -> float:
+    """How long `90`, `90s` or `30m` is, in seconds. Raises ConfigError for what is no such time."""
+    number = text.removesuffix("s")
+    if number.isascii() and number.isdigit() and int(number):
+        return float(number)
+    if (span := parse_span(text)) is None:
+        raise ConfigError(
+            f"--timeout {text}: expected a time as 90s, 30m, 2h or 1d, found none such."
+        )
+    return span.total_seconds()
 
 
 def timeline(

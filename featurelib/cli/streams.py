@@ -18,6 +18,7 @@ import errno
 import io
 import os
 import select
+import shutil
 import signal
 import sys
 import threading
@@ -122,11 +123,40 @@ def leave(run: Callable[[], object]) -> NoReturn:
     raise SystemExit(_end(code if isinstance(code, int) else 1))
 
 
+def output_fault() -> OSError | None:
+    """Why standard output cannot be written to any more; None: it can."""
+    sys.stdout.flush()
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    return raw.fault if isinstance(raw, Sink) else None
+
+
+class Screen:
+    """A page on a terminal that is drawn anew in its own place; what stands above it stays."""
+
+    def __init__(self) -> None:
+        self._size, self._drawn = os.terminal_size((0, 0)), 0
+
+    @staticmethod
+    def is_there() -> bool:
+        """Whether standard output is a terminal that can go back to an earlier line."""
+        return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+    def draw(self, lines: list[str]) -> None:
+        """Draw these lines over those of before, as many as the terminal has room for."""
+        size = shutil.get_terminal_size()
+        if (left := len(lines) - (size.lines - 1)) > 0:
+            lines = [*lines[: -left - 1], f"… {left + 1} more lines: make the window higher"]
+        back = f"\x1b[{self._drawn}F\x1b[J" if self._drawn else ""
+        if self._drawn and size != self._size:  # its lines were broken elsewhere
+            back = "\x1b[2J\x1b[H"
+        sys.stdout.flush()
+        sys.stdout.buffer.write(back.encode())  # past CleanText, which would show it as text
+        print("\n".join(lines), flush=True)
+        self._size, self._drawn = size, len(lines)
+
+
 def _end(code: int) -> int:
-    stream = sys.stdout
-    stream.flush()
-    raw = getattr(getattr(stream, "buffer", None), "raw", None)
-    fault = raw.fault if isinstance(raw, Sink) else None
+    fault = output_fault()
     if fault is None or code:
         return code
     if isinstance(fault, BrokenPipeError):

@@ -1,5 +1,5 @@
-"""A cluster as it is and as it was, as text: its description, equal nodes together; who could what
-when; and what two nights found, against each other. No colour is needed."""
+"""A cluster as it is and as it was, as text: its description, equal nodes together; how a roll goes
+on; who could what when; and what two nights found, against each other. No colour is needed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from featurelib.core.dialect import generation_of, load
 from featurelib.feature import Severity
 from featurelib.questions.describe import Description, LevelShown, NodeShown, Ranges
 from featurelib.questions.nights import ClusterDiff, Diff, RangeChange, Row, State, Timeline
+from featurelib.questions.watch import FeatureNow, NodeNow, NodeState, Watched
 from featurelib.snapshot.history import LevelChange
 from featurelib.view.layout import Page, wrap
 from featurelib.words import (
@@ -20,6 +21,7 @@ from featurelib.words import (
     code_text,
     count,
     level_text,
+    levels_text,
     metadata_first,
     nodes,
     range_text,
@@ -199,6 +201,95 @@ def _findings(described: Description, page: Page) -> None:
         page.table([(f.severity, f.message) for f in found[:MOST]], 2, head=False)
     if len(found) > MOST:
         page.line(f"  and {len(found) - MOST} more: --json has them all")
+
+
+def watch_page(
+    seen: Watched, name: str, command: str, catalogue: Catalogue, width: int | None = None
+) -> Page:
+    """The text of one look; `command` is what comes next, empty = nothing does. No line is wider
+    than `width` but the command, so that it can be copied."""
+    page = Page(width, parts=True)
+    head = [clean(name), *([seen.mode] if seen.mode else []), time_text(seen.at, seconds=True)]
+    page.item(" · ".join(head))
+    if seen.until is not None:
+        state = "READY" if seen.ready else "not READY yet"
+        page.item(f"waited for, {state}: {levels_text(catalogue, seen.until.items())}")
+    if seen.error is not None:
+        page.item(f"NOTHING ANSWERS: {clean(seen.error, 1000)}")
+    if seen.nodes:
+        page.line()
+        page.table([("nodes", "state", "runs", "since", "lacks"), *_watched_nodes(seen, catalogue)])
+    if rows := list(_watched_features(seen.features, catalogue)):
+        wanted = "ceiling" if seen.until is None else "waited for"
+        page.line()
+        page.table([("feature", "finalized", "possible now", wanted), *rows])
+    if seen.missing:
+        page.line()
+        page.line("also in the way")
+    for one in seen.missing[:MOST]:
+        page.item(f"{code_text(one.code)}: {clean(one.message, 1000)}", 2)
+        if one.remedy:
+            page.item(f"→ {clean(one.remedy, 400)}", 4)
+    if len(seen.missing) > MOST:
+        page.line(f"  and {len(seen.missing) - MOST} more: --json has them all")
+    if command:
+        page.line()
+        page.line(f"next: {command}")
+    return page
+
+
+def watch_line(seen: Watched, name: str, catalogue: Catalogue) -> str:
+    """The same in one line, for a log."""
+    parts = [] if seen.ready is None else ["READY" if seen.ready else "not READY yet"]
+    if seen.error is not None:
+        parts.append(f"nothing answers: {clean(seen.error, 400)}")
+    runs: dict[str, list[NodeNow]] = {}
+    for one in seen.nodes:
+        is_up = one.state in (NodeState.RUNNING, NodeState.FENCED)
+        runs.setdefault(f"run {one.release or '?'}" if is_up else one.state, []).append(one)
+    parts += [f"{state}: {_halves(ones)}" for state, ones in runs.items()]
+    possible = [(f.feature, f.possible) for f in seen.features if f.possible is not None]
+    parts.append(f"possible now: {levels_text(catalogue, possible) or 'nothing'}")
+    if behind := [one for one in seen.nodes if one.lacks]:
+        parts.append(f"behind: {_halves(behind)}")
+    parts += [f"also in the way: {some_codes}"] if (some_codes := _codes(seen)) else []
+    return f"{time_text(seen.at, seconds=True)}  {clean(name)}: {' · '.join(parts)}"
+
+
+def _codes(seen: Watched) -> str:
+    return ", ".join(dict.fromkeys(code_text(one.code) for one in seen.missing))
+
+
+def _halves(shown: Sequence[NodeNow]) -> str:
+    roles = dict.fromkeys(one.role for one in shown)
+    return "; ".join(nodes(role, [o.node_id for o in shown if o.role == role]) for role in roles)
+
+
+def _watched_nodes(seen: Watched, catalogue: Catalogue) -> Iterator[tuple[str, ...]]:
+    """One row for nodes that are alike; when they became so, where that was during the watch."""
+    alike: dict[tuple[str, ...], list[NodeNow]] = {}
+    for one in seen.nodes:
+        state = f"{one.state}, active controller" if one.is_active else one.state
+        since = time_text(one.since, seconds=True) if one.since > seen.started else ""
+        lacks = levels_text(catalogue, one.lacks.items())
+        alike.setdefault((one.role, state, one.release or "?", since, lacks), []).append(one)
+    for (role, *cells), group in alike.items():
+        who = wrap(nodes(role, [one.node_id for one in group]), WHO_WIDTH)
+        yield ("\n  ".join(who), *cells)
+
+
+def _watched_features(
+    features: Sequence[FeatureNow], catalogue: Catalogue
+) -> Iterator[tuple[str, ...]]:
+    """Features that are finalized, could be, or are waited for."""
+    for one in features:
+        if one.finalized or one.finalized is None or one.possible or one.wanted:
+            levels = [
+                NOTHING if level is None else level_text(catalogue, one.feature, level)
+                for level in (one.possible, one.wanted)
+            ]
+            finalized = level_text(catalogue, one.feature, one.finalized)
+            yield (clean(one.feature, 40), finalized, *levels)
 
 
 def timeline_page(

@@ -46,9 +46,11 @@ def fill(kind: type[Filled], value: object = None, **more: Any) -> Filled:
     return kind(**{k: v.text if isinstance(v, Role) else v for k, v in keys.items()})
 
 
-def as_json(document: object) -> str:
-    """The document as text: two blanks for each level, characters as they are."""
-    return json.dumps(msgspec.to_builtins(document), indent=2, ensure_ascii=False)
+def as_json(document: object, *, one_line: bool = False) -> str:
+    """The document as text, characters as they are: two blanks for each level, or all of it in one
+    line."""
+    indent = None if one_line else 2
+    return json.dumps(msgspec.to_builtins(document), indent=indent, ensure_ascii=False)
 
 
 class OfSoftware(Document):

@@ -38,6 +38,7 @@ LINES = {
     "why-not": "metadata.version=27 --file c.db",
     "what-if": "--file c.db --release 4.2",
     "roll": "--file c.db --to 4.2",
+    "watch": "--file c.db --until metadata.version=27",
     "timeline": "ghost-broker --tables tables --fleet {fleet}",
     "diff": "--last --tables tables",
     "report": "--tables tables --fleet {fleet}",

@@ -1,0 +1,317 @@
+"""What a look at a cluster shows while its software is rolled: who runs what, which levels could be
+finalized at this moment, and what is still missing for those that are waited for.
+
+Each look is judged by itself, as a plan is made: READY is said exactly where a plan for the levels
+that are waited for would be written. What was seen before adds two things and takes nothing away:
+since when a node is as it is, and in ZooKeeper mode who is on no list any more. There a broker that
+restarts takes its registration with it, and the others would pass what it may not support.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+from featurelib.audit.cluster_view import Sight
+from featurelib.catalogue import ANY, Catalogue
+from featurelib.core.dialect import GENERATIONS
+from featurelib.errors import ConfigError
+from featurelib.feature import METADATA_VERSION, ClusterMode, Role, Verdict
+from featurelib.model import Reason
+from featurelib.planning.goal import Command, Intent
+from featurelib.planning.planner import make_plan
+from featurelib.planning.reasons import refusing
+from featurelib.questions.describe import NodeShown, describe
+from featurelib.questions.why_not import named_level
+from featurelib.words import clean, moment
+
+GONE = "no_longer_listed"
+_OF_A_RANGE = "unsupported_by_node"  # said by what a node lacks
+
+
+class NodeState(StrEnum):
+    """How a node was found in the newest look."""
+
+    RUNNING = "running"
+    FENCED = "running, fenced"
+    SILENT = "not answering"
+    GONE = "on no list now"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeNow:
+    """One half of a process. `release`: what it runs, or ran when it answered last; `since`: when
+    it was seen like this first; `lacks`: the levels that are wanted and that it does not support,
+    of one that answers."""
+
+    role: str
+    node_id: int
+    state: NodeState
+    release: str
+    is_active: bool
+    since: datetime
+    lacks: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureNow:
+    """One feature. `finalized` None = no trustworthy witness; `possible`: the level it could be
+    finalized at now, None = none; `wanted`: the one that is waited for, or else its ceiling."""
+
+    feature: str
+    finalized: int | None
+    possible: int | None
+    wanted: int | None
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """What else is in the way; `node` as `broker 2`, empty = the whole cluster."""
+
+    code: str
+    feature: str
+    level: int | None
+    node: str
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """One look at one cluster, at `at`; the first one was at `started`. `until`: the levels that
+    are waited for, and `ready` whether each could be finalized now or is; both None = nothing is
+    waited for. `error`: why nothing could be seen; the nodes are those of before then."""
+
+    cluster_id: str
+    mode: str
+    started: datetime
+    at: datetime
+    nodes: tuple[NodeNow, ...]
+    features: tuple[FeatureNow, ...]
+    missing: tuple[Missing, ...]
+    until: dict[str, int] | None
+    ready: bool | None
+    error: str | None
+
+    @property
+    def answered(self) -> bool:
+        """Whether it was seen in this look or one before."""
+        return bool(self.mode)
+
+    def is_news(self, before: Watched | None) -> bool:
+        """Whether it shows anything else than the look before."""
+        return before is None or replace(self, at=before.at) != before
+
+
+class Watch:
+    """One cluster over its looks. `until`: FEATURE=LEVEL each, or a release for all its levels."""
+
+    def __init__(self, until: Sequence[str], catalogue: Catalogue) -> None:
+        self._texts, self._catalogue = until, catalogue
+        self._until: dict[str, int] | None = None
+        self._last: Watched | None = None
+
+    def see(self, sight: Sight) -> Watched:
+        """What a look shows. Raises ConfigError where `until` names what nobody knows."""
+        at = moment(sight.newest)
+        assert at is not None  # a look is of a time
+        if self._texts and self._until is None:
+            self._until = read_target(self._texts, sight, self._catalogue)
+        features = tuple(_features(sight, self._until))
+        wanted = {one.feature: one.wanted for one in features if one.wanted is not None}
+        nodes = (*self._nodes(sight, wanted, at), *self._gone(sight, at))
+        ready, refusals = self._judged(sight, wanted)
+        gone = [one for one in nodes if one.state is NodeState.GONE]
+        missing = () if ready else tuple(_missing(refusals, nodes))
+        self._last = Watched(
+            cluster_id=sight.cluster_id,
+            mode=list(ClusterMode)[sight.evidence.membership.mode[0]].value,
+            started=at if self._last is None else self._last.started,
+            at=at,
+            nodes=nodes,
+            features=features,
+            missing=(*missing, *map(_no_longer_listed, gone)),
+            until=self._until,
+            ready=None if self._until is None else ready and not gone,
+            error=None,
+        )
+        return self._last
+
+    def lose(self, error: str, at: datetime, cluster_id: str) -> Watched:
+        """What is known where a look failed: every node of before is silent."""
+        last = self._last
+        nodes = () if last is None else last.nodes
+        silent = (replace(one, state=NodeState.SILENT, is_active=False, lacks={}) for one in nodes)
+        self._last = Watched(
+            cluster_id=cluster_id if last is None else last.cluster_id,
+            mode="" if last is None else last.mode,
+            started=at if last is None else last.started,
+            at=at,
+            nodes=tuple(self._since(one, at) for one in silent),
+            features=(),
+            missing=(),
+            until=self._until,
+            ready=False if self._texts else None,
+            error=error,
+        )
+        return self._last
+
+    def _judged(self, sight: Sight, wanted: Mapping[str, int]) -> tuple[bool, Sequence[Reason]]:
+        """Whether all that is wanted could be planned now or is there, and what is against it."""
+        if self._until is None:
+            intent = Intent(command=Command.UPGRADE_ALL)
+        elif wanted:
+            up = {name: str(level) for name, level in wanted.items()}
+            intent = Intent(command=Command.UPGRADE, up=up)
+        else:
+            return sight.is_trusted, ()
+        planned = make_plan(sight, intent, self._catalogue)
+        return self._until is not None and planned.plan is not None, planned.refusals
+
+    def _nodes(self, sight: Sight, wanted: Mapping[str, int], at: datetime) -> Iterator[NodeNow]:
+        known = [node for node in sight.cluster.nodes if node.supported]
+        unfit = {
+            name: {node.half for node in refusing(known, name, level)}
+            for name, level in wanted.items()
+        }
+        shown = describe(sight, self._catalogue).nodes
+        subjects = sight.evidence.subjects
+        columns = (subjects.role.tolist(), subjects.answers.tolist())
+        for node, role, answers in zip(shown, *columns, strict=True):
+            half = Role(role), node.node_id
+            lacks = {name: wanted[name] for name, halves in unfit.items() if half in halves}
+            one = NodeNow(
+                role=node.role,
+                node_id=node.node_id,
+                state=_state(node, answers=answers),
+                release=node.release,
+                is_active=node.is_active,
+                since=at,
+                lacks=lacks if answers else {},
+            )
+            yield self._since(one, at)
+
+    def _gone(self, sight: Sight, at: datetime) -> Iterator[NodeNow]:
+        """Who was on a list before and is on none now, where that may be a restart."""
+        if self._last is None or not sight.evidence.membership.on_zookeeper[0]:
+            return
+        there = set(sight.evidence.subjects.node_id.tolist())
+        for one in self._last.nodes:
+            if one.node_id not in there:
+                gone = replace(one, state=NodeState.GONE, is_active=False, lacks={})
+                yield self._since(gone, at)
+
+    def _since(self, node: NodeNow, at: datetime) -> NodeNow:
+        """The node with what is known of it from before."""
+        half = node.role, node.node_id
+        nodes = () if self._last is None else self._last.nodes
+        before = next((one for one in nodes if (one.role, one.node_id) == half), None)
+        if before is None:
+            return replace(node, since=at)
+        if node.state is not NodeState.RUNNING:
+            node = replace(node, release=node.release or before.release)
+        same = (node.state, node.release) == (before.state, before.release)
+        return replace(node, since=before.since if same else at)
+
+
+def _state(node: NodeShown, *, answers: bool) -> NodeState:
+    if not answers:
+        return NodeState.SILENT
+    return NodeState.FENCED if node.is_fenced else NodeState.RUNNING
+
+
+def _features(sight: Sight, until: Mapping[str, int] | None) -> Iterator[FeatureNow]:
+    """Every feature that is finalized, could be, or is waited for."""
+    rows = {row["feature"]: row for row in sight.judged.readiness.to_pylist()}
+    for name in sorted({*rows, *(until or ())}, key=lambda name: (name != METADATA_VERSION, name)):
+        row = rows.get(name, {})
+        finalized = row.get("finalized_level") if row else 0
+        ceiling = (until or {}).get(name) if until is not None else row.get("ceiling")
+        is_ready = row.get("verdict") == Verdict.READY
+        is_there = ceiling is None or (finalized is not None and finalized >= ceiling)
+        yield FeatureNow(
+            feature=name,
+            finalized=finalized,
+            possible=row["target"] if is_ready else None,
+            wanted=None if is_there else ceiling,
+            verdict=row.get("verdict", Verdict.UNKNOWN),
+        )
+
+
+def _missing(refusals: Sequence[Reason], nodes: Sequence[NodeNow]) -> Iterator[Missing]:
+    """Reasons beside what nodes show themselves: that one is silent, or lacks a level. What only a
+    controller would say stands where nothing else does."""
+    silent = {
+        f"{one.role} {one.node_id}"
+        for one in nodes
+        if one.state in (NodeState.SILENT, NodeState.GONE)
+    }
+    others = [one for one in refusals if one.node not in silent and one.code != _OF_A_RANGE]
+    of_policy = [one for one in others if one.judge not in GENERATIONS]
+    is_shown = bool(of_policy or silent) or any(one.lacks for one in nodes)
+    for one in of_policy if is_shown else others:
+        yield Missing(
+            code=one.code,
+            feature=one.feature,
+            level=one.level,
+            node=one.node,
+            message=one.message,
+            remedy=one.remedy,
+        )
+
+
+def _no_longer_listed(node: NodeNow) -> Missing:
+    return Missing(
+        code=GONE,
+        feature="",
+        level=None,
+        node=f"{node.role} {node.node_id}",
+        message=f"{node.role.capitalize()} {node.node_id} was there and is on no list now.",
+        remedy="If it is gone for good, start the watch again.",
+    )
+
+
+def read_target(texts: Sequence[str], sight: Sight, catalogue: Catalogue) -> dict[str, int]:
+    """The levels that are waited for, feature → level above 0: of each `FEATURE=LEVEL`, and of a
+    release every one that its software finalizes by default. Raises ConfigError for what nobody
+    knows, and for a feature named twice."""
+    levels: dict[str, int] = {}
+    for text in texts:
+        name, sign, level = text.partition("=")
+        found = {name: _level(name, level, sight, catalogue)} if sign else _of(text, catalogue)
+        if twice := sorted(found.keys() & levels.keys()):
+            raise ConfigError(
+                f"--until {text}: expected {twice[0]} once, found it twice. Keep one of them."
+            )
+        levels |= found
+    return levels
+
+
+def _level(name: str, text: str, sight: Sight, catalogue: Catalogue) -> int:
+    """The level of one feature, whatever release its controllers run now."""
+    known = catalogue.of(ANY).level_of(text) if name == METADATA_VERSION else None
+    level = named_level(sight, name, text if known is None else str(known), catalogue)
+    if not level:
+        raise ConfigError(f"--until {name}={text}: expected a level above 0, found 0.")
+    return level
+
+
+def _of(text: str, catalogue: Catalogue) -> dict[str, int]:
+    """What software of a release finalizes by default, but for levels that are asked for by name
+    alone."""
+    own = catalogue.of(catalogue.release_named(text) or ANY)
+    version = own.level_of(text)
+    if version is None:
+        known = ", ".join(release.release for release in catalogue.releases)
+        raise ConfigError(
+            f"--until {clean(text)}: expected a release ({known}) or FEATURE=LEVEL, as "
+            f"metadata.version=4.2, found neither."
+        )
+    return {
+        name: level
+        for name, level in own.defaults(version).items()
+        if level and not any(by_name <= level for by_name in catalogue.only_by_name(name))
+    }

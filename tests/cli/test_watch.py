@@ -1,0 +1,230 @@
+"""A roll that is watched: what each look shows, when it ends, and where it is shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from featurelib import ClusterLook, connect, plan, watch
+from featurelib.catalogue import load
+from featurelib.core.cluster import Cluster, Node
+from featurelib.errors import UnreachableError
+from featurelib.feature import Role
+from featurelib.questions.watch import NodeState, Watched
+from tests.backends.clusters import TABLES, ZK, zk_broker
+from tests.backends.simulator import Simulated
+from tests.cli.commands import run
+
+OLD, NEW = ({**load().of(release).ranges()} for release in ("4.0", "4.2"))
+LEVELS = {"metadata.version": 29, "transaction.version": 2}
+UNTIL = [f"{name}={level}" for name, level in LEVELS.items()]
+PATIENCE = 60  # seconds, of a machine that is busy
+
+
+def node(node_id: int, role: Role, release: str) -> Node:
+    supported, voter = (OLD if release == "4.0" else NEW), role is Role.CONTROLLER
+    return Node(node_id=node_id, role=role, supported=supported, release=release, voter=voter)
+
+
+AT_40 = Cluster(
+    release="4.0",
+    nodes=(*(node(i, Role.CONTROLLER, "4.0") for i in (1, 2)), node(3, Role.BROKER, "4.0")),
+    active=1,
+    finalized={"metadata.version": (25, 25)},
+)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Simulated]:
+    path = str(tmp_path / "c.db")
+    with Simulated(path, TABLES, cluster_id="c-1") as made:
+        made.put(AT_40, 9)
+        yield made
+
+
+def looks(cluster: Simulated, **options: object) -> Iterator[ClusterLook]:
+    return watch(connect(file=cluster.path), every=0.1, timeout=PATIENCE, **options)  # type: ignore[arg-type]
+
+
+def following(looks: Iterator[ClusterLook], is_so: Callable[[Watched], bool]) -> Watched:
+    """The first look from here on that shows it."""
+    return next(look.value for look in looks if is_so(look.value))
+
+
+def states(seen: Watched) -> dict[tuple[str, int], tuple[str, str]]:
+    return {(n.role, n.node_id): (n.state, n.release) for n in seen.nodes}
+
+
+def test_a_roll_is_followed_to_its_end_and_ready_is_said_where_a_plan_is_made(
+    cluster: Simulated,
+) -> None:
+    seen = looks(cluster, until=UNTIL)
+    first = next(seen).value
+    assert (first.ready, first.until) == (False, LEVELS)
+    assert [n.lacks for n in first.nodes] == [{"metadata.version": 29}] * 3
+    for node_id, role in ((3, Role.BROKER), (2, Role.CONTROLLER)):
+        half = role.text, node_id
+        cluster.stop(node_id)
+        down = following(seen, lambda one: states(one)[half][0] == NodeState.SILENT)  # noqa: B023
+        assert states(down)[half] == (NodeState.SILENT, "4.0")  # as it was seen last
+        assert not down.ready
+        cluster.register(node(node_id, role, "4.2"))
+        back = following(seen, lambda one: states(one)[half][0] == NodeState.RUNNING)  # noqa: B023
+        assert states(back)[half] == (NodeState.RUNNING, "4.2")
+        [now] = [one for one in back.nodes if (one.role, one.node_id) == half]
+        assert now.since > back.started
+        assert (now.lacks, back.ready) == ({}, False)
+        levels = {name: str(level) for name, level in LEVELS.items()}
+        assert not plan(connect(file=cluster.path), "upgrade", up=levels).is_made
+    [last] = [one for one in back.nodes if one.node_id == 1]
+    assert (last.lacks, {m.code for m in back.missing}) == (
+        {"metadata.version": 29},
+        {"unknown_level"},  # the controller that leads is the old one
+    )
+    nodes = (node(one.node_id, one.role, "4.2") for one in AT_40.nodes)
+    cluster.put(replace(AT_40, release="4.2", nodes=tuple(nodes)), 99)
+    *_, end = seen
+    assert (end.value.ready, end.value.missing) == (True, ())
+    assert plan(connect(file=cluster.path), "upgrade", up=levels).is_made
+    assert end.text.splitlines()[-1] == (
+        "next: featurelib plan upgrade --feature metadata.version=29 --feature "
+        f"transaction.version=2 --file {cluster.path}"
+    )
+
+
+def test_a_broker_of_zookeeper_mode_that_restarts_is_waited_for(tmp_path: Path) -> None:
+    """Without it the others would pass what it may not support when it is back."""
+    new, old = zk_broker(1, "3.9.2", f=(1, 5)), zk_broker(2, "3.9.2", f=(1, 3))
+    path = str(tmp_path / "z.db")
+    with Simulated(path, TABLES, mode="zk", cluster_id="c-2") as made:
+        made.put(replace(ZK, nodes=(new, old), finalized={"f": (1, 1)}), 9)
+        seen = looks(made, until="f=5")
+        assert next(seen).value.nodes[1].lacks == {"f": 5}
+        made.put(replace(ZK, nodes=(new,), finalized={"f": (1, 1)}), 10)
+        away = following(seen, lambda one: len(one.missing) > 0)
+        assert [(f.feature, f.possible) for f in away.features] == [("f", 5)]
+        assert (away.ready, away.missing[0].code) == (False, "no_longer_listed")
+        assert away.missing[0].node == "broker 2"
+        assert states(away)["broker", 2][0] == NodeState.GONE
+        back = replace(old, supported={"f": (1, 5)})
+        made.put(replace(ZK, nodes=(new, back), finalized={"f": (1, 1)}), 11)
+        *_, end = seen
+        assert (end.value.ready, states(end.value)["broker", 2][0]) == (True, NodeState.RUNNING)
+
+
+def test_a_cluster_that_answers_no_more_is_silent_and_comes_back(cluster: Simulated) -> None:
+    seen = looks(cluster, until="metadata.version=25")
+    [only] = seen
+    assert only.value.ready  # it is finalized
+    seen = looks(cluster)
+    assert next(seen).value.ready is None  # nothing is waited for
+    before = cluster.cluster
+    for one in before.nodes:
+        cluster.stop(one.node_id)
+    gone = following(seen, lambda one: one.error is not None)
+    assert {state for state, _ in states(gone).values()} == {NodeState.SILENT}
+    assert gone.cluster_id == "c-1"
+    cluster.put(before, 99)
+    back = following(seen, lambda one: one.error is None)
+    assert {state for state, _ in states(back).values()} == {NodeState.RUNNING}
+    seen.close()
+    for one in before.nodes:
+        cluster.stop(one.node_id)
+    with pytest.raises(UnreachableError, match="none of 3 running"):
+        next(looks(cluster))
+
+
+def fleet(folder: Path, *names: str) -> str:
+    path = folder / "fleet.toml"
+    entries = [
+        f'[[cluster]]\nid = "{n}"\nname = {json.dumps(n * 2)}\nfile = "{n}.db"' for n in names
+    ]
+    path.write_text("\n".join(entries))
+    return str(path)
+
+
+def test_several_clusters_have_a_line_each_and_one_that_never_answers_is_exit_code_5(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        with Simulated(f"{name}.db", TABLES, cluster_id=name) as made:
+            made.put(AT_40, 9)
+            for one in AT_40.nodes if name == "b" else ():
+                made.stop(one.node_id)
+    words = ("watch", "--fleet", fleet(tmp_path, "a", "b"), "--timeout", "1s", "--every", "0.2")
+    code, out, err = run(*words, "--until", "metadata.version=25", "--json")
+    said = [json.loads(line) for line in out.splitlines()]
+    assert (code, {(one["name"], one["ready"]) for one in said}) == (
+        5,
+        {("aa", True), ("bb", False)},
+    )
+    assert len(said) == 2  # nothing was new in the other looks
+    assert err == "the time is up (--timeout 1s), before it was READY\n"
+    code, out, _ = run(*words, "aa", "--until", "4.2")
+    assert (code, len(re.findall(r"^\S+ \S+ UTC  aa: not READY yet", out, re.M))) == (1, 1)
+    assert "\x1b" not in out
+    many = fleet(tmp_path, *(f"c{i}" for i in range(51)))
+    code, _, err = run("watch", "--fleet", many)
+    assert (code, "expected 1 to 50 clusters to watch, found 51" in err) == (2, True)
+
+
+def test_one_screen_is_drawn_in_its_place_and_a_hostile_name_steers_nothing(
+    cluster: Simulated, tmp_path: Path
+) -> None:
+    hostile = json.dumps("\x1b[2J\u202e<b>" + "x" * 200)
+    (tmp_path / "fleet.toml").write_text(
+        f'[[cluster]]\nid = "c-1"\nname = {hostile}\nfile = "{cluster.path}"\n'
+    )
+    words = ("watch", "c-1", "--fleet", "fleet.toml", "--until", "4.2", "--every", "0.2")
+    with on_a_terminal(tmp_path, *words) as (shown, process):
+        assert b"not READY yet" in until_shown(shown, b"controllers 1-2|controller 2")
+        nodes = (node(one.node_id, one.role, "4.2") for one in AT_40.nodes)
+        cluster.put(replace(AT_40, release="4.2", nodes=tuple(nodes)), 99)
+        rest = until_shown(shown, b"next: ")
+        assert process.wait(PATIENCE) == 0
+    assert re.findall(rb"\x1b\[\d+F\x1b\[J", rest)
+    codes = {code[:2] + code[-1:] for code in re.findall(rb"\x1b.[\d;]*[A-Za-z]", rest)}
+    assert codes == {b"\x1b[F", b"\x1b[J"}
+    assert b"\\u202e<b>" in rest
+    assert "\u202e" not in rest.decode()
+
+
+@contextmanager
+def on_a_terminal(folder: Path, *words: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """A command on a terminal of 24 lines; what it shows can be read from the number."""
+    shown, terminal = pty.openpty()
+    command = [sys.executable, "-m", "featurelib", *words]
+    known = {**os.environ, "TERM": "xterm", "PYTHONPATH": str(Path(__file__).parents[2])}
+    for name in ("COLUMNS", "LINES"):
+        known.pop(name, None)
+    with subprocess.Popen(
+        command, cwd=folder, env=known, stdin=terminal, stdout=terminal, stderr=terminal
+    ) as process:
+        os.close(terminal)
+        try:
+            yield shown, process
+        finally:
+            process.kill()
+            os.close(shown)
+
+
+def until_shown(shown: int, pattern: bytes) -> bytes:
+    end, found = time.monotonic() + PATIENCE, b""
+    while not re.search(pattern, found):
+        ready, _, _ = select.select([shown], [], [], max(0.0, end - time.monotonic()))
+        assert ready, found
+        found += os.read(shown, 65536)
+    return found
