@@ -183,7 +183,7 @@ if [[ -n $local_run && ${FEATURELIB_FAST_START:-1} != 0 ]]; then
   archive=$cache/classes-$(printf '%s\n' "$java_text" "$class_path" "$(date -r "$spark_home/jars" +%s)" | cksum | tr ' ' -).jsa
   if [[ -f $archive ]]; then
     flags+=("-XX:SharedArchiveFile=$archive" -Xshare:auto)
-  elif [[ $class_path != *' '* && ${CI:-} != true ]]; then # in CI nobody comes back to use it
+  elif [[ $class_path != *' '* && ${CI:-} != true && -w $cache ]]; then # in CI nobody comes back to use it
     # This run writes down its classes, which costs nothing. When it has ended, the archive is made from the list
     # at the lowest priority (half a minute of one core; at the end of this run it would keep its user waiting).
     list=$archive.$$.list
