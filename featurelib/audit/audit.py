@@ -17,6 +17,7 @@ from featurelib.audit.evidence import UNEXPECTED, BatchFindings, Conditions, Evi
 from featurelib.audit.findings import set_aside, wordings
 from featurelib.audit.missing import least_software, report_nodes, report_unknown, report_unread
 from featurelib.audit.side_effects import say_briefly, side_effects
+from featurelib.audit.strimzi import report_strimzi
 from featurelib.audit.target import Judge, agree, bounds, report_probes
 from featurelib.audit.verdict import (
     READY,
@@ -82,6 +83,7 @@ def judge(
     unread = report_unread(asking, agreed, said)
     unsure |= (hangs & (target > asking.asked.current)) | unread
     _unstable(asking, said)
+    report_strimzi(said, software, catalogue, conditions)
     more = beyond_ceiling(asking)
     _side_effects(asking, more, said)
     report_unmet(evidence, software, catalogue.tables, said)

@@ -39,7 +39,7 @@ from featurelib.audit.columns import is_fresh, marked, node_key
 from featurelib.audit.features import Answering, Questions, answer, ask
 from featurelib.audit.finalized import Levels, read_levels
 from featurelib.audit.findings import Findings, Mute
-from featurelib.audit.registrations import Membership, Profiles, Subjects, read_nodes
+from featurelib.audit.registrations import Membership, Profiles, Subjects, read_nodes, record_keys
 from featurelib.core.features_znode import Generation
 from featurelib.feature import KRAFT_VERSION, Role, Severity
 from featurelib.landing.responses import BROKER_DEFAULT
@@ -66,6 +66,7 @@ class Expected:
     controller_decides: bool = False
     generation: Generation | None = None  # of a ZooKeeper-mode cluster
     release: str = ""  # of the software that runs there, as 3.9; "" = not told
+    managed_by: str = ""  # who finalizes there; "" = we, or nobody said
 
 
 UNEXPECTED = Expected()
@@ -200,7 +201,8 @@ class Evidence:
     """A batch of clusters, ready to be judged."""
 
     clusters: list[str]
-    as_of: int  # microseconds
+    as_of: int  # microseconds, and so is max_age
+    max_age: int
     landed: Bool
     snapshots: Snapshots  # what it was read from
     subjects: Subjects
@@ -214,6 +216,7 @@ class Evidence:
     configured: dict[int, StaticVoters]  # whom active controllers ask, where that was read
     controllers_vouched: Bool  # the owner stands for those nobody can ask
     controller_decides: Bool  # as in Expected
+    operated: Int  # keys of nodes that Strimzi's resources name, ascending
     malformed: dict[int, str]  # by cluster, what is wrong with its row; nothing else is known
 
     def errors(self, listener: int) -> str:
@@ -273,10 +276,15 @@ def read(rows: TableRows, conditions: Conditions, absent_metadata: int) -> Evide
     decides = np.array([one.controller_decides for one in known], dtype=bool)
     vouched = np.array([one.vouched for one in known], dtype=bool) | decides
     fresh = partial(is_fresh, as_of=conditions.as_of, max_age=conditions.max_age)
-    profiles = Profiles(snapshots)
+    profiles, operated = Profiles(snapshots), _operated_keys(snapshots, fresh)
     levels = read_levels(snapshots, fresh, [one.generation for one in known])
     subjects, membership = read_nodes(
-        snapshots, profiles, fresh, _expected_keys(known), vouched, levels.system_off
+        snapshots,
+        profiles,
+        fresh,
+        np.sort(np.concatenate([_expected_keys(known), operated])),
+        vouched,
+        levels.system_off,
     )
     # Who vouches for controllers says that there are some.
     run_by_quorum = membership.kraft | (controllers & ~membership.zookeeper)
@@ -287,6 +295,7 @@ def read(rows: TableRows, conditions: Conditions, absent_metadata: int) -> Evide
     return Evidence(
         clusters=snapshots.clusters,
         as_of=conditions.as_of,
+        max_age=conditions.max_age,
         landed=snapshots.landed,
         snapshots=snapshots,
         subjects=subjects,
@@ -300,8 +309,17 @@ def read(rows: TableRows, conditions: Conditions, absent_metadata: int) -> Evide
         configured=configurations.voters(controller, conditions.as_of, conditions.max_age),
         controllers_vouched=controllers,
         controller_decides=decides,
+        operated=operated,
         malformed=malformed,
     )
+
+
+def _operated_keys(snapshots: Snapshots, fresh: Callable[[Int], Bool]) -> Int:
+    """Who is to be there by resources of Strimzi that were read lately, ascending."""
+    said, at = snapshots["strimzi"], np.zeros(len(snapshots), dtype=np.int64)
+    at[said.row] = said.field("at")
+    keys = record_keys(snapshots["strimzi_nodes"])
+    return np.sort(keys[fresh(at)[snapshots["strimzi_nodes"].row]])
 
 
 def _expected_keys(known: Sequence[Expected]) -> Int:

@@ -344,6 +344,9 @@ COMPOSED = frozenset(
         "features_node_damaged",
         "features_node_ambiguous",
         "side_effect_by_name",
+        "metadata_version_not_pinned",
+        "strimzi_not_carried_out",
+        "strimzi_contradicted",
         "probe_refused",
         EXPIRED,
     }

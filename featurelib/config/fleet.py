@@ -235,6 +235,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 controllers_vouched=entry.controllers_complete,
                 generation=zookeeper_generation(entry.release),
                 release=entry.release,
+                managed_by=entry.managed_by,
             )
             for entry in self.cluster
         }

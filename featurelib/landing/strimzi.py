@@ -95,13 +95,31 @@ class _Metadata(msgspec.Struct, frozen=True):
     annotations: dict[str, str] | None = None
 
 
-class _Version(msgspec.Struct, frozen=True, rename="camel"):
+class _Authentication(msgspec.Struct, frozen=True):
+    type: str | None = None
+
+
+class _Listener(msgspec.Struct, frozen=True):
+    name: str
+    tls: bool | None = None
+    authentication: _Authentication | None = None
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """What it asks of a client."""
+        kind = (self.authentication.type or "an own way") if self.authentication else ""
+        return (*(("TLS",) if self.tls else ()), *((f"authentication {kind}",) if kind else ()))
+
+
+class _KafkaOfSpec(msgspec.Struct, frozen=True, rename="camel"):
     version: str | None = None
     metadata_version: str | None = None
+    # A list of them from v1beta2 on.
+    listeners: list[_Listener] | None = None
 
 
 class _KafkaSpec(msgspec.Struct, frozen=True):
-    kafka: _Version
+    kafka: _KafkaOfSpec
 
 
 class _Condition(msgspec.Struct, frozen=True):
@@ -182,14 +200,21 @@ _TYPES: dict[str, type[_Kafka | _NodePool | _PodSet]] = {
 }
 
 
+class ListedListener(NamedTuple):
+    """A listener of a cluster: its addresses, host:port,…, and what it asks of a client."""
+
+    name: str
+    servers: str
+    asks: tuple[str, ...]
+
+
 class StrimziCluster(NamedTuple):
-    """One Kafka resource, NAMESPACE/NAME, with what its landing line says; `bootstrap` is the
-    addresses of each listener, host:port,…, by name."""
+    """One Kafka resource, NAMESPACE/NAME, with what its landing line says and how it is reached."""
 
     cluster_id: str
     resource: str
     keys: Mapping[str, object]
-    bootstrap: Mapping[str, str]
+    listeners: tuple[ListedListener, ...]
 
     @property
     def text(self) -> str:
@@ -322,12 +347,15 @@ def _cluster(kafka: _Kafka, by_resource: Mapping[str, Sequence[StrimziNode]]) ->
         "nodes_complete": bool(nodes) and all(seen),
         "nodes": [nodes[key] for key in sorted(nodes)],
     }
-    bootstrap = {
-        one.name or one.type or "": one.bootstrap_servers
+    asks = {one.name: one.asks for one in asked.listeners or ()}
+    listeners = tuple(
+        ListedListener(
+            known := one.name or one.type or "", one.bootstrap_servers, asks.get(known, ())
+        )
         for one in status.listeners or ()
         if one.bootstrap_servers
-    }
-    return StrimziCluster(status.cluster_id or "", kafka.name, keys, bootstrap)
+    )
+    return StrimziCluster(status.cluster_id or "", kafka.name, keys, listeners)
 
 
 def _of_pool(pool: _NodePool) -> Iterator[StrimziNode]:

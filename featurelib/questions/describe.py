@@ -111,6 +111,7 @@ _CALLED = {
     "ghost_controller": "ghost",
     "silent_broker": "silent",
     "expected_node_missing": "expected, not there",
+    "strimzi_node_missing": "Strimzi's, not there",
     "controller_vouched": "vouched for by the owner",
     "node_probed": "answered for by its controller",
     "node_not_answering": "not answering",

@@ -14,7 +14,7 @@ from typing import Any
 from featurelib.audit.evidence import VOTERS
 from featurelib.core.features_znode import ENABLED, Generation, Reading, ZnodeContent, decode
 from featurelib.errors import ConfigError
-from featurelib.feature import Role, Witness
+from featurelib.feature import METADATA_VERSION, Role, Witness
 from featurelib.rows import TableRows
 from featurelib.schema import LAYOUT
 from featurelib.snapshot.records import make_records, open_row, write_rows
@@ -74,6 +74,8 @@ class Draft:
         for one in self._of("registrations", node_id, role):
             one |= {"profile": profile, "at": self._at, "fenced": min(one["fenced"], UNFENCED)}
         self._fence(node_id, UNFENCED)
+        for operated in self._parts["strimzi"]:  # its status will follow
+            operated["status_version"] = NOTHING
 
     def stop(self, node_id: int, role: Role) -> None:
         """That half of the node does not run; what is registered of it stays."""
@@ -105,11 +107,13 @@ class Draft:
             if one["role"] == Role.BROKER:
                 fenced = UNFENCED if one["fenced_shown"] else -1
                 one["entries"].append({"node_id": node_id, "fenced": fenced})
+        if self._parts["strimzi"]:
+            self._add("strimzi_nodes", node_id=node_id, role=Role.BROKER, version=NOTHING)
         self.run(node_id, Role.BROKER, ranges)
 
     def remove(self, node_id: int) -> None:
         """Both halves of the node are gone: stopped, unregistered, and no voter."""
-        for part in ("listeners", "registrations", "voters", "observers"):
+        for part in ("listeners", "registrations", "voters", "observers", "strimzi_nodes"):
             self._parts[part] = [one for one in self._parts[part] if one["node_id"] != node_id]
         for members in self._parts["members"]:
             members["entries"] = [one for one in members["entries"] if one["node_id"] != node_id]
@@ -130,6 +134,9 @@ class Draft:
             kept = {name: (name, low, level) for name, low, level in one["entries"]}
             kept |= {name: (name, level, level) for name, level in levels.items()}
             one["entries"] = [kept[n] for n in sorted(kept) if n not in levels or levels[n]]
+        for operated in self._parts["strimzi"]:  # its status will follow
+            if METADATA_VERSION in levels:
+                operated["status_metadata_version"] = NOTHING
         if self._row.features_node is not None:
             self._row.features_node = _written(self._row.features_node, levels)
 

@@ -349,7 +349,7 @@ def has_landed(findings: Findings) -> bool:
 
 def is_silent(findings: Findings, number: int) -> bool:
     """Whether none of the cluster's `number` of nodes answered: what else is unknown follows."""
-    codes = {NOT_ANSWERING, NODE_MISSING}
+    codes = {NOT_ANSWERING, NODE_MISSING, "strimzi_node_missing"}
     silent = {finding.node_id for finding in findings if finding.code in codes}
     return len(silent) == number and any(finding.code == NOT_ANSWERING for finding in findings)
 

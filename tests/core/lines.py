@@ -121,6 +121,24 @@ def configs_line(
     )
 
 
+def strimzi_line(
+    nodes: str = "b1 c9", *, age: int = 0, cluster: str = "c", **changes: Any
+) -> bytes:
+    """Strimzi's resources of a cluster; `nodes` as b1 for a broker and c9 for a controller."""
+    roles = {"b": "broker", "c": CONTROLLER}
+    said: dict[str, Any] = {
+        "resource": "kafka/orders",
+        "version": "4.1.2",
+        "metadata_version": "4.0-IV3",
+        "status_version": "4.1.2",
+        "status_metadata_version": "4.0-IV3",
+        "paused": False,
+        "nodes_complete": True,
+        "nodes": [{"node_id": int(one[1:]), "role": roles[one[0]]} for one in nodes.split()],
+    }
+    return line_of("strimzi", cluster, age, **said | changes)
+
+
 def failure_line(cluster: str, node: Node) -> bytes:
     return line_of(
         "api_versions",

@@ -34,6 +34,7 @@ from tests.core.lines import (
     quorum_line,
     record,
     snapshot,
+    strimzi_line,
 )
 from tests.core.oracle import CONTROLLER, METADATA, STALE, Cluster, Node
 from tests.core.random_clusters import with_changes
@@ -220,6 +221,12 @@ FIRES: dict[str, Callable[[], list[Found]]] = {
     "generation_ambiguous": lambda: sample("zk-282-ranges"),
     "finalization_forgotten": lambda: judged(waiting={"c": OVERDUE}, forgotten=30 * 24 * HOUR),
     "mute_expired": lambda: judged(with_nodes(FENCED), mutes=(MUTE,)),
+    "strimzi_node_missing": lambda: judged(GOOD, strimzi_line("b1 b2 c9")),
+    "strimzi_node_unlisted": lambda: judged(GOOD, strimzi_line("b1")),
+    "strimzi_not_in_inventory": lambda: judged(GOOD, strimzi_line()),
+    "metadata_version_not_pinned": lambda: judged(GOOD, strimzi_line(metadata_version=None)),
+    "strimzi_not_carried_out": lambda: judged(GOOD, strimzi_line(paused=True)),
+    "strimzi_contradicted": lambda: judged(GOOD, strimzi_line(status_version="3.9.0")),
     "snapshot_malformed": lambda: stored(names=b""),
 }
 

@@ -97,7 +97,9 @@ def test_each_cluster_of_a_list_becomes_a_line_without_what_is_not_asked_for() -
     ]
     assert {one.version for one in orders.nodes} == {"4.1.2"}
     assert (logs.version, logs.refused) == (None, "Failed to update metadata version to 4.0-IV3")
-    assert found.clusters[1].bootstrap["plain"] == "orders-kafka-bootstrap.kafka.svc:9092"
+    assert found.clusters[1].listeners[:1] == (
+        ("plain", "orders-kafka-bootstrap.kafka.svc:9092", ()),
+    )
     raw = b"".join(one.line(AT) for one in found.clusters)
     assert b"quay.io" not in raw
     assert b"CERTIFICATE" not in raw
@@ -147,7 +149,7 @@ def test_a_paused_cluster_is_said_to_be() -> None:
     )
     found = taken(paused)
     assert line_of(found).paused
-    assert found.clusters[0].bootstrap == {"plain": "h:9092"}
+    assert found.clusters[0].listeners == (("plain", "h:9092", ()),)
     assert found.clusters[0].text.startswith("no nodes, not all pools, ")
 
 

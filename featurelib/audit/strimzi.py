@@ -1,0 +1,200 @@
+"""What Strimzi's resources say beside what the nodes say: what the operator will do by itself, what
+it could not do, and where the two contradict each other.
+
+They are the weaker witness: Kubernetes knows which pods there are to be, and Kafka who registered.
+So they add nodes whose word is missing, and findings; no range, level or registration of theirs
+makes anything READY. What is older than other evidence may be says nothing.
+
+An operator without spec.kafka.metadataVersion goes to the level that its Kafka version stands for
+as soon as all nodes run it (KRaftVersionChangeCreator): nobody decides, and often there is no way
+back.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from featurelib.audit.columns import find, is_fresh
+from featurelib.audit.controllers import Software
+from featurelib.audit.evidence import UNEXPECTED, BatchFindings, Conditions, Evidence
+from featurelib.audit.registrations import ONE_LOOK
+from featurelib.catalogue import Catalogue
+from featurelib.core.dialect import STRICT
+from featurelib.core.downgrade import of_metadata_version, position
+from featurelib.feature import METADATA_VERSION
+from featurelib.rows import NONE
+from featurelib.words import clean, level_text, releases_text
+
+
+class Resources(msgspec.Struct, frozen=True, kw_only=True):
+    """What the resources of one cluster say (featurelib.landing.strimzi), and when; None = that
+    they do not say."""
+
+    resource: str
+    version: str | None
+    metadata_version: str | None
+    status_version: str | None
+    status_metadata_version: str | None
+    refused: str | None
+    paused: bool
+    nodes_complete: bool
+    at: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _View:
+    """One cluster: its resources, and the metadata.version that its nodes say, None = not known."""
+
+    cluster: int
+    said: Resources
+    finalized: int | None
+
+    @property
+    def name(self) -> str:
+        """Its Kafka resource, safe to show."""
+        return clean(self.said.resource)
+
+
+def report_strimzi(
+    said: BatchFindings, software: Software, catalogue: Catalogue, conditions: Conditions
+) -> None:
+    """Add what the resources say that a person should know. No verdict hangs on it."""
+    evidence = said.evidence
+    views = list(_views(evidence))
+    if not views:
+        return
+    others = _other_software(evidence, software, catalogue, views)
+    found = defaultdict[str, list[tuple[_View, str]]](list)
+    for view in views:
+        expected = conditions.inventory.get(evidence.clusters[view.cluster], UNEXPECTED)
+        if not expected.managed_by:
+            found["strimzi_not_in_inventory"].append((view, view.said.resource))
+        wrong = [*_other_level(view, evidence, catalogue), *others.get(view.cluster, ())]
+        for code, texts in (
+            ("metadata_version_not_pinned", _unpinned(view, catalogue)),
+            ("strimzi_not_carried_out", _undone(view.said, catalogue)),
+            ("strimzi_contradicted", wrong),
+        ):
+            if text := "; ".join(texts):
+                found[code].append((view, f"{view.name}: {text}"))
+    for code, rows in found.items():
+        columns = [(v.cluster, v.said.at, v.said.line, v.finalized or NONE) for v, _ in rows]
+        where, at, line, now = np.array(columns, dtype=np.int64).T
+        more = {"at": at, "line": line, "finalized_level": now}
+        said.of_clusters(code, where, detail=[text for _, text in rows], **more)
+    _unlisted(said, views)
+
+
+def _views(evidence: Evidence) -> Iterator[_View]:
+    """The clusters whose resources were read lately."""
+    records, asked = evidence.snapshots["strimzi"], evidence.questions
+    level = np.full(len(evidence.clusters), NONE)
+    mine = asked.of_feature(METADATA_VERSION) & asked.known
+    level[asked.cluster[mine]] = asked.current[mine]
+    for cluster, one in zip(records.row.tolist(), records.structs(Resources), strict=True):
+        if is_fresh(np.array(one.at), as_of=evidence.as_of, max_age=evidence.max_age):
+            known = int(level[cluster])
+            yield _View(cluster=cluster, said=one, finalized=None if known == NONE else known)
+
+
+def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
+    """What the operator will do to metadata.version by itself, where it may choose; nothing where
+    no release is known that goes further."""
+    said, newest = view.said, catalogue.releases[-1]
+    status = said.status_metadata_version
+    now = view.finalized or (catalogue.whole.level_of(status) if status else None)
+    if said.metadata_version is not None or now is None:
+        return
+    level = catalogue.whole.level_of(said.version) if said.version else None
+    release, goal = (said.version, level) if level and level > now else (None, newest.newest_stable)
+    if goal <= now:
+        return
+    own = catalogue.release_named(release or "") or newest.release
+    ends = catalogue.of(own).oldest, catalogue.of(own).newest_stable
+    at = position([({METADATA_VERSION: now}, [ends])], catalogue)
+    judges = [(STRICT, own, np.zeros(1, dtype=np.int64))]
+    [point] = of_metadata_version(at, np.array([goal]), judges, catalogue.tables).no_return.tolist()
+    when = f"with Kafka {clean(release or own)}" + ("" if release else ", for one,")
+    back = f", and from {_level(point, catalogue)} on there is no way back without loss"
+    yield (
+        f"{when} from {_level(now, catalogue)} to {_level(goal, catalogue)}"
+        f"{back if point > 0 else ''}"
+    )
+    if not said.version:
+        yield "Kafka's own version is left to the operator, too"
+
+
+def _undone(said: Resources, catalogue: Catalogue) -> Iterator[str]:
+    """What is asked for and not there yet, and why."""
+    asked, there = said.version, said.status_version
+    if asked and there and asked != there:
+        yield f"Kafka {clean(asked)} is asked for, and its status says {clean(there)}"
+    asked, there = said.metadata_version, said.status_metadata_version
+    if asked and there and len({catalogue.whole.level_of(text) for text in (asked, there)}) > 1:
+        text = f"{METADATA_VERSION} {clean(asked)} is asked for"
+        yield f"{text}, and its status says {clean(there)}"
+    if said.refused:
+        yield f"the operator says: {clean(said.refused)}"
+    if said.paused:
+        yield "its reconciliation is paused"
+
+
+def _other_level(view: _View, evidence: Evidence, catalogue: Catalogue) -> Iterator[str]:
+    """Where the status names another metadata.version than the nodes, and was read no earlier."""
+    levels, there = evidence.levels, view.said.status_metadata_version
+    level = catalogue.whole.level_of(there) if there else None
+    if level is None or view.finalized is None or not levels.believed[view.cluster]:
+        return
+    if level != view.finalized and view.said.at + ONE_LOOK >= levels.at[view.cluster]:
+        nodes = _level(view.finalized, catalogue)
+        yield f"its status says {METADATA_VERSION} {_level(level, catalogue)}, the nodes {nodes}"
+
+
+def _other_software(
+    evidence: Evidence, software: Software, catalogue: Catalogue, views: Sequence[_View]
+) -> dict[int, list[str]]:
+    """By cluster, where no node that runs can be of the Kafka that the status names."""
+    who, releases = evidence.subjects, catalogue.tables.releases
+    runs = software.runs & who.runs[:, None]
+    fits = np.zeros((len(evidence.clusters), len(releases)), dtype=bool)
+    np.logical_or.at(fits, who.cluster, runs)
+    found = {}
+    for view in views:
+        version = view.said.status_version or ""
+        code = catalogue.tables.release_code(catalogue.release_named(version) or "")
+        mine = fits[view.cluster]
+        if code >= 0 and mine.any() and not mine[code]:
+            names = [name for name, fit in zip(releases, mine, strict=True) if fit]
+            nodes = releases_text(catalogue, names)
+            found[view.cluster] = [f"its status says Kafka {clean(version)}, the nodes {nodes}"]
+    return found
+
+
+def _unlisted(said: BatchFindings, views: Sequence[_View]) -> None:
+    """Add the nodes that Kafka counts, and that are not to be there by resources that are whole and
+    were read no earlier. What is gone has a finding that says more."""
+    evidence, who = said.evidence, said.evidence.subjects
+    at = np.zeros(len(evidence.clusters), dtype=np.int64)
+    line = at.copy()
+    names = dict[int, str]()
+    for view in views:
+        if view.said.nodes_complete:
+            at[view.cluster], line[view.cluster] = view.said.at, view.said.line
+            names[view.cluster] = view.said.resource
+    counts = (who.registered | who.voter | who.answers) & ~who.expected_only & ~who.gone
+    newer = (at[who.cluster] > 0) & (at[who.cluster] + ONE_LOOK >= who.at)
+    hit = counts & newer & (find(evidence.operated, who.key) < 0)
+    rows = np.flatnonzero(hit)
+    details = [names[cluster] for cluster in who.cluster[rows].tolist()]
+    where = at[who.cluster], line[who.cluster]
+    said.of_nodes("strimzi_node_unlisted", rows, where, details)
+
+
+def _level(level: int, catalogue: Catalogue) -> str:
+    return level_text(catalogue, METADATA_VERSION, level)
