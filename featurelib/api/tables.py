@@ -46,7 +46,7 @@ from featurelib.rows import NONE, TableRows, join_rows, make_rows, texts_of
 from featurelib.schema import SNAPSHOT
 from featurelib.snapshot.history import histories
 from featurelib.source import RUN_TIME, Wanted, open_fleet, usual_settings
-from featurelib.tables import FINALIZED_FEATURES, UPGRADE_PLANS, is_name
+from featurelib.tables import FEATURE_READINESS, FINALIZED_FEATURES, UPGRADE_PLANS, is_name
 from featurelib.view.describe import diff_page, timeline_page
 from featurelib.view.documents import fill
 from featurelib.view.model import Report, ReportedCluster
@@ -99,7 +99,7 @@ class NightTables:
             max_age=settings.max_age,
             tables=lake.root,
         )
-        judged, (nights, before) = lake.judged(run), self._nights()
+        judged, (nights, before, levels) = lake.judged(run), self._nights()
         whole = summarize(
             judged,
             about,
@@ -109,6 +109,7 @@ class NightTables:
             mutes=mutes_of(settings.mute, inventory, file),
             nights=nights,
             before=before,
+            levels_before=levels,
         )
         if self.part is None:
             return whole
@@ -167,14 +168,17 @@ class NightTables:
         except (NoEvidenceError, TableError, SurroundingsError):
             return {}
 
-    def _nights(self) -> tuple[list[Row], dict[str, str] | None]:
-        """The nights up to this one, and what each cluster's verdict was in the one before."""
+    def _nights(self) -> tuple[list[Row], dict[str, str] | None, list[Row]]:
+        """The nights up to this one, and of the one before each cluster's verdict and levels."""
         nights = [row for row in self.lake.runs.to_pylist() if row["run"] <= self.run]
         if len(nights) < 2:
-            return nights, None
-        columns = ["cluster", "verdict"]
-        rows = self.lake.rows(UPGRADE_PLANS, run=nights[1]["run"], columns=columns)
-        return nights, dict(zip(*(rows[name].to_pylist() for name in columns), strict=True))
+            return nights, None, []
+        columns, before = ["cluster", "verdict"], nights[1]["run"]
+        rows = self.lake.rows(UPGRADE_PLANS, run=before, columns=columns)
+        verdicts = dict(zip(*(rows[name].to_pylist() for name in columns), strict=True))
+        columns = ["cluster", "feature", "finalized_level"]
+        levels = self.lake.rows(FEATURE_READINESS, run=before, columns=columns)
+        return nights, verdicts, levels.to_pylist()
 
     @property
     def names(self) -> dict[str, str]:

@@ -263,7 +263,7 @@ def judge_and_publish(
     with ThreadPoolExecutor(max_workers=1) as pool:
         quarantine = pool.submit(read_quarantine, store, QUARANTINED)
         lines = locate_lines(store, audited.judged.findings)
-        nights, before = read_nights(store, run)
+        nights, before, levels = read_nights(store, run)
     report = summarize(
         audited.judged,
         report_run(
@@ -286,6 +286,7 @@ def judge_and_publish(
         mutes=places.mutes,
         nights=nights,
         before=before,
+        levels_before=levels,
     )
     if places.out is not None or limit == 0:  # whoever shows every row
         report = look_at_worst(store, report, places, audited.as_of)

@@ -29,7 +29,7 @@ from featurelib.feature import Role, Severity, Verdict, Witness
 from featurelib.lake import FOUND, Lake
 from featurelib.questions.describe import Ends
 from featurelib.rows import TableRows
-from featurelib.snapshot.history import LOG, LevelChange, level_changes
+from featurelib.snapshot.history import LOG, LevelChange, changed_levels, level_changes
 from featurelib.snapshot.history import Row as LevelRow
 from featurelib.tables import (
     FEATURE_READINESS,
@@ -261,17 +261,29 @@ class Why(StrEnum):
     JUDGED_OTHERWISE = "the nights were judged by another catalogue or policy"
     NOT_JUDGED = "its cluster was judged in one of the nights only"
     UNKNOWN = "the other night's evidence was UNKNOWN"
+    NO_SUCH_LEVEL = "the other night aimed at no level as high"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelOfNights:
+    """A feature, and at which level each of two nights found it finalized."""
+
+    feature: str
+    before: int
+    after: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDiff:
     """One cluster, and what the inventory calls it. `before` and `after` are its verdicts, None
-    where it was not judged; an `incomparable` row has a key more, `why`."""
+    where it was not judged; an `incomparable` row has a key more, `why`. `levels`: what is
+    finalized at another level, as far as both nights knew it; 0 = not finalized."""
 
     cluster: str
     name: str | None
     before: str | None
     after: str | None
+    levels: tuple[LevelOfNights, ...]
     new: tuple[Row, ...]
     resolved: tuple[Row, ...]
     unchanged: int
@@ -280,8 +292,8 @@ class ClusterDiff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """Two nights. `clusters` are those with anything new, resolved or incomparable, or another
-    verdict, by id; `same` counts the others. Rows are of featurelib.schema.FINDING."""
+    """Two nights. `clusters` are those with anything new, resolved or incomparable, another verdict
+    or another level, by id; `same` counts the others. Rows are of featurelib.schema.FINDING."""
 
     before: int
     after: int
@@ -316,16 +328,17 @@ def diff(
         (now, was, come, State.NEW),
     ):
         for row in night.rows(only):
-            why = Why.JUDGED_OTHERWISE if not alike else other.why_silent(row)
+            why = Why.JUDGED_OTHERWISE if not alike else other.why_silent(row, is_new=other is was)
             if why is None:
                 found[row["cluster"]][state].append(row)
             else:
                 found[row["cluster"]][State.INCOMPARABLE].append(row | {"why": why})
     both = now.count_by_cluster(~come)
     every = was.verdicts.keys() | now.verdicts.keys()
+    levels = _levels_moved(was, now)
     moved = {name for name in every if was.verdicts.get(name) != now.verdicts.get(name)}
     clusters = []
-    for cluster in sorted(found.keys() | moved):
+    for cluster in sorted(found.keys() | moved | levels.keys()):
         rows = {state: tuple(sorted(found[cluster][state], key=_order)) for state in State}
         clusters.append(
             ClusterDiff(
@@ -333,6 +346,7 @@ def diff(
                 name=names.get(cluster) if names else None,
                 before=was.verdicts.get(cluster),
                 after=now.verdicts.get(cluster),
+                levels=levels.get(cluster, ()),
                 new=rows[State.NEW],
                 resolved=rows[State.RESOLVED],
                 unchanged=both.get(cluster, 0),
@@ -348,6 +362,19 @@ def diff(
         same=len(every) - len(clusters),
         clusters=tuple(clusters),
     )
+
+
+def _levels_moved(was: _Night, now: _Night) -> dict[str, tuple[LevelOfNights, ...]]:
+    """By cluster what is finalized at another level, of clusters that both nights judged."""
+    moved: dict[str, tuple[LevelOfNights, ...]] = {}
+    for cluster in was.verdicts.keys() & now.verdicts.keys():
+        pairs = changed_levels(was.finalized[cluster], now.finalized[cluster])
+        if pairs:
+            moved[cluster] = tuple(
+                LevelOfNights(feature=name, before=before, after=after)
+                for name, before, after in pairs
+            )
+    return moved
 
 
 def _order(row: Row) -> tuple[object, ...]:
@@ -392,25 +419,38 @@ class _Night:
         chosen = np.flatnonzero(which & self._chosen).tolist()
         return Counter(str(self._keys[at][0]) for at in chosen)
 
-    def why_silent(self, row: Row) -> Why | None:
-        """Why this night may not have found what another did; None where its silence counts."""
+    def why_silent(self, row: Row, *, is_new: bool) -> Why | None:
+        """Why this night may not have found what another did; None where its silence counts.
+        `is_new`: this is the earlier night; nothing aims at a level before some node supports it.
+        """
         cluster, feature = row["cluster"], row["feature"]
         if cluster not in self.verdicts:
             return Why.NOT_JUDGED
         if _is_about_evidence(row):
             return None
-        is_unknown = self.verdicts[cluster] == Verdict.UNKNOWN
-        if feature is not None:
-            is_unknown = (cluster, feature) in self._unknown
-        return Why.UNKNOWN if is_unknown else None
+        ready = self._readiness.get((cluster, feature))
+        # Where nobody answers, nobody may list the feature.
+        verdict = self.verdicts[cluster] if ready is None else ready["verdict"]
+        if verdict == Verdict.UNKNOWN:
+            return Why.UNKNOWN
+        aims = None if ready is None else ready["ceiling"]
+        is_blocker = row["severity"] == Severity.BLOCKER and row["level"] is not None
+        is_lower = is_blocker and aims is not None and aims < row["level"]
+        return Why.NO_SUCH_LEVEL if is_lower and not is_new else None
 
     @cached_property
-    def _unknown(self) -> set[tuple[str, str]]:
-        """The features of clusters that are UNKNOWN."""
-        columns = ["cluster", "feature", "verdict"]
+    def finalized(self) -> defaultdict[str, dict[str, int | None]]:
+        """By cluster and feature what is finalized; None = nobody trustworthy says."""
+        found: defaultdict[str, dict[str, int | None]] = defaultdict(dict)
+        for (cluster, feature), row in self._readiness.items():
+            found[cluster][feature] = row["finalized_level"]
+        return found
+
+    @cached_property
+    def _readiness(self) -> dict[tuple[str, str], Row]:
+        columns = ["cluster", "feature", "verdict", "finalized_level", "ceiling"]
         rows = self._lake.rows(FEATURE_READINESS, run=self._run, columns=columns)
-        unknown = rows.take(np.flatnonzero(rows.texts("verdict").equal(Verdict.UNKNOWN)))
-        return {(row["cluster"], row["feature"]) for row in unknown.to_pylist()}
+        return {(row["cluster"], row["feature"]): row for row in rows.to_pylist()}
 
 
 def _keys(findings: TableRows) -> list[tuple[Any, ...]]:

@@ -13,7 +13,7 @@ and a tool names none: they count where nobody else shows anything.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, TypedDict
@@ -26,6 +26,7 @@ from featurelib.rows import NONE, Column, Int, TableRows, make_rows, spread, tex
 from featurelib.schema import Schema
 from featurelib.snapshot.state import Map
 from featurelib.tables import FINALIZED_FEATURES, Table
+from featurelib.words import metadata_first
 
 REGISTRATION = "registration"
 _NOTHING = ((None, None, None),)
@@ -188,6 +189,25 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
             changes = tuple(LevelMove(n, levels.get(n, 0), after.get(n, 0)) for n in names)
             yield LevelChange(at=at, epoch=epoch if epoch >= 0 else None, changes=changes)
         levels = after
+
+
+def changed_levels(
+    before: Mapping[str, int | None], after: Mapping[str, int | None]
+) -> list[LevelMove]:
+    """What moved from one look at a cluster to another, of what both knew. A feature that is not
+    named is not finalized, where anything is known at all."""
+    if not (_any_known(before) and _any_known(after)):
+        return []
+    moves = []
+    for name in sorted({*before, *after}, key=metadata_first):
+        was, now = before.get(name, 0), after.get(name, 0)
+        if was is not None and now is not None and was != now:
+            moves.append(LevelMove(name, was, now))
+    return moves
+
+
+def _any_known(levels: Mapping[str, int | None]) -> bool:
+    return any(level is not None for level in levels.values())
 
 
 def histories(rows: Iterable[Row]) -> dict[str, tuple[LevelChange, ...]]:

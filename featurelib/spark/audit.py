@@ -330,12 +330,17 @@ def read_history(store: Store, clusters: Sequence[str]) -> pa.Table:
     return store.fetch(tables.FINALIZED_FEATURES, [("cluster", "in", list(clusters))], HISTORY)
 
 
-def read_nights(store: Store, run: int) -> tuple[list[dict[str, object]], dict[str, str] | None]:
-    """The rows of gold.audit_run up to this run, and the verdict of each cluster in the night
-    before it; None for the first."""
+def read_nights(
+    store: Store, run: int
+) -> tuple[list[dict[str, object]], dict[str, str] | None, list[dict[str, object]]]:
+    """The rows of gold.audit_run up to this run; of the night before it the verdict of each
+    cluster, None for the first, and rows of what was finalized."""
     nights = store.fetch(AUDIT_RUN, [("run", "<=", run)]).to_pylist()
     before = max((night["run"] for night in nights if night["run"] < run), default=None)
     if before is None:
-        return nights, None
-    rows = store.fetch(tables.UPGRADE_PLANS, [("run", "=", before)], ["cluster", "verdict"])
-    return nights, dict(zip(*(rows[name].to_pylist() for name in rows.column_names), strict=True))
+        return nights, None, []
+    chosen = [("run", "=", before)]
+    rows = store.fetch(tables.UPGRADE_PLANS, chosen, ["cluster", "verdict"])
+    verdicts = dict(zip(*(rows[name].to_pylist() for name in rows.column_names), strict=True))
+    levels = store.fetch(FEATURE_READINESS, chosen, ["cluster", "feature", "finalized_level"])
+    return nights, verdicts, levels.to_pylist()

@@ -385,6 +385,11 @@ def _cluster(one: ClusterDiff, words: FindingWords, limit: int, page: Page) -> N
     verdict = was if was == now else f"{was} → {now}"
     kept = f", {count(one.unchanged, 'finding')} unchanged" if one.unchanged else ""
     page.text(f"{clean(one.name or one.cluster)}: {verdict}{kept}")
+    for moved in one.levels:
+        ends = (
+            level_text(words.catalogue, moved.feature, at) for at in (moved.before, moved.after)
+        )
+        page.item(f"{clean(moved.feature, 60)} {' → '.join(ends)}", 2)
     for state, rows in ((State.NEW, one.new), (State.RESOLVED, one.resolved)):
         _rows(f"{state}  ", rows, words, limit, page)
     for why in dict.fromkeys(row["why"] for row in one.incomparable):

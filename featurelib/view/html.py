@@ -39,7 +39,15 @@ from featurelib.view.digest import (
 from featurelib.view.model import SEVERITY_RANK, VERDICT_RANK, Report, ReportedCluster
 from featurelib.view.plot import Plot, draw
 from featurelib.view.report import IN_FULL
-from featurelib.view.trend import HEIGHT, changed, gather_moves, line, span_text, trends
+from featurelib.view.trend import (
+    HEIGHT,
+    changed,
+    gather_levels,
+    gather_moves,
+    line,
+    span_text,
+    trends,
+)
 from featurelib.view.trend import WIDTH as LONG
 from featurelib.words import clean, count, metadata_first, place, some, time_text
 
@@ -230,7 +238,7 @@ def _environment() -> Environment:
         release_text,
         step_text,
     )
-    over_nights = (trends, line, span_text, changed, gather_moves)
+    over_nights = (trends, line, span_text, changed, gather_moves, gather_levels)
     words = (time_text, clean, count, some, place, draw, ticks, Scale)
     environment.globals.update(
         {one.__name__: one for one in (*values, *more, *over_nights, *words)},

@@ -376,6 +376,18 @@ class ChangedVerdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedLevel:
+    """A feature of a cluster that is finalized at another level than in the night before, as far as
+    both nights knew it. `key` is the cluster's id as in the tables, and `name` what to show."""
+
+    key: str
+    name: str
+    feature: str
+    before: Level
+    after: Level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """What changed since the night before: `run` and `as_of` are that night's.
 
@@ -385,6 +397,7 @@ class Change:
     run: int
     as_of: Time
     verdicts: tuple[ChangedVerdict, ...]
+    levels: tuple[ChangedLevel, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -159,6 +159,7 @@ def summarize(
     mutes: Sequence[Mute] = (),
     nights: Iterable[Night] = (),
     before: Mapping[str, str] | None = None,
+    levels_before: Iterable[Night] = (),
 ) -> Report:
     """The report on one run's tables; further columns in them (`run`) are left alone.
 
@@ -197,7 +198,7 @@ def summarize(
         causes=causes,
         clusters=tuple(clusters),
         mutes=tuple(sorted(shown, key=_mute_order)),
-        change=compare(clusters, kept, before, names),
+        change=compare(clusters, kept, before, levels_before, names, catalogue),
         nights=kept,
     )
 
@@ -281,7 +282,8 @@ def narrow(report: Report, part: FleetPart) -> Report:
     change = report.change
     if change is not None:
         theirs = (one for one in change.verdicts if one.key in part)
-        change = replace(change, verdicts=tuple(theirs))
+        levels = (one for one in change.levels if one.key in part)
+        change = replace(change, verdicts=tuple(theirs), levels=tuple(levels))
     return replace(
         report,
         run=run,

@@ -38,7 +38,7 @@ from featurelib.view.model import (
     ReportedMute,
 )
 from featurelib.view.today import next_step
-from featurelib.view.trend import blocks, gather_moves, span_text, trends
+from featurelib.view.trend import blocks, gather_levels, gather_moves, span_text, trends
 from featurelib.words import count, metadata_first, place, some, time_text
 
 LIMIT = 20
@@ -172,9 +172,10 @@ def _change(report: Report, limit: int, page: Page) -> None:
     page.line()
     page.text(paint("Since the night before", "bold underline"))
     page.text(_dim(f"run {change.run}, as of {time_text(change.as_of)}; featurelib diff --last"))
-    most = NAMES if limit else len(change.verdicts)
+    most = NAMES if limit else max(len(change.verdicts), len(change.levels))
     rows = [(move, some([c.name for c in who], most)) for move, who in gather_moves(change)]
-    page.facts(rows or [("", "every cluster has the verdict it had")])
+    rows += [(move, some([c.name for c in who], most)) for move, who in gather_levels(change)]
+    page.facts(rows or [("", "every cluster has the verdict and the levels it had")])
 
 
 def _trends(report: Report, page: Page) -> None:

@@ -7,16 +7,18 @@ page, blocks in text. A night that did not count something has no number there.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from featurelib.catalogue import Catalogue
 from featurelib.feature import METADATA_VERSION, Verdict, release_number
+from featurelib.snapshot.history import changed_levels
 from featurelib.view.model import (
     AtLevel,
     Change,
+    ChangedLevel,
     ChangedVerdict,
     Level,
     OnRelease,
@@ -24,7 +26,7 @@ from featurelib.view.model import (
     ReportedCluster,
     ReportedNight,
 )
-from featurelib.words import age, clean, level_text
+from featurelib.words import age, clean, level_text, metadata_first
 
 Night = Mapping[str, Any]  # a row of gold.audit_run
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -64,10 +66,13 @@ def compare(
     clusters: Sequence[ReportedCluster],
     nights: Sequence[ReportedNight],
     before: Mapping[str, str] | None,
+    levels: Iterable[Night],
     names: Mapping[str, str],
+    catalogue: Catalogue,
 ) -> Change | None:
     """Return what changed since the night before the last of `nights`, where `before` has the
-    verdict of each cluster; None where there was no such night."""
+    verdict of each cluster and `levels` rows of what was finalized; None where there was no such
+    night."""
     if before is None or len(nights) < 2:
         return None
     now = {cluster.key: cluster.verdict for cluster in clusters}
@@ -84,7 +89,26 @@ def compare(
         if then.get(key) != now.get(key)
     ]
     night = nights[-2]
-    return Change(run=night.run, as_of=night.as_of, verdicts=tuple(moved))
+    changes = tuple(_changed_levels(clusters, levels, catalogue))
+    return Change(run=night.run, as_of=night.as_of, verdicts=tuple(moved), levels=changes)
+
+
+def _changed_levels(
+    clusters: Sequence[ReportedCluster], levels: Iterable[Night], catalogue: Catalogue
+) -> Iterator[ChangedLevel]:
+    then: defaultdict[str, dict[str, int | None]] = defaultdict(dict)
+    for row in levels:
+        then[row["cluster"]][clean(row["feature"])] = row["finalized_level"]
+    for cluster in clusters:
+        known = ((ready.feature, ready.finalized) for ready in cluster.readiness)
+        now = {feature: None if level is None else level.number for feature, level in known}
+        for feature, *ends in changed_levels(then[cluster.key], now):
+            before, after = (
+                Level(number=end, text=level_text(catalogue, feature, end)) for end in ends
+            )
+            yield ChangedLevel(
+                key=cluster.key, name=cluster.name, feature=feature, before=before, after=after
+            )
 
 
 def changed(change: Change, verdict: Verdict) -> int:
@@ -105,6 +129,14 @@ def gather_moves(change: Change) -> list[tuple[str, list[ChangedVerdict]]]:
     for one in change.verdicts:
         moves[order.index(one.after), order.index(one.before)].append(one)
     return [(moved_text(some[0].before, some[0].after), some) for _, some in sorted(moves.items())]
+
+
+def gather_levels(change: Change) -> list[tuple[str, list[ChangedLevel]]]:
+    """Return the clusters of each move of a level: `kraft.version 0 (not finalized) → 1`."""
+    moves: defaultdict[str, list[ChangedLevel]] = defaultdict(list)
+    for one in sorted(change.levels, key=lambda one: metadata_first(one.feature)):
+        moves[f"{one.feature} {one.before.text} → {one.after.text}"].append(one)
+    return list(moves.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

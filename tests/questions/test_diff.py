@@ -34,8 +34,8 @@ def nights(
     return diff(Lake(str(root)), ONE, TWO)
 
 
-def row(cluster: str, feature: str, verdict: str) -> Row:
-    return {"cluster": cluster, "feature": feature, "verdict": verdict}
+def row(cluster: str, feature: str, verdict: str, **more: Any) -> Row:
+    return {"cluster": cluster, "feature": feature, "verdict": verdict, **more}
 
 
 def ghost(cluster: str, node: int) -> Row:
@@ -89,6 +89,36 @@ def test_silence_over_unknown_evidence_resolves_nothing(tmp_path: Path) -> None:
     ]
     assert [r["feature"] for r in one.resolved] == ["g"]
     assert [r["code"] for r in one.new] == ["node_not_answering"]
+
+
+def test_a_blocker_is_not_resolved_where_nobody_answers_or_aims_lower(tmp_path: Path) -> None:
+    """A feature nobody lists any more, as its only node is silent, and one whose newest software
+    went away: both got worse, and neither blocker was mended. New software may bring a blocker."""
+    low, high = row("b", "f", "BLOCKED", ceiling=1), row("b", "f", "BLOCKED", ceiling=2)
+    for name, before, after in (("down", high, low), ("up", low, high)):
+        found = nights(
+            tmp_path / name,
+            ([plan("a", "BLOCKED"), plan("b", "BLOCKED")], [blocker("a", 1), blocker("b", 1)][:2]),
+            ([plan("a", "UNKNOWN"), plan("b", "BLOCKED")], [blocker("b", 2)]),
+            ([row("a", "f", "BLOCKED", ceiling=2), before], [after]),
+        )
+        why = {one.cluster: [r["why"] for r in one.incomparable] for one in found.clusters}
+        assert why == {"a": [Why.UNKNOWN], "b": [Why.NO_SUCH_LEVEL] if name == "down" else []}
+        assert [[r["node_id"] for r in one.new] for one in found.clusters] == [[], [2]]
+
+
+def test_a_level_that_moved_is_a_difference_where_both_nights_knew_it(tmp_path: Path) -> None:
+    def levels(cluster: str, **of: int | None) -> list[Row]:
+        return [row(cluster, n, "UP_TO_DATE", finalized_level=at) for n, at in of.items()]
+
+    plans = [plan(name, "UP_TO_DATE") for name in "abcd"]
+    before = levels("a", f=0, g=3) + levels("b", f=1) + levels("c", f=None) + levels("d", f=1)
+    after = levels("a", f=1, h=2) + levels("b", f=1) + levels("c", f=1) + levels("d", f=None)
+    found = nights(tmp_path, (plans, []), (plans, []), (before, after))
+    [one] = found.clusters
+    moved = [(level.feature, level.before, level.after) for level in one.levels]
+    assert (one.cluster, moved) == ("a", [("f", 0, 1), ("g", 3, 0), ("h", 0, 2)])
+    assert (found.same, found.new_at_least(Severity.INFO)) == (3, 0)
 
 
 def test_what_nobody_knows_is_comparable_though_both_nights_are_unknown(tmp_path: Path) -> None:
