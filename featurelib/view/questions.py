@@ -23,6 +23,8 @@ from featurelib.questions.why_not import LevelStatus, Proof, WayOut, WhyNot
 from featurelib.source import Source
 from featurelib.view.layout import Page
 from featurelib.view.words import (
+    COLLECT_AGAIN,
+    LOOK_AGAIN,
     answer_text,
     judge_text,
     judges_text,
@@ -61,6 +63,13 @@ class QuestionPage(Page):
         """What commands call the cluster, for a shell."""
         return shlex.quote(self.source.name)
 
+    @property
+    def later(self) -> str:
+        """The options with which a plan is made once something has changed: of a look at the
+        cluster or, where the inventory has no address of it, of what is collected then."""
+        now, later = self.source.wanted.ways
+        return later if self.source.entry.is_reachable else now
+
     def level(self, feature: str, level: int | None) -> str:
         """A level with its name."""
         return level_text(self.catalogue, feature, level)
@@ -74,10 +83,6 @@ class QuestionPage(Page):
 NAME_RELEASE = (
     "only if you know which release the controllers run: name it in conf/fleet.toml; a wrong one "
     "gives a wrong answer"
-)
-LOOK_AGAIN = (
-    "what was read stays as it is: collect and run the nightly again, or let the plan look at the "
-    "cluster itself"
 )
 _NEVER_REGISTERED = frozenset({"voter_not_registered", "configured_voter_not_registered"})
 _HEADS = {
@@ -198,8 +203,8 @@ def _way_out(found: WhyNot, page: QuestionPage) -> None:
     if found.unknown:
         page.line("  and find out what is not known")
     if now != later:
-        page.item(LOOK_AGAIN, 2)
-    page.line(f"  then: {command}{later}")
+        page.item(LOOK_AGAIN if page.later == later else COLLECT_AGAIN, 2)
+    page.line(f"  then: {command}{page.later}")
 
 
 def _unlock(found: WhyNot, way: WayOut, page: QuestionPage) -> None:
@@ -537,7 +542,7 @@ def _first(first: First, page: QuestionPage) -> None:
         for update in step.updates:
             page.item(f"step {number}: {update_text(update, page.catalogue)}", 2)
     if first.steps:
-        page.line(f"  featurelib plan {page.name} {first.intent}")
+        page.line(f"  featurelib plan {page.name} {first.intent}{page.later}")
     elif first.refusals:
         page.item(f"and it cannot happen now: {first.intent}", 2)
         for message in dict.fromkeys(reason.message for reason in first.refusals):
@@ -588,6 +593,6 @@ def _later(back: Back, page: QuestionPage) -> str:
     if back.after_finalizing:
         return "yes"
     if back.after_lowering:
-        command = f"plan {page.name} downgrade-all --release-version {back.release}"
+        command = f"plan {page.name} downgrade-all --release-version {back.release}{page.later}"
         return f"only once levels are lowered again, which loses nothing: featurelib {command}"
     return "no: lowering that far loses metadata, or something never goes back"

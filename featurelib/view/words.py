@@ -19,6 +19,15 @@ from featurelib.view.layout import Page
 from featurelib.words import clean, level_text
 
 MUTED = "muted in conf/audit.toml, and still in the way"
+LOOK_AGAIN = (
+    "what was read stays as it is: collect and run the nightly again, or let the plan look at the "
+    "cluster itself"
+)
+COLLECT_AGAIN = (
+    "what was read stays as it is: collect and run the nightly again first. The inventory has no "
+    "address of this cluster: with bootstrap, zookeeper or file in its entry a plan can look at "
+    "the cluster itself"
+)
 _KINDS = {
     UpgradeType.UPGRADE.name: "upgrade",
     UpgradeType.SAFE_DOWNGRADE.name: "SAFE DOWNGRADE",
