@@ -1,0 +1,193 @@
+"""Waves from evidence: what is in a ring can be planned and sent, and nights say how far it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import featurelib as fl
+from featurelib.audit.audit import judge
+from featurelib.audit.cluster_view import Sight, Terms
+from featurelib.audit.evidence import Conditions
+from featurelib.backends.base import look, open_backend
+from featurelib.config.fleet import Fleet, FleetEntry
+from featurelib.config.settings import Settings
+from featurelib.core.dialect import STRICT, load
+from featurelib.feature import METADATA_VERSION
+from featurelib.landing import Landing, read
+from featurelib.planning.goal import Command, Intent
+from featurelib.planning.planner import Planned, make_plan
+from featurelib.planning.waves import WaveMove
+from featurelib.questions.waves import Aim, Asked, Standings
+from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
+from tests import rows as of_rows
+from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
+from tests.core.oracle import Cluster
+from tests.core.random_clusters import kraft, zookeeper
+from tests.core.scale import WHOLE, some
+from tests.questions.nights import read_samples_id, write_night
+from tests.questions.test_plan_agrees import see_lines
+from tests.report.samples import CATALOGUE, FLEET, HOURS_72, SAMPLES, read_samples
+
+CASES = some(300)
+ASKED = Asked(fleet=Fleet(), part=None, settings=Settings(), mutes=(), catalogue=CATALOGUE)
+AIMS = ("upgrade-all", "3.5", "3.9", "4.0", "4.1", "4.2", "4.4")
+
+
+def standing(one: Sight, target: str, as_of: int, max_age: int) -> Standings:
+    aim = Aim.of(target, CATALOGUE)
+    conditions = Conditions(as_of=as_of, max_age=max_age, up_to=aim.level or 0)
+    return ASKED.sort_out(judge(one.rows, conditions, CATALOGUE, load(STRICT)), aim)
+
+
+def planned(one: Sight, moves: Sequence[WaveMove]) -> Planned:
+    up = {move.feature: str(move.to_level) for move in moves}
+    return make_plan(one, Intent(command=Command.UPDATE, up=up), CATALOGUE)
+
+
+def expect_place(one: Sight, target: str, as_of: int, max_age: int) -> str:
+    """The place of one cluster: in a ring its first step passes alone, and all of it at once."""
+    found, level = standing(one, target, as_of, max_age), Aim.of(target, CATALOGUE).level
+    assert list(found.names) == [one.cluster_id]
+    if found.held:
+        return found.held[0].why
+    now = one.cluster.level(METADATA_VERSION)
+    if found.reached:
+        assert level is None or now >= level
+        return "reached"
+    [there] = found.candidates
+    moves = [move for _, work in there.works for move in work.moves]
+    assert (
+        level is None or {m.feature: m.to_level for m in moves}.get(METADATA_VERSION, now) >= level
+    )
+    for some_moves in (there.works[0][1].moves, moves):
+        plan = planned(one, some_moves)
+        assert plan.refusals == (), (plan.refusals, there)
+        assert plan.plan is not None
+        assert {m.feature for m in plan.plan.moves} == {m.feature for m in some_moves}
+    return "ring"
+
+
+def test_what_is_in_a_ring_can_be_planned_on_the_same_evidence() -> None:
+    seen = Counter[str]()
+
+    @settings(
+        max_examples=CASES,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.one_of(kraft(), kraft(), zookeeper()), st.sampled_from(AIMS))
+    def check(cluster: Cluster, target: str) -> None:
+        assume(lines_of(cluster))
+        seen[expect_place(see_lines(cluster), target, microseconds(AS_OF), MAX_AGE)] += 1
+
+    check()
+    places = ("ring", "reached", "BLOCKED", "UNKNOWN", "critical", "software")
+    assert not WHOLE or all(seen[place] > 3 for place in places), seen
+
+
+@pytest.mark.parametrize("target", AIMS)
+def test_samples_in_a_ring_can_be_planned(target: str) -> None:
+    for row in range(len(read_samples().batch)):
+        rows = of_rows.some(read_samples().batch, row)
+        one = Terms(catalogue=CATALOGUE, as_of=None, max_age=HOURS_72).see(rows)
+        expect_place(one, target, of_rows.newest(rows), HOURS_72)
+
+
+# --- Sent, step by step, night after night --------------------------------------------------------
+
+
+def landed(file: str, at: timedelta = timedelta()) -> tuple[str, ClusterState]:
+    """What an embedded cluster says now, folded."""
+    with closing(open_backend(FleetEntry(id="", file=file), CATALOGUE)) as backend:
+        raws = look(backend, FleetEntry(id=""), lambda said: None)
+    lines = [(line, read_samples_id(raw)) for raw in raws if isinstance(line := read(raw), Landing)]
+    return lines[0][0].cluster, fold_lines(lines, CATALOGUE)
+
+
+def send(file: str, moves: Sequence[WaveMove]) -> None:
+    updates = {move.feature: fl.FeatureUpdate(level=move.to_level) for move in moves}
+    fl.update_features(fl.connect(file=file), updates, journal=f"{file}.journal").expect_ok()
+
+
+@pytest.mark.parametrize("name", ["k41-forgotten", "refused-metadata"])
+def test_every_step_is_accepted_by_the_controller_one_after_the_other(
+    name: str, tmp_path: Path
+) -> None:
+    file = str(tmp_path / "c.db")
+    fl.embedded(file, capture=str(SAMPLES / name))
+    rows = snapshot_rows([landed(file)])
+    one = Terms(catalogue=CATALOGUE, as_of=None, max_age=HOURS_72).see(rows)
+    [there] = standing(one, "upgrade-all", of_rows.newest(rows), HOURS_72).candidates
+    for _, work in there.works:
+        for does in work.does:
+            send(file, does.moves)
+    rows = snapshot_rows([landed(file)])
+    one = Terms(catalogue=CATALOGUE, as_of=None, max_age=HOURS_72).see(rows)
+    assert standing(one, "upgrade-all", of_rows.newest(rows), HOURS_72).reached
+
+
+def test_nights_open_the_gates(tmp_path: Path) -> None:
+    """Two clusters, each of its own kind: the canary, its soak, then the other one's two steps."""
+    names, begin = ("refused-metadata", "k41-forgotten"), datetime.now(UTC)
+    files = {name: str(tmp_path / f"{name}.db") for name in names}
+    for name, file in files.items():
+        fl.embedded(file, capture=str(SAMPLES / name))
+    root, days = tmp_path / "tables", 0
+
+    def night() -> fl.Tables:
+        nonlocal days
+        days += 1
+        about = begin + timedelta(days=days / 4)
+        write_night(
+            root, days, snapshot_rows([landed(file) for file in files.values()]), as_of=about
+        )
+        return fl.open_tables(str(root), fleet=str(inventory))
+
+    inventory = tmp_path / "fleet.toml"
+    ids = {entry.name: entry.id for entry in FLEET.cluster}
+    inventory.write_text(
+        "".join(f'[[cluster]]\nid = "{ids[name]}"\nname = "{name}"\n' for name in names), "utf-8"
+    )
+    path = str(tmp_path / "waves.json")
+    answer = night().waves("4.1", soak="6h")
+    answer.save(path)
+    steps = [list(step.works) for step in answer.value.steps]
+    assert [[work.name for work in works] for works in steps] == [
+        ["refused-metadata"],
+        ["k41-forgotten"],
+        ["k41-forgotten"],
+    ]
+    told = []
+    for works in steps:
+        told.append(states(fl.waves_status(night(), path).value))
+        for work in works:
+            send(files[work.name], work.moves)
+        told.append(states(fl.waves_status(night(), path).value))
+    told.append(states(fl.waves_status(night(), path).value))
+    assert told == [
+        "open closed closed",
+        "soaking closed closed",
+        "done open closed",
+        "done soaking closed",
+        "done done open",
+        "done done soaking",
+        "done done done",
+    ]
+    assert "Every step is done." in str(fl.waves_status(night(), path))
+    # What is there by now is at the target when the plan is made again.
+    again = night().waves("4.1").value
+    assert (again.rings, len(again.reached)) == ((), 2)
+
+
+def states(status: object) -> str:
+    return " ".join(str(step.state) for step in status.steps)  # type: ignore[attr-defined]
