@@ -18,7 +18,7 @@ from featurelib.api.tables import MOST, NightTables
 from featurelib.cli.collect import choose_entries
 from featurelib.cli.entrance import say
 from featurelib.cli.options import print_answer
-from featurelib.cli.streams import Screen, output_fault
+from featurelib.cli.streams import Screen, output_is_lost
 from featurelib.config.files import open_catalogue
 from featurelib.config.fleet import Choice
 from featurelib.errors import ConfigError, NoEvidenceError, UnreachableError
@@ -207,8 +207,9 @@ def watch(
     unseen = len(newest) < len(several) or any(seen.error for seen in newest)
     if until and not unseen and all(seen.ready for seen in newest):
         return 0
-    if output_fault() is None:
-        say(f"the time is up (--timeout {within}){', before it was READY' if until else ''}")
+    if output_is_lost():
+        return 0  # the process ends with what that means
+    say(f"the time is up (--timeout {within}){', before it was READY' if until else ''}")
     return UnreachableError.exit_code if unseen else NOT_READY if until else 0
 
 
@@ -223,7 +224,7 @@ def _follow(looks: Iterable[api.ClusterLook], *, as_json: bool) -> list[Watched]
             screen.draw(_page(newest))
         elif look.value.is_news(before):
             print(as_json_text(look.make_document(), one_line=True) if as_json else look.line)
-        if output_fault() is not None:
+        if output_is_lost():
             break
     if not as_json and screen is None and newest:
         print("", *(look.page(None) for look in newest.values()), sep="\n")

@@ -50,6 +50,15 @@ class Sink(io.RawIOBase):
     def isatty(self) -> bool:
         return os.isatty(self._number)
 
+    def is_lost(self) -> bool:
+        """Whether nothing more can be written; so it is, too, where the reader of a pipe went
+        away."""
+        poll = select.poll()
+        poll.register(self._number, 0)  # errors are told in any case
+        if self.fault is None and any(event & select.POLLERR for _, event in poll.poll(0)):
+            self.fault = BrokenPipeError()
+        return self.fault is not None
+
     def write(self, data: Any, /) -> int:
         """Write all of it, or remember why not."""
         left = memoryview(data).cast("B")
@@ -123,11 +132,16 @@ def leave(run: Callable[[], object]) -> NoReturn:
     raise SystemExit(_end(code if isinstance(code, int) else 1))
 
 
-def output_fault() -> OSError | None:
-    """Why standard output cannot be written to any more; None: it can."""
+def output_is_lost() -> bool:
+    """Whether standard output is of no use any more, for what would go on without an end."""
+    sink = _sink()
+    return sink is not None and sink.is_lost()
+
+
+def _sink() -> Sink | None:
     sys.stdout.flush()
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
-    return raw.fault if isinstance(raw, Sink) else None
+    return raw if isinstance(raw, Sink) else None
 
 
 class Screen:
@@ -156,7 +170,8 @@ class Screen:
 
 
 def _end(code: int) -> int:
-    fault = output_fault()
+    sink = _sink()
+    fault = None if sink is None else sink.fault
     if fault is None or code:
         return code
     if isinstance(fault, BrokenPipeError):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
 import re
 import select
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +22,7 @@ import pytest
 
 from featurelib import ClusterLook, connect, plan, watch
 from featurelib.catalogue import load
+from featurelib.cli.streams import READER_GONE
 from featurelib.core.cluster import Cluster, Node
 from featurelib.errors import UnreachableError
 from featurelib.feature import Role
@@ -181,6 +185,18 @@ def test_several_clusters_have_a_line_each_and_one_that_never_answers_is_exit_co
     assert (code, "expected 1 to 50 clusters to watch, found 51" in err) == (2, True)
 
 
+def test_it_ends_when_nobody_reads_it_any_more(cluster: Simulated) -> None:
+    command = [sys.executable, "-m", "featurelib", "watch", "--file", cluster.path]
+    known = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen(
+        [*command, "--every", "0.1", "--timeout", "10m"], stdout=subprocess.PIPE, env=known
+    ) as process:
+        assert process.stdout is not None
+        assert b"c-1: run 4.0" in process.stdout.readline()
+        process.stdout.close()  # and no look after it shows anything new
+        assert process.wait(PATIENCE) == READER_GONE
+
+
 def test_one_screen_is_drawn_in_its_place_and_a_hostile_name_steers_nothing(
     cluster: Simulated, tmp_path: Path
 ) -> None:
@@ -202,10 +218,23 @@ def test_one_screen_is_drawn_in_its_place_and_a_hostile_name_steers_nothing(
     assert "\u202e" not in rest.decode()
 
 
+def test_a_page_has_room_on_the_terminal(cluster: Simulated, tmp_path: Path) -> None:
+    words = ("watch", "--file", cluster.path, "--until", "4.3", "--every", "0.2")
+    with on_a_terminal(tmp_path, *words, size=(9, 44)) as (shown, _):
+        text = until_shown(shown, rb"window higher\r\n\x1b.*window higher\r\n").decode()
+    pages = text.replace("\r", "").split("\x1b[8F\x1b[J")
+    assert {len(page.splitlines()) for page in pages} == {8}
+    assert max(len(line) for page in pages for line in page.splitlines()) <= 44
+
+
 @contextmanager
-def on_a_terminal(folder: Path, *words: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """A command on a terminal of 24 lines; what it shows can be read from the number."""
+def on_a_terminal(
+    folder: Path, *words: str, size: tuple[int, int] = (50, 60)
+) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """A command on a terminal of so many lines and columns; what it shows can be read from the
+    number."""
     shown, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
     command = [sys.executable, "-m", "featurelib", *words]
     known = {**os.environ, "TERM": "xterm", "PYTHONPATH": str(Path(__file__).parents[2])}
     for name in ("COLUMNS", "LINES"):
@@ -223,7 +252,7 @@ def on_a_terminal(folder: Path, *words: str) -> Iterator[tuple[int, subprocess.P
 
 def until_shown(shown: int, pattern: bytes) -> bytes:
     end, found = time.monotonic() + PATIENCE, b""
-    while not re.search(pattern, found):
+    while not re.search(pattern, found, re.DOTALL):
         ready, _, _ = select.select([shown], [], [], max(0.0, end - time.monotonic()))
         assert ready, found
         found += os.read(shown, 65536)
