@@ -50,6 +50,7 @@ class Witness(IntEnum):
     METADATA_LOG = 2  # epoch = offset
     CONTROLLER = 3  # ApiVersions of a controller; epoch = offset of its last feature record
     TOOL = 4  # kafka-features.sh describe: names no node, a hint only
+    SCRAPE = 5  # metrics of nodes (KIP-1180): names are mangled, and an epoch has none
 
 
 class UpgradeType(IntEnum):

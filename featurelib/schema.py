@@ -124,6 +124,9 @@ _PARTS: dict[str, list[tuple[str, str]]] = {
         ("error", "<i4"),  # why, in the collector's words
         ("releases", "<i4"),  # it may be of by the requests it offers: 4.2, several with ;
         ("releases_at", "<i8"),
+        ("scraped", "<i4"),  # what its process showed last as metrics, true of both its halves
+        ("scraped_at", "<i8"),
+        ("scraped_line", "<i8"),
     ],
     # A registration as ZooKeeper (`/brokers/ids/N`) or the metadata log holds it. Profile -1 = it
     # lists no features at all (a registration below version 5), -2 = it cannot be read.

@@ -27,6 +27,7 @@ from featurelib.audit.columns import distinct, find, latest, marked, node_key, s
 from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.finalized import UNSEEN, witness_text
 from featurelib.audit.findings import CONTROLLERS_UNREGISTER_FROM
+from featurelib.audit.registrations import ranges_of, record_keys
 from featurelib.audit.target import Agreed, Judge
 from featurelib.audit.verdict import who_may_join
 from featurelib.feature import Role, Witness
@@ -102,11 +103,51 @@ def _features(said: BatchFindings) -> Int:
     details = [f"the {witness_text(kind)} does not show it" for kind in levels.kind[where]]
     said.of_clusters("level_unknown", where, levels.place, details, names)
     questions.append(_questions(evidence, where, names))
+    questions.append(_metrics(said))
     pair, subject = evidence.expand(np.flatnonzero(asked.pair_unclear))
     questions.append(asked.pair_question[pair])
     said.of_nodes("partial_answer", subject, feature=evidence.features(questions[-1]))
     all_of_them = np.concatenate(questions)  # nobody may ask about one there: -1
     return np.bincount(all_of_them[all_of_them >= 0], minlength=len(asked.cluster))
+
+
+def _metrics(said: BatchFindings) -> Int:
+    """Add where metrics of a node contradict what it says itself; the question of each."""
+    who, found = said.evidence.subjects, list[tuple[int, str, str]]()
+    for row in np.flatnonzero(who.scraped >= 0).tolist():
+        own, shown = (
+            ranges_of(said.evidence.snapshots, int(of[row])) for of in (who.profile, who.scraped)
+        )
+        for name, (low, high) in sorted(shown.items()):
+            if (mine := own.get(name, (0, 0))) != (low, high):
+                text = f"{mine[0]} to {mine[1]} by itself, {low} to {high} by its metrics"
+                found.append((row, name, text))
+    rows = np.array([row for row, _, _ in found], dtype=np.int64)
+    names = texts_of(name for _, name, _ in found)
+    said.of_nodes("metrics_disagree", rows, detail=[text for *_, text in found], feature=names)
+    return _questions(said.evidence, who.cluster[rows], names)
+
+
+def _strangers(said: BatchFindings) -> None:
+    """Add the nodes of which metrics are all there is, where the cluster's own lists lack them."""
+    evidence, listeners = said.evidence, said.evidence.listeners
+    who, member, observers = evidence.subjects, evidence.membership, evidence.snapshots["observers"]
+    seen = np.maximum(listeners.field("full_at"), listeners.field("partial_at"))
+    rows = np.flatnonzero((listeners.field("scraped") >= 0) & (seen == 0))
+    keys, cluster = record_keys(listeners)[rows], listeners.row[rows]
+    role = listeners.field("role")[rows]
+    follow = node_key(observers.row, int(Role.CONTROLLER), observers.field("node_id"))
+    known = distinct(np.concatenate((who.key[who.registered | who.voter], follow)))
+    proven, voting = member.registrations_proven[cluster], member.quorum_known[cluster]
+    rows = rows[(find(known, keys) < 0) & np.where(role == Role.BROKER, proven, voting)]
+    said.of_clusters(
+        "metrics_of_stranger",
+        listeners.row[rows],
+        role=listeners.field("role")[rows],
+        node_id=listeners.field("node_id")[rows],
+        at=listeners.field("scraped_at")[rows],
+        line=listeners.field("scraped_line")[rows],
+    )
 
 
 def _questions(evidence: Evidence, cluster: Int, names: Texts) -> Int:
@@ -149,6 +190,7 @@ def _anomalies(said: BatchFindings) -> None:
     nodes = [str(node) for node in gone.field("node_id")]
     said.of_clusters("registration_gone", gone.row, seen, nodes)
 
+    _strangers(said)
     without = who.listed_nothing & ~evidence.levels.system_off[who.cluster]
     said.of_nodes("registration_without_features", without)
     observers = snapshots["observers"]
@@ -279,7 +321,12 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
         count += said.of_nodes(code, hit, seen, detail)
     # Somebody else's word stands in for these.
     line = np.where(who.failed_at > who.at, who.failed_line, who.line)
-    for code, hit in (("controller_vouched", vouched & ~covered), ("node_probed", covered)):
+    metrics = who.by_metrics & ~covered
+    for code, hit in (
+        ("controller_vouched", vouched & ~covered),
+        ("node_probed", covered),
+        ("range_from_metrics", metrics),
+    ):
         said.of_nodes(code, hit, (np.maximum(who.at, who.failed_at), line))
     unproven = evidence.landed & ~evidence.membership.registrations_proven & ~proven
     count += said.of_clusters("registrations_unproven", unproven)

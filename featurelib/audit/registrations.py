@@ -28,10 +28,10 @@ from featurelib.audit.columns import (
 from featurelib.feature import METADATA_VERSION, Role, Witness
 from featurelib.rows import Bool, Int, pick
 from featurelib.snapshot.records import Records, Snapshots
+from featurelib.snapshot.state import ONE_LOOK
 
 LOG, ZOOKEEPER = int(Witness.METADATA_LOG), int(Witness.FEATURES_NODE)
 BROKER, CONTROLLER = int(Role.BROKER), int(Role.CONTROLLER)
-ONE_LOOK = 5 * 60 * 1_000_000  # microseconds: lines as near to each other may be of one look
 # The first metadata.version whose software has features with a minimum of 0 (3.9).
 ZERO_MINIMUM_FROM = 21
 UNREADABLE = -2
@@ -115,6 +115,8 @@ class Sources:
         """Return the keys of voters, and of listeners that no list of registrations is about."""
         flat, cluster = self.listeners, self.listeners.row
         answered = np.maximum(flat.field("full_at"), flat.field("partial_at"))
+        scraped = np.where(flat.field("scraped") >= 0, flat.field("scraped_at"), 0)
+        answered = np.maximum(answered, scraped)
         listed_at = np.where(flat.field("role") == BROKER, self.authority_at[cluster], 0)
         listed_at += np.where(flat.field("role") == CONTROLLER, self.quorum_at[cluster], 0)
         unlisted = (answered > listed_at) | (listed_at == 0)
@@ -236,6 +238,16 @@ class Profiles:
             line=np.where(by_partial, flat.field("partial_line"), flat.field("full_line")),
         )
 
+    def of_metrics(self, flat: Records) -> _Word:
+        """What the process of each listener showed as metrics."""
+        local = flat.field("scraped")
+        return _Word(
+            profile=np.where(local >= 0, self.first[flat.row] + local, NOBODY),
+            partial=np.zeros(len(local), dtype=bool),
+            at=np.where(local >= 0, flat.field("scraped_at"), 0),
+            line=flat.field("scraped_line"),
+        )
+
     def _confirms(self, *two: int) -> bool:
         full, partial = (
             {
@@ -246,6 +258,15 @@ class Profiles:
             for profile in two
         )
         return full == partial
+
+
+def ranges_of(snapshots: Snapshots, profile: int) -> dict[str, tuple[int, int]]:
+    """Feature → supported range of one of the batch's profiles; behind all stands the empty one."""
+    sizes, entries = snapshots["profiles"].field("size"), snapshots["ranges"]
+    first = int(sizes[:profile].sum())
+    mine = range(first, first + int(sizes[profile]) if profile < len(sizes) else first)
+    low, high = entries.field("min_version"), entries.field("max_version")
+    return {entries.text("feature", i) or "": (int(low[i]), int(high[i])) for i in mine}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,6 +300,8 @@ class Subjects:
     too_old: Bool
     not_answering: Bool
     not_asked: Bool
+    by_metrics: Bool  # its range is taken from its metrics, because nothing stronger tells it now
+    scraped: Int  # the profile that its metrics show beside a stronger and no newer word; -1
     own_word: Bool  # a controller's range that nothing but its own listener tells
     stable_metadata: Int  # what its own controller listener calls the newest stable level; -1
 
@@ -334,7 +357,7 @@ def _describe(
     cluster, role, node_id = split_key(keys)
     listener, own, by_broker_half, stable = _own_word(said, profiles, keys)
     failed_at = pick(said.listeners.field("failed_at"), listener, 0)
-    answers = (own.at > 0) & (own.at >= failed_at)
+    answered = (own.at > 0) & (own.at >= failed_at)
     # The registration: ZooKeeper's before the log's; a migrating broker has both.
     flat = said.registrations
     entry = place(said.registration_key, firsts(said.registration_key, flat.field("witness")), keys)
@@ -345,13 +368,20 @@ def _describe(
     # With the system off nobody registers features; brokers' answers show what they have in memory.
     by_entry &= ~((entry_profile == profiles.empty) & (own.profile >= 0) & system_off[cluster])
     at = np.where(by_entry, entry_at, own.at)
+    profile = np.where(by_entry, entry_profile, own.profile)
+    word = _Word(profile, own.partial & ~by_entry, at, np.where(by_entry, entry_line, own.line))
+    stands = fresh(at) & (answered | by_entry)
+    word, heard, by_metrics, scraped = _beside_metrics(
+        word, stands, profiles.of_metrics(said.listeners).of(listener, listener), failed_at, fresh
+    )
+    answers = answered | heard
 
     fenced = said.fenced(keys, entry)
     newest = firsts(said.member_key, -said.member_at)
     listed_at = pick(said.member_at, place(said.member_key, newest, keys), 0)
     lost = said.gone_controllers(keys, np.maximum(entry_at, listed_at))
     # What answered after the quorum was asked, or just before it, is there.
-    lost &= (way == REGISTERED) & ~(answers & (own.at + ONE_LOOK >= said.quorum_at[cluster]))
+    lost &= (way == REGISTERED) & ~(answered & (own.at + ONE_LOOK >= said.quorum_at[cluster]))
     gone = (fenced == 1) | lost
     confirmed = gone | in_zookeeper
     return Subjects(
@@ -359,10 +389,10 @@ def _describe(
         cluster=cluster,
         role=role,
         node_id=node_id,
-        profile=np.where(by_entry, entry_profile, own.profile),
-        partial=own.partial & ~by_entry,
-        at=at,
-        line=np.where(by_entry, entry_line, own.line),
+        profile=word.profile,
+        partial=word.partial,
+        at=word.at,
+        line=word.line,
         fenced=fenced,
         answered_at=own.at,
         failed_at=failed_at,
@@ -376,12 +406,31 @@ def _describe(
         listed_nothing=in_zookeeper & (entry_profile == profiles.empty),
         expected_only=way == EXPECTED_ONLY,
         # A time as far ahead is no better: such a clock cannot be believed.
-        too_old=(at > 0) & ~fresh(at),
-        not_answering=(failed_at > own.at) & ~confirmed,
+        too_old=(word.at > 0) & ~fresh(word.at),
+        not_answering=(failed_at > own.at) & ~confirmed & ~heard,
         not_asked=~answers & (failed_at == 0) & ~confirmed,
-        own_word=(role == CONTROLLER) & ~by_broker_half & ~by_entry & answers,
+        by_metrics=by_metrics,
+        scraped=scraped,
+        own_word=(role == CONTROLLER) & ~by_broker_half & ~by_entry & answered & ~by_metrics,
         stable_metadata=stable,
     )
+
+
+def _beside_metrics(
+    word: _Word, stands: Bool, shown: _Word, failed_at: Int, fresh: Callable[[Int], Bool]
+) -> tuple[_Word, Bool, Bool, Int]:
+    """The word that counts of each node half, where `shown` are its metrics and `stands` says which
+    stronger ones count by themselves; who is there by its metrics, whose word they are, and what
+    they show beside a stronger word that is no newer (-1 = nothing).
+
+    A process that shows metrics about when it did not answer us is there.
+    """
+    heard = (shown.profile >= 0) & fresh(shown.at) & (shown.at + ONE_LOOK >= failed_at)
+    stands = stands & (word.profile >= 0)
+    taken = heard & ~stands
+    both = (np.where(taken, one, other) for one, other in zip(shown, word, strict=True))
+    scraped = np.where(heard & stands & (shown.at >= word.at), shown.profile, NOBODY)
+    return _Word(*both), heard, taken, scraped
 
 
 def _own_word(said: Sources, profiles: Profiles, keys: Int) -> tuple[Int, _Word, Bool, Int]:

@@ -22,12 +22,12 @@ import numpy as np
 from featurelib.audit.columns import find, is_fresh
 from featurelib.audit.controllers import Software
 from featurelib.audit.evidence import UNEXPECTED, BatchFindings, Conditions, Evidence
-from featurelib.audit.registrations import ONE_LOOK
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import STRICT
 from featurelib.core.downgrade import of_metadata_version, position
 from featurelib.feature import METADATA_VERSION
 from featurelib.rows import NONE
+from featurelib.snapshot.state import ONE_LOOK
 from featurelib.words import clean, level_text, releases_text
 
 

@@ -13,6 +13,7 @@ from featurelib.landing.kinds import (
     Znode,
 )
 from featurelib.landing.line import KINDS, Landing, Quarantined, read
+from featurelib.landing.samples import NodeMetrics
 from featurelib.landing.strict import MAX_BYTES, MAX_DEPTH
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Content",
     "Landing",
     "LogLine",
+    "NodeMetrics",
     "ProbeAnswer",
     "ProbeReply",
     "Quarantined",

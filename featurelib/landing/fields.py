@@ -9,15 +9,23 @@ or raises the FaultError that quarantines it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
-from featurelib.landing.strict import FaultError, show
+from featurelib.landing.strict import (
+    MAX_DEPTH,
+    FaultError,
+    misfit,
+    remembered,
+    require_strict,
+    show,
+)
 
+_T = TypeVar("_T")
 INT8_MAX = 2**7 - 1
 INT16_MAX = 2**15 - 1
 INT32_MAX = 2**31 - 1
@@ -120,3 +128,38 @@ def write_time(microseconds: int) -> str:
     seconds, rest = divmod(microseconds, 1_000_000)
     whole = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
     return f"{whole}.{rest:06d}Z"
+
+
+Ranges = tuple[tuple[str, int, int], ...]  # (feature, first, last), sorted by feature
+
+
+def ordered(ranges: Iterable[tuple[str, int, int]], where: str) -> Ranges:
+    """`ranges` by feature; FaultError for a name that is none or repeated, or min above max."""
+    by_name = sorted(ranges)
+    before = None
+    for name, first, last in by_name:
+        if not 1 <= (length := len(name.encode())) <= NAME_LENGTH:
+            raise FaultError(f"{where}: expected names of 1 to {NAME_LENGTH} bytes, found {length}")
+        if name == before:
+            raise FaultError(f'{where}: the feature "{show(name)}" is named more than once')
+        if first > last:
+            found = f"found {first} to {last}"
+            raise FaultError(f'{where}: expected the range of "{show(name)}" to ascend, {found}')
+        before = name
+    return tuple(by_name)
+
+
+def reader(where: str, of: type[msgspec.Struct], end: Callable[..., _T]) -> Callable[[bytes], _T]:
+    """Reads a list in the field `where`, once for each distinct text of it: the nodes of a fleet
+    that run one build repeat it byte for byte. FaultError for what is no such list."""
+    decoder = msgspec.json.Decoder(list[of])  # type: ignore[valid-type]  # a value, as all types
+    shape = Annotated[list[of], Meta(description="a list of objects")]  # type: ignore[valid-type]
+
+    def read(raw: bytes) -> _T:
+        require_strict(raw, MAX_DEPTH - 1)  # one level is the line around it
+        try:
+            return end(map(msgspec.structs.astuple, decoder.decode(raw)), where)
+        except msgspec.ValidationError as error:
+            raise misfit(raw, shape, error, where) from None
+
+    return remembered(read)

@@ -13,8 +13,8 @@ read them; the module metadata_log reads a line of that log.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, NamedTuple, Self, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Annotated, NamedTuple, Self
 
 import msgspec
 from msgspec import UNSET, Meta, Raw
@@ -25,7 +25,6 @@ from featurelib.feature import Role
 from featurelib.landing import responses
 from featurelib.landing.fields import (
     INT32_MAX,
-    NAME_LENGTH,
     ApiVersionsVersion,
     ConfigsVersion,
     Count,
@@ -39,40 +38,22 @@ from featurelib.landing.fields import (
     LineNumber,
     Listener,
     NodeId,
+    Ranges,
     Text,
     Timed,
     Truth,
+    ordered,
+    reader,
 )
+from featurelib.landing.samples import MetricsLine, NodeMetrics
 from featurelib.landing.strict import (
-    MAX_DEPTH,
     FaultError,
-    misfit,
-    remembered,
-    require_strict,
     show,
 )
 from featurelib.landing.strimzi import StrimziLine
 
 ROLES = {role.text: role for role in Role}
 _OBJECT = Meta(description="an object")
-_T = TypeVar("_T")
-Ranges = tuple[tuple[str, int, int], ...]  # (feature, first, last), sorted by feature
-
-
-def ordered(ranges: Iterable[tuple[str, int, int]], where: str) -> Ranges:
-    """`ranges` by feature; FaultError for a name that is none or repeated, or min above max."""
-    by_name = sorted(ranges)
-    before = None
-    for name, first, last in by_name:
-        if not 1 <= (length := len(name.encode())) <= NAME_LENGTH:
-            raise FaultError(f"{where}: expected names of 1 to {NAME_LENGTH} bytes, found {length}")
-        if name == before:
-            raise FaultError(f'{where}: the feature "{show(name)}" is named more than once')
-        if first > last:
-            found = f"found {first} to {last}"
-            raise FaultError(f'{where}: expected the range of "{show(name)}" to ascend, {found}')
-        before = name
-    return tuple(by_name)
 
 
 def _require_once(where: str, what: str, keys: Sequence[object]) -> None:
@@ -80,29 +61,13 @@ def _require_once(where: str, what: str, keys: Sequence[object]) -> None:
         raise FaultError(f"{where}: expected each {what} once, found one more than once")
 
 
-def _reader(where: str, of: type[msgspec.Struct], end: Callable[..., _T]) -> Callable[[bytes], _T]:
-    """Reads a list in the field `where`, once for each distinct text of it: the nodes of a fleet
-    that run one build repeat it byte for byte. FaultError for what is no such list."""
-    decoder = msgspec.json.Decoder(list[of])  # type: ignore[valid-type]  # a value, as all types
-    shape = Annotated[list[of], Meta(description="a list of objects")]  # type: ignore[valid-type]
-
-    def read(raw: bytes) -> _T:
-        require_strict(raw, MAX_DEPTH - 1)  # one level is the line around it
-        try:
-            return end(map(msgspec.structs.astuple, decoder.decode(raw)), where)
-        except msgspec.ValidationError as error:
-            raise misfit(raw, shape, error, where) from None
-
-    return remembered(read)
-
-
 def _by_key(keys: Iterable[tuple[int, int, int]], where: str) -> ApiKeys:
     return tuple(sorted(keys))
 
 
-_supported = _reader("supported_features", responses.SupportedFeature, ordered)
-_finalized = _reader("finalized_features", responses.FinalizedFeature, ordered)
-_api_keys = _reader("api_keys", responses.OfferedRequest, _by_key)
+_supported = reader("supported_features", responses.SupportedFeature, ordered)
+_finalized = reader("finalized_features", responses.FinalizedFeature, ordered)
+_api_keys = reader("api_keys", responses.OfferedRequest, _by_key)
 _ABSENT = Raw(b"")
 FEATURES_FROM = 3  # ApiVersions below it has no features (KIP-584)
 KNOWS_MINIMUM_ZERO = 4  # from it on the client can read a minimum of 0 (KIP-1022)
@@ -564,6 +529,7 @@ KindLine = (
     | ToolLine
     | ProbeLine
     | StrimziLine
+    | MetricsLine
 )
 Content = (
     ApiVersionsAnswer
@@ -575,4 +541,5 @@ Content = (
     | ToolLine
     | ProbeReply
     | StrimziLine
+    | NodeMetrics
 )

@@ -14,8 +14,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from featurelib.landing.fields import FilledText, Int16, Level, NodeId, Truth
-from featurelib.landing.kinds import Ranges, ordered
+from featurelib.landing.fields import FilledText, Int16, Level, NodeId, Ranges, Truth, ordered
 from featurelib.landing.strict import FaultError
 
 OTHER, DAMAGED, FOOTER = "other", "damaged", "footer"

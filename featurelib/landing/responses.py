@@ -82,6 +82,13 @@ class SupportedFeature(Part, frozen=True, gc=False):
     max_version: Level
 
 
+class ShownLevel(Part, frozen=True, gc=False):
+    """A metric of a node, FinalizedLevel: one feature, as its label spells it."""
+
+    name: FilledText
+    level: Level
+
+
 class FinalizedFeature(Part, frozen=True, gc=False):
     """ApiVersions: one finalized feature."""
 

@@ -82,12 +82,13 @@ def convert(kind: str, lines: Iterable[bytes], source: ToolOutput) -> Iterator[b
     if kind not in KINDS:
         raise source.fault(f"--kind {kind}: expected one of {', '.join(KINDS)}.")
     reader = _READERS.get(kind, partial(_json_lines, kind))
-    yield from reader(_texts(lines, source), source)
+    yield from reader(numbered(lines, source), source)
     if source.lines == 0:
         raise source.fault("expected the output of a tool, found an empty file.")
 
 
-def _texts(lines: Iterable[bytes], source: ToolOutput) -> Iterator[tuple[int, str]]:
+def numbered(lines: Iterable[bytes], source: ToolOutput) -> Iterator[tuple[int, str]]:
+    """The lines as texts, with their numbers; `source` counts them. Raises LandingError."""
     for number, raw in enumerate(lines, start=1):
         source.lines = number
         try:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from featurelib.audit.cluster_view import Sight
 from featurelib.audit.evidence import Evidence
 from featurelib.audit.findings import FindingWords
+from featurelib.audit.registrations import ranges_of
 from featurelib.catalogue import Catalogue
 from featurelib.feature import ClusterMode, Role, Severity, Witness
 from featurelib.words import level_text, metadata_first
@@ -117,6 +118,7 @@ _CALLED = {
     "node_not_answering": "not answering",
     "node_not_asked": "not asked",
     "range_unknown": "range unknown",
+    "range_from_metrics": "running, by its metrics",
 }
 _WITNESSES = {
     Witness.FEATURES_NODE: "features node",
@@ -124,6 +126,7 @@ _WITNESSES = {
     Witness.METADATA_LOG: "metadata log",
     Witness.CONTROLLER: "controllers",
     Witness.TOOL: "kafka-features.sh",
+    Witness.SCRAPE: "metrics",
 }
 _SEVERITIES = list(Severity)
 Row = dict[str, Any]
@@ -138,7 +141,8 @@ def describe(sight: Sight, catalogue: Catalogue) -> Description:
     # What most nodes advertise goes first.
     used = Counter(p for p in who.profile.tolist() if p >= 0)
     order = {p: i for i, p in enumerate(sorted(used, key=lambda p: (-used[p], p)))}
-    profiles = tuple(_profile(evidence, position) for position in order)
+    ranges = (ranges_of(evidence.snapshots, position) for position in order)
+    profiles = tuple({name: Ends(*ends) for name, ends in one.items()} for one in ranges)
     return Description(
         cluster_id=sight.cluster_id,
         mode=list(ClusterMode)[member.mode[0]].value,
@@ -152,14 +156,6 @@ def describe(sight: Sight, catalogue: Catalogue) -> Description:
         witnesses=tuple(_witnesses(evidence)),
         findings=tuple(_findings(findings, catalogue)),
     )
-
-
-def _profile(evidence: Evidence, position: int) -> Ranges:
-    sizes, entries = evidence.snapshots["profiles"].field("size"), evidence.snapshots["ranges"]
-    first = int(sizes[:position].sum())  # behind all of them is the empty one
-    mine = range(first, first + int(sizes[position]) if position < len(sizes) else first)
-    low, high = entries.field("min_version"), entries.field("max_version")
-    return {entries.text("feature", i) or "": Ends(int(low[i]), int(high[i])) for i in mine}
 
 
 def _nodes(

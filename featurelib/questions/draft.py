@@ -27,7 +27,7 @@ MAPS = {"profiles": "ranges", "level_maps": "levels"}
 _LISTS = MAPS | {"members": "member"}
 _ANSWERS = ("full", "partial")
 _NO_LISTENER = dict.fromkeys(
-    ("full", "partial", "levels", "epoch", "highest_epoch", "error", "releases"), NOTHING
+    ("full", "partial", "levels", "epoch", "highest_epoch", "error", "releases", "scraped"), NOTHING
 )
 
 
@@ -68,7 +68,8 @@ class Draft:
         """That half of the node runs software that supports `ranges`, registered and answering."""
         profile = self._map("profiles", {name: ranges[name] for name in sorted(ranges)})
         answered = dict.fromkeys(("partial_at", "partial_line", "failed_at", "failed_line"), 0)
-        answered |= {"full": profile, "full_at": self._at, "partial": NOTHING, "error": NOTHING}
+        answered |= {"full": profile, "full_at": self._at}
+        answered |= dict.fromkeys(("partial", "error", "scraped"), NOTHING)
         for one in self._of("listeners", node_id, role) or [self._add_listener(node_id, role)]:
             one |= answered
         for one in self._of("registrations", node_id, role):
@@ -81,7 +82,7 @@ class Draft:
         """That half of the node does not run; what is registered of it stays."""
         error = self._row.text_code("it would not start")
         for one in self._of("listeners", node_id, role):
-            one |= {"failed_at": self._at, "error": error}
+            one |= {"failed_at": self._at, "error": error, "scraped": NOTHING}
         if role is Role.BROKER:
             for one in self._of("registrations", node_id, role):
                 if self._scalars["zookeeper"]:  # a registration lives as long as its broker

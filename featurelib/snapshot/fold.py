@@ -22,6 +22,7 @@ from featurelib.core.features_znode import Generation, Reading, decode
 from featurelib.feature import Role, Witness
 from featurelib.landing import Landing, kinds
 from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM
+from featurelib.landing.samples import NodeMetrics
 from featurelib.landing.strict import FaultError
 from featurelib.landing.strimzi import StrimziLine
 from featurelib.snapshot import state as kept
@@ -122,12 +123,16 @@ class Fold:
         self._by_id[id(features)] = (features, position)
         return position
 
-    def _add_answer(self, content: kinds.ApiVersionsAnswer, at: int, line: int) -> None:
-        key, moment = (int(content.role), content.node_id), (at, line)
+    def _listener(self, role: Role, node_id: int) -> kept.Listener:
+        key = int(role), node_id
         listener = self._entries["listeners"].get(key)
         if listener is None:
-            listener = self._entries["listeners"][key] = kept.Listener(content.node_id, key[0])
+            listener = self._entries["listeners"][key] = kept.Listener(node_id, key[0])
         assert isinstance(listener, kept.Listener)
+        return listener
+
+    def _add_answer(self, content: kinds.ApiVersionsAnswer, at: int, line: int) -> None:
+        listener, moment = self._listener(content.role, content.node_id), (at, line)
         if content.error is not None:
             if moment > (listener.failed_at, listener.failed_line):
                 listener.failed_at, listener.failed_line = moment
@@ -157,6 +162,15 @@ class Fold:
         kind = Witness.BROKER if content.role == Role.BROKER else Witness.CONTROLLER
         listener.highest_epoch = max(listener.highest_epoch, epoch)
         self._keep("witnesses", kept.WitnessedLevels(int(kind), 0, epoch, at, line, levels))
+
+    def _add_metrics(self, content: NodeMetrics, at: int, line: int) -> None:
+        listener = self._listener(content.role, content.node_id)
+        if (at, line) > (listener.scraped_at, listener.scraped_line):
+            listener.scraped_at, listener.scraped_line = at, line
+            listener.scraped, listener.scraped_levels = (
+                self._position(shown) if shown else NOTHING
+                for shown in (content.supported, content.finalized)
+            )
 
     def _learn_answer(self, content: kinds.ApiVersionsAnswer, moment: tuple[int, int]) -> None:
         epoch = content.epoch if content.epoch >= 0 else None
@@ -319,6 +333,7 @@ _ADDERS: dict[type, Callable[..., None]] = {
     kinds.ProbeReply: Fold._add_probe,
     kinds.ToolLine: Fold._add_tool,
     StrimziLine: Fold._add_strimzi,
+    NodeMetrics: Fold._add_metrics,
 }
 
 

@@ -44,7 +44,16 @@ from featurelib.rows import (
 )
 from featurelib.schema import LAYOUT, SNAPSHOT, TEXT_FIELDS
 from featurelib.snapshot.log import level_map
-from featurelib.snapshot.state import NOTHING, ClusterState, Listener, Map, freeze, supported_by
+from featurelib.snapshot.state import (
+    NOTHING,
+    ClusterState,
+    Listener,
+    Map,
+    by_metrics,
+    freeze,
+    levels_by_metrics,
+    supported_by,
+)
 
 MALFORMED = "snapshot_malformed"  # the finding
 _DAMAGED = "its checksum is not that of what it holds"
@@ -383,6 +392,8 @@ class _Row:
         values["full"] = self._supported(entry, entry.full)
         values["partial"] = self._supported(entry, entry.partial)
         values["levels"] = self._place(self._levels, entry.levels)
+        ranges = () if entry.scraped == NOTHING else by_metrics(entry, self._state)[0]
+        values["scraped"] = _position(self._profiles, ranges) if ranges else NOTHING
         values["error"] = self._row.text_code(entry.error)
         values["releases"] = self._row.text_code(entry.releases or None)
         return tuple(values.values())
@@ -411,6 +422,9 @@ class _Row:
             shown = tuple((name, level, level) for name, (_, _, level) in sorted(tool.items()))
             newest = max(at for at, _, _ in tool.values())
             yield int(Witness.TOOL), _position(self._levels, shown), -1, newest, 0
+        scraped, at, line = levels_by_metrics(state)
+        if at:
+            yield int(Witness.SCRAPE), _position(self._levels, scraped), -1, at, line
 
     def _configs(self) -> Iterator[tuple[object, ...]]:
         """An entry for each key that a node was asked for."""

@@ -17,12 +17,14 @@ from functools import cache
 import msgspec
 
 from featurelib.catalogue import load
-from featurelib.feature import Role
+from featurelib.feature import METADATA_VERSION, Role
+from featurelib.landing.samples import letters
 
 Map = tuple[tuple[str, int, int], ...]  # (feature, min, max or level), sorted by feature
 
 NOTHING = -1  # there was no map
 DAMAGED = -2  # there was something, and it cannot be read
+ONE_LOOK = 5 * 60 * 1_000_000  # microseconds: lines as near to each other may be of one look
 
 
 class Listener(msgspec.Struct, array_like=True, gc=False):
@@ -47,6 +49,10 @@ class Listener(msgspec.Struct, array_like=True, gc=False):
     releases: str = ""  # it may be of by the requests it offers, several with ;
     releases_at: int = 0
     releases_line: int = 0
+    scraped: int = NOTHING  # of its process's metrics, features as labels spell them; by (at, line)
+    scraped_levels: int = NOTHING
+    scraped_at: int = 0
+    scraped_line: int = 0
 
 
 class Registration(msgspec.Struct, array_like=True, gc=False):
@@ -250,11 +256,14 @@ def freeze(state: ClusterState) -> bytes:
     return _ENCODER.encode(state)
 
 
+_MAPS_OF_LISTENERS = ("full", "partial", "levels", "scraped", "scraped_levels")
+
+
 def settle(state: ClusterState) -> None:
     """Sort the maps and drop those nothing names, so that equal states are equal bytes."""
     pending = [event for segment in state.log.pending for event in segment.events]
     holders: list[tuple[object, str]] = [
-        *((entry, name) for entry in state.listeners for name in ("full", "partial", "levels")),
+        *((entry, name) for entry in state.listeners for name in _MAPS_OF_LISTENERS),
         *((entry, "levels") for entry in state.witnesses),
         *((entry, "profile") for entry in state.registrations),
         *((entry, "profile") for entry in state.log.nodes),
@@ -286,6 +295,48 @@ def supported_by(listener: Listener, shown: Map, state: ClusterState) -> Map:
     if shown not in (stable, unstable):
         return shown
     return unstable if _has_unstable(listener.node_id, state) else stable
+
+
+def by_metrics(listener: Listener, state: ClusterState) -> tuple[Map, Map]:
+    """What a listener's process shows as metrics, by Kafka's names: ranges, and levels.
+
+    Names of features have dots, which labels replace. What no witness and no release spells so is
+    left out. A process that just started shows the lowest level of metadata.version until it has
+    read its log (MetadataLoaderMetrics), so one at that level tells none.
+    """
+    names = _spellings(state)
+    ranges, levels = (
+        dict[str, tuple[int, int]]()
+        if position == NOTHING
+        else {
+            names[key]: (low, high)
+            for name, low, high in state.maps[position]
+            if (key := letters(name)) in names
+        }
+        for position in (listener.scraped, listener.scraped_levels)
+    )
+    lowest, level = (of.get(METADATA_VERSION, (-1, 0)) for of in (ranges, levels))
+    has_read = lowest[0] >= 0 and level[0] > lowest[0]
+    return _map_of(ranges), _map_of(levels) if has_read else ()
+
+
+def _spellings(state: ClusterState) -> dict[str, str]:
+    """The letters of every feature's name that has a dot → the name."""
+    seen = {name for one in state.maps for name, _, _ in one}
+    return {letters(name): name for name in sorted(seen | set(load().features)) if "." in name}
+
+
+def levels_by_metrics(state: ClusterState) -> tuple[Map, int, int]:
+    """The levels on which all processes agree that were scraped about when the newest was, and that
+    one's time and line; -1 = not shown, or not alike. Time 0 = none tells."""
+    shown = [(one, by_metrics(one, state)[1]) for one in state.listeners]
+    telling = [(one.scraped_at, one.scraped_line, levels) for one, levels in shown if levels]
+    at, line, _ = max(telling, default=(0, 0, ()))
+    levels = [dict.fromkeys(of) for when, _, of in telling if at - when <= ONE_LOOK]
+    agreed = [entry for entry in (levels[0] if levels else ()) if all(entry in of for of in levels)]
+    told = {name: level for name, level, _ in agreed}
+    names = sorted(_spellings(state).values())
+    return tuple((name, told.get(name, -1), told.get(name, -1)) for name in names), at, line
 
 
 def _has_unstable(node_id: int, state: ClusterState) -> bool:

@@ -86,6 +86,24 @@ def probe(**answer: object) -> bytes:
     return line_of("probe", "c", 0, observed_at=at(0, 60), updates=updates, answer=answer)
 
 
+def metrics(
+    node_id: int, role: str = "broker", most: int = 27, seconds: int = 60, level: int = 25
+) -> bytes:
+    """What a node's process shows of metadata.version, by its metrics."""
+    ends = {"name": "metadata-version", "min_version": 7, "max_version": most}
+    return line_of(
+        "metrics",
+        "c",
+        0,
+        node_id=node_id,
+        role=role,
+        observed_at=at(0, seconds),
+        endpoint="h:9404",
+        supported_features=[ends],
+        finalized_features=[{"name": "metadataVersion", "level": level}],
+    )
+
+
 def dump(first: int) -> list[bytes]:
     """A dump of the metadata log that begins at offset `first`."""
     head = ["Dumping logs/__cluster_metadata-0/x.log", f"Log starting offset: {first}"]
@@ -174,6 +192,11 @@ FIRES: dict[str, Callable[[], list[Found]]] = {
     "expected_node_missing": lambda: judged(expected=Expected(brokers=(1, 5))),
     "node_not_answering": lambda: judged(with_nodes(replace(FENCED, fenced=False))),
     "range_unknown": lambda: judged(with_nodes(replace(FENCED, failed=None), registry="fenced")),
+    "range_from_metrics": lambda: judged(
+        replace(UNPROVEN, voters=(8, 9)), metrics(8, "controller")
+    ),
+    "metrics_disagree": lambda: judged(GOOD, metrics(1, most=29)),
+    "metrics_of_stranger": lambda: judged(GOOD, metrics(7)),
     "evidence_from_the_future": lambda: judged(until=NOW - 2 * HOUR),
     "evidence_too_old": lambda: judged(with_nodes(replace(BROKER, answered=STALE), of=UNPROVEN)),
     "levels_too_old": lambda: judged(as_of=NOW + 100 * HOUR),

@@ -68,9 +68,14 @@ STRIMZI = (
     '"nodes_complete":true,"nodes":[{"node_id":1,"role":"broker","version":"4.1.2"},'
     '{"node_id":5,"role":"controller"}]}'
 )
+METRICS = (
+    f'{{"kind":"metrics",{HEAD},"node_id":1,"role":"controller","endpoint":"h:9404",'
+    '"supported_features":[{"name":"metadata-version","min_version":7,"max_version":29}],'
+    '"finalized_features":[{"name":"metadataVersion","level":25}]}'
+)
 GOOD = (
     API, FAILED, ZNODE, CLUSTER, QUORUM, LOG, TOOL, REFUSED, PROBE, CONFIGS, CONFIGS_REFUSED,
-    STRIMZI,
+    STRIMZI, METRICS,
 )  # fmt: skip
 
 

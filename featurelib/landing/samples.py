@@ -1,0 +1,250 @@
+"""What a scrape of Kafka's nodes says of feature levels: samples in, the keys of `metrics` lines
+out (KIP-1180, Kafka 4.2 and later).
+
+Exporters write one metric of Kafka under many names: rules change its case, leave `Value` out, or
+put its name into a label. So a name is read by its letters alone. Samples with the same labels,
+but for those of the metric itself, are of one target, and a target is one process. Which node that
+is and which halves it has, other metrics of the same scrape say. Whatever does not fit is refused:
+series of two clusters must never become nodes of one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from featurelib.feature import Role
+from featurelib.landing.fields import (
+    INT16_MAX,
+    INT32_MAX,
+    FilledText,
+    Listener,
+    NodeId,
+    Ranges,
+    Timed,
+    ordered,
+    reader,
+)
+from featurelib.landing.responses import ShownLevel, SupportedFeature
+from featurelib.landing.strict import FaultError, show
+from featurelib.words import some
+
+KIND = "metrics"  # of landing lines
+SHOWN = 3  # targets that a message names
+PAGE = "docs/how-to/metrics.md"
+_NO_LETTER = re.compile(r"[^a-z0-9]")
+# What a metric is, by the letters of its name and of its label `name`.
+_METRICS = {
+    "most": re.compile(r"nodemetrics.*maximumsupportedlevel"),
+    "least": re.compile(r"nodemetrics.*minimumsupportedlevel"),
+    "level": re.compile(r"metadataloader.*finalizedlevel"),
+    "id": re.compile(r"kafkaserver.*appinfo"),
+    "broker": re.compile(r"kafkaserver.*brokerstate"),
+    "active": re.compile(r"kafkacontroller.*activecontrollercount"),
+}
+# The same, as Prometheus is asked for them (RE2).
+QUERY = "(?i)kafka_?(server|controller)_?" + "({}).*".format(
+    "|".join(
+        ("node_?metrics", "metadata_?loader", "app_?info", "kafka_?server", "kafka_?controller")
+    )
+)
+_OWN = {"id", "clientid", "name", "featurename"}  # labels of a metric; all others are of its target
+_LEVELS = ("most", "least", "level")
+
+
+class Sample(NamedTuple):
+    """One value of one series; `at` in microseconds."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+    at: int
+
+
+class ScrapedNode(NamedTuple):
+    """One half of a process: the keys of its `metrics` line, and when it was scraped."""
+
+    at: int
+    keys: dict[str, object]
+
+
+@lru_cache(maxsize=65536)
+def letters(text: str) -> str:
+    """The letters and digits of a name, small: `metadata.version` is `metadataversion`, as are
+    `metadata-version` and `metadataVersion`."""
+    return _NO_LETTER.sub("", text.lower())
+
+
+@dataclass(slots=True)
+class _Target:
+    """One process: what its samples say, and the labels that they have in common."""
+
+    labels: Mapping[str, str]
+    values: dict[tuple[str, str], int] = field(default_factory=dict)  # (metric, feature)
+    ids: set[int] = field(default_factory=set)
+    times: list[int] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """Which one it is, for people."""
+        return show(", ".join(f"{k}={v}" for k, v in sorted(self.labels.items())) or "no labels")
+
+    def add(self, metric: str, sample: Sample) -> None:
+        """Take up one sample. Raises FaultError for a second value, or one that is no level."""
+        own = {letters(name): value for name, value in sample.labels.items()}
+        if metric == "id":
+            for text in (own.get("id", ""), own.get("clientid", "")):
+                if text.isascii() and text.isdigit() and int(text) <= INT32_MAX:
+                    self.ids.add(int(text))
+            return
+        feature = own.get("featurename", "")
+        if metric in _LEVELS:
+            if not feature:
+                raise FaultError(f"{sample.name}: expected a label feature_name, found none")
+            self.times.append(sample.at)
+        if not (sample.value.is_integer() and 0 <= sample.value <= INT16_MAX):
+            found = f"found {sample.value:g}"
+            raise FaultError(f"{sample.name}: expected a whole number up to {INT16_MAX}, {found}")
+        value = int(sample.value)
+        if self.values.setdefault((metric, feature), value) != value:
+            two = f"both {self.values[metric, feature]} and {value} of {self.text}"
+            raise FaultError(f"{sample.name} {show(feature)}: expected one value, found {two}")
+
+    def of(self, metric: str) -> dict[str, int]:
+        """Feature, as the metric spells it → value."""
+        return {name: value for (one, name), value in self.values.items() if one == metric}
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """Which halves it has: only a broker has a state, only a controller may be active."""
+        halves = (("broker", Role.BROKER), ("active", Role.CONTROLLER))
+        return tuple(role for metric, role in halves if (metric, "") in self.values)
+
+    def nodes(self, where: str) -> Iterable[tuple[tuple[int, Role], ScrapedNode]]:
+        """Its halves, by id and role. Raises FaultError where it does not say who it is."""
+        most, least = self.of("most"), self.of("least")
+        if lone := sorted(most.keys() ^ least.keys()):
+            raise FaultError(
+                f"{self.text}: expected both ends of the range of {show(lone[0])}, found one. The "
+                "scrape was cut"
+            )
+        if len(self.ids) != 1 or not self.roles:
+            found = f"{len(self.ids)} ids and {len(self.roles)} halves"
+            raise FaultError(
+                f"{self.text}: expected to see which node it is (app-info, with its label id) and "
+                f"whether broker or controller (BrokerState, ActiveControllerCount), found {found}."
+                f" {PAGE} has the exporter's rules"
+            )
+        [node_id] = self.ids
+        supported = [
+            {"name": name, "min_version": least[name], "max_version": most[name]}
+            for name in sorted(most)
+        ]
+        levels = [
+            {"name": name, "level": level} for name, level in sorted(self.of("level").items())
+        ]
+        for role in self.roles:
+            keys: dict[str, object] = {
+                "node_id": node_id,
+                "role": role.text,
+                "endpoint": self.labels.get("instance") or where,
+                "supported_features": supported,
+                "finalized_features": levels,
+            }
+            yield (node_id, role), ScrapedNode(min(self.times), keys)
+
+
+def nodes_of(samples: Iterable[Sample], where: str) -> list[ScrapedNode]:
+    """The halves of nodes that the samples of one cluster are of, by id; `where` stands for an
+    address that no label says.
+
+    Raises FaultError where they say nothing of levels, or are not of one cluster.
+    """
+    targets: dict[frozenset[tuple[str, str]], _Target] = {}
+    count = 0
+    for sample in samples:
+        count += 1
+        metric = metric_of(sample)
+        if metric is not None:
+            common = {k: v for k, v in sample.labels.items() if letters(k) not in _OWN}
+            key = frozenset(common.items())
+            targets.setdefault(key, _Target(common)).add(metric, sample)
+    speaking = [one for one in targets.values() if one.times]
+    if not speaking:
+        what = f"{len(targets)} of Kafka, none with levels" if targets else "none of Kafka"
+        raise FaultError(
+            "expected metrics of Kafka 4.2 or later (node-metrics and MetadataLoader, KIP-1180), "
+            f"found {count:,} samples, {what}. Older releases have none, and some rules of "
+            f"exporters leave them out: see {PAGE}"
+        )
+    leading = [one.text for one in speaking if any(one.of("active").values())]
+    if len(leading) > 1:
+        raise FaultError(
+            f"expected one active controller, found {len(leading)}: {some(leading, SHOWN)}. Two "
+            "clusters are mixed, unless an election just took place: then collect again"
+        )
+    found: dict[tuple[int, Role], tuple[str, ScrapedNode]] = {}
+    for target in speaking:
+        for who, node in target.nodes(where):
+            if who in found:
+                raise FaultError(
+                    f"expected each node once, found {who[1].text} {who[0]} twice: "
+                    f"{found[who][0]} and {target.text}. Two clusters are mixed, or two Prometheus "
+                    "servers scrape it"
+                )
+            found[who] = target.text, node
+    return [node for _, (_, node) in sorted(found.items(), key=lambda item: item[0])]
+
+
+def metric_of(sample: Sample) -> str | None:
+    """What a sample tells, a key of `_METRICS`; None = nothing that is read."""
+    text = letters(sample.name + sample.labels.get("name", ""))
+    return next((name for name, of in _METRICS.items() if of.search(text)), None)
+
+
+# --- As a landing line ----------------------------------------------------------------------------
+
+
+def _twice(levels: Iterable[tuple[str, int]], where: str) -> Ranges:
+    return ordered(((name, level, level) for name, level in levels), where)
+
+
+_supported = reader("supported_features", SupportedFeature, ordered)
+_levels = reader("finalized_features", ShownLevel, _twice)
+ABSENT = Raw(b"")
+
+
+class NodeMetrics(msgspec.Struct, frozen=True, gc=False):
+    """What one half of a process shows as metrics (KIP-1180), features as their labels spell them:
+    `supported` is (feature, min_version, max_version), `finalized` (feature, level, level); () =
+    nothing of that was shown."""
+
+    node_id: int
+    role: Role
+    endpoint: str
+    supported: Ranges
+    finalized: Ranges
+
+
+class MetricsLine(Timed, tag="metrics", frozen=True, gc=False, kw_only=True):
+    """What was scraped of one half of a process. A label has dashes or capitals where the feature's
+    name has dots: which feature it is, is not for a line to guess."""
+
+    node_id: NodeId
+    role: Listener
+    endpoint: FilledText
+    supported_features: Raw = ABSENT
+    finalized_features: Raw = ABSENT
+
+    def content(self) -> NodeMetrics:
+        supported = _supported(bytes(self.supported_features)) if self.supported_features else ()
+        levels = _levels(bytes(self.finalized_features)) if self.finalized_features else ()
+        if not supported and not levels:
+            raise FaultError("neither supported_features nor finalized_features: expected some")
+        return NodeMetrics(self.node_id, Role[self.role.upper()], self.endpoint, supported, levels)
