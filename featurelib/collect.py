@@ -26,9 +26,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -48,10 +49,11 @@ from featurelib.errors import (
     UnreachableError,
 )
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, UpgradeType, Verdict
-from featurelib.landing import ApiVersionsAnswer, Landing, Quarantined, read
+from featurelib.landing import ApiVersionsAnswer, Landing, NodeMetrics, Quarantined, read
 from featurelib.landing.fields import write_line
 from featurelib.landing.kinds import ProbedUpdate
 from featurelib.landing.responses import ALTER, NOT_AUTHORIZED, UpdateFeatures
+from featurelib.landing.samples import KIND as METRICS
 from featurelib.landing.strimzi import StrimziFleet, objects_of, read_resources
 from featurelib.model import Move, Step
 from featurelib.planning.reasons import UNPROVEN
@@ -243,6 +245,12 @@ class Round(NamedTuple):
     clusters: tuple[Collected, ...]
 
 
+class ReadOne(Protocol):
+    """Reads one cluster and writes its file; `say` hears of the steps."""
+
+    def __call__(self, entry: FleetEntry, /, *, say: Say) -> Collected: ...
+
+
 def collect(
     entries: Sequence[FleetEntry],
     out: Path,
@@ -252,19 +260,27 @@ def collect(
     say: Say,
     probing: Probing | None = None,
 ) -> Iterator[Collected]:
-    """Read each cluster and write its landing file below `out`; yields them as they end.
+    """Read each cluster and write its landing file below `out`, as `read_all` does.
 
-    `probing` asks each controller to validate what could go up; None = nothing is asked. `say`
-    hears of the steps where there is one cluster only. Raises ConfigError for a folder that
+    `probing` asks each controller to validate what could go up; None = nothing is asked.
+    """
+    read_one = partial(collect_one, out=out, open_one=open_one, probing=probing)
+    return read_all(entries, read_one, parallel=parallel, say=say)
+
+
+def read_all(
+    entries: Sequence[FleetEntry], read_one: ReadOne, *, parallel: int, say: Say
+) -> Iterator[Collected]:
+    """Read each cluster by `read_one`, several at a time; yields them as they end.
+
+    `say` hears of the steps where there is one cluster only. Raises ConfigError for a folder that
     cannot be written to, once every cluster had its turn.
     """
     told = say if len(entries) == 1 else quietly  # steps of several would be mixed up
     faults: list[BaseException] = []
     pool = ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="collect")
     try:
-        rounds = [
-            pool.submit(collect_one, entry, out, open_one, told, probing) for entry in entries
-        ]
+        rounds = [pool.submit(read_one, entry, say=told) for entry in entries]
         for done in as_completed(rounds):
             fault = done.exception()
             if fault is None:
@@ -296,15 +312,16 @@ def collect_one(
 
 
 def _written(
-    entry: FleetEntry, out: Path, lines: Sequence[bytes], error: str | None = None
+    entry: FleetEntry, out: Path, lines: Sequence[bytes], error: str | None = None, what: str = ""
 ) -> Collected:
     said = [read(line) for line in lines]
     landed = [line for line in said if isinstance(line, Landing)]
+    scraped = {_listener(n.content) for n in landed if isinstance(n.content, NodeMetrics)}
     answers = [line.content for line in landed if isinstance(line.content, ApiVersionsAnswer)]
     silent = {_listener(one): one.error for one in answers if one.error is not None}
-    answered = {_listener(one) for one in answers if one.error is None}
+    answered = {_listener(one) for one in answers if one.error is None} | scraped
     cluster_id = entry.id or next((line.cluster for line in landed), "")
-    path = out / name_of(cluster_id, datetime.now(UTC))
+    path = out / name_of(cluster_id, datetime.now(UTC), what)
     return Collected(
         entry=entry,
         id=cluster_id or None,
@@ -341,6 +358,19 @@ def _not_allowed(lines: Sequence[bytes]) -> tuple[NotAllowed, ...]:
     return tuple(NotAllowed(words, tuple(halves)) for words, halves in found.items())
 
 
+def scrape_one(
+    entry: FleetEntry, out: Path, describe: Callable[[FleetEntry], Sequence[bytes]], say: Say
+) -> Collected:
+    """Write what metrics show of one cluster, in a file of its own: who has none is not written
+    down as not answering, since nobody was asked. Raises ConfigError as `collect_one` does."""
+    say(f"{entry.title}: asking for its metrics")
+    try:
+        lines = describe(entry)
+    except FeatureLibError as error:
+        return Collected(entry=entry, id=entry.id, error=str(error))
+    return _written(entry, out, lines, what=METRICS)
+
+
 def _unreached(entry: FleetEntry, out: Path, error: str) -> Collected:
     """Nothing answered: a line for each node that should have."""
     now, lines = time.time_ns() // 1000, []
@@ -369,7 +399,7 @@ def known_nodes(entry: FleetEntry, out: Path) -> dict[NodeListener, str]:
     return dict(sorted(found.items()))
 
 
-def _listener(said: ApiVersionsAnswer) -> NodeListener:
+def _listener(said: ApiVersionsAnswer | NodeMetrics) -> NodeListener:
     return NodeListener(said.role, said.node_id)
 
 

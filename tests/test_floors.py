@@ -70,7 +70,7 @@ PACKAGES = {
 OF_PARTS = {
     "featurelib.arrow": {"pyarrow"},
     "featurelib.spark": {"pyspark", "delta", "deltalake", "py4j", "pyarrow"},
-    "featurelib.backends": {"kafka", "kazoo"},
+    "featurelib.backends": {"kafka", "kazoo", "prometheus_client"},
     "featurelib.lake": {"deltalake", "pyarrow"},
     "featurelib.api": {"pyarrow"},  # a notebook's tables
 }

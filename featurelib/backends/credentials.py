@@ -51,7 +51,9 @@ def _read(body: bytes) -> _Answer:
         return _Answer()
 
 
-class _NotFollowed(urllib.request.HTTPRedirectHandler):
+class NotFollowed(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: a secret goes nowhere else."""
+
     def redirect_request(self, *_: object) -> None:
         return None
 
@@ -109,11 +111,11 @@ class TokenEndpoint:
             with error:
                 said = _read(error.read(LONGEST_ANSWER_BYTES))
             reasons = " ".join(text for text in (said.error, said.error_description) if text)
-            self._fail(f"{error.code} {_plain(reasons)}".strip())
+            self._fail(f"{error.code} {plain(reasons)}".strip())
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
             late = f"no answer within {limit:g} s" if isinstance(reason, TimeoutError) else ""
-            self._fail(late or _plain(str(reason)) or type(error).__name__)
+            self._fail(late or plain(str(reason)) or type(error).__name__)
         token = granted.access_token
         if token is None:
             self._fail("an answer without access_token in JSON")
@@ -123,7 +125,7 @@ class TokenEndpoint:
 
     def _opener(self) -> urllib.request.OpenerDirector:
         proxies = {kind: at for kind, at in urllib.request.getproxies().items() if kind == "https"}
-        handlers = [urllib.request.ProxyHandler(proxies), _NotFollowed()]
+        handlers = [urllib.request.ProxyHandler(proxies), NotFollowed()]
         if self._url.startswith("https:"):
             handlers.append(urllib.request.HTTPSHandler(context=self._tls()))
         return urllib.request.build_opener(*handlers)
@@ -135,8 +137,8 @@ class TokenEndpoint:
         ) from None
 
 
-def _plain(text: str) -> str:
-    """In one line, and nothing in it that a terminal obeys."""
+def plain(text: str) -> str:
+    """Write `text` in one line, with nothing in it that a terminal obeys."""
     return "".join(one if one.isprintable() else " " for one in text)[:_SHOWN].strip()
 
 

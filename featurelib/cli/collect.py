@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -18,18 +19,22 @@ import typer
 
 from featurelib.api.documents import OfRound, document
 from featurelib.backends.base import TIMEOUT_SECONDS, open_backend
+from featurelib.backends.prometheus import Prometheus, metrics_lines
 from featurelib.catalogue import load
 from featurelib.cli.entrance import say
 from featurelib.collect import (
     STDIN,
     Collected,
+    ReadOne,
     Round,
+    collect_one,
     name_of,
+    read_all,
     read_lines,
+    scrape_one,
     strimzi_resources,
     write_lines,
 )
-from featurelib.collect import collect as collect_clusters
 from featurelib.collect import probe as ask_to_validate
 from featurelib.config import example
 from featurelib.config.fleet import Choice, Fleet, FleetEntry
@@ -37,6 +42,7 @@ from featurelib.errors import BackendError, ConfigError
 from featurelib.feature import Role
 from featurelib.landing import KINDS
 from featurelib.landing.fields import write_time
+from featurelib.landing.samples import KIND as METRICS
 from featurelib.landing.strimzi import KIND as STRIMZI
 from featurelib.landing.tool_outputs import ToolOutput, convert
 from featurelib.source import Wanted, choose, open_fleet
@@ -68,6 +74,8 @@ def collect(
     chroot: str = "",
     node_id: int | None = None,
     controller: bool = False,
+    prometheus: str | None = None,
+    token: str | None = None,
     as_json: bool = False,
 ) -> int:
     """Read clusters, and write what their nodes say.
@@ -87,6 +95,7 @@ def collect(
         featurelib collect --from dump.txt --kind metadata_log --cluster payments-eu --out landing
         kubectl get kafka,kafkanodepool,strimzipodset -A -o json |
             featurelib collect --from - --kind strimzi --out landing
+        featurelib collect --prometheus http://prometheus.example:9090 --out landing
     """
     if not out:
         raise ConfigError("--out: expected a folder for the landing files. Add --out FOLDER.")
@@ -108,18 +117,23 @@ def collect(
         )
         return _take(kind, source, open_fleet(fleet, None)[1], Path(out), as_json)
     given: dict[str, object] = {"--kind": kind, "--cluster": cluster, "--path": path}
-    given |= {"--observed-at": observed_at, "--chroot": chroot}
-    for option, value in (given | {"--node-id": node_id, "--controller": controller}).items():
-        if value not in (None, "", False):
-            raise ConfigError(f"{option}: expected beside --from FILE, found none.")
-    wanted = Wanted(
-        fleet=fleet, bootstrap=bootstrap, controllers=controllers, zookeeper=zookeeper, file=file
-    )
-    entries = choose_entries(clusters or [], choice, wanted)
-    return _collect(entries, Path(out), timeout, parallel, as_json, probe)
+    given |= {"--observed-at": observed_at, "--chroot": chroot, "--node-id": node_id}
+    _expect_none(given | {"--controller": controller})
+    ways = Wanted(bootstrap=bootstrap, controllers=controllers, zookeeper=zookeeper)
+    wanted = replace(ways, fleet=fleet, file=file)
+    read_one = _way_to_read(prometheus, token, timeout, probe, Path(out))
+    entries = choose_entries(clusters or [], choice, wanted, by_metrics=prometheus is not None)
+    return _collect(entries, Path(out), read_one, parallel, as_json)
 
 
 # --- What people already have, as a landing file --------------------------------------------------
+
+
+def _expect_none(of_files: Mapping[str, object]) -> None:
+    """Raise ConfigError for an option of files that is given without one."""
+    for option, value in of_files.items():
+        if value not in (None, "", False):
+            raise ConfigError(f"{option}: expected beside --from FILE, found none.")
 
 
 def _asked_node(kind: str, node_id: int | None, controller: bool) -> tuple[Role, int] | None:
@@ -176,7 +190,9 @@ def _take(kind: str, source: ToolOutput, inventory: Fleet, out: Path, as_json: b
 def _convert(kind: str, source: ToolOutput, out: Path, as_json: bool) -> int:
     """Write one landing file from one tool's output. Raises LandingError, ConfigError."""
     path = out / name_of(source.cluster_id, datetime.now(UTC), kind)
-    written = write_lines(path, convert(kind, read_lines(source.where), source))
+    read = read_lines(source.where)
+    lines = metrics_lines(read, source) if kind == METRICS else convert(kind, read, source)
+    written = write_lines(path, lines)
     say(
         f"{source.where}: {count(source.lines, 'line')}, of which {source.left_out:,} left out; "
         f"{count(written, 'landing line')} of cluster {source.cluster_id}"
@@ -223,7 +239,31 @@ def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, as_json: bo
 # --- Live clusters --------------------------------------------------------------------------------
 
 
-def choose_entries(names: list[str], choice: Choice, wanted: Wanted) -> list[FleetEntry]:
+def _way_to_read(
+    url: str | None, token: str | None, timeout: float, probe: bool, out: Path
+) -> ReadOne:
+    """How a cluster is read: by its own listeners, or by what a Prometheus server at `url` holds of
+    its nodes. Raises ConfigError."""
+    if url is not None:
+        if probe:
+            raise ConfigError("--probe: expected a live cluster, found --prometheus. Keep one.")
+        server = Prometheus(url, timeout=timeout, token=token)
+        return partial(scrape_one, out=out, describe=server.describe)
+    if token is not None:
+        raise ConfigError("--token: expected beside --prometheus URL, found none.")
+    open_one = partial(open_backend, catalogue=load(), timeout=timeout)
+    probing = partial(ask_to_validate, catalogue=load()) if probe else None
+    if probe:
+        say(
+            "--probe: each KRaft controller is sent one UpdateFeatures request with ValidateOnly "
+            "for what could be upgraded; nothing is written. It needs ALTER on the cluster."
+        )
+    return partial(collect_one, out=out, open_one=open_one, probing=probing)
+
+
+def choose_entries(
+    names: list[str], choice: Choice, wanted: Wanted, *, by_metrics: bool = False
+) -> list[FleetEntry]:
     """The clusters to read; all that can be reached where none is named. Raises ConfigError."""
     where, inventory = open_fleet(wanted.fleet, None)
     part = inventory.choose(choice, where)
@@ -233,34 +273,40 @@ def choose_entries(names: list[str], choice: Choice, wanted: Wanted) -> list[Fle
         )
     if wanted.addresses and len(names) > 1:
         raise ConfigError("addresses: expected one cluster beside them, found several.")
-    if wanted.addresses or names:
+    is_named = bool(wanted.addresses or names)
+    if wanted.addresses and by_metrics:
+        raise ConfigError("--prometheus: expected no address beside it, found one. Keep one.")
+    if names and by_metrics:
+        meant = [inventory.find(one, where) for one in dict.fromkeys(names)]
+    elif is_named:
         chosen: list[str | None] = [*dict.fromkeys(names)] or [None]
-        return [choose(replace(wanted, cluster=one), inventory, where) for one in chosen]
-    meant = [entry for entry in inventory.cluster if part is None or entry.id in part]
-    entries = [entry for entry in meant if entry.is_reachable]
+        meant = [choose(replace(wanted, cluster=one), inventory, where) for one in chosen]
+    else:
+        meant = [entry for entry in inventory.cluster if part is None or entry.id in part]
+    lacks, keys = (
+        "does not say how it is reached",
+        "a way to reach them (bootstrap, zookeeper or file)",
+    )
+    if by_metrics:
+        lacks = "does not say which labels its series have (metrics)"
+        keys = 'metrics, the labels of their series, as metrics = { namespace = "kafka" }'
+    entries = [e for e in meant if (e.metrics if by_metrics else is_named or e.is_reachable)]
     for entry in meant:
-        if not entry.is_reachable:
-            say(f"{entry.title}: left out, {where} does not say how it is reached")
+        if entry not in entries:
+            say(f"{entry.title}: left out, {where} {lacks}")
     if not entries:
         which = f"{where} ({part.text})" if part else where
         raise ConfigError(
-            f"{which}: expected clusters with a way to reach them (bootstrap, zookeeper or file), "
-            f"found none. Its keys are explained in {example('fleet.toml')}."
+            f"{which}: expected clusters with {keys}, found none. Its keys are explained in "
+            f"{example('fleet.toml')}."
         )
     return entries
 
 
 def _collect(
-    entries: list[FleetEntry], out: Path, timeout: float, parallel: int, as_json: bool, probe: bool
+    entries: list[FleetEntry], out: Path, read_one: ReadOne, parallel: int, as_json: bool
 ) -> int:
-    open_one = partial(open_backend, catalogue=load(), timeout=timeout)
-    probing = partial(ask_to_validate, catalogue=load()) if probe else None
-    if probe:
-        say(
-            "--probe: each KRaft controller is sent one UpdateFeatures request with ValidateOnly "
-            "for what could be upgraded; nothing is written. It needs ALTER on the cluster."
-        )
-    found = collect_clusters(entries, out, open_one, parallel=parallel, say=say, probing=probing)
+    found = read_all(entries, read_one, parallel=parallel, say=say)
     done = []
     for result in found:
         done.append(result)

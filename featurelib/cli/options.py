@@ -231,6 +231,12 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
         "UpdateFeatures request with ValidateOnly. It needs ALTER on the cluster."
     ),
     "from_": _of("Turn a tool's output into a landing file; - = stdin.", "FILE", "--from"),
+    "prometheus": _of(
+        "What a Prometheus server holds of the clusters' nodes (Kafka 4.2 and later), instead of a "
+        "look: of those whose entry in the inventory has metrics, the labels of their series.",
+        "URL",
+    ),
+    "token": _of("Of --prometheus: where its bearer token is.", "env:NAME|file:PATH"),
     "collect.cluster": _of("Of --from: the cluster's id, or its name.", "CLUSTER"),
     "observed_at": _of(
         "Of --from: when it was read from the cluster. Default: the file's time; stdin: now.",

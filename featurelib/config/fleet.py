@@ -112,6 +112,7 @@ _NO_ID = (
 )
 # What somebody is known to finalize, and nothing else.
 _MANAGED = {STRIMZI: (METADATA_VERSION,)}
+_LABEL = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 Value = TypeVar("Value", str, int)
 NodeId = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]
 
@@ -139,6 +140,7 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     managed_features: tuple[str, ...] | None = None  # what it finalizes; None = see `managed`
     managed_as: str = ""  # what it calls the cluster: NAMESPACE/NAME with strimzi, an ARN with msk
     labels: dict[str, str] = {}
+    metrics: dict[str, str] = {}  # labels that its series have in Prometheus, and no others
 
     @property
     def title(self) -> str:
@@ -442,6 +444,10 @@ def faults(entry: FleetEntry, catalogue: Catalogue | None = None) -> Iterator[st
         if (twice := _repeated(getattr(entry, key))) is not None:
             yield f"{key}: expected each node once, found {twice} twice. Keep one."
     yield from _owner_faults(entry, catalogue)
+    for name in entry.metrics:
+        if not _LABEL.fullmatch(name):
+            expected = "expected labels of Prometheus, as namespace or strimzi_io_cluster"
+            yield f"metrics: {expected}, found {name!r}."
     if entry.file and (entry.bootstrap or entry.controller_bootstrap or entry.zookeeper):
         yield "file: expected alone, found other ways to reach the cluster beside it. Keep one."
     for key in _SECURED:

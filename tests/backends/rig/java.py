@@ -89,8 +89,10 @@ class Java:
         return [self.program, HEAP, *OPTIONS, *LOGGING, *shared, *more, *path, main, *words]
 
     def serve(self, process: Process, main: str, *words: str, options: Sequence[str] = ()) -> None:
-        """Launches a server; the first of a release leaves the archive of classes when it ends."""
-        if self.archive.is_file() or self.archive in _being_made:
+        """Launches a server; the first of a release leaves the archive of classes when it ends, but
+        not with an agent, beside which Java makes none."""
+        agent = any(option.startswith("-javaagent:") for option in options)
+        if agent or self.archive.is_file() or self.archive in _being_made:
             process.launch(self.command(main, *words, more=options))
             return
         _being_made.add(self.archive)

@@ -1,0 +1,191 @@
+"""Metrics of nodes as a witness: from a Prometheus server, or from a scrape in a file.
+
+Nothing of Kafka is asked, so neither a right nor a way to a listener is needed, of controllers
+either. A server is asked what it holds now and when that was scraped: what went away, or was not
+scraped for five minutes, it leaves out. Landing lines have the time of the scrape and never that
+of the look. A token goes to the server that is named and to no other: redirects are not followed.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from typing import NoReturn, TextIO, cast
+
+import msgspec
+
+from featurelib.backends.credentials import Credentials, NotFollowed, plain
+from featurelib.config.fleet import FleetEntry
+from featurelib.config.security import Security
+from featurelib.errors import ConfigError, NoEvidenceError, install_line
+from featurelib.landing.fields import write_line
+from featurelib.landing.samples import KIND, QUERY, Sample, metric_of, nodes_of
+from featurelib.landing.strict import FaultError
+from featurelib.landing.tool_outputs import ToolOutput, numbered
+
+LOOKBACK = "5m"  # how old a sample may be: what Prometheus itself takes for the present
+LONGEST_ANSWER_BYTES = 64_000_000
+
+
+class _Series(msgspec.Struct):
+    """One series: `value` of an instant, `values` of a range, each (seconds, text)."""
+
+    metric: dict[str, str]
+    value: tuple[float, str] | None = None
+    values: list[tuple[float, str]] = []
+
+
+class _Data(msgspec.Struct):
+    result: list[_Series]
+
+
+class _Answer(msgspec.Struct):
+    """What /api/v1/query answers."""
+
+    status: str = ""
+    data: _Data | None = None
+    error: str = ""
+
+
+class Prometheus:
+    """A server with Prometheus' query API. `token` is where its secret stands: env:NAME, file:PATH.
+
+    Raises ConfigError for a URL that is none, or that holds a secret.
+    """
+
+    def __init__(self, url: str, *, timeout: float, token: str | None = None) -> None:
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+            secret = parts.scheme in ("http", "https") and "@" in parts.netloc
+            found = "one with a user in it" if secret else repr(url)
+            raise ConfigError(
+                "--prometheus: expected the URL of a Prometheus server, as "
+                f"http://prometheus.example:9090, found {found}. A secret is given by --token."
+            )
+        if token is not None and not token.startswith(("env:", "file:")):
+            raise ConfigError("--token: expected env:NAME or file:PATH, found something else.")
+        self.where, self._timeout = url.rstrip("/"), timeout
+        known = Security(oauth_token=token or "")
+        self._credentials = Credentials(known, "prometheus") if token else None
+
+    def describe(self, entry: FleetEntry) -> tuple[bytes, ...]:
+        """The landing lines of one cluster: of each half of a node that was scraped. Raises
+        NoEvidenceError where the server does not answer, or has none that can be believed."""
+        labels = [f"{name}={json.dumps(value)}" for name, value in sorted(entry.metrics.items())]
+        chosen = "{" + ",".join([f"__name__=~{json.dumps(QUERY)}", *labels]) + "}"
+        now = self._ask(chosen)
+        samples: list[Sample] = []
+        if now:
+            # The same again with the times of the scrapes, as of the same moment.
+            at = max(one.value[0] for one in now if one.value is not None)
+            there = {frozenset(one.metric.items()) for one in now}
+            ranges = self._ask(f"{chosen}[{LOOKBACK}]", at)
+            samples = [_sample(one) for one in ranges if frozenset(one.metric.items()) in there]
+        try:
+            nodes = nodes_of(samples, self.where)
+        except FaultError as fault:
+            which = ",".join(labels)
+            raise NoEvidenceError(f"{self.where} {{{which}}}: {fault}. Nothing landed.") from None
+        return tuple(write_line(KIND, entry.id, at, keys) for at, keys in nodes)
+
+    def _ask(self, query: str, at: float | None = None) -> list[_Series]:
+        """The series that the server answers a query with, now or as of `at`, seconds."""
+        fields = {"query": query} | ({} if at is None else {"time": f"{at:.3f}"})
+        headers = {"Accept": "application/json"}
+        if self._credentials is not None:
+            headers["Authorization"] = f"Bearer {self._credentials.token(self._timeout)}"
+        request = urllib.request.Request(
+            f"{self.where}/api/v1/query", urllib.parse.urlencode(fields).encode(), headers
+        )
+        opener = urllib.request.build_opener(NotFollowed())
+        try:
+            with opener.open(request, timeout=self._timeout) as answer:
+                body = answer.read(LONGEST_ANSWER_BYTES + 1)
+        except urllib.error.HTTPError as error:
+            with error:
+                said = _read(error.read(LONGEST_ANSWER_BYTES))
+            help_ = " It wants a token: --token env:NAME" if error.code in (401, 403) else ""
+            self._fail(f"{error.code} {said.error if said else ''}".strip() + help_)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            late = f"no answer within {self._timeout:g} s"
+            is_late = isinstance(reason, TimeoutError)
+            self._fail(late if is_late else str(reason) or type(error).__name__)
+        if len(body) > LONGEST_ANSWER_BYTES:
+            self._fail(f"more than {LONGEST_ANSWER_BYTES:,} bytes")
+        said = _read(body)
+        if said is None or said.data is None or said.status != "success":
+            self._fail(said.error if said and said.error else "something else")
+        return said.data.result
+
+    def _fail(self, found: str) -> NoReturn:
+        hidden = self._credentials.hide(found) if self._credentials else found
+        raise NoEvidenceError(
+            f"{self.where}: expected the answer of a Prometheus server to a query, found: "
+            f"{plain(hidden)}. Look at --prometheus."
+        ) from None
+
+
+def _read(body: bytes) -> _Answer | None:
+    try:
+        return msgspec.json.decode(body, type=_Answer)
+    except msgspec.DecodeError:
+        return None
+
+
+def _sample(series: _Series) -> Sample:
+    """The newest sample of a series."""
+    labels = dict(series.metric)
+    at, text = series.values[-1]
+    return Sample(labels.pop("__name__", ""), labels, _number(text), round(at * 1000) * 1000)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def metrics_lines(lines: Iterable[bytes], source: ToolOutput) -> Iterator[bytes]:
+    """Landing lines from a scrape in a file, in Prometheus' text format. Raises LandingError, and
+    ConfigError where what reads that format is not installed."""
+    if find_spec("prometheus_client") is None:
+        raise ConfigError(
+            "--kind metrics: expected the package prometheus-client, found none. Install it, "
+            f"{install_line('metrics')}"
+        )
+    try:
+        nodes = nodes_of(_parsed(lines, source), source.where)
+    except FaultError as fault:
+        raise source.fault(f"{fault}.") from None
+    for at, keys in nodes:
+        yield write_line(KIND, source.cluster_id, at, keys)
+
+
+def _parsed(lines: Iterable[bytes], source: ToolOutput) -> Iterator[Sample]:
+    """Every sample of a text; one without a time is as old as its file."""
+    from prometheus_client.parser import text_fd_to_metric_families
+
+    def texts() -> Iterator[str]:
+        for _, text in numbered(lines, source):
+            yield text
+
+    try:
+        for family in text_fd_to_metric_families(cast(TextIO, texts())):
+            for one in family.samples:
+                at = source.observed_at
+                if one.timestamp is not None:
+                    at = round(float(one.timestamp) * 1000) * 1000
+                sample = Sample(one.name, one.labels, one.value, at)
+                source.left_out += metric_of(sample) is None
+                yield sample
+    except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
+        found = plain(str(error)) or "a line that is none of it"
+        expected = "expected metrics in Prometheus' text format"
+        raise source.fault(f"{expected}, found: {found}.", source.lines or 1) from None
