@@ -68,6 +68,7 @@ def commands(tables: Path, cluster: str) -> dict[str, list[str]]:
         "roll": [*start, "roll", cluster, "--to", "4.2", *at],
         "timeline": [*start, "timeline", cluster, *at],
         "diff": [*start, "diff", "--last", *at],
+        "waves of the fleet": [*start, "waves", "upgrade-all", *at],
     }
 
 

@@ -36,7 +36,7 @@ from featurelib.planning.waves import (
     WaveStep,
     WaveWork,
 )
-from featurelib.questions.waves import StepState, WaveStatus
+from featurelib.questions.waves import StepState, StepStatus, WaveStatus
 from featurelib.view.layout import Page
 from featurelib.view.words import answer_text, show_change, show_danger, show_muted, update_text
 from featurelib.words import (
@@ -474,14 +474,20 @@ def _wave_return(move: WaveMove, catalogue: Catalogue) -> str:
 
 
 def _wave_held(held: Sequence[WaveHeld], limit: int, page: Page) -> None:
-    """Clusters that are in no ring for one reason, and what unlocks each."""
+    """Clusters that are in no ring for one reason, and what unlocks each; of those that are held
+    alike the command is the first one's."""
     page.line()
     page.item(f"Held, {_WHY[held[0].why]}: {count(len(held), 'cluster')}")
-    for one in held[: limit or None]:
-        page.item(_wave_who(one.name, one.owner, one.contact), 2)
-        _wave_unlocks(one, page, 4)
-    if len(held) > limit > 0:
-        page.line(f"  and {count(len(held) - limit, 'cluster')} more: --limit 0 shows all")
+    alike: dict[object, list[WaveHeld]] = {}
+    for one in held:
+        alike.setdefault((one.more, *((w.message, w.remedy) for w in one.unlocks)), []).append(one)
+    groups = list(alike.values())
+    for some_held in groups[: limit or None]:
+        names = [_wave_who(one.name, one.owner, one.contact) for one in some_held]
+        page.item(some(names, limit or len(names)), 2)
+        _wave_unlocks(some_held[0], page, 4)
+    if left := [one for some_held in groups[limit:] for one in some_held if limit]:
+        page.line(f"  and {count(len(left), 'cluster')} more: --limit 0 shows all")
 
 
 def _wave_unlocks(one: WaveHeld, page: Page, indent: int) -> None:
@@ -510,12 +516,10 @@ def waves_status_page(
         f"{nights} looked at"
     )
     page.line()
-    rows = [("step", "ring", "way back", "state", "at level", "healthy since", "soaked")]
+    rows = [("step", "ring", "way back", "at level", "state")]
     for step in found.steps:
-        there = f"{step.at_level:,} of {step.clusters:,}"
-        since, until = time_text(step.since), time_text(step.until)
-        way = "yes" if step.way_back else "NO"
-        rows.append((str(step.number), clean(step.ring), way, str(step.state), there, since, until))
+        there, way = f"{step.at_level:,} of {step.clusters:,}", "yes" if step.way_back else "NO"
+        rows.append((str(step.number), clean(step.ring), way, there, _wave_state(step)))
     if found.steps:
         page.table(rows)
     for step in found.steps:
@@ -552,6 +556,15 @@ def waves_status_page(
     if found.is_done:
         page.line("Every step is done.")
     return page
+
+
+def _wave_state(step: StepStatus) -> str:
+    """`soaking until …`, `done, healthy since …`, `open`."""
+    if step.state is StepState.SOAKING:
+        return f"soaking until {time_text(step.until)}"
+    if step.state is StepState.DONE:
+        return f"done, healthy since {time_text(step.since)}"
+    return str(step.state)
 
 
 def _wave_gate(found: WaveStatus, limit: int, page: Page) -> None:
