@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -113,6 +114,14 @@ def test_an_image_is_made_of_what_is_there(name: str) -> None:
     copied = re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE)
     assert len(copied) >= 4
     assert [path for line in copied for path in line.split() if not (ROOT / path).exists()] == []
+
+
+def test_the_image_of_the_commands_has_every_extra_that_a_command_may_ask_for() -> None:
+    text = (DEPLOY / "images" / "cli.Containerfile").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    # Kerberos is built from source; the others are no command's.
+    wanted = {*project["optional-dependencies"]} - {"dev", "kerberos", "notebook", "spark"}
+    assert {*re.findall(r"--extra (\w+)", text)} == wanted
 
 
 # systemd
