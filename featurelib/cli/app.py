@@ -29,6 +29,7 @@ _COMMANDS = {
         "conformance": "Whether featurelib answers as recordings do.",
     },
     "collect": {"collect": "Read clusters, and write what their nodes say."},
+    "fleet": {"fleet": "Entries for the inventory, of what others list."},
     "questions": {
         "describe": "Every node of a cluster, and what is finalized.",
         "why-not": "Why a level cannot be finalized, and what helps.",

@@ -237,6 +237,15 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
         "URL",
     ),
     "token": _of("Of --prometheus: where its bearer token is.", "env:NAME|file:PATH"),
+    "from_strimzi": _of(
+        "Strimzi's resources: what `kubectl get kafka,kafkanodepool,strimzipodset -A -o json` "
+        "prints; - = stdin.",
+        "FILE",
+    ),
+    "from_msk": _of(
+        "What `aws kafka list-clusters-v2` prints; once more for each `aws kafka list-nodes`.",
+        "FILE",
+    ),
     "collect.cluster": _of("Of --from: the cluster's id, or its name.", "CLUSTER"),
     "observed_at": _of(
         "Of --from: when it was read from the cluster. Default: the file's time; stdin: now.",

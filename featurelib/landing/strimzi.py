@@ -217,6 +217,11 @@ class StrimziCluster(NamedTuple):
     listeners: tuple[ListedListener, ...]
 
     @property
+    def name(self) -> str:
+        """Of its Kafka resource, without the namespace."""
+        return self.resource.partition("/")[2]
+
+    @property
     def text(self) -> str:
         """What its resources say, for people."""
         nodes, level = self.keys["nodes"], self.keys["metadata_version"]

@@ -121,6 +121,14 @@ class ConvertedDocument(Document):
     lines: int
 
 
+class FoundDocument(Document):
+    """featurelib fleet; clusters as the inventory has them, and notes"""
+
+    clusters: list[dict[str, Any]]
+    known: int
+    left_out: list[str]
+
+
 class ErrorDocument(Document):
     """any command that ends with an error; apply says what it knows beside it"""
 

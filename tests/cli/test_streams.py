@@ -34,6 +34,7 @@ LINES = {
     "rules": "",
     "conformance": "",
     "collect": "--file c.db --out landing-{n}",
+    "fleet": "--from-strimzi {fleet.parents[1]}/kubernetes/strimzi.json --fleet {fleet}",
     "describe": "--file c.db",
     "why-not": "metadata.version=27 --file c.db",
     "what-if": "--file c.db --release 4.2",

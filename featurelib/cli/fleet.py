@@ -1,0 +1,65 @@
+"""`featurelib fleet`: entries for the inventory, from what others list of their clusters."""
+
+from __future__ import annotations
+
+from featurelib.cli.entrance import say
+from featurelib.collect import read_lines, strimzi_resources
+from featurelib.config.inventory import new_ones, of_msk, of_strimzi
+from featurelib.errors import ConfigError, LandingError
+from featurelib.source import open_fleet
+from featurelib.view.documents import FoundDocument, fill
+from featurelib.view.documents import as_json as to_json
+from featurelib.words import count
+
+
+def fleet(
+    from_strimzi: str | None = None,
+    from_msk: list[str] | None = None,
+    fleet: str | None = None,
+    as_json: bool = False,
+) -> int:
+    """Entries for the inventory, of what others list.
+
+    Clusters that the inventory has, by id or by managed_as, are left out, so what is printed can
+    be added to it, today and again next week. It is TOML, and complete but for secrets. Amazon
+    does not say the id of a cluster: its entries are comments until you fill that in.
+
+    Exit codes: 0 done, also where nothing is new; 2 usage.
+
+    \b
+        kubectl get kafka,kafkanodepool,strimzipodset -A -o json |
+            featurelib fleet --from-strimzi - >> conf/fleet.toml
+        featurelib fleet --from-msk clusters.json --from-msk nodes.json >> conf/fleet.toml
+    """
+    if (from_strimzi is None) == (not from_msk):
+        raise ConfigError(
+            "fleet: expected one of --from-strimzi FILE and --from-msk FILE, found "
+            f"{'both' if from_msk else 'neither'}. See featurelib fleet --help."
+        )
+    where, inventory = open_fleet(fleet, None)
+    if from_strimzi is not None:
+        listed = strimzi_resources(from_strimzi)
+        found, left_out = [*of_strimzi(listed.clusters)], [*listed.left_out]
+    else:
+        found, left_out = of_msk([(name, _text(name)) for name in from_msk or ()])
+    new = new_ones(found, inventory)
+    for reason in left_out:
+        say(reason)
+    say(f"{count(len(found), 'cluster')} listed, {len(found) - len(new)} of them in {where}")
+    if as_json:
+        clusters = [one.keys | {"notes": [*one.notes]} for one in new]
+        about = fill(
+            FoundDocument, clusters=clusters, known=len(found) - len(new), left_out=left_out
+        )
+        print(to_json(about))
+    else:
+        print("\n".join(one.toml for one in new), end="")
+    return 0
+
+
+def _text(name: str) -> str:
+    """What stands in a file. Raises LandingError."""
+    try:
+        return b"".join(read_lines(name)).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise LandingError(f"{name}: expected JSON in UTF-8, found other bytes.") from error

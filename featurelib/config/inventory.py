@@ -1,0 +1,245 @@
+"""The inventory's entries from what others list: Strimzi's resources, and Amazon's clusters.
+
+An entry has what is known and nothing that is guessed. Node ids of Strimzi's clusters are left out:
+its resources say them anew each night. Amazon does not say a cluster's id, so its entries are
+comments until somebody fills that in. Every text is written so that it reads back as it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from shlex import quote
+from typing import Any, NamedTuple
+
+import msgspec
+
+from featurelib.config.fleet import Fleet, FleetEntry, is_address
+from featurelib.errors import LandingError
+from featurelib.landing.strict import show
+from featurelib.landing.strimzi import KIND, StrimziCluster
+
+MSK = "msk"
+CLUSTERS_COMMAND = "aws kafka list-clusters-v2"
+NODES_COMMAND = "aws kafka list-nodes --cluster-arn ARN"
+_BROKERS = 3  # of an entry's addresses
+_KEYS = ("id", "name", "managed_by", "managed_as", "bootstrap", "brokers")
+
+
+class FoundEntry(NamedTuple):
+    """One cluster that somebody lists: its entry, whose id may be empty, and notes for whoever
+    completes it."""
+
+    entry: FleetEntry
+    notes: tuple[str, ...] = ()
+
+    @property
+    def toml(self) -> str:
+        """The entry as it stands in an inventory; as comments where it has no id."""
+        rows = [f"# {note}" for note in self.notes] + ["[[cluster]]"]
+        for key in _KEYS:
+            value = getattr(self.entry, key)
+            if value or key == "id":
+                rows.append(f"{key} = {_value(value)}")
+        if not self.entry.id:
+            rows = [row if row.startswith("# ") else f"# {row}" for row in rows]
+        return "\n".join(rows) + "\n"
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """What the entry says, by the keys of an inventory."""
+        found = msgspec.to_builtins(self.entry)
+        return {key: found[key] for key in _KEYS if found[key] or key == "id"}
+
+
+def new_ones(found: Iterable[FoundEntry], inventory: Fleet) -> list[FoundEntry]:
+    """Those that the inventory does not have: neither by id, nor as their owner calls them."""
+    ids = {entry.id for entry in inventory.cluster}
+    names = {(entry.managed_by.casefold(), entry.managed_as) for entry in inventory.cluster}
+    return [
+        one
+        for one in found
+        if one.entry.id not in ids and (one.entry.managed_by, one.entry.managed_as) not in names
+    ]
+
+
+def of_strimzi(clusters: Iterable[StrimziCluster]) -> Iterator[FoundEntry]:
+    """An entry for each cluster, reached by the listener that asks least of a client."""
+    known = [*clusters]
+    names = Counter(one.name for one in known)
+    for one in known:
+        ways = sorted(one.listeners, key=lambda way: (len(way.asks), way.name))
+        notes = []
+        if not ways:
+            notes.append("Its status has no listener: say how it is reached.")
+        elif ways[0].asks:
+            asks = " and ".join(show(text) for text in ways[0].asks)
+            notes.append(
+                f"Listener {show(ways[0].name)} wants {asks}: add [cluster.security], as "
+                "docs/how-to/strimzi.md says."
+            )
+        servers = ways[0].servers.split(",") if ways else []
+        yield FoundEntry(
+            FleetEntry(
+                id=one.cluster_id,
+                name=one.name if names[one.name] == 1 else one.resource,
+                managed_by=KIND,
+                managed_as=one.resource,
+                bootstrap=tuple(server for server in servers if is_address(server)),
+            ),
+            tuple(notes),
+        )
+
+
+# --- Amazon MSK -----------------------------------------------------------------------------------
+
+
+class _Switch(msgspec.Struct, frozen=True, rename="pascal"):
+    enabled: bool | None = None
+
+
+class _Sasl(msgspec.Struct, frozen=True, rename="pascal"):
+    scram: _Switch | None = None
+    iam: _Switch | None = None
+
+
+class _Clients(msgspec.Struct, frozen=True, rename="pascal"):
+    sasl: _Sasl | None = None
+    tls: _Switch | None = None
+    unauthenticated: _Switch | None = None
+
+
+class _Transit(msgspec.Struct, frozen=True, rename="pascal"):
+    client_broker: str | None = None
+
+
+class _Encryption(msgspec.Struct, frozen=True, rename="pascal"):
+    encryption_in_transit: _Transit | None = None
+
+
+class _Provisioned(msgspec.Struct, frozen=True, rename="pascal"):
+    client_authentication: _Clients | None = None
+    encryption_info: _Encryption | None = None
+
+
+class _MskCluster(msgspec.Struct, frozen=True, rename="pascal"):
+    cluster_arn: str
+    cluster_name: str
+    provisioned: _Provisioned | None = None
+
+
+class _Broker(msgspec.Struct, frozen=True, rename="pascal"):
+    broker_id: float
+    endpoints: list[str] | None = None
+
+
+class _MskNode(msgspec.Struct, frozen=True):
+    arn: str | None = msgspec.field(default=None, name="NodeARN")
+    broker: _Broker | None = msgspec.field(default=None, name="BrokerNodeInfo")
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    """What either command prints."""
+
+    clusters: list[_MskCluster] | None = msgspec.field(default=None, name="ClusterInfoList")
+    nodes: list[_MskNode] | None = msgspec.field(default=None, name="NodeInfoList")
+
+
+def of_msk(texts: Iterable[tuple[str, str]]) -> tuple[list[FoundEntry], list[str]]:
+    """Entries of what the two commands printed, each text after the name of its file, and what was
+    left out. Raises LandingError for a text that is neither's."""
+    clusters, nodes = list[_MskCluster](), list[_MskNode]()
+    for where, text in texts:
+        try:
+            answer = msgspec.json.decode(text, type=_Answer)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise _strange(where, str(error)) from None
+        if answer.clusters is None and answer.nodes is None:
+            raise _strange(where, "neither ClusterInfoList nor NodeInfoList")
+        clusters += answer.clusters or ()
+        nodes += answer.nodes or ()
+    if not clusters:
+        raise _strange(", ".join(where for where, _ in texts) or "--from-msk", "no cluster")
+    brokers: dict[str, list[_Broker]] = {one.cluster_arn: [] for one in clusters}
+    strangers = 0
+    for node in nodes:
+        owner = _owner(node, clusters)
+        if node.broker is not None and owner is not None:
+            brokers[owner.cluster_arn].append(node.broker)
+        strangers += node.broker is not None and owner is None
+    left_out = [f"{strangers} nodes left out: no cluster of {CLUSTERS_COMMAND} has them"]
+    found = [_of_msk(one, brokers[one.cluster_arn]) for one in clusters]
+    return found, left_out if strangers else []
+
+
+def _strange(where: str, found: str) -> LandingError:
+    return LandingError(
+        f"{where}: expected what {CLUSTERS_COMMAND} or {NODES_COMMAND} prints as JSON, found "
+        f"{found}. Nothing was written."
+    )
+
+
+def _owner(node: _MskNode, clusters: Sequence[_MskCluster]) -> _MskCluster | None:
+    """The cluster whose name and number stand in the node's ARN, or whose name in its address."""
+    hosts = node.broker.endpoints or () if node.broker else ()
+    names = {host.split(".")[1] for host in hosts if host.count(".") > 1}
+    by_arn = [one for one in clusters if one.cluster_arn.partition("/")[2] in (node.arn or "")]
+    by_name = [one for one in clusters if one.cluster_name.lower() in names]
+    fitting = by_arn or by_name
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _of_msk(cluster: _MskCluster, brokers: Sequence[_Broker]) -> FoundEntry:
+    port, way = _way(cluster)
+    hosts = [f"{host}:{port}" for one in brokers for host in (one.endpoints or ())[:1]]
+    addresses = tuple(host for host in hosts if is_address(host))
+    ids = {int(one.broker_id) for one in brokers if one.broker_id.is_integer()}
+    first = addresses[0] if addresses else "HOST:PORT"
+    ask = f"featurelib describe --fleet /dev/null --bootstrap {quote(first)}"
+    notes = [f"Amazon does not say the cluster's id. It is what this prints first: {ask}"]
+    notes.append(f"Port {port} is for {way}: docs/how-to/managed-services.md.")
+    if not brokers:
+        notes.append(f"Its brokers are not known: give what {NODES_COMMAND} prints, too.")
+    return FoundEntry(
+        FleetEntry(
+            id="",
+            name=cluster.cluster_name,
+            managed_by=MSK,
+            managed_as=cluster.cluster_arn,
+            bootstrap=addresses[:_BROKERS],
+            brokers=tuple(sorted(i for i in ids if 0 <= i < 2**31)),
+        ),
+        tuple(notes),
+    )
+
+
+def _way(cluster: _MskCluster) -> tuple[int, str]:
+    """The port that asks least of a client, and how it is spoken to."""
+    of = cluster.provisioned or _Provisioned()
+    clients = of.client_authentication or _Clients()
+    sasl = clients.sasl or _Sasl()
+    transit = (of.encryption_info or _Encryption()).encryption_in_transit or _Transit()
+    open_to_all = clients.unauthenticated is not None and clients.unauthenticated.enabled is True
+    if open_to_all and "PLAINTEXT" in (transit.client_broker or ""):
+        return 9092, "PLAINTEXT"
+    ways = (
+        (clients.unauthenticated, 9094, "SSL"),
+        (sasl.scram, 9096, "SASL_SSL with SCRAM-SHA-512"),
+        (clients.tls, 9094, "SSL with a client certificate"),
+    )
+    there = ((port, text) for switch, port, text in ways if switch and switch.enabled)
+    return next(there, (9098, "SASL_SSL with OAUTHBEARER, by IAM"))
+
+
+# --- As TOML --------------------------------------------------------------------------------------
+
+
+def _value(value: object) -> str:
+    """A text, a number or a list of them as TOML, in one line and printable."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if not isinstance(value, str):
+        return str(value)
+    quoted = json.dumps(value, ensure_ascii=False)
+    return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)
