@@ -3,8 +3,8 @@ finalized at this moment, and what is still missing for those that are waited fo
 
 Each look is judged by itself, as a plan is made: READY is said exactly where a plan for the levels
 that are waited for would be written. What was seen before adds two things and takes nothing away:
-since when a node is as it is, and in ZooKeeper mode who is on no list any more. There a broker that
-restarts takes its registration with it, and the others would pass what it may not support.
+since when a node is as it is, and which brokers are on no list any more. In ZooKeeper mode, and up
+to 3.9, a broker that restarts is on none, and the others would pass what it may not support.
 """
 
 from __future__ import annotations
@@ -195,12 +195,15 @@ class Watch:
             yield self._since(one, at)
 
     def _gone(self, sight: Sight, at: datetime) -> Iterator[NodeNow]:
-        """Who was on a list before and is on none now, where that may be a restart."""
-        if self._last is None or not sight.evidence.membership.on_zookeeper[0]:
+        """Brokers that were on a list before and are on none now, where that may be a restart: no
+        list shows who is registered and fenced (DescribeCluster below version 2)."""
+        lists, subjects = sight.evidence.snapshots["members"], sight.evidence.subjects
+        shows_all = (lists.field("role") == Role.BROKER) & (lists.field("fenced_shown") > 0)
+        if self._last is None or shows_all.any():
             return
-        there = set(sight.evidence.subjects.node_id.tolist())
+        there = set(subjects.node_id[subjects.role == Role.BROKER].tolist())
         for one in self._last.nodes:
-            if one.node_id not in there:
+            if one.role == Role.BROKER.text and one.node_id not in there:
                 gone = replace(one, state=NodeState.GONE, is_active=False, lacks={})
                 yield self._since(gone, at)
 

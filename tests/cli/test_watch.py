@@ -21,20 +21,25 @@ from pathlib import Path
 import pytest
 
 from featurelib import ClusterLook, connect, plan, watch
+from featurelib.backends.base import Say
+from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.catalogue import load
 from featurelib.cli.streams import READER_GONE
 from featurelib.core.cluster import Cluster, Node
 from featurelib.errors import UnreachableError
+from featurelib.feature import METADATA_VERSION as METADATA
 from featurelib.feature import Role
 from featurelib.questions.watch import NodeState, Watched
-from tests.backends.clusters import TABLES, ZK, zk_broker
+from tests.backends.clusters import TABLES, ZK, broker, zk_broker
 from tests.backends.simulator import Simulated
 from tests.cli.commands import run
+from tests.controller.clusters import OLD as OLD_39
+from tests.test_collect import AT_39
 
 OLD, NEW = ({**load().of(release).ranges()} for release in ("4.0", "4.2"))
 LEVELS = {"metadata.version": 29, "transaction.version": 2}
 UNTIL = [f"{name}={level}" for name, level in LEVELS.items()]
-PATIENCE = 60  # seconds, of a machine that is busy
+PATIENCE = 90  # seconds, of a machine that is busy
 
 
 def node(node_id: int, role: Role, release: str) -> Node:
@@ -126,6 +131,37 @@ def test_a_broker_of_zookeeper_mode_that_restarts_is_waited_for(tmp_path: Path) 
         made.put(replace(ZK, nodes=(new, back), finalized={"f": (1, 1)}), 11)
         *_, end = seen
         assert (end.value.ready, states(end.value)["broker", 2][0]) == (True, NodeState.RUNNING)
+
+
+def test_a_broker_that_restarts_is_waited_for_where_no_list_shows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner vouches that no fenced broker is hidden, and during a roll one is."""
+    described = EmbeddedBackend.describe
+
+    def unlisted(self: EmbeddedBackend, say: Say) -> tuple[bytes, ...]:
+        """Who is not listed is not asked, on a real cluster."""
+        return tuple(line for line in described(self, say) if b"does not run" not in line)
+
+    monkeypatch.setattr(EmbeddedBackend, "describe", unlisted)
+    path, old = tmp_path / "c.db", {"metadata.version": (1, 20)}
+    late = broker(4, supported=old, release="3.8.1")
+    with Simulated(str(path), TABLES, cluster_id="c-1") as made:
+        made.put(replace(AT_39, nodes=(*AT_39.nodes, late)), 9)
+        fleet = tmp_path / "fleet.toml"
+        fleet.write_text(
+            f'[[cluster]]\nid = "c-1"\nfile = "{path}"\nregistrations_complete = true\n'
+        )
+        options = {"every": 0.1, "until": "3.9", "timeout": PATIENCE}
+        seen = watch(connect("c-1", fleet=str(fleet)), **options)  # type: ignore[arg-type]
+        assert states(next(seen).value)["broker", 4] == (NodeState.RUNNING, "3.8")
+        made.stop(4)
+        away = following(seen, lambda one: states(one)["broker", 4][0] == NodeState.GONE)
+        assert [f.possible for f in away.features if f.feature == METADATA] == [21]
+        assert (away.ready, away.missing[-1].code) == (False, "no_longer_listed")
+        made.register(replace(late, supported=OLD_39, release="3.9.2"))
+        *_, end = seen
+    assert (end.value.ready, states(end.value)["broker", 4]) == (True, (NodeState.RUNNING, "3.9"))
 
 
 def test_a_cluster_that_answers_no_more_is_silent_and_comes_back(cluster: Simulated) -> None:
