@@ -51,11 +51,18 @@ def _read(body: bytes) -> _Answer:
         return _Answer()
 
 
-class NotFollowed(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: a secret goes nowhere else."""
-
+class _NotFollowed(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: object) -> None:
         return None
+
+
+def opener(*handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
+    """Who opens a URL that a secret goes to: it follows no redirect, and uses proxies of TLS only,
+    which cannot read what they pass on."""
+    proxies = {kind: at for kind, at in urllib.request.getproxies().items() if kind == "https"}
+    return urllib.request.build_opener(
+        urllib.request.ProxyHandler(proxies), _NotFollowed(), *handlers
+    )
 
 
 Clock = Callable[[], float]
@@ -124,11 +131,8 @@ class TokenEndpoint:
         return token, LIFE_SECONDS if granted.expires_in is None else granted.expires_in
 
     def _opener(self) -> urllib.request.OpenerDirector:
-        proxies = {kind: at for kind, at in urllib.request.getproxies().items() if kind == "https"}
-        handlers = [urllib.request.ProxyHandler(proxies), NotFollowed()]
-        if self._url.startswith("https:"):
-            handlers.append(urllib.request.HTTPSHandler(context=self._tls()))
-        return urllib.request.build_opener(*handlers)
+        is_tls = self._url.startswith("https:")
+        return opener(*([urllib.request.HTTPSHandler(context=self._tls())] if is_tls else []))
 
     def _fail(self, found: str) -> NoReturn:
         raise UnreachableError(

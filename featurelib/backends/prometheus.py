@@ -19,10 +19,10 @@ from typing import NoReturn, TextIO, cast
 
 import msgspec
 
-from featurelib.backends.credentials import Credentials, NotFollowed, plain
+from featurelib.backends.credentials import Credentials, opener, plain
 from featurelib.config.fleet import FleetEntry
 from featurelib.config.security import Security
-from featurelib.errors import ConfigError, NoEvidenceError, install_line
+from featurelib.errors import ConfigError, CredentialsError, NoEvidenceError, install_line
 from featurelib.landing.fields import write_line
 from featurelib.landing.samples import KIND, QUERY, Sample, metric_of, nodes_of
 from featurelib.landing.strict import FaultError
@@ -30,6 +30,8 @@ from featurelib.landing.tool_outputs import ToolOutput, numbered
 
 LOOKBACK = "5m"  # how old a sample may be: what Prometheus itself takes for the present
 LONGEST_ANSWER_BYTES = 64_000_000
+_KEY = "prometheus"  # what Credentials calls the settings
+_TOKEN = f"{_KEY}.oauth_token"
 
 
 class _Series(msgspec.Struct):
@@ -71,7 +73,7 @@ class Prometheus:
             raise ConfigError("--token: expected env:NAME or file:PATH, found something else.")
         self.where, self._timeout = url.rstrip("/"), timeout
         known = Security(oauth_token=token or "")
-        self._credentials = Credentials(known, "prometheus") if token else None
+        self._credentials = Credentials(known, _KEY) if token else None
 
     def describe(self, entry: FleetEntry) -> tuple[bytes, ...]:
         """The landing lines of one cluster: of each half of a node that was scraped. Raises
@@ -98,13 +100,15 @@ class Prometheus:
         fields = {"query": query} | ({} if at is None else {"time": f"{at:.3f}"})
         headers = {"Accept": "application/json"}
         if self._credentials is not None:
-            headers["Authorization"] = f"Bearer {self._credentials.token(self._timeout)}"
+            try:
+                headers["Authorization"] = f"Bearer {self._credentials.token(self._timeout)}"
+            except CredentialsError as error:
+                raise CredentialsError(str(error).replace(_TOKEN, "--token")) from None
         request = urllib.request.Request(
             f"{self.where}/api/v1/query", urllib.parse.urlencode(fields).encode(), headers
         )
-        opener = urllib.request.build_opener(NotFollowed())
         try:
-            with opener.open(request, timeout=self._timeout) as answer:
+            with opener().open(request, timeout=self._timeout) as answer:
                 body = answer.read(LONGEST_ANSWER_BYTES + 1)
         except urllib.error.HTTPError as error:
             with error:
@@ -113,9 +117,11 @@ class Prometheus:
             self._fail(f"{error.code} {said.error if said else ''}".strip() + help_)
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
-            late = f"no answer within {self._timeout:g} s"
-            is_late = isinstance(reason, TimeoutError)
-            self._fail(late if is_late else str(reason) or type(error).__name__)
+            late = (
+                f"no answer within {self._timeout:g} s" if isinstance(reason, TimeoutError) else ""
+            )
+            told = getattr(reason, "strerror", None) or str(reason) or type(error).__name__
+            self._fail(late or told)
         if len(body) > LONGEST_ANSWER_BYTES:
             self._fail(f"more than {LONGEST_ANSWER_BYTES:,} bytes")
         said = _read(body)
@@ -182,7 +188,7 @@ def _parsed(lines: Iterable[bytes], source: ToolOutput) -> Iterator[Sample]:
                 at = source.observed_at
                 if one.timestamp is not None:
                     at = round(float(one.timestamp) * 1000) * 1000
-                sample = Sample(one.name, one.labels, one.value, at)
+                sample = Sample(one.name, one.labels, float(one.value), at)
                 source.left_out += metric_of(sample) is None
                 yield sample
     except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:

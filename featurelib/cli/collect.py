@@ -277,7 +277,8 @@ def choose_entries(
     if wanted.addresses and by_metrics:
         raise ConfigError("--prometheus: expected no address beside it, found one. Keep one.")
     if names and by_metrics:
-        meant = [inventory.find(one, where) for one in dict.fromkeys(names)]
+        other = "leave the name out"
+        meant = [inventory.find(one, where, others=other) for one in dict.fromkeys(names)]
     elif is_named:
         chosen: list[str | None] = [*dict.fromkeys(names)] or [None]
         meant = [choose(replace(wanted, cluster=one), inventory, where) for one in chosen]

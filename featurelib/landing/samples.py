@@ -33,7 +33,7 @@ from featurelib.landing.fields import (
 )
 from featurelib.landing.responses import ShownLevel, SupportedFeature
 from featurelib.landing.strict import FaultError, show
-from featurelib.words import some
+from featurelib.words import count, some
 
 KIND = "metrics"  # of landing lines
 SHOWN = 3  # targets that a message names
@@ -134,8 +134,13 @@ class _Target:
                 f"{self.text}: expected both ends of the range of {show(lone[0])}, found one. The "
                 "scrape was cut"
             )
+        if falls := sorted(name for name in most if least[name] > most[name]):
+            raise FaultError(
+                f"{self.text}: expected the range of {show(falls[0])} to ascend, found "
+                f"{least[falls[0]]} to {most[falls[0]]}"
+            )
         if len(self.ids) != 1 or not self.roles:
-            found = f"{len(self.ids)} ids and {len(self.roles)} halves"
+            found = f"{count(len(self.ids), 'id')} and {count(len(self.roles), 'role')}"
             raise FaultError(
                 f"{self.text}: expected to see which node it is (app-info, with its label id) and "
                 f"whether broker or controller (BrokerState, ActiveControllerCount), found {found}."
@@ -167,9 +172,9 @@ def nodes_of(samples: Iterable[Sample], where: str) -> list[ScrapedNode]:
     Raises FaultError where they say nothing of levels, or are not of one cluster.
     """
     targets: dict[frozenset[tuple[str, str]], _Target] = {}
-    count = 0
+    number = 0
     for sample in samples:
-        count += 1
+        number += 1
         metric = metric_of(sample)
         if metric is not None:
             common = {k: v for k, v in sample.labels.items() if letters(k) not in _OWN}
@@ -177,10 +182,10 @@ def nodes_of(samples: Iterable[Sample], where: str) -> list[ScrapedNode]:
             targets.setdefault(key, _Target(common)).add(metric, sample)
     speaking = [one for one in targets.values() if one.times]
     if not speaking:
-        what = f"{len(targets)} of Kafka, none with levels" if targets else "none of Kafka"
+        what = ", of Kafka without levels" if targets else ", none of Kafka" if number else ""
         raise FaultError(
             "expected metrics of Kafka 4.2 or later (node-metrics and MetadataLoader, KIP-1180), "
-            f"found {count:,} samples, {what}. Older releases have none, and some rules of "
+            f"found {count(number, 'sample')}{what}. Older releases have none, and some rules of "
             f"exporters leave them out: see {PAGE}"
         )
     leading = [one.text for one in speaking if any(one.of("active").values())]

@@ -80,6 +80,32 @@ def answer_line(cluster: str, node: Node) -> bytes:
     )
 
 
+def metrics_line(
+    node_id: int,
+    role: str = "broker",
+    *,
+    seconds: int = 60,
+    most: int = 27,
+    levels: dict[str, int] | None = None,
+    **more: tuple[int, int],
+) -> bytes:
+    """What a process shows by its metrics `seconds` after the audit began, features as its labels
+    spell them; of metadata.version 7 to `most`."""
+    ranges = {"metadata-version": (7, most)} | {n.replace("_", "-"): of for n, of in more.items()}
+    shown = {"metadataVersion": 25} if levels is None else levels
+    return line_of(
+        "metrics",
+        "c",
+        0,
+        node_id=node_id,
+        role=role,
+        observed_at=at(0, seconds),
+        endpoint="h:9404",
+        supported_features=ranges_json(ranges),
+        finalized_features=[{"name": name, "level": level} for name, level in shown.items()],
+    )
+
+
 def configs_line(
     node_id: int,
     role: str,

@@ -30,6 +30,7 @@ from tests.core.lines import (
     landings,
     line_of,
     lines_of,
+    metrics_line,
     microseconds,
     quorum_line,
     record,
@@ -84,24 +85,6 @@ def probe(**answer: object) -> bytes:
     """What the controller answers to a raise of metadata.version that it is to validate."""
     updates = [{"feature": METADATA, "from_level": 25, "to_level": 27}]
     return line_of("probe", "c", 0, observed_at=at(0, 60), updates=updates, answer=answer)
-
-
-def metrics(
-    node_id: int, role: str = "broker", most: int = 27, seconds: int = 60, level: int = 25
-) -> bytes:
-    """What a node's process shows of metadata.version, by its metrics."""
-    ends = {"name": "metadata-version", "min_version": 7, "max_version": most}
-    return line_of(
-        "metrics",
-        "c",
-        0,
-        node_id=node_id,
-        role=role,
-        observed_at=at(0, seconds),
-        endpoint="h:9404",
-        supported_features=[ends],
-        finalized_features=[{"name": "metadataVersion", "level": level}],
-    )
 
 
 def dump(first: int) -> list[bytes]:
@@ -193,10 +176,10 @@ FIRES: dict[str, Callable[[], list[Found]]] = {
     "node_not_answering": lambda: judged(with_nodes(replace(FENCED, fenced=False))),
     "range_unknown": lambda: judged(with_nodes(replace(FENCED, failed=None), registry="fenced")),
     "range_from_metrics": lambda: judged(
-        replace(UNPROVEN, voters=(8, 9)), metrics(8, "controller")
+        replace(UNPROVEN, voters=(8, 9)), metrics_line(8, "controller")
     ),
-    "metrics_disagree": lambda: judged(GOOD, metrics(1, most=29)),
-    "metrics_of_stranger": lambda: judged(GOOD, metrics(7)),
+    "metrics_disagree": lambda: judged(GOOD, metrics_line(1, most=29)),
+    "metrics_of_stranger": lambda: judged(GOOD, metrics_line(7)),
     "evidence_from_the_future": lambda: judged(until=NOW - 2 * HOUR),
     "evidence_too_old": lambda: judged(with_nodes(replace(BROKER, answered=STALE), of=UNPROVEN)),
     "levels_too_old": lambda: judged(as_of=NOW + 100 * HOUR),
