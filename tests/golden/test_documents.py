@@ -38,7 +38,7 @@ def test_what_is_printed_is_of_the_published_type(path: Path) -> None:
     for typed, document in printed(path):
         is_tool = " --from " in typed and "--kind strimzi" not in typed  # which is a round
         command = "collect --from" if is_tool else typed.split()[1]
-        kind = TYPES["" if "error" in document else command]
+        kind = TYPES["" if document.get("error") else command]
         text = json.dumps(document).replace('"<time>"', '"2026-11-21T06:00:00Z"')
         read = msgspec.convert(json.loads(text), kind)
         assert set(document) <= set(get_type_hints(kind)) or "error" in document, typed
