@@ -225,7 +225,7 @@ def part_pages(report: Report, fleet: Fleet) -> list[PartPage]:
         (OWNERS, owners),
         (VIEWS, {view.name: Choice(view=view.name) for view in fleet.view}),
     ):
-        names = html_names(choices, {NOBODY: "nobody"})
+        names = html_names(choices, {NOBODY: "nobody"}, folder.removesuffix("s"))
         for name, choice in zip(names, choices.values(), strict=True):
             try:
                 part = fleet.choose(choice, INVENTORY)

@@ -41,7 +41,8 @@ _LONGEST_FILE_NAME = 120
 _PLAIN = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{_LONGEST_FILE_NAME}}}(?<![.])")
 # Device names of Windows, and what looks like a name made here.
 _RESERVED = re.compile(
-    r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?|cluster-.*-[0-9a-f]{16}", re.IGNORECASE
+    r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?|(cluster|owner|view)-.*-[0-9a-f]{16}",
+    re.IGNORECASE,
 )
 _SPAN = re.compile("([0-9]{1,5})([mhd])")
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
@@ -339,26 +340,28 @@ def _is_armored(signature: str) -> bool:
     return signature == _FIRST + "\n".join(lines) + _LAST
 
 
-def file_name(title: str, cluster: str = "", *, plain: bool = True) -> str:
+def file_name(title: str, cluster: str = "", *, plain: bool = True, of: str = "cluster") -> str:
     """A file name for a cluster, whatever people call it: `<title>.json` if that is safe anywhere.
 
     Else, and for a plain one that another cluster's title equals but for its case (`plain` False),
     it is `cluster-…-<hash>.json` with the hash of its id `cluster`, "" = the title is its id. No
-    plain name looks like that.
+    plain name looks like that. `of`: what has the name; an owner or a view, too.
     """
     if plain and _PLAIN.fullmatch(title) and not _RESERVED.fullmatch(title):
         return f"{title}.json"
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", title)[:_LONGEST_FILE_NAME]
     mark = hashlib.sha256((cluster or title).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return f"cluster-{safe}-{mark}.json"
+    return f"{of}-{safe}-{mark}.json"
 
 
-def file_names(clusters: Iterable[str], titles: Mapping[str, str] | None = None) -> list[str]:
+def file_names(
+    clusters: Iterable[str], titles: Mapping[str, str] | None = None, of: str = "cluster"
+) -> list[str]:
     """A name for each cluster, by what people call it (`titles`, by id); no two are one file, on
     case-insensitive file systems either."""
     called = {cluster: (titles or {}).get(cluster) or cluster for cluster in clusters}
     seen = Counter(title.casefold() for title in called.values())
     return [
-        file_name(title, cluster, plain=seen[title.casefold()] == 1)
+        file_name(title, cluster, plain=seen[title.casefold()] == 1, of=of)
         for cluster, title in called.items()
     ]

@@ -512,8 +512,14 @@ def muted_lines(findings: Iterable[ReportedFinding | SetAside]) -> tuple[str, ..
 
 def count_muted(muted: int, until: date | None) -> str:
     """`3 findings muted, the first until 2026-12-31`; empty without any."""
-    first = "" if until is None else f", the first until {until.isoformat()}"
-    return f"{count(muted, 'finding')} muted{first}" if muted else ""
+    parts = [f"{count(muted, 'finding')} muted", until_text(muted, until)] if muted else []
+    return ", ".join(filter(None, parts))
+
+
+def until_text(muted: int, until: date | None) -> str:
+    """How long, of one finding or the first of several: `until 2026-12-31`; empty for none."""
+    first = "the first " if muted > 1 else ""
+    return "" if until is None else f"{first}until {until.isoformat()}"
 
 
 # The way back, and who may join.

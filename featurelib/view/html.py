@@ -35,6 +35,7 @@ from featurelib.view.digest import (
     software_text,
     step_text,
     unmuted,
+    until_text,
 )
 from featurelib.view.model import SEVERITY_RANK, VERDICT_RANK, Report, ReportedCluster
 from featurelib.view.plot import Plot, draw
@@ -182,9 +183,11 @@ def ticks(plot: Plot, scale: Scale) -> list[int]:
     return sorted(shown)
 
 
-def html_names(ids: Iterable[str], titles: Mapping[str, str] | None = None) -> list[str]:
-    """A file name for the page of each, safe on any file system."""
-    return [name.removesuffix(".json") + ".html" for name in file_names(ids, titles)]
+def html_names(
+    ids: Iterable[str], titles: Mapping[str, str] | None = None, of: str = "cluster"
+) -> list[str]:
+    """A file name for the page of each, safe on any file system; `of`: what they are."""
+    return [name.removesuffix(".json") + ".html" for name in file_names(ids, titles, of)]
 
 
 def page_names(report: Report) -> list[str]:
@@ -231,6 +234,7 @@ def _environment() -> Environment:
     values = (lead, lead_note, mute_text, group_findings, unmuted, muted_lines, ahead_lines)
     more = (
         fleet_facts,
+        until_text,
         moves,
         history_lines,
         explain_codes,

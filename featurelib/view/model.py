@@ -445,7 +445,8 @@ class Task:
     """One thing to do today: what is the matter, how to do it, and where.
 
     `how` and `command` may be empty; of several clusters they are about the first. `clusters`: the
-    `key` of each. `owners`: whose they are, as far as the inventory says.
+    `key` of each. `owners`: whose they are, as far as the inventory says; of a cluster without an
+    owner its contact.
     """
 
     verb: Verb

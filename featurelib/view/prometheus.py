@@ -12,7 +12,7 @@ from datetime import date
 from typing import Any
 
 from featurelib.feature import Severity
-from featurelib.view.digest import has_landed, unmuted
+from featurelib.view.digest import NOT_ANSWERING, has_landed, unmuted
 from featurelib.view.model import Report, ReportedCluster
 
 PREFIX = "featurelib_"
@@ -64,17 +64,21 @@ def _of_clusters(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
     """Name, text and samples of each gauge of single clusters."""
     told: list[Sample] = []
     landed: list[Sample] = []
+    silent: list[Sample] = []
     findings: list[Sample] = []
     for one in report.clusters:
         more = {"phase": one.phase, "managed_by": one.managed_by or ""}
         told.append((_labels(**_about(one), verdict=one.verdict, **more), 1))
         landed.append((_labels(**_about(one)), has_landed(one.findings)))
+        nodes = {found.node_id for found in one.findings if found.code == NOT_ANSWERING}
+        silent.append((_labels(**_about(one)), len(nodes)))
         counts = dict.fromkeys(Severity, 0)
         for found in unmuted(one.findings):
             counts[found.severity] += 1
         findings += [(_labels(**_about(one), severity=key), n) for key, n in counts.items()]
     yield "cluster_info", "1 for each cluster: its verdict, its phase, whose it is.", told
     yield "cluster_landed", "1 where something landed of a cluster, else 0.", landed
+    yield "cluster_silent_nodes", "Nodes of a cluster that were asked and did not answer.", silent
     yield "cluster_findings", "Findings of a cluster that no mute sets aside.", findings
 
 

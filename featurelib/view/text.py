@@ -151,17 +151,21 @@ def _today(report: Report, limit: int, page: Page) -> None:
     if not report.today:
         return
     named = {cluster.key: cluster.name for cluster in report.clusters}
-    rows = [["", "where", "what"]]
+    rows, long = [["", "where", "what"]], list[tuple[str, str]]()
     for task in report.today:
         names = _first([named[key] for key in task.clusters], NAMES if limit else 0)
         where = _lines(*names, _dim(some(task.owners, NAMES)))
-        # A path that fits into no column: the command stands with its cluster, the first one below.
-        fits = 0 < max(map(len, task.command.split()), default=0) <= WORD
+        # A path that fits into no column has lines of its own below the table.
+        fits = max(map(len, task.command.split()), default=0) <= WORD
+        long += [] if fits else [(task.verb, task.command)]
         what = _lines(task.text, task.how, paint(task.command, "bold") if fits else "")
         rows.append([paint(task.verb, "bold"), where, what])
     page.line()
     page.text(paint("Today", "bold underline"))
     _table(rows, page, most=(0, NAME))
+    for verb, command in long:
+        page.text(f"{verb}:")
+        page.text(paint(command, "bold"))
 
 
 def _change(report: Report, limit: int, page: Page) -> None:
@@ -174,8 +178,11 @@ def _change(report: Report, limit: int, page: Page) -> None:
     page.text(_dim(f"run {change.run}, as of {time_text(change.as_of)}; featurelib diff --last"))
     most = NAMES if limit else max(len(change.verdicts), len(change.levels))
     rows = [(move, some([c.name for c in who], most)) for move, who in gather_moves(change)]
-    rows += [(move, some([c.name for c in who], most)) for move, who in gather_levels(change)]
-    page.facts(rows or [("", "every cluster has the verdict and the levels it had")])
+    page.facts(rows)
+    for move, moved in gather_levels(change):
+        page.item(f"{move}: {some([one.name for one in moved], most)}")
+    if not (rows or change.levels):
+        page.text("every cluster has the verdict and the levels it had")
 
 
 def _trends(report: Report, page: Page) -> None:

@@ -1,8 +1,8 @@
 """What there is to do today: at most seven things, the most urgent first.
 
-What is critical comes first, then what did not land, then plans that wait for somebody, then the
-changes that unlock most clusters, and last whatever else needs a look. A cluster may stand in more
-than one; those that need a person, and no others, stand in some.
+What is critical comes first, then what did not land or does not answer, then plans that wait for
+somebody, then the changes that unlock most clusters, and last whatever else needs a look. A cluster
+may stand in more than one; those that need a person, and no others, stand in some.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from featurelib.view.model import (
 from featurelib.words import code_text, count, some
 
 MOST = 7
-CRITICAL = 3  # kinds of critical findings with a line each
+CRITICAL = 2  # kinds of critical findings with a line each
 FEATURES = 2  # of a plan, named in one line
 
 Clusters = Sequence[ReportedCluster]
@@ -55,12 +55,16 @@ def plan_day(
     if is_all_old(fleet):
         tasks, causes = [_collect_again(clusters, run), *_not_landed(clusters)], ()
     else:
-        tasks = [*_critical(clusters), *_not_landed(clusters), *_waiting(clusters, run.out)]
+        lost = [*_not_landed(clusters), *_silent(clusters)]
+        tasks = [*_critical(clusters), *lost, *_waiting(clusters, run.out)]
+    started = {key for task in tasks if task.verb == "Start" for key in task.clusters}
     by_key = {cluster.key: cluster for cluster in clusters}
     for cause in sorted(causes, key=lambda cause: -cause.alone):
         if len(tasks) < MOST - 1 and cause.code != NOT_LANDED:
             unlocked = [by_key[key] for key in cause.unlocked]
-            tasks += _unlock(cause, [cluster for cluster in unlocked if cluster.needs_person])
+            tasks += _unlock(
+                cause, [c for c in unlocked if c.needs_person and c.key not in started]
+            )
     covered = {key for task in tasks for key in task.clusters}
     if rest := [c for c in clusters if c.needs_person and c.key not in covered]:
         tasks.append(_task("Look at", rest, "What each needs stands with the cluster."))
@@ -74,7 +78,7 @@ def _task(verb: Verb, clusters: Clusters, text: str, how: str = "", command: str
         how=how,
         command=command,
         clusters=tuple(cluster.key for cluster in clusters),
-        owners=tuple(dict.fromkeys(c.owner for c in clusters if c.owner is not None)),
+        owners=tuple(dict.fromkeys(one for c in clusters if (one := c.owner or c.contact))),
     )
 
 
@@ -134,6 +138,20 @@ def _not_landed(clusters: Clusters) -> Iterator[Task]:
     if missing := [cluster for cluster in clusters if not has_landed(unmuted(cluster.findings))]:
         yield _task(
             "Collect", missing, "Nothing landed, so nothing is known.", "See its collector."
+        )
+
+
+def _silent(clusters: Clusters) -> Iterator[Task]:
+    """Clusters that are UNKNOWN with nodes that do not answer: some may be down."""
+    silent = [
+        (cluster, finding)
+        for cluster in clusters
+        for finding in unmuted(cluster.findings)
+        if finding.code == NOT_ANSWERING and cluster.verdict is Verdict.UNKNOWN
+    ]
+    if silent:
+        yield _mend(
+            "Start", code_text(NOT_ANSWERING), [c for c, _ in silent], [f for _, f in silent]
         )
 
 

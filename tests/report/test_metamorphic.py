@@ -207,9 +207,10 @@ def check_page(page: Page, document: Any) -> None:
     assert shown["need a person"] == fleet["need_person"]
     assert shown["can finalize something now"] == fleet["can_move"]
     assert shown["nodes that do not fit what is finalized"] == fleet["incompatible_nodes"]
-    assert shown.get("muted findings", 0) == fleet["muted"]
-    runs_out = [text for text in page.texts if text.startswith("(the first until ")]
-    assert runs_out == ([f"(the first until {fleet['muted_until']})"] if fleet["muted"] else [])
+    muted, first = ("muted findings", "the first ") if fleet["muted"] > 1 else ("muted finding", "")
+    assert shown.get(muted, 0) == fleet["muted"]
+    runs_out = [text for text in page.texts if re.match(r"\((the first )?until ", text)]
+    assert runs_out == ([f"({first}until {fleet['muted_until']})"] if fleet["muted"] else [])
     listed = Counter(text.split()[0] for text in page.mutes)
     names = {"in_use": "until", "expired": "ran", "unused": "matches"}
     assert {state: listed[names[state]] for state in names} == states(document)
@@ -347,8 +348,8 @@ def check_text(text: str, document: Any) -> None:
     ):
         shown = " · ".join(f"{n} {name}" for name, n in counts.items() if n)
         assert f"{label} {shown or 'none'}" in words
-    many = f"{fleet['muted']} finding{'s' * (fleet['muted'] != 1)} muted, the first until"
-    said = f"of these {many} {fleet['muted_until']}"
+    many, first = ("s", "the first ") if fleet["muted"] > 1 else ("", "")
+    said = f"of these {fleet['muted']} finding{many} muted, {first}until {fleet['muted_until']}"
     assert (said in words) == bool(fleet["muted"])
     table = text.split("Clusters, worst first\n")[1].split("\nWhat to do, cluster by cluster\n")[0]
     verdicts = Counter(re.findall(rf"^({'|'.join(Verdict)}) ", table, re.MULTILINE))
