@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 HOSTS = ("127.0.0.1", "127.0.0.2")  # of the two workers
 SMALL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 BUCKET = "fleet"
+WORK = "work"  # where executors run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,18 @@ class Machines:
             "PYSPARK_PYTHON": str(self.python),
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
+
+    def kill_an_executor(self) -> None:
+        """End the Java of one; a worker starts another in its place."""
+        os.kill(next(self._executors()), signal.SIGKILL)
+
+    def _executors(self) -> Iterator[int]:
+        """Processes of Java in the folders that workers make for executors."""
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # of another user, or gone
+                folder, program = (Path(os.readlink(process / of)) for of in ("cwd", "exe"))
+                if program.name == "java" and folder.is_relative_to(self.home / WORK):
+                    yield int(process.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +161,7 @@ def running_cluster(home: Path) -> Iterator[Machines]:
         words = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
         start("master", [*jvm, f"{deploy}.master.Master", *words], "I have been elected leader")
         for host in HOSTS:
-            work = home / f"work-{host}"
+            work = home / WORK / host
             words = ["--host", host, "--cores", "1", "--memory", "1g", "--webui-port", "0"]
             words += ["--work-dir", str(work), master]
             joined = "Successfully registered with master"

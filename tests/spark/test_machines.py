@@ -63,8 +63,9 @@ def store(
 def test_a_night_on_machines_has_the_tables_of_a_local_one(
     machines: Machines, store: ObjectStore | NameNode, tmp_path: Path
 ) -> None:
-    """Three drivers are killed, each further on its way; beside one of them another is refused in
-    one line. The last makes all of it good."""
+    """Three drivers are killed, each further on its way. One of them goes on without an executor
+    that is killed, and beside it another driver is refused in one line. The last makes all of it
+    good."""
     landing = tmp_path / "landing"
     landing.mkdir()
     for path in SAMPLES.glob("*/landing.jsonl"):
@@ -77,6 +78,7 @@ def test_a_night_on_machines_has_the_tables_of_a_local_one(
         with submit(*words, env=machines.env()) as killed:
             killed.wait_for(said("new files"))
             if moment.startswith("snapshot"):
+                machines.kill_an_executor()
                 expect_a_second_is_refused(words, machines, store)
             killed.wait_for(said(moment))
             killed.kill()
