@@ -67,7 +67,7 @@ packages_ready() { # $1: spark or dev; dev contains spark
 }
 
 choose_jars() { # sets $wanted_jars (path at Maven Central, name, bytes, SHA-256, a line each) and $jars, by the pyspark in .venv
-  local found spark='' hadoop='' minor group name version bytes sha
+  local found spark='' hadoop='' known='' minor group name version bytes sha
   for found in "$venv"/lib/python3.*/site-packages/pyspark-*.dist-info; do
     spark=${found##*/pyspark-} spark=${spark%.dist-info}
   done
@@ -82,10 +82,14 @@ choose_jars() { # sets $wanted_jars (path at Maven Central, name, bytes, SHA-256
   done
   while read -r group name version bytes sha; do
     [[ $group != '#'* ]] || continue
-    [[ $name != hadoop-aws || $version == "$hadoop" ]] ||
-      die 2 "s3a:// with pyspark $spark: its Hadoop is ${hadoop:-unknown}, and ${s3_table#"$root/"} has the jars for $version: set FEATURELIB_S3=0 and add --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:$hadoop."
+    if [[ $name == hadoop-aws ]]; then # the connector is Hadoop's own, of its version; the SDK is not
+      known+=${known:+, }$version
+      [[ $version == "$hadoop" ]] || continue
+    fi
     want_jar "$group" "$name" "$version" "$bytes" "$sha"
   done <"$s3_table"
+  [[ $jars == */hadoop-aws-* ]] ||
+    die 2 "s3a:// with pyspark $spark: its Hadoop is ${hadoop:-unknown}, and ${s3_table#"$root/"} has the jars for $known: set FEATURELIB_S3=0 and add --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:$hadoop."
 }
 
 want_jar() { # group, name, version, bytes, SHA-256
