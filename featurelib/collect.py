@@ -35,6 +35,7 @@ import msgspec
 
 from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.backends.base import Backend, Say, id_of, is_honoured, look, moves_text, validate
+from featurelib.backends.kubernetes import PREFIX, list_resources
 from featurelib.catalogue import Catalogue
 from featurelib.config.files import quietly
 from featurelib.config.fleet import Fleet, FleetEntry
@@ -132,8 +133,10 @@ def read_lines(name: str) -> Iterator[bytes]:
 
 
 def strimzi_resources(name: str) -> StrimziFleet:
-    """Strimzi's clusters by a file of kubectl's, gzipped or not, or by stdin (`-`). Raises
-    LandingError."""
+    """Strimzi's clusters by a file of kubectl's, gzipped or not, by stdin (`-`), or by an API
+    server (kubernetes:CONTEXT). Raises LandingError, ConfigError, UnreachableError."""
+    if name.startswith(PREFIX):
+        return read_resources(list_resources(name.removeprefix(PREFIX)), name)
     where = "standard input" if name == STDIN else name
     try:
         text = b"".join(read_lines(name)).decode("utf-8-sig")

@@ -19,6 +19,7 @@ import typer
 
 from featurelib.api.documents import OfRound, document
 from featurelib.backends.base import TIMEOUT_SECONDS, open_backend
+from featurelib.backends.kubernetes import PREFIX
 from featurelib.backends.prometheus import Prometheus, metrics_lines
 from featurelib.catalogue import load
 from featurelib.cli.entrance import say
@@ -164,7 +165,7 @@ def _read_at(name: str, told: str | None) -> int:
                 f"--observed-at {told}: expected a time with Z or an offset, found none."
             )
         return int(moment.timestamp() * 1_000_000)
-    if name == STDIN:
+    if name == STDIN or name.startswith(PREFIX):
         return time.time_ns() // 1000
     try:
         at = os.stat(name).st_mtime_ns // 1000

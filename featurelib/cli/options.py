@@ -239,7 +239,7 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
     "token": _of("Of --prometheus: where its bearer token is.", "env:NAME|file:PATH"),
     "from_strimzi": _of(
         "Strimzi's resources: what `kubectl get kafka,kafkanodepool,strimzipodset -A -o json` "
-        "prints; - = stdin.",
+        "prints; - = stdin, kubernetes:CONTEXT = the API server itself.",
         "FILE",
     ),
     "from_msk": _of(

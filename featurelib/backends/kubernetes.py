@@ -1,0 +1,110 @@
+"""Strimzi's resources from Kubernetes' API server, read and never written.
+
+Who asks is the kubeconfig's current context or the one that is named; in a pod without a
+kubeconfig its service account. Asked for are lists of three kinds in all namespaces, page by page,
+in the version that the server prefers, and nothing else: no secret, no pod.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
+
+from featurelib.errors import ConfigError, UnreachableError, install_line
+from featurelib.landing.strict import show
+
+PREFIX = "kubernetes:"
+# Which lists are wanted, by group; without the last the pools still say which nodes there are.
+_LISTS = (
+    ("kafka.strimzi.io", "kafkas"),
+    ("kafka.strimzi.io", "kafkanodepools"),
+    ("core.strimzi.io", "strimzipodsets"),
+)
+_PAGE = 250
+_SECONDS = 30.0
+
+
+def list_resources(context: str) -> Iterator[object]:
+    """Every Kafka, KafkaNodePool and StrimziPodSet; `context` "" = the current one.
+
+    Raises ConfigError where nothing says how the server is reached, UnreachableError where it does
+    not answer, or refuses.
+    """
+    try:
+        client, config = (import_module(f"kubernetes.{name}") for name in ("client", "config"))
+    except ImportError as error:
+        raise ConfigError(
+            f"{PREFIX}{context}: expected the package kubernetes, found none. Install it: "
+            f"{install_line('kubernetes')}"
+        ) from error
+    settings = _settings(context, client, config)
+    with client.ApiClient(settings) as api:
+        try:
+            groups = client.ApisApi(api).get_api_versions(_request_timeout=_SECONDS).groups
+            preferred = {group.name: group.preferred_version.version for group in groups}
+            for group, plural in _LISTS:
+                if group in preferred:
+                    lists = client.CustomObjectsApi(api).list_cluster_custom_object
+                    yield from _pages(lists, group, preferred[group], plural)
+        except client.ApiException as error:
+            raise _refused(context, error.status, str(error.reason)) from None
+        except Exception as error:  # of urllib3, or of an answer that is none of Kubernetes'
+            found = show(str(error.__cause__ or getattr(error, "reason", None) or error))
+            raise UnreachableError(
+                f"{PREFIX}{context}: expected Kubernetes' API server at {settings.host}, found: "
+                f"{found}. Nothing was written."
+            ) from error
+
+
+def _settings(context: str, client: Any, config: Any) -> Any:
+    """How a kubeconfig or a service account says that the server is reached. Raises ConfigError."""
+    settings = client.Configuration()
+    try:
+        try:
+            # The package reads the variable once, when it is imported.
+            file = os.environ.get("KUBECONFIG") or None
+            config.load_kube_config(file, context or None, client_configuration=settings)
+        except config.ConfigException:
+            if context:
+                raise
+            config.load_incluster_config(client_configuration=settings)
+    except (config.ConfigException, OSError, ValueError, TypeError, AttributeError) as error:
+        raise ConfigError(
+            f"{PREFIX}{context}: expected a kubeconfig with that context, or a pod with a service "
+            f"account, found: {show(str(error))}. kubectl config get-contexts lists the contexts."
+        ) from error
+    settings.retries = False  # a look ends soon, and says why
+    return settings
+
+
+def _pages(
+    lists: Callable[..., Any], group: str, version: str, plural: str
+) -> Iterator[dict[str, object]]:
+    """Every object of one list."""
+    kind = {"kafkas": "Kafka", "kafkanodepools": "KafkaNodePool", "strimzipodsets": "StrimziPodSet"}
+    more: dict[str, str] = {}
+    while True:
+        page = lists(group, version, plural, limit=_PAGE, _request_timeout=_SECONDS, **more)
+        for one in page.get("items") or ():
+            # A list may leave out of its items what its own kind says.
+            yield {"apiVersion": f"{group}/{version}", "kind": kind[plural]} | one
+        token = (page.get("metadata") or {}).get("continue")
+        if not token:
+            return
+        more = {"_continue": token}
+
+
+def _refused(context: str, status: int, reason: str) -> UnreachableError:
+    helps = {
+        401: "Log in again: the credentials of this context are not taken.",
+        403: "It needs the right to list kafkas, kafkanodepools and strimzipodsets in all "
+        "namespaces: docs/how-to/strimzi.md has the role.",
+        410: "The list changed while it was read. Start again.",
+    }
+    help_text = helps.get(status, "Try kubectl get kafka -A with the same context.")
+    return UnreachableError(
+        f"{PREFIX}{context}: expected lists of Strimzi's resources, found {status} {show(reason)}. "
+        f"Nothing was written. {help_text}"
+    )
