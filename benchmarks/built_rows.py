@@ -157,6 +157,7 @@ class _Batch:
             error=np.where(answers, -1, 0),
             releases=none,
             releases_at=np.where(answers, at, 0),
+            scraped=none,
         )
 
     def _controller_epoch(self) -> Int:
