@@ -32,7 +32,7 @@ from featurelib.audit.verdict import (
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import Dialect
 from featurelib.core.rules import level_newer_than_catalogue
-from featurelib.feature import Severity, UpgradeType
+from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION, Severity, UpgradeType
 from featurelib.model import Move, Step
 from featurelib.rows import Bool, Int, TableRows
 
@@ -84,6 +84,7 @@ def judge(
     unsure |= (hangs & (target > asking.asked.current)) | unread
     _unstable(asking, said)
     report_strimzi(said, software, catalogue, conditions)
+    _unrecorded(asking, said)
     more = beyond_ceiling(asking)
     _side_effects(asking, more, said)
     report_unmet(evidence, software, catalogue.tables, said)
@@ -175,6 +176,14 @@ def _side_effects(asking: Judge, more: Bool, said: BatchFindings) -> None:
     questions = np.array(list(found), dtype=np.int64)
     details = list(found.values())
     said.of_questions("side_effect_by_name", questions, details, level=common[questions])
+
+
+def _unrecorded(asking: Judge, said: BatchFindings) -> None:
+    """KRaft clusters at the level that stands for a log without a record of metadata.version: no
+    tool formats at it, and nothing can write it."""
+    asked, kraft = asking.asked, asking.evidence.membership.kraft
+    first = asked.of_feature(METADATA_VERSION) & (asked.current <= SILENT_METADATA_VERSION)
+    said.of_questions("metadata_version_not_recorded", first & asked.known & kraft[asked.cluster])
 
 
 def _unstable(asking: Judge, said: BatchFindings) -> None:

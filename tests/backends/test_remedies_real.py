@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -23,14 +24,17 @@ from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
 from tests.backends.judged import METADATA, Row, collected, findings, judged, until, verdict, ways
 from tests.backends.rig.cluster import RunningCluster
-from tests.backends.rig.jars import class_path
+from tests.backends.rig.jars import class_path, more_jars
+from tests.backends.rig.java import Java, find
 from tests.backends.rig.kraft import Node
+from tests.backends.rig.layout import write_properties
 from tests.cli.commands import run
 
 TOOLS = {
     "kafka-cluster.sh": "org.apache.kafka.tools.ClusterTool",
     "kafka-metadata-quorum.sh": "org.apache.kafka.tools.MetadataQuorumCommand",
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
+    "kafka-features.sh": "org.apache.kafka.tools.FeatureCommand",
 }
 Clusters = Callable[..., RunningCluster]
 
@@ -221,3 +225,29 @@ def test_every_other_printed_command_is_taken_by_the_real_tools(
         done = carry_out(cluster, command, **names)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         assert done.stdout, command
+
+
+def test_a_log_of_the_preview_gets_its_metadata_version_by_the_printed_command(
+    kraft_cluster: Clusters, tmp_path: Path
+) -> None:
+    """Kafka 3.2.3 makes the log, 3.9.2 goes on with it; KAFKA-20839 leaves such a log, too."""
+    cluster = kraft_cluster(Node(id=1, release="3.9.2", started=False))
+    process, home = cluster.nodes[1].process, cluster.nodes[1].process.home
+    shutil.rmtree(home / "data")
+    meta = {"version": "1", "cluster.id": cluster.cluster_id, "node.id": "1"}
+    write_properties(home / "data" / "meta.properties", meta)
+    others = [path for path in class_path("3.9.2") if "-3.9.2" not in path.name]
+    jars = (*more_jars("preview"), *others)
+    preview = Java(release="3.2.3", program=find("java"), jars=jars, archive=tmp_path / "none")
+    process.launch(preview.command("kafka.Kafka", str(home / "server.properties")))
+    process.wait()
+    cluster.stop_node(1)
+    cluster.start_node(1)
+    lines = lines_of(cluster, tmp_path / "before")
+    assert not any("FEATURE_LEVEL_RECORD" in line.decode() for line in log_lines(cluster))
+    row = findings(judged(lines))["metadata_version_not_recorded", None, None]
+    assert row["finalized_level"] == 1
+    told = carry_out(cluster, remedy(row)[1])
+    assert "was upgraded to 7" in told.stdout, told
+    after = findings(judged(lines_of(cluster, tmp_path / "after")))
+    assert not any(code == "metadata_version_not_recorded" for code, *_ in after)

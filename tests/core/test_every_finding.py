@@ -218,6 +218,9 @@ FIRES: dict[str, Callable[[], list[Found]]] = {
     "observer_not_listed": lambda: judged(replace(UNPROVEN, voters=None), FOLLOWED),
     "observer_not_registered": lambda: judged(replace(GOOD, voters=None), FOLLOWED),
     "side_effect_by_name": lambda: judged(with_both(ranges=WITH_ELR)),
+    "metadata_version_not_recorded": lambda: judged(
+        with_both(ranges={METADATA: (1, 21)}, levels={METADATA: 1}, stored={METADATA: 1})
+    ),
     "unstable_features_enabled": lambda: sample("k43-unstable"),
     "refused_by_own_controller": lambda: sample("zk-282-ranges"),
     "release_unknown": lambda: judged(with_both(ranges=OF_NO_RELEASE, levels=SIX, stored=SIX)),

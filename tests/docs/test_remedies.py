@@ -38,6 +38,9 @@ COMMANDS_TRIED = {
     ),
     "kafka-acls.sh --bootstrap-server HOST:PORT --add --allow-principal User:NAME "
     "--operation DESCRIBE --cluster": EVERY_OTHER,
+    "kafka-features.sh --bootstrap-server HOST:PORT upgrade --metadata 3.3": (
+        f"{REAL}::test_a_log_of_the_preview_gets_its_metadata_version_by_the_printed_command"
+    ),
     "kafka-metadata-quorum.sh --bootstrap-server HOST:PORT describe --status": EVERY_OTHER,
     "kafka-metadata-quorum.sh --bootstrap-server HOST:PORT describe --replication": EVERY_OTHER,
     "kafka-dump-log.sh --cluster-metadata-decoder --files LOG": EVERY_OTHER,
