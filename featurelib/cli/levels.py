@@ -11,7 +11,7 @@ from featurelib.catalogue import NEWEST_RELEASE, Catalogue, ReleaseCatalogue
 from featurelib.cli.entrance import say
 from featurelib.cli.options import trimmed
 from featurelib.config.files import choose_software, open_catalogue
-from featurelib.core.storage_format import FormatRequest, preview_levels
+from featurelib.core.storage_format import FormatRequest, is_for_itself, preview_levels
 from featurelib.core.storage_format import initial_levels as format_levels
 from featurelib.errors import ConfigError, RefusedError
 from featurelib.feature import METADATA_VERSION
@@ -129,11 +129,25 @@ def initial_levels(
     initial = preview_levels(own) if preview else format_levels(own, request)
     if as_json:
         refusals = [fill(FormatRefusalDocument, refusal) for refusal in initial.refusals]
-        _print_json(InitialLevelsDocument, own, catalogue, levels=initial.levels, refusals=refusals)
+        runs = own.release if not preview and is_for_itself(own) else None
+        _print_json(
+            InitialLevelsDocument,
+            own,
+            catalogue,
+            levels=initial.levels,
+            refusals=refusals,
+            oldest_software=runs,
+        )
     for name, level in ({} if as_json else initial.levels).items():
         print(_shown(own, name, level))
     for refusal in initial.refusals:
         say(f"refused: {refusal.text}")
+    if initial.levels and not preview and is_for_itself(own):
+        say(
+            f"only for software of {own.release} or later, whatever --release-version says "
+            "(KIP-1170): 4.3 would begin at its own newest levels, older software reads these or "
+            "ends. Format with the tool of the software that is to run."
+        )
     if initial.refusals and not preview:
         say(
             f"kafka-storage.sh format of {own.release} would write nothing. What it knows: "

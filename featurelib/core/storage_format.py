@@ -8,13 +8,18 @@ a release knows comes from its own catalogue (KIP-1022, storage tool; Formatter.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Final
 
 from featurelib.catalogue import ReleaseCatalogue
-from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, SILENT_METADATA_VERSION
+from featurelib.feature import (
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    SILENT_METADATA_VERSION,
+    release_number,
+)
 
 DYNAMIC, STATIC = 1, 0  # kraft.version of a dynamic and of a static quorum (KIP-853)
 
@@ -61,6 +66,20 @@ def initial_levels(software: ReleaseCatalogue, request: FormatRequest) -> Initia
         if is_so and code in tool.says
     )
     return Initial(levels={} if refusals else asked.written(), refusals=refusals)
+
+
+def format_with(releases: Iterable[ReleaseCatalogue]) -> ReleaseCatalogue | None:
+    """Return the release whose tool has to format new storage for nodes that may run any of
+    `releases`, where one of their tools formats for its own software and later alone; else None."""
+    ordered = sorted(releases, key=lambda one: release_number(one.based_on))
+    first = release_number(_DATA["for_itself_from"])
+    alike = not ordered or ordered[0].based_on == ordered[-1].based_on
+    return None if alike or release_number(ordered[-1].based_on) < first else ordered[0]
+
+
+def is_for_itself(software: ReleaseCatalogue) -> bool:
+    """Whether storage that the tool of `software` formats is for that release and later alone."""
+    return release_number(software.based_on) >= release_number(_DATA["for_itself_from"])
 
 
 def preview_levels(software: ReleaseCatalogue) -> Initial:

@@ -22,6 +22,7 @@ from featurelib.core.downgrade import (
     position,
 )
 from featurelib.core.dry_run import dialect_of
+from featurelib.core.storage_format import format_with
 from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION
 from featurelib.model import Reason, Step
 from featurelib.planning.goal import Command, Intent
@@ -93,7 +94,8 @@ class Roll:
     """The answer. `misfits` are the policy's, `refused` the controllers' own.
 
     `then`: every node that runs is of that release. `way_back` is None in ZooKeeper mode, whose
-    production software finalizes nothing of its own.
+    production software finalizes nothing of its own. `format_with`: the release whose tool formats
+    new storage while nodes may run the old software or the new; None: any of their tools does.
     """
 
     cluster_id: str
@@ -107,6 +109,7 @@ class Roll:
     first: tuple[First, ...]
     then: WhatIf
     joins_now: tuple[str, ...]
+    format_with: str | None
     way_back: WayBack | None
 
     @property
@@ -145,8 +148,14 @@ def roll(sight: Sight, text: str, terms: Terms) -> Roll:
         first=first,
         then=what_if(sight, Changes(release=release), terms),
         joins_now=may_join(_known(levels, catalogue), catalogue) if is_kraft else (),
+        format_with=_format_with({release, *running} - {""}, catalogue) if is_kraft else None,
         way_back=_way_back(levels | moved, release, running, catalogue) if is_kraft else None,
     )
+
+
+def _format_with(releases: set[str], catalogue: Catalogue) -> str | None:
+    tool = format_with(catalogue.of(release) for release in releases)
+    return None if tool is None else tool.release
 
 
 def _misfits(

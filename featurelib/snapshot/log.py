@@ -189,7 +189,10 @@ def replay(
 
 def level_map(image: LogImage) -> Map:
     """What the log finalizes at its end, as (feature, level, level), sorted by feature."""
-    levels = {METADATA_VERSION: SILENT_METADATA_VERSION, **image.levels}
+    # What was asked for at offset 0 is written into the log by 4.4, and 4.3 does not look at it. Up
+    # to 4.2 it is where the log begins, so that the log itself has no metadata.version.
+    start = {} if METADATA_VERSION in image.levels else image.levels_at_start
+    levels = {METADATA_VERSION: SILENT_METADATA_VERSION, **start, **image.levels}
     # A feature record for kraft.version moves nothing: only the raft layer's control record does.
     levels.pop(KRAFT_VERSION, None)
     kraft_version = image.kraft_version or image.kraft_at_start
@@ -211,9 +214,11 @@ def _waiting(image: LogImage) -> list[Segment]:
     waiting: dict[tuple[int, int, bool], Segment] = {}
     for segment in image.pending:
         if segment.whole and segment.end == 0:
-            # A dynamic quorum's first checkpoint: nothing precedes it, and only it may say this.
+            # What kafka-storage wrote: nothing precedes it, and only it may say this.
             levels = [event.number for event in segment.events if event.kind == "kraft"]
             image.kraft_at_start = max([image.kraft_at_start, *levels])
+            asked = {event.name: event.number for event in segment.events if event.kind == "level"}
+            image.levels_at_start |= {name: level for name, level in asked.items() if level}
         elif segment.end <= image.end:
             image.at = max(image.at, segment.at)
             _credit(image, _registered(segment))

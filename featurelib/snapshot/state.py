@@ -166,7 +166,10 @@ class LogImage(msgspec.Struct, array_like=True):
     pending: list[Segment] = []
     line_at: int = 0
     line_offset: int = -1
-    kraft_at_start: int = 0  # what the checkpoint at offset 0 of a dynamic quorum says
+    # What the checkpoint at offset 0 says, which kafka-storage writes: of a dynamic quorum, and
+    # from Kafka 4.4 on (KIP-1170) the levels that were asked for.
+    kraft_at_start: int = 0
+    levels_at_start: dict[str, int] = {}
 
 
 class Right(msgspec.Struct, array_like=True, gc=False):

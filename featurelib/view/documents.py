@@ -81,6 +81,7 @@ class InitialLevelsDocument(OfSoftware):
 
     levels: Levels
     refusals: list[FormatRefusalDocument]
+    oldest_software: str | None  # that may start from such storage; null = the tool makes no odds
 
 
 class RulesDocument(Document, kw_only=True):

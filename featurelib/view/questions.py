@@ -563,6 +563,12 @@ def _after(found: Roll, page: QuestionPage) -> None:
         page.line("the way back")
         for line in _way_back(found, found.way_back, page):
             page.item(line, 2)
+    if found.format_with is not None:
+        page.line()
+        page.text(
+            "until no node goes back, format new storage with kafka-storage.sh of "
+            f"{found.format_with}: what a newer tool formats is not for older software (KIP-1170)"
+        )
 
 
 def _way_back(found: Roll, way: WayBack, page: QuestionPage) -> Iterator[str]:

@@ -167,6 +167,11 @@ DUMPS: dict[str, list[bytes]] = {
     # As 3.9 and later format it: 0-0.checkpoint holds KRaftVersion, the log starts at 0.
     "a dynamic quorum says it in the checkpoint at 0": dump(
         1, checkpoint(0, "KRAFT1"), log(0, "MV21", "B1")),
+    # As 4.4 formats it: 3.8.1 starts from it, 4.3.1 begins at its own newest, 4.4 writes it again.
+    "levels that were formatted count where the log has no metadata.version": dump(
+        1, checkpoint(0, "MV19", "G1"), log(0, "B1")),
+    "and were only asked for where it has": dump(
+        1, log(0, "MV30", "B1"), checkpoint(0, "MV21", "G1")),
     "a checkpoint and the segments behind it are the whole log": dump(
         1, HELD, log(50, "MV27", "UNREGISTER1", "B2")),
     "a log that starts above 0 proves nothing without its checkpoint": dump(

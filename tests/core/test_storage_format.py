@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from featurelib.catalogue import ReleaseCatalogue, load, with_overlay
-from featurelib.core.storage_format import FormatRequest, Initial, initial_levels, preview_levels
+from featurelib.core.storage_format import (
+    FormatRequest,
+    Initial,
+    format_with,
+    initial_levels,
+    is_for_itself,
+    preview_levels,
+)
 from tests.core.frozen import expect_frozen
 from tests.core.recorded import Formatted, formats
 
@@ -166,3 +173,13 @@ def test_a_preview_cluster_cannot_be_read_from_4_0_on() -> None:
         "Kafka 4.0 reads no cluster without a metadata.version record: start its controllers with "
         "3.3 to 3.9 and finalize 3.3-IV3 first."
     ]
+
+
+def test_what_a_newer_tool_formats_is_for_its_own_software_and_later() -> None:
+    def tool(*releases: str) -> str | None:
+        found = format_with(map(own, releases))
+        return None if found is None else found.release
+
+    assert [release for release in ("4.2", "4.3", "4.4") if is_for_itself(own(release))] == ["4.4"]
+    assert tool("4.4", "4.2", "4.3") == "4.2"
+    assert [tool("4.4"), tool("4.4", "4.4"), tool("4.3", "3.9"), tool()] == [None] * 4
