@@ -34,17 +34,15 @@ from kafka.protocol import admin
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
 from featurelib.catalogue import ReleaseCatalogue, load
-from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, UpgradeType
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, UpgradeType, release_line
+from featurelib.feature import release_number as number
 from featurelib.landing.responses import METADATA_TOPIC
+from scripts.record_api_keys import releases
 from tests.backends.rig.asking import ask
 from tests.backends.rig.cluster import RunningCluster
-from tests.backends.rig.jars import cache_folder
-from tests.backends.rig.kraft import Node, start_kraft
+from tests.backends.rig.jars import class_path
+from tests.backends.rig.kraft import NEWEST_TOOLS, Node, start_kraft
 
-VERSIONS = {
-    "3.3": "3.3.2", "3.4": "3.4.1", "3.5": "3.5.2", "3.6": "3.6.2", "3.7": "3.7.2", "3.8": "3.8.1",
-    "3.9": "3.9.2", "4.0": "4.0.1", "4.1": "4.1.2", "4.2": "4.2.1", "4.3": "4.3.1", "4.4": "4.4.0",
-}  # fmt: skip
 TARGET = Path(__file__).parents[1] / "featurelib" / "catalogue" / "measured_steps.csv"
 CONTROLLER, BROKERS = 100, (1, 2)
 TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32  # types of resources (ConfigResource.java)
@@ -151,10 +149,10 @@ class Lab:
     def records(self) -> dict[int, str]:
         """The kind of every record by offset, as the release's own DumpLogSegments shows it."""
         java, main = self.cluster.java, "kafka.tools.DumpLogSegments"
-        if self.own.release in ("4.3", "4.4"):
+        if number(self.own.release) >= (4, 3):
             main = "org.apache.kafka.tools.DumpLogSegments"
-        if self.own.release == "4.4":  # Maven Central has no tools of it; what fails is the end
-            tools = cache_folder() / "kafka-tools-4.3.1.jar"
+        if not java.has_tools:  # Maven Central has none of 4.4; what fails is the end
+            tools = next(jar for jar in class_path(NEWEST_TOOLS) if "-tools-" in jar.name)
             java = replace(java, jars=(*java.jars, tools))
         folder = self.cluster.nodes[CONTROLLER].process.home / "data" / f"{METADATA_TOPIC}-0"
         files = ",".join(map(str, sorted(folder.glob("*.log"))))
@@ -171,6 +169,11 @@ class Lab:
         return found
 
 
+def versions() -> dict[str, str]:
+    """The versions of the test rig by their release, the oldest first."""
+    return {release_line(version): version for version in releases()}
+
+
 def _kind(record: Mapping[str, Any]) -> str:
     data = record["data"]
     if record["type"] == "FEATURE_LEVEL_RECORD":
@@ -183,7 +186,7 @@ def _kind(record: Mapping[str, Any]) -> str:
 
 def start(release: str, home: Path, *, unstable: bool) -> Lab:
     """The cluster of a walk, with everything set that a level could change."""
-    own, version = load().of(release), VERSIONS[release]
+    own, version = load().of(release), versions()[release]
     first = own.newest_stable if unstable else max(own.oldest, own.oldest_bootstrap)
     properties = {"metadata.max.idle.interval.ms": "0"}
     if unstable and release == "3.7":
@@ -510,26 +513,32 @@ def measure(release: str, date: str) -> list[Measured]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n\n")[0])
-    parser.add_argument("--release", action="append", choices=list(VERSIONS))
+    parser.add_argument("--release", action="append", choices=list(versions()))
     parser.add_argument("--write", action="store_true", help="replace these releases' rows")
     chosen = parser.parse_args()
-    wanted = chosen.release or list(VERSIONS)
+    wanted = chosen.release or list(versions())
     found: list[Measured] = []
     for release in wanted:
         began = time.monotonic()
         found += (mine := measure(release, time.strftime("%Y-%m-%d", time.gmtime())))
         print(f"{release}: {len(mine)} steps, {time.monotonic() - began:.0f} s", file=sys.stderr)
+    write(found, wanted, TARGET if chosen.write else None)
+    return 0
+
+
+def write(found: Iterable[Measured], wanted: Sequence[str], target: Path | None) -> None:
+    """The rows, in `target` in the place of those of `wanted`; else to standard output."""
     columns = [column.name for column in fields(Measured)]
     kept: list[dict[str, object]] = []
-    if chosen.write and TARGET.exists():
-        kept = [row for row in csv.DictReader(TARGET.open()) if row["release"] not in wanted]
+    if target is not None and target.exists():
+        with target.open(encoding="utf-8") as file:
+            kept = [row for row in csv.DictReader(file) if row["release"] not in wanted]
     both = kept + [{**asdict(row), "stable": str(row.stable).lower()} for row in found]
-    both.sort(key=lambda row: list(VERSIONS).index(str(row["release"])))
-    with TARGET.open("w", newline="") if chosen.write else sys.stdout as out:
+    both.sort(key=lambda row: list(versions()).index(str(row["release"])))
+    with target.open("w", newline="", encoding="utf-8") if target else sys.stdout as out:
         writer = csv.DictWriter(out, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(both)
-    return 0
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
-from featurelib.catalogue.rows import BROKER, CONTROLLER, Offer, OfferRow
+from featurelib.catalogue.rows import BROKER, CONTROLLER, Offer, OfferRow, read_release_apis
 from scripts.record_exchanges import look
 from tests.backends.rig.jars import LISTED, class_path
 from tests.backends.rig.java import find
@@ -74,12 +74,29 @@ def offered(release: str, properties: Mapping[str, str]) -> dict[str, Ends]:
             cluster.stop()
 
 
+Offers = Mapping[int, Offer]
+
+
+def offers_before() -> dict[str, Offers]:
+    """What each listener of the newest release in the table offers."""
+    found: dict[str, dict[int, Offer]] = {BROKER: {}, CONTROLLER: {}}
+    for row in read_release_apis():
+        values = {field.name: getattr(row, field.name) for field in fields(Offer)}
+        found[row.listener][row.api_key] = Offer(**values)
+    gone = Offer()
+    return {at: {key: of for key, of in mine.items() if of != gone} for at, mine in found.items()}
+
+
 def rows(
-    measured: Mapping[tuple[str, bool], Mapping[str, Ends]], forwarded: set[int], date: str
+    measured: Mapping[tuple[str, bool], Mapping[str, Ends]],
+    forwarded: set[int],
+    date: str,
+    start: Mapping[str, Offers],
 ) -> Iterator[OfferRow]:
-    """`measured` is (release, with unstable requests) → listener → what is offered."""
+    """`measured` is (release, with unstable requests) → listener → what is offered; a row where it
+    differs from the release before, or from `start`."""
     for listener in (BROKER, CONTROLLER):
-        before: dict[int, Offer] = {}
+        before: Offers = start.get(listener, {})
         for release in dict.fromkeys(release for release, _ in measured):
             stable = measured[release, False][listener]
             every = measured[release, True][listener]
@@ -123,7 +140,7 @@ def main() -> None:
         for release in names
         for unstable in (False, True)
     }
-    write(rows(measured, forwardable(names[-1]), datetime.now(UTC).date().isoformat()))
+    write(rows(measured, forwardable(names[-1]), datetime.now(UTC).date().isoformat(), {}))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from featurelib.config.security import Security
 
 Json = dict[str, Any]
 PLAINTEXT = Credentials(Security())
-TIMEOUT_SECONDS = 10.0
+TIMEOUT_SECONDS, TIMEOUT_MS = 10.0, 10_000
 SETTLE_SECONDS, PAUSE_SECONDS = 10.0, 0.02
 UPGRADE_TYPES = (1, 2, 3, 0, 4)
 UNKNOWN = "no.such.feature"
@@ -52,6 +52,12 @@ class Recorder:
         raises, and TimeoutError where the cluster does not settle.
         """
         active = self._settle()
+        request = {
+            "timeout_ms": TIMEOUT_MS,
+            "validate_only": False,
+            "target": {"node_id": active, "role": "controller"},
+            **request,
+        }
         before = {"nodes": self._nodes(active), **self.state()}
         response = self._send(self.controllers[active], request)
         after = self.state()
@@ -119,8 +125,8 @@ class Recorder:
 
     def _send(self, address: str, request: Json) -> Json:
         fields = {
-            "timeout_ms": request.get("timeout_ms", 10_000),
-            "validate_only": request.get("validate_only", False),
+            "timeout_ms": request["timeout_ms"],
+            "validate_only": request["validate_only"],
             "feature_updates": request["updates"],
         }
         connection = _connect(address)

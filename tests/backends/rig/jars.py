@@ -109,18 +109,27 @@ def _fetch(jars: Sequence[Jar], folder: Path) -> None:
 
 
 def _fetch_one(jar: Jar, folder: Path) -> None:
-    central = os.environ.get("MAVEN_CENTRAL") or "https://repo1.maven.org/maven2"
-    url = f"{central.rstrip('/')}/{jar.path}"
-    body = _get(url)
+    body = fetch(jar)
+    if body is None:
+        raise UnavailableError(f"could not fetch {_url(jar)}, needed once (it is not there)")
     found = hashlib.sha256(body).hexdigest()
     if found != jar.sha256:
-        raise ValueError(f"{url}: SHA-256 {found}, expected {jar.sha256}; the jar was not kept")
+        raise ValueError(
+            f"{_url(jar)}: SHA-256 {found}, expected {jar.sha256}; the jar was not kept"
+        )
     part = folder / f".{jar.name}.{os.getpid()}"
     part.write_bytes(body)
     part.replace(folder / jar.name)
 
 
-def _get(url: str) -> bytes:
+def _url(jar: Jar) -> str:
+    central = os.environ.get("MAVEN_CENTRAL") or "https://repo1.maven.org/maven2"
+    return f"{central.rstrip('/')}/{jar.path}"
+
+
+def fetch(jar: Jar) -> bytes | None:
+    """The jar as Maven Central has it now, None where there is none. Raises UnavailableError."""
+    url = _url(jar)
     for pause in (*PAUSES_SECONDS, None):
         try:
             with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:
@@ -131,7 +140,9 @@ def _get(url: str) -> bytes:
             if isinstance(error, urllib.error.HTTPError):
                 missing = error.code == 404
                 error.close()
-            if pause is None or missing:
+            if missing:
+                return None
+            if pause is None:
                 raise UnavailableError(f"could not fetch {url}, needed once ({error})") from error
             time.sleep(pause)
     raise AssertionError("not reached")
