@@ -486,9 +486,6 @@ def _number(number: int | None) -> str:
     return "none" if number is None else str(number)
 
 
-_KEPT = (Severity.CRITICAL, Severity.WARNING)
-
-
 def roll_page(found: Roll, source: Source, width: int | None = None) -> Page:
     """The text of an answer: may it join, what must happen first, and the way back."""
     page = QuestionPage(source, width)
@@ -533,7 +530,8 @@ def _misfits(found: Roll, page: QuestionPage) -> None:
 
 def _new(found: Roll, page: QuestionPage) -> dict[str, None]:
     """What the audit would find once every node that runs is of that release."""
-    rows: list[Any] = [row for row in found.then.new if Severity(row["severity"]) in _KEPT]
+    kept = (Severity.CRITICAL, Severity.WARNING)
+    rows: list[Any] = [row for row in found.then.new if Severity(row["severity"]) in kept]
     return dict.fromkeys(page.words.of(row).message for row in rows)
 
 
@@ -563,12 +561,10 @@ def _after(found: Roll, page: QuestionPage) -> None:
         page.line("the way back")
         for line in _way_back(found, found.way_back, page):
             page.item(line, 2)
-    if found.format_with is not None:
+    if tool := found.format_with:
         page.line()
-        page.text(
-            "until no node goes back, format new storage with kafka-storage.sh of "
-            f"{found.format_with}: what a newer tool formats is not for older software (KIP-1170)"
-        )
+        text = f"until no node goes back, format new storage with kafka-storage.sh of {tool}"
+        page.text(f"{text}: what a newer tool formats is not for older software (KIP-1170)")
 
 
 def _way_back(found: Roll, way: WayBack, page: QuestionPage) -> Iterator[str]:
