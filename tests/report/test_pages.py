@@ -186,4 +186,11 @@ def test_what_there_is_to_do_today_stands_on_the_first_screen(
     box = tasks.last.bounding_box()
     assert box is not None
     assert box["y"] + box["height"] <= size[1]
+    for more in page.locator(".today button").all():  # nothing that is cut stays so
+        more.click()
+    cut = (
+        "[...document.querySelectorAll('.today p')].some(p => p.scrollHeight > p.clientHeight + 1)"
+    )
+    assert not page.evaluate(cut)
+    assert (page.locator(".today button").count() > 0) == (size[0] < 640)
     page.close()

@@ -1,6 +1,25 @@
-// The page is whole without this: it only sorts and narrows the table of clusters, and what stands
-// of each below. What was chosen stands in the address, so that a link shows the same.
+// The page is whole without this: on a phone it folds what to do today to two lines each, and it
+// sorts and narrows the table of clusters, and what stands of each below. What was chosen stands in the address, so that a link shows the same.
 (() => {
+  for (const task of document.querySelectorAll(".today li")) {
+    const said = task.querySelector("p");
+    task.classList.add("short");
+    if (said.scrollHeight <= said.clientHeight + 1) {
+      task.classList.remove("short");
+      continue;
+    }
+    const button = document.createElement("button");
+    button.type = "button";
+    const show = (all) => {
+      task.classList.toggle("short", !all);
+      button.textContent = all ? "less" : "more";
+      button.setAttribute("aria-expanded", all);
+    };
+    show(false);
+    button.addEventListener("click", () => show(task.classList.contains("short")));
+    task.prepend(button);
+  }
+
   const table = document.getElementById("grid");
   if (!table) return;
   const body = table.tBodies[0];
