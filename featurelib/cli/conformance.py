@@ -48,18 +48,18 @@ def conformance(
     overlay: str | None = None,
     as_json: bool = False,
 ) -> int:
-    """Whether featurelib answers as recordings do.
+    """Compare what featurelib answers with what real controllers answered.
 
-    Without FILE the exchanges that ship with featurelib are replayed: one at least for every rule
-    that any recording of Kafka 2.7 to 4.4 reached. With files, yours:
+    Without FILE the exchanges that ship with featurelib are replayed: at least one for every rule
+    that a recording of Kafka 2.7 to 4.4 reached. With files, yours are replayed:
 
     \b
         featurelib conformance
         featurelib conformance --json
 
-    Each exchange is put to an embedded cluster in the recorded state. Compared are the error code,
-    the words, the results, the levels afterwards, and whether the epoch moved. What a recording
-    cannot decide is excused and counted.
+    Each exchange is sent to an embedded cluster in the recorded state. The error code, the words,
+    the results, the levels afterwards, and whether the epoch moved, are compared. What a recording
+    cannot decide is excused, and counted.
 
     To record your vendor's controller, write one JSON object a line: what every node supports and
     what is finalized, the UpdateFeatures request, the answer as it came, what is finalized

@@ -31,7 +31,7 @@ def embedded(
 ) -> int:
     """Make a cluster that is kept in one file.
 
-    No Kafka is needed: it answers as one would.
+    It needs no Kafka, and answers as a real cluster would.
 
     \b
         featurelib embedded make cluster.db --software 4.1 --metadata 3.9
@@ -39,8 +39,8 @@ def embedded(
         featurelib embedded unregister copy.db --node 2
         featurelib describe --file cluster.db
 
-    `unregister` takes a broker out, as kafka-cluster.sh unregister does; with --controller a
-    controller that does not vote, from metadata.version 33 on.
+    `unregister` removes the registration of a broker, as kafka-cluster.sh unregister does. With
+    --controller it removes that of a controller that is no voter: from metadata.version 33 on.
 
     Exit codes: 0 done, 2 usage.
     """

@@ -286,9 +286,9 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
     ),
     "brokers": _of(None, least=1, most=1000),
     "embedded.controllers": _of(None, least=1, most=99),
-    "embedded.capture": _of("Landing lines to make the cluster of, a file or a folder.", "PATH"),
-    "node": _of("Of unregister: the broker that is gone.", "ID"),
-    "controller": _of("Of unregister: it is a controller, as Kafka 4.4 can."),
+    "embedded.capture": _of("Make the cluster of these landing lines: a file or a folder.", "PATH"),
+    "node": _of("With unregister: the id of the node that is gone.", "ID"),
+    "controller": _of("With unregister: the node is a controller. Kafka can do that from 4.4 on."),
     # jobs, whose folders may be URIs
     "job.landing": _of("Folder or URI of the landing files. Without it: the samples."),
     "job.tables": _of(
