@@ -215,12 +215,15 @@ def list_jars(version: str, folder: Path | None) -> list[str]:
     """Lines of jars.toml: the same artifacts as of the newest release there; each jar is kept."""
     listed = tomllib.loads(LISTED.read_text("utf-8"))["kafka"]
     artifacts = dict.fromkeys(line.split()[1] for line in listed[record_api_keys.releases()[-1]])
-    lines = []
+    lines, without_tools = list[str](), False
     for artifact in sorted({*artifacts, TOOLS}):
         jar = Jar(group="org.apache.kafka", artifact=artifact, version=version, bytes=0, sha256="")
+        if without_tools and artifact.startswith(TOOLS):
+            continue
         body = _body(jar, folder)
-        if body is None and artifact.startswith(TOOLS):
+        if body is None and artifact == TOOLS:
             print(f"{jar.name} is not there; an older release's tools do its work")
+            without_tools = True
             continue
         if body is None:
             raise SystemExit(f"{jar.name}: expected it in {folder or 'Maven Central'}, found none.")
