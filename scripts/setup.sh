@@ -106,7 +106,7 @@ jars_ready() { # a jar gets its name only after its checksum was right; the size
 
 install_packages() { # $1: spark or dev
   # The commands that the README goes on with read tables and ask live clusters.
-  local log=$root/.cache/setup.log extras=(--extra spark --extra lake --extra kafka --extra zookeeper)
+  local log=$root/.cache/setup.log extras=(--extra spark --extra lake --extra kafka --extra zookeeper --extra metrics)
   [[ $1 == spark ]] || extras+=(--extra dev)
   say "installing Python packages into .venv …"
   if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
