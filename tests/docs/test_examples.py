@@ -118,7 +118,7 @@ def test_every_command_line_of_a_page_can_be_read(page: Path) -> None:
 
 def _filled(line: str) -> str:
     """`…` in a command stands for words that do not matter."""
-    return re.sub(r" (?:…|\[[^\]]*\])(?= |$)", "", line).partition(" | ")[0].partition(" > ")[0]
+    return re.split(r" (?:\||>>?) ", re.sub(r" (?:…|\[[^\]]*\])(?= |$)", "", line))[0]
 
 
 def _parse(words: list[str], where: str) -> None:
