@@ -356,7 +356,8 @@ COMPOSED_LENGTH = 1200
 RELEASED = frozenset({"ghost_controller", "voter_not_registered"})
 WAY = "{way}"  # of remedies.toml, by the finding's role and metadata.version
 
-_DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?! \()")
+# A level of its own: no part of a version's name, as 4.1-IV1, and none that is named already.
+_DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?![.-]\w| \()")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,6 +101,23 @@ def test_what_is_finalized_is_said_of_the_feature() -> None:
     assert message.startswith("search is")
 
 
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        ("metadata.version 4.1-IV1 is asked for", "metadata.version 4.1-IV1 is asked for"),
+        ("metadata.version 4.1", "metadata.version 4.1."),
+        ("metadata.version 27 is asked for", "metadata.version 27 (4.1-IV1) is asked for"),
+        ("metadata.version 27", "metadata.version 27 (4.1-IV1)."),
+        ("metadata.version 27 (4.1-IV1)", "metadata.version 27 (4.1-IV1)."),
+    ],
+)
+def test_a_level_in_a_detail_gets_its_name_and_the_name_of_a_version_none(
+    seen: str, said: str
+) -> None:
+    row = finding("c", "strimzi_not_carried_out", "warning", detail=seen)
+    assert said in one(**row).message
+
+
 def test_a_code_without_words_is_shown_as_it_is() -> None:
     row = finding("c", "moon_{phase}", "warning", detail="{role} full")
     assert one(**row).message == "moon {phase} {role} full"
