@@ -194,3 +194,18 @@ def test_what_there_is_to_do_today_stands_on_the_first_screen(
     assert not page.evaluate(cut)
     assert (page.locator(".today button").count() > 0) == (size[0] < 640)
     page.close()
+
+
+def test_a_tile_brings_the_table_it_narrows_into_view(
+    browser: Browser, files: dict[str, Path]
+) -> None:
+    page = opened(browser, files["samples"])
+    in_view = "(e) => { const { top } = e.getBoundingClientRect(); return top > 0 && top < 900; }"
+    for _ in range(2):  # the second time the address is there already
+        page.evaluate("scrollTo(0, 0)")
+        assert not page.locator("#grid").evaluate(in_view)
+        page.click(".tiles .BLOCKED a")
+        page.wait_for_function("scrollY > 0")
+        assert page.locator("#grid").evaluate(in_view)
+        assert page.text_content("#shown") == "8 of 27 clusters"
+    page.context.close()

@@ -28,7 +28,8 @@
   const inputs = [...document.querySelectorAll(".filter input, .filter select")];
   const count = document.getElementById("shown");
   const of = { verdict: "v", severity: "w", owner: "o", phase: "p" };
-  document.querySelector(".filter").hidden = false;
+  const filter = document.querySelector(".filter");
+  filter.hidden = false;
   const column = heads.findIndex((head) => head.textContent === "software");
   // Of software `3.9 to 4.2` both ends are meant.
   const fits = (row, input) =>
@@ -82,6 +83,7 @@
   const follow = () => {
     const state = new URLSearchParams(location.hash.slice(1));
     if (!location.hash.includes("=")) return;
+    filter.scrollIntoView();
     for (const input of inputs) input.value = state.get(input.id) ?? "";
     const by = state.get("sort") ?? "";
     const column = heads.findIndex((head) => head.textContent === by.replace(/-$/, ""));
@@ -105,6 +107,10 @@
     });
   });
   window.addEventListener("hashchange", follow);
+  // A link to where one is already changes no address.
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("a")?.getAttribute("href") === location.hash) follow();
+  });
   narrow(); // a browser fills in again what was typed before
   follow();
 })();
