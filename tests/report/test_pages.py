@@ -209,3 +209,24 @@ def test_a_tile_brings_the_table_it_narrows_into_view(
         assert page.locator("#grid").evaluate(in_view)
         assert page.text_content("#shown") == "8 of 27 clusters"
     page.context.close()
+
+
+def test_a_link_to_a_cluster_that_the_filter_hides_shows_it(
+    browser: Browser, files: dict[str, Path]
+) -> None:
+    page = opened(browser, files["samples"])
+    link = page.locator(".today a", has_text="ghost-broker")
+    place = link.get_attribute("href") or ""
+    article = page.locator(place)
+    address = f"{files['samples'].as_uri()}{place}"
+    for go in (link.click, lambda: page.goto(address)):
+        page.select_option("#verdict", "READY")
+        assert not article.is_visible()
+        go()
+        article.wait_for()
+        # What is in view gets its true height only now, so it may take a moment.
+        page.wait_for_function(
+            "(e) => Math.abs(e.getBoundingClientRect().top) < 450", arg=article.element_handle()
+        )
+        assert page.text_content("#shown") == "27 of 27 clusters"
+    page.context.close()

@@ -82,7 +82,15 @@
   };
   const follow = () => {
     const state = new URLSearchParams(location.hash.slice(1));
-    if (!location.hash.includes("=")) return;
+    if (!location.hash.includes("=")) {
+      const asked = document.getElementById(location.hash.slice(1));
+      if (!asked?.hidden) return;
+      // Of a cluster that the filter hides: whoever asks for it wants to see it.
+      for (const input of inputs) input.value = "";
+      narrow();
+      asked.scrollIntoView();
+      return;
+    }
     filter.scrollIntoView();
     for (const input of inputs) input.value = state.get(input.id) ?? "";
     const by = state.get("sort") ?? "";
