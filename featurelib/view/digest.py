@@ -525,6 +525,20 @@ def until_text(muted: int, until: date | None) -> str:
 # The way back, and who may join.
 
 
+def managers_of(steps: Iterable[ReportedStep]) -> list[str]:
+    """Who finalizes some of these steps in our place."""
+    return list(dict.fromkeys(step.managed_by for step in steps if step.managed_by))
+
+
+def after_all(steps: Sequence[ReportedStep]) -> str:
+    """`after the plan`, or whose part comes after it: `after the plan and what strimzi
+    finalizes`."""
+    if not (managers := managers_of(steps)):
+        return "after the plan"
+    plan = "the plan and " if any(step.managed_by is None for step in steps) else ""
+    return f"after {plan}what {', '.join(managers)} finalizes"
+
+
 def ahead_lines(cluster: ReportedCluster) -> list[str]:
     """How far back a cluster goes as things are today and once the plan is carried out, what that
     cannot take back, and who may join; the same as `featurelib show` says of the plan."""
@@ -532,7 +546,8 @@ def ahead_lines(cluster: ReportedCluster) -> list[str]:
     then = _named((found.feature, found.downgrade_floor) for found in cluster.returns)
     points = _named((found.feature, found.point_of_no_return) for found in cluster.returns)
     lines = [f"can be lowered without loss, today: down to {today}"] if today else []
-    lines += [f"can be lowered without loss, after the plan: down to {then}"] if then else []
+    when = after_all(cluster.steps)
+    lines += [f"can be lowered without loss, {when}: down to {then}"] if then else []
     lines += [f"point of no return: {points or 'none known'}"] if then else []
     if cluster.joining is not None:
         lines.append(f"releases that may join: {cluster.joining.text}")

@@ -252,8 +252,11 @@ def _after(step: StepOutlook, plan: Plan, catalogue: Catalogue, page: Page) -> N
     name = METADATA_VERSION
     if step.floor != NONE:
         lowest = f"can be lowered without loss to {level_text(catalogue, name, step.floor)}"
-        text = "cannot be lowered without loss" if step.floor == step.levels[name] else lowest
-        page.text(f"After this step {name} {text}.", 2, 6)
+        now = (
+            f", at {level_text(catalogue, name, step.levels[name])}, cannot be lowered without loss"
+        )
+        text = now if step.floor == step.levels[name] else f" {lowest}"
+        page.text(f"After this step {name}{text}.", 2, 6)
     if plan.requirements.features_node_version is not None:
         return
     joins = releases_text(catalogue, step.joins)

@@ -44,8 +44,10 @@ from featurelib.snapshot.history import LevelChange
 from featurelib.view.digest import (
     NOT_ANSWERING,
     OPEN,
+    after_all,
     has_landed,
     is_silent,
+    managers_of,
     needs_person,
     rank_causes,
     summarize_cluster,
@@ -350,7 +352,7 @@ class _Reader:
         """A row of featurelib.schema.UPGRADE_PLAN, with what the other tables say of it."""
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
         shares = self._shares(row, entry)
-        steps = tuple(self._step(step, shares, entry) for step in row["steps"] or ())
+        steps = _in_turn([self._step(step, shares, entry) for step in row["steps"] or ()])
         ours = [step for step in steps if step.managed_by is None and not step.waits]
         returns = [self._read(ReportedReturn, back) for back in row["returns_after"] or ()]
         verdict = Verdict(row["verdict"])
@@ -384,7 +386,7 @@ class _Reader:
             steps=steps,
             owner_command=_shown(owner_command(shares.theirs, entry, self._catalogue), COMMAND),
             commands=_commands(ours, row["dialects"] or ()),
-            joining=self._joining(row),
+            joining=self._joining(row, steps),
             returns=tuple(sorted(returns, key=lambda found: metadata_first(found.feature))),
             plan_file=_shown(plan_file, LONGEST_PATH),
         )
@@ -444,7 +446,7 @@ class _Reader:
             columns["supported"] = {"min_version": low, "max_version": high, "text": text}
         return msgspec.convert(columns | more, kind)
 
-    def _joining(self, row: Any) -> Joining | None:
+    def _joining(self, row: Any, steps: Sequence[ReportedStep]) -> Joining | None:
         if row["may_join"] is None:
             return None
         now, later = ([clean(n) for n in row[k] or ()] for k in ("may_join", "may_join_after"))
@@ -452,8 +454,17 @@ class _Reader:
         has_plan = row["may_join_after"] is not None
         if has_plan:
             then = "the same" if later == now else releases_text(self._catalogue, later)
-            text += f", afterwards {then}"
+            text += f", {after_all(steps) if managers_of(steps) else 'afterwards'} {then}"
         return Joining(now=tuple(now), afterwards=tuple(later) if has_plan else None, text=text)
+
+
+def _in_turn(steps: Sequence[ReportedStep]) -> tuple[ReportedStep, ...]:
+    """The steps as they have to be carried out: those of our plan, which fits the levels of now,
+    then what somebody else finalizes, then what waits for that; no request has two of these."""
+    turns = [(step.waits, step.managed_by is not None, step.request) for step in steps]
+    numbers = {turn: number for number, turn in enumerate(sorted(set(turns)), start=1)}
+    found = [replace(step, request=numbers[turn]) for step, turn in zip(steps, turns, strict=True)]
+    return tuple(sorted(found, key=lambda step: step.request))
 
 
 def _shown(text: str | None, length: int = LENGTH) -> str | None:

@@ -359,7 +359,7 @@ def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequen
         yield "", _first(ahead_lines(cluster), most)
     elif not limit:
         yield "way back", ahead_lines(cluster)
-    yield "run", _first([*filter(None, [cluster.owner_command]), *cluster.commands], most)
+    yield "run", _first([*cluster.commands, *filter(None, [cluster.owner_command])], most)
     if not limit:
         yield "nodes", profile_lines(cluster)
         yield "history", [f"{when}: {what}" for when, what in history_lines(cluster)]

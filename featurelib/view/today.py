@@ -174,9 +174,16 @@ def _waiting(clusters: Clusters, out: str | None) -> Iterator[Task]:
         how = "Read the plan, then approve it."
         command = f"{SHOW} {shown_plan(out, first)}" if first.plan_file else ""
         if mine is theirs:
-            how = f"{managers} finalizes that: change it there."
+            how = f"{managers} finalizes that: change it there.{_after_ours(mine)}"
             command = first.owner_command or ""
         yield _task(verb, mine, text, how, command)
+
+
+def _after_ours(theirs: Clusters) -> str:
+    """That a plan of ours goes first: it fits the levels of now."""
+    with_ours = [cluster for cluster in theirs if parts(cluster)[0]]
+    where = "" if len(with_ours) == len(theirs) else f" of {some([c.name for c in with_ours], 2)}"
+    return f" Apply the plan of ours{where} first." if with_ours else ""
 
 
 def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from featurelib.audit.audit import Judged
+from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.planning.files import read_plan
 from featurelib.planning.outlook import NONE, look_ahead
 from featurelib.rows import TableRows, make_rows
@@ -15,6 +16,7 @@ from featurelib.tables import with_run
 from featurelib.view.digest import group_findings
 from featurelib.view.model import Level
 from tests.report.samples import CATALOGUE, judge_samples, report_samples
+from tests.report.scenes import step
 from tests.report.tables import Row, finding, judged, plan, report, unfit
 
 ASIDE = {"muted": "the disk is replaced", "muted_until": date(2026, 12, 31)}
@@ -194,6 +196,17 @@ def test_the_report_says_of_a_plan_what_show_says_of_it() -> None:
             assert number(returns["metadata.version"].downgrade_floor) == steps[-1].floor
             said.append(steps[-1].floor)
     assert len(set(said)) > 2  # no one number for all of them
+
+
+def test_steps_stand_in_the_order_in_which_they_are_carried_out() -> None:
+    waiting = "eligible.leader.replicas.version"  # it needs metadata.version 23
+    rows = [("metadata.version", 7, 27), ("group.version", 0, 1), (waiting, 0, 1)]
+    steps = [step(name, start, goal) for name, start, goal in rows]
+    strimzi = Fleet(cluster=(FleetEntry(id="a", managed_by="strimzi", managed_as="kafka/pay"),))
+    [found] = report(judged([plan("a", "READY", steps=steps)]), inventory=strimzi).clusters
+    told = [(one.request, one.feature, one.managed_by, one.waits) for one in found.steps]
+    ours, theirs = (1, "group.version", None, False), (2, "metadata.version", "strimzi", False)
+    assert told == [ours, theirs, (3, waiting, None, True)]
 
 
 def number(level: Level | None) -> int:
