@@ -88,7 +88,7 @@
       // Of a cluster that the filter hides: whoever asks for it wants to see it.
       for (const input of inputs) input.value = "";
       narrow();
-      asked.scrollIntoView();
+      location.replace(location.hash); // goes there again, now that there is a place
       return;
     }
     filter.scrollIntoView();
