@@ -266,11 +266,27 @@ def _moves(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> None:
     for cluster in ordered[: limit or None]:
         steps = _first([step_text(step) for step in cluster.steps], LINES if limit else 0)
         ready = cluster.verdict is Verdict.READY
-        beyond = "" if ready else f"higher levels are {cluster.verdict.value}, see below"
+        beyond = "" if ready else f"{_beyond(cluster)}, see below"
         requests = len({step.request for step in cluster.steps})
         about = _lines(*steps, _dim(beyond), _dim(_people(cluster)))
         rows.append([paint(cluster.name, "bold"), f"{requests:,}", about])
     _table(rows, page, most=(NAME,))
+
+
+def _beyond(cluster: ReportedCluster) -> str:
+    """What holds a cluster with steps that is not READY: higher levels of what moves, or others."""
+    moving = {step.feature for step in cluster.steps}
+    held = [
+        Verdict.UNKNOWN if ready.unknowns and not ready.blockers else Verdict.BLOCKED
+        for ready in cluster.readiness
+        if ready.feature in moving and ready.ceiling != ready.target
+    ]
+    if not held:
+        return f"other features are {cluster.verdict.value}"
+    words = " or ".join(sorted({verdict.value for verdict in held}))
+    if len(held) == len(moving):
+        return f"higher levels are {words}"
+    return f"of {len(held)} of them higher levels are {words}"
 
 
 def _clusters(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> None:
