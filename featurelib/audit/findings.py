@@ -356,6 +356,8 @@ COMPOSED_LENGTH = 1200
 RELEASED = frozenset({"ghost_controller", "voter_not_registered"})
 WAY = "{way}"  # of remedies.toml, by the finding's role and metadata.version
 
+# How a detail begins that is about a Kafka resource of Kubernetes.
+_RESOURCE = re.compile(r"(\w[\w.-]*)/(\w[\w.-]*): ", re.ASCII)
 # A level of its own: no part of a version's name, as 4.1-IV1, and none that is named already.
 _DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?![.-]\w| \()")
 
@@ -486,6 +488,7 @@ class FindingWords:
         level, finalized = columns["level"], columns["finalized_level"]
         low, high = columns["min_version"], columns["max_version"]
         ends = None if low is None or high is None else (low, high)
+        of = _RESOURCE.match(detail or "")
         return {
             "role": columns["role"] or "node",
             "node": "?" if node is None else str(node),
@@ -498,6 +501,8 @@ class FindingWords:
             # An empty detail has nothing to add; a missing one should have been there.
             "detail": "?" if detail is None else self.detail(columns["code"], detail) or "",
             "software": software(detail or "") if columns["code"] in RELEASED else software(""),
+            "namespace": of[1] if of else "NAMESPACE",
+            "name": of[2] if of else "NAME",
             "observed_at": time_text(columns["observed_at"]) or "an unknown day",
             "dated": catalogue.label,
         }

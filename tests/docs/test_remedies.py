@@ -46,6 +46,7 @@ COMMANDS_TRIED = {
     "kafka-dump-log.sh --cluster-metadata-decoder --files LOG": EVERY_OTHER,
     "kafka-dump-log.sh --cluster-metadata-decoder --files CHECKPOINT,LOG": EVERY_OTHER,
     "featurelib plan CLUSTER upgrade --feature {feature}={level}": SIDE_EFFECT,
+    "kubectl describe kafka {name} --namespace {namespace}": "cited: Kubernetes, kubectl describe",
     "featurelib rules": EVERY_OTHER,
     "featurelib version-mapping": EVERY_OTHER,
 }

@@ -118,6 +118,20 @@ def test_a_level_in_a_detail_gets_its_name_and_the_name_of_a_version_none(
     assert said in one(**row).message
 
 
+@pytest.mark.parametrize(
+    ("seen", "asked"),
+    [
+        ("kafka/orders: its reconciliation is paused", "orders --namespace kafka"),
+        ("a.b/x-y: the operator says: b/c: no", "x-y --namespace a.b"),
+        ("a/--all: no", "NAME --namespace NAMESPACE"),
+        ("a/$(rm -rf x): no", "NAME --namespace NAMESPACE"),
+    ],
+)
+def test_what_a_kafka_resource_waits_for_is_asked_of_kubernetes(seen: str, asked: str) -> None:
+    said = one(**finding("c", "strimzi_not_carried_out", "warning", detail=seen))
+    assert said.command == f"kubectl describe kafka {asked}"
+
+
 def test_a_code_without_words_is_shown_as_it_is() -> None:
     row = finding("c", "moon_{phase}", "warning", detail="{role} full")
     assert one(**row).message == "moon {phase} {role} full"
