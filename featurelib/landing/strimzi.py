@@ -130,7 +130,7 @@ class _Condition(msgspec.Struct, frozen=True):
 
 
 class _Pool(msgspec.Struct, frozen=True):
-    name: str
+    name: str | None = None
 
 
 class _ListenerStatus(msgspec.Struct, frozen=True, rename="camel"):
@@ -150,7 +150,7 @@ class _KafkaStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 class _Kafka(msgspec.Struct, frozen=True):
     metadata: _Metadata
-    spec: _KafkaSpec
+    spec: _KafkaSpec | None = None  # v1beta2 takes a resource without
     status: _KafkaStatus | None = None
 
     @property
@@ -190,7 +190,7 @@ class _Pods(msgspec.Struct, frozen=True):
 
 class _PodSet(msgspec.Struct, frozen=True):
     metadata: _Metadata
-    spec: _Pods
+    spec: _Pods | None = None
 
 
 _TYPES: dict[str, type[_Kafka | _NodePool | _PodSet]] = {
@@ -321,6 +321,8 @@ def _unfit(kafka: _Kafka, ids: Mapping[str | None, int]) -> str:
     found = kafka.status.cluster_id if kafka.status else None
     if not RESOURCE.fullmatch(kafka.name):
         return "since Kubernetes has no such names"
+    if kafka.spec is None:
+        return "since it has no spec: nothing says what it asks for"
     if not found:
         return "since its status has no clusterId: the operator has not brought it up yet"
     if len(found) > CLUSTER_LENGTH or not found.isprintable():
@@ -331,11 +333,12 @@ def _unfit(kafka: _Kafka, ids: Mapping[str | None, int]) -> str:
 
 
 def _cluster(kafka: _Kafka, by_resource: Mapping[str, Sequence[StrimziNode]]) -> StrimziCluster:
+    assert kafka.spec is not None
     status, asked = kafka.status or _KafkaStatus(), kafka.spec.kafka
     nodes: dict[_Key, StrimziNode] = {}
     for node in sorted(chain.from_iterable(by_resource.values()), key=lambda one: not one.version):
         nodes.setdefault((node.node_id, node.role), node)
-    pools = [one.name for one in status.kafka_node_pools or ()]
+    pools = [one.name or "" for one in status.kafka_node_pools or ()]
     name = kafka.metadata.name
     seen = [by_resource.get(pool) or by_resource.get(f"{name}-{pool}") for pool in pools]
     conditions = {one.reason or "": one for one in status.conditions or ()}
@@ -375,7 +378,7 @@ def _of_pods(pods: _PodSet) -> Iterator[StrimziNode]:
     if labels.get(_KIND) != "Kafka" or pods.metadata.name.endswith("-zookeeper"):
         return  # of Kafka Connect, or of the ensemble
     version = (pods.metadata.annotations or {}).get(_VERSION)
-    for pod in pods.spec.pods or ():
+    for pod in (pods.spec and pods.spec.pods) or ():
         labels, number = pod.metadata.labels or {}, _POD.fullmatch(pod.metadata.name)
         roles = [role for label, role in _ROLES.items() if labels.get(label) == "true"]
         own = (pod.metadata.annotations or {}).get(_VERSION) or version
