@@ -38,7 +38,7 @@ NO_LABEL = ""  # the value of a cluster that has no such label
 EARLY = 5  # without a label one cluster in so many comes before the others
 AGAIN = "Make it again: featurelib waves TARGET --out FILE"
 
-Why = Literal["UNKNOWN", "BLOCKED", "critical", "software", "part", "order"]
+Why = Literal["UNKNOWN", "BLOCKED", "critical", "software", "part", "order", "operator"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +70,14 @@ class WaveCommand:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveWork:
     """What is done in one cluster in one step, in this order. `cluster` is the id as in the tables,
-    `name` what people call it."""
+    `name` what people call it. `note`: what to know before, "" = nothing."""
 
     cluster: str
     name: str
     owner: str | None
     contact: str | None
     does: tuple[WaveCommand, ...]
+    note: str = ""
 
     @property
     def moves(self) -> tuple[WaveMove, ...]:
@@ -131,7 +132,8 @@ class WaveHeld:
 
     UNKNOWN and BLOCKED are its verdict; critical: a finding that has to be mended first; software:
     what it runs does not know the target; part: it can go only a part of the way; order: its
-    changes depend on each other and cannot be told apart.
+    changes depend on each other and cannot be told apart; operator: Strimzi would not carry it out,
+    or would set it back.
     """
 
     cluster: str
@@ -253,7 +255,8 @@ def put_in_rings(
         if not rest and not rings:  # all are of their own kind: one of them goes before all others
             first, rest = first[:1], first[1:]
         if rest and first:
-            about = "before all others, one of each kind of change that is new"
+            others = "the others of it" if rings else "all others"
+            about = f"before {others}, one of each kind of change that is new"
             rings.append((f"{name} canary".lstrip(), about, first))
         else:
             rest = mine

@@ -58,6 +58,9 @@ from featurelib.words import clean, level_text, time_text
 Row = dict[str, Any]
 SHOWN = 3  # things in the way of a cluster that are listed
 _HOLDING = (Severity.CRITICAL, Severity.BLOCKER, Severity.UNKNOWN)
+# Where Strimzi's command would change nothing, or ours would be set back.
+_OPERATOR = ("strimzi_not_in_inventory", "strimzi_not_carried_out", "strimzi_contradicted")
+_UNPINNED = "metadata_version_not_pinned"
 _LONGEST_COMMAND = 400
 
 
@@ -196,14 +199,17 @@ class _Reader:
         self._entries = {entry.id: entry for entry in asked.fleet.cluster}
         self._features = _by_cluster(judged.readiness.to_pylist())
         severity = judged.findings["severity"].to_pylist()
-        holding = judged.findings.take(np.flatnonzero([one in _HOLDING for one in severity]))
+        code, others = judged.findings["code"].to_pylist(), (*_OPERATOR, _UNPINNED)
+        tells = [s in _HOLDING or c in others for s, c in zip(severity, code, strict=True)]
+        holding = judged.findings.take(np.flatnonzero(tells))
         sites = {name: entry.site for name, entry in self._entries.items()}
         words = FindingWords(asked.catalogue).of_rows(holding, sites)
-        columns = [holding[name].to_pylist() for name in ("cluster", "severity", "muted")]
+        columns = [holding[name].to_pylist() for name in ("cluster", "code", "severity", "muted")]
         columns += [words[name].to_pylist() for name in ("message", "remedy", "command")]
-        names = ("cluster", "severity", "muted", "message", "remedy", "command")
-        rows = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
-        self._findings = _by_cluster(rows)
+        names = ("cluster", "code", "severity", "muted", "message", "remedy", "command")
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        self._findings = _by_cluster(row for row in rows if row["severity"] in _HOLDING)
+        self._of_operator = _by_cluster(row for row in rows if row["code"] in others)
 
     def place(self, row: Row) -> Candidate | WaveHeld | WaveReached:
         """Where a cluster stands, by its row of featurelib.schema.UPGRADE_PLAN."""
@@ -213,7 +219,11 @@ class _Reader:
         ready = [one for one in features if one["verdict"] == Verdict.READY]
         critical = [f for f in found if f["severity"] == Severity.CRITICAL and f["muted"] is None]
         if verdict is Verdict.UNKNOWN:
-            return _held(entry, "UNKNOWN", _unlocks(found, first=Severity.UNKNOWN))
+            unlocks, lacks = _unlocks(found, first=Severity.UNKNOWN), None
+            own = next((one for one in features if one["feature"] == METADATA_VERSION), None)
+            if self._target.level and row["newest_release"] and own and own["ceiling"]:
+                lacks = self._lacks(row, features, entry)  # whoever answered does
+            return _held(entry, "UNKNOWN", [lacks, *unlocks] if lacks else unlocks)
         if verdict is Verdict.BLOCKED:
             return _held(entry, "BLOCKED", _unlocks(found))
         if critical:
@@ -228,6 +238,14 @@ class _Reader:
         works = self._works(entry, features, ready)
         if works is None:
             return _held(entry, "order", [])
+        operator = list[Row]()
+        if any(one["feature"] == METADATA_VERSION for one in ready):
+            operator = [one for one in self._of_operator[cluster] if one["muted"] is None]
+        if strays := [one for one in operator if one["code"] in _OPERATOR]:
+            return _held(entry, "operator", _said(strays))
+        if operator:  # it is not pinned
+            note = f"Pin it first: {operator[0]['message']} {operator[0]['remedy']}"
+            works = ((works[0][0], replace(works[0][1], note=note)), *works[1:])
         moves = (
             (move.feature, move.from_level, move.to_level) for _, w in works for move in w.moves
         )
@@ -348,12 +366,13 @@ def _unlocks(found: Iterable[Row], first: Severity = Severity.CRITICAL) -> list[
         severity = Severity(row["severity"])
         return severity is not first, _HOLDING.index(severity), row["message"]
 
-    order = sorted(found, key=turn)
-    said = (
-        WaveUnlock(message=row["message"], remedy=row["remedy"], command=row["command"])
-        for row in order
-    )
-    return list(dict.fromkeys(said))
+    return _said(sorted(found, key=turn))
+
+
+def _said(found: Iterable[Row]) -> list[WaveUnlock]:
+    """What findings say, each once."""
+    keys = ("message", "remedy", "command")
+    return list(dict.fromkeys(WaveUnlock(**{key: row[key] for key in keys}) for row in found))
 
 
 # --- How far the waves are ------------------------------------------------------------------------

@@ -360,6 +360,7 @@ _WHY = {
     "software": "the software does not know the target",
     "part": "READY for a part of the way only",
     "order": "changes that depend on each other and cannot be told apart",
+    "operator": "Strimzi would not carry it out, or would set it back",
 }
 
 
@@ -449,6 +450,8 @@ def _wave_step(step: WaveStep, number: int, catalogue: Catalogue, limit: int, pa
 def _wave_work(work: WaveWork, catalogue: Catalogue, page: Page) -> None:
     """A cluster, what moves, and the commands."""
     page.item(_wave_who(work.name, work.owner, work.contact), 4)
+    if work.note:
+        page.item(clean(work.note, 2000), 6)
     for one in work.does:
         for move in one.moves:
             low = level_text(catalogue, move.feature, move.from_level)

@@ -181,6 +181,8 @@ def test_values_go_in_the_order_that_is_named_and_clusters_without_one_last() ->
         "environment=t",
         "no environment",
     ]
+    first, _, later, *_ = (ring.about.partition(",")[0] for ring in named.rings)
+    assert (first, later) == ("before all others", "before the others of it")
     by_size = planned(members, Waving(by="environment"))
     assert [ring.name.removesuffix(" canary") for ring in by_size.rings][::2] == [
         "environment=t",

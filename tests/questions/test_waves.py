@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from hypothesis import strategies as st
 import featurelib as fl
 from featurelib.audit.audit import judge
 from featurelib.audit.cluster_view import Sight, Terms
-from featurelib.audit.evidence import Conditions
+from featurelib.audit.evidence import Conditions, Expected
+from featurelib.audit.findings import FindingWords
 from featurelib.backends.base import look, open_backend
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.config.settings import Settings
@@ -28,10 +30,11 @@ from featurelib.planning.waves import WaveMove
 from featurelib.questions.waves import Aim, Asked, Standings
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from tests import rows as of_rows
-from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
+from tests.core.lines import AS_OF, MAX_AGE, judge_lines, lines_of, microseconds, strimzi_line
 from tests.core.oracle import Cluster
 from tests.core.random_clusters import kraft, zookeeper
 from tests.core.scale import WHOLE, some
+from tests.core.test_strimzi import GOOD
 from tests.questions.nights import read_samples_id, write_night
 from tests.questions.test_plan_agrees import see_lines
 from tests.report.samples import CATALOGUE, FLEET, HOURS_72, SAMPLES, read_samples
@@ -104,6 +107,50 @@ def test_samples_in_a_ring_can_be_planned(target: str) -> None:
 
 
 # --- Sent, step by step, night after night --------------------------------------------------------
+
+
+OPERATOR: dict[str, tuple[str, dict[str, object]]] = {
+    "strimzi_not_in_inventory": ("", {}),
+    "strimzi_not_carried_out": ("strimzi", {"paused": True}),
+    "strimzi_contradicted": ("strimzi", {"version": "3.9.0", "status_version": "3.9.0"}),
+    "metadata_version_not_pinned": ("strimzi", {"metadata_version": None}),
+    "nothing": ("strimzi", {}),
+}
+
+
+@pytest.mark.parametrize("code", OPERATOR)
+def test_what_the_operator_would_not_do_or_would_set_back_is_in_no_ring(code: str) -> None:
+    owner, changes = OPERATOR[code]
+    lines = [*lines_of(GOOD), strimzi_line(**changes)]
+    judged = judge_lines(lines, Expected(managed_by=owner))
+    fleet = Fleet(cluster=(FleetEntry(id="c", managed_by=owner),))
+    found = replace(ASKED, fleet=fleet).sort_out(judged, Aim.of("upgrade-all", CATALOGUE))
+    words = FindingWords(CATALOGUE).of_rows(judged.findings, {})
+    said = [*zip(*(words[name].to_pylist() for name in ("message", "remedy")), strict=True)]
+    codes = judged.findings["code"].to_pylist()
+    if code in ("metadata_version_not_pinned", "nothing"):
+        [there] = found.candidates
+        note = there.works[0][1].note
+        assert "kubectl" in there.works[0][1].does[0].command
+        wanted = [f"Pin it first: {' '.join(said[codes.index(code)])}"] if code in codes else [""]
+        assert [note] == wanted
+    else:
+        [held] = found.held
+        [unlock] = held.unlocks
+        assert held.why == "operator"
+        assert (unlock.message, unlock.remedy) == said[codes.index(code)]
+
+
+def test_what_is_unknown_and_too_old_says_both() -> None:
+    nodes = (*GOOD.nodes, replace(GOOD.nodes[0], node_id=2, answered=None, failed=0))
+    judged = judge_lines(lines_of(replace(GOOD, nodes=nodes)))
+    [held] = ASKED.sort_out(judged, Aim.of("4.4", CATALOGUE)).held
+    assert held.why == "UNKNOWN"
+    assert held.unlocks[0].message.startswith(
+        "Its software goes up to metadata.version 27 (4.1-IV1)"
+    )
+    assert held.unlocks[0].command == "featurelib roll c --to 4.4"
+    assert "Broker 2 did not answer" in held.unlocks[1].message
 
 
 def landed(file: str, at: timedelta = timedelta()) -> tuple[str, ClusterState]:
