@@ -7,6 +7,7 @@ be looked at does not keep the others from landing.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -37,7 +38,7 @@ from featurelib.collect import (
     write_lines,
 )
 from featurelib.collect import probe as ask_to_validate
-from featurelib.config import example
+from featurelib.config import example, nearest
 from featurelib.config.fleet import Choice, Fleet, FleetEntry
 from featurelib.errors import BackendError, ConfigError
 from featurelib.feature import Role
@@ -49,10 +50,11 @@ from featurelib.landing.tool_outputs import ToolOutput, convert
 from featurelib.source import Wanted, choose, open_fleet
 from featurelib.view.documents import ConvertedDocument, fill
 from featurelib.view.documents import as_json as to_json
-from featurelib.words import count, some
+from featurelib.words import clean, count, some
 
 Kind = Annotated[str | None, typer.Option("--kind", help=f"Of --from: {', '.join(KINDS)}.")]
 SHOWN = 3  # silent listeners that a line names
+_KAFKA_ID = re.compile("[A-Za-z0-9_-]{22}")  # of a cluster, as Kafka makes them
 
 
 def collect(
@@ -185,7 +187,15 @@ def _take(kind: str, source: ToolOutput, inventory: Fleet, out: Path, as_json: b
         source = replace(source, cluster_id=entry.id)
     if kind == STRIMZI:
         return _take_resources(source, inventory, out, as_json)
-    return _convert(kind, source, out, as_json)
+    code = _convert(kind, source, out, as_json)
+    if kind == METRICS and entry is None and not _KAFKA_ID.fullmatch(source.cluster_id):
+        titles = [one.title for one in inventory.cluster]
+        say(
+            f"--cluster {clean(source.cluster_id)}: expected a cluster of the inventory, or a "
+            "cluster id as Kafka makes them, found neither. It is taken as an id. "
+            f"{nearest(source.cluster_id, titles, SHOWN) if titles else ''}".rstrip()
+        )
+    return code
 
 
 def _convert(kind: str, source: ToolOutput, out: Path, as_json: bool) -> int:

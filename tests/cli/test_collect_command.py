@@ -129,6 +129,36 @@ def test_a_tool_s_output_comes_through_a_pipe(tmp_path: Path) -> None:
     assert [(n["path"], n["data"]) for n in lines_in(tmp_path / "out")] == [("/feature", "{}")]
 
 
+@pytest.mark.parametrize(
+    ("cluster", "words"),
+    [
+        ("orders", ""),
+        ("id-1", ""),
+        ("4Imaql6QRMyinfQbQ1eyVA", ""),
+        (
+            "order",
+            "--cluster order: expected a cluster of the inventory, or a cluster id as Kafka ",
+        ),
+        ("order", "found neither. It is taken as an id. Did you mean orders?"),
+    ],
+)
+def test_metrics_of_a_cluster_that_nobody_knows_land_with_a_warning(
+    tmp_path: Path, cluster: str, words: str
+) -> None:
+    (fleet := tmp_path / "fleet.toml").write_text('[[cluster]]\nid = "id-1"\nname = "orders"\n')
+    (scraped := tmp_path / "node.txt").write_text(
+        'kafka_server_node_metrics_maximum_supported_level{feature_name="metadata-version"} 29\n'
+        'kafka_server_node_metrics_minimum_supported_level{feature_name="metadata-version"} 7\n'
+        'kafka_server_metadataloader_finalizedlevel{featureName="metadataVersion"} 25\n'
+        'kafka_server_app_info_start_time_ms{client_id="2"} 1\n'
+        'kafka_controller_KafkaController_Value{name="ActiveControllerCount"} 0\n'
+    )
+    given = ["--kind", "metrics", "--out", str(tmp_path / "out"), "--fleet", str(fleet)]
+    code, _, said = run("collect", "--from", str(scraped), *given, "--cluster", cluster)
+    assert (code, "found neither" in said) == (0, bool(words))
+    assert words in said
+
+
 def test_killed_while_it_writes_it_leaves_nothing_that_is_ingested(tmp_path: Path) -> None:
     from featurelib.cli.night import expect_landing
     from featurelib.errors import NoEvidenceError
