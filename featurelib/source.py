@@ -229,6 +229,20 @@ def usual_settings(tables: str, config: str | None) -> str | None:
     return config
 
 
+def _others(wanted: Wanted) -> str:
+    """What may be done in place of a name that the inventory does not have; where it is that of a
+    sample, and no inventory was named, the samples' tables have it."""
+    path = SAMPLES / INVENTORY
+    if wanted.fleet is not None or not path.is_file():
+        return _OTHERS
+    samples = parse_fleet(path.read_text(encoding="utf-8"), str(path))
+    if samples.named(wanted.cluster) is None:
+        return _OTHERS
+    made = "" if SAMPLE_TABLES.is_dir() else " (once ./spark-submit.sh has made them)"
+    asked = f"--tables {_relative(SAMPLE_TABLES)} --fleet {_relative(path)}"
+    return f"{_OTHERS}. It is a sample: {asked}{made}"
+
+
 def _absolute(path: str) -> str:
     return str(Path(path).absolute())
 
@@ -402,7 +416,7 @@ class Chosen:
         """A function that looks at the live cluster, each time anew, until the block ends; and the
         cluster. Raises ConfigError."""
         find_settings(self.wanted.config)  # what is wrong there is told before anybody is asked
-        reached = reach(self.wanted, self.catalogue, others=_OTHERS)
+        reached = reach(self.wanted, self.catalogue, others=_others(self.wanted))
         with closing(reached.open()) as backend:
             yield partial(self._look, reached, backend), backend
 
