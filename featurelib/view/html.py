@@ -93,6 +93,7 @@ def render_html(
             key=release_number,
         ),
         home="",
+        unowned=any(not cluster.owner for cluster in report.clusters),
         owners=sorted({cluster.owner for cluster in report.clusters if cluster.owner}),
         script=_text("page.js"),
     )

@@ -230,3 +230,21 @@ def test_a_link_to_a_cluster_that_the_filter_hides_shows_it(
         )
         assert page.text_content("#shown") == "27 of 27 clusters"
     page.context.close()
+
+
+def test_a_contact_is_found_and_so_is_what_nobody_owns(
+    browser: Browser, files: dict[str, Path]
+) -> None:
+    page = opened(browser, files["samples"])
+    samples = report_samples().clusters
+    contact = "#logistics"
+    page.fill("#find", contact)
+    having = sum(cluster.contact == contact for cluster in samples)
+    assert having > 0
+    assert page.text_content("#shown") == f"{having} of 27 clusters"
+    page.fill("#find", "")
+    page.select_option("#owner", label="nobody")
+    nobodys = sum(not cluster.owner for cluster in samples)
+    assert nobodys > 0
+    assert page.text_content("#shown") == f"{nobodys} of 27 clusters"
+    page.context.close()

@@ -35,7 +35,7 @@
   const fits = (row, input) =>
     input.id === "release"
       ? row.cells[column].textContent.split(" to ").includes(input.value)
-      : row.dataset[of[input.id]] === input.value;
+      : row.dataset[of[input.id]] === (input.value === "(nobody)" ? "" : input.value);
   const part = (row) => {
     const link = row.cells[0].firstElementChild.getAttribute("href");
     return link[0] === "#" ? document.getElementById(link.slice(1)) : null;
