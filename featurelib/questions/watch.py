@@ -25,7 +25,7 @@ from featurelib.planning.planner import make_plan
 from featurelib.planning.reasons import refusing
 from featurelib.questions.describe import NodeShown, describe
 from featurelib.questions.why_not import named_level
-from featurelib.words import clean, moment
+from featurelib.words import clean, level_text, moment
 
 GONE = "no_longer_listed"
 _OF_A_RANGE = "unsupported_by_node"  # said by what a node lacks
@@ -299,6 +299,13 @@ def _level(name: str, text: str, sight: Sight, catalogue: Catalogue) -> int:
     level = named_level(sight, name, text if known is None else str(known), catalogue)
     if not level:
         raise ConfigError(f"--until {name}={text}: expected a level above 0, found 0.")
+    ends = (node.supported[name][1] for node in sight.cluster.nodes if name in node.supported)
+    newest = max(catalogue.newest_known(name), *ends, 0)
+    if name in catalogue.features and level > newest:  # it would be waited for without an end
+        raise ConfigError(
+            f"--until {clean(name)}={clean(text)}: expected a level that a release of the catalogue"
+            f" or a node knows, up to {level_text(catalogue, name, newest)}, found {level}."
+        )
     return level
 
 

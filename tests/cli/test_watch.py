@@ -26,7 +26,7 @@ from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.catalogue import load
 from featurelib.cli.streams import READER_GONE
 from featurelib.core.cluster import Cluster, Node
-from featurelib.errors import UnreachableError
+from featurelib.errors import ConfigError, UnreachableError
 from featurelib.feature import METADATA_VERSION as METADATA
 from featurelib.feature import Role
 from featurelib.questions.watch import NodeState, Watched
@@ -111,6 +111,15 @@ def test_a_roll_is_followed_to_its_end_and_ready_is_said_where_a_plan_is_made(
         "next: featurelib plan upgrade --feature metadata.version=29 --feature "
         f"transaction.version=2 --file {cluster.path}"
     )
+
+
+def test_a_level_that_no_release_and_no_node_knows_is_not_waited_for(cluster: Simulated) -> None:
+    newest = load().newest_known(METADATA)
+    for name, level, most in ((METADATA, 99, newest), ("kraft.version", 2, 1)):
+        with pytest.raises(ConfigError, match=rf"up to {most}\b.*found {level}\."):
+            next(looks(cluster, until=f"{name}={level}"))
+    newest_seen = next(looks(cluster, until=f"{METADATA}={newest}")).value
+    assert newest_seen.until == {METADATA: newest}
 
 
 def test_a_broker_of_zookeeper_mode_that_restarts_is_waited_for(tmp_path: Path) -> None:
