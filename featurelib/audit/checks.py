@@ -25,6 +25,8 @@ import numpy as np
 from featurelib.audit.columns import marked
 from featurelib.audit.controllers import Software
 from featurelib.audit.evidence import BatchFindings, Evidence
+from featurelib.audit.findings import INCOMPATIBLE_CODE
+from featurelib.audit.registrations import NOBODY, ranges_of
 from featurelib.catalogue import ANY, FEATURE_RECORDS_FROM, Tables
 from featurelib.core.batch import Levels
 from featurelib.core.cluster import Cluster, Request, build
@@ -39,8 +41,8 @@ from featurelib.core.rules import (
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, SILENT_METADATA_VERSION, Role
 from featurelib.rows import NONE, Bool, Int, TableRows, make_rows
 from featurelib.schema import INCOMPATIBLE_BROKER
+from featurelib.words import OWN_ANSWER
 
-INCOMPATIBLE_CODE = "incompatible_with_finalized"
 DEPENDENCY_CODE = "finalized_dependency_unmet"
 MINIMUM_CODE = "minimum_would_rise"
 _ENOUGH = np.iinfo(np.int16).max  # where it is not known what is finalized, nothing is missing
@@ -86,7 +88,7 @@ def find_incompatible(evidence: Evidence, said: BatchFindings) -> TableRows:
     said.of_nodes(
         INCOMPATIBLE_CODE,
         subject,
-        detail=fate.tolist(),
+        detail=_own_answers(evidence, question, subject, fate.tolist()),
         feature=evidence.features(question),
         finalized_level=asked.current[question],
         min_version=asked.listed(asked.pair_min, pair),
@@ -96,6 +98,25 @@ def find_incompatible(evidence: Evidence, said: BatchFindings) -> TableRows:
     rows, names = said.rows(INCOMPATIBLE_CODE), INCOMPATIBLE_BROKER.names
     columns = {name: rows[name] for name in names if name != "fenced"}
     return make_rows(INCOMPATIBLE_BROKER, len(rows), columns | {"fenced": fenced})
+
+
+def _own_answers(
+    evidence: Evidence, question: Int, subject: Int, fates: Sequence[str]
+) -> list[str]:
+    """The fates, with what the software supports of brokers that register no features and answered
+    themselves, where that holds what is finalized: there nothing but the protocol version is low.
+    """
+    asked, who, details = evidence.questions, evidence.subjects, list(fates)
+    mine = who.listed_nothing[subject] & (who.answered_with[subject] != NOBODY)
+    for row in np.flatnonzero(mine).tolist():
+        at = question[row]
+        own = ranges_of(evidence.snapshots, int(who.answered_with[subject[row]]))
+        low, high = own.get(asked.names[asked.feature[at]], (0, 0))
+        level = int(asked.current[at])
+        least = int(asked.finalized_min[at]) or level
+        if low <= least and level <= high:
+            details[row] = f"{OWN_ANSWER}{low}-{high}. {details[row]}"
+    return details
 
 
 @cache

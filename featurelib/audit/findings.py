@@ -47,7 +47,7 @@ from featurelib.rows import (
     texts_of,
 )
 from featurelib.schema import FINDING
-from featurelib.words import clean, code_text, level_text, range_text, time_text
+from featurelib.words import REGISTERS_NOTHING, clean, code_text, level_text, range_text, time_text
 
 NOBODY = -1  # a finding about the whole cluster
 
@@ -335,7 +335,8 @@ def software(release: str) -> str:
 
 # Who is gone, and findings about the range of a node.
 GONE = ("ghost_broker", "ghost_controller")
-OF_RANGE = ("unsupported_by_node", "incompatible_with_finalized")
+INCOMPATIBLE_CODE = "incompatible_with_finalized"
+OF_RANGE = ("unsupported_by_node", INCOMPATIBLE_CODE)
 
 # The core composes these details itself, of whole sentences, and cuts and escapes what it quotes;
 # or they are a controller's refusal, which names who is in the way at its end.
@@ -422,6 +423,9 @@ class FindingWords:
         calls the node gone, if one does; its remedy is the only one, for what its range blocks
         too."""
         wording = self._wordings.get(columns["code"]) or _unworded(columns["code"])
+        start, message, remedy = REGISTERS_NOTHING
+        if columns["code"] == INCOMPATIBLE_CODE and (columns["detail"] or "").startswith(start):
+            wording = replace(wording, message=message, remedy=remedy)
         values = self._values(columns)
         way = self._way(columns)
         values["way"] = way.text.format_map(values)

@@ -296,6 +296,7 @@ class Subjects:
     gone: Bool  # Kafka itself does not see it: a fenced broker, a controller that does not follow
     live: Bool  # a broker that Kafka itself called live when we asked it last
     listed_nothing: Bool  # registered in ZooKeeper without a word about features
+    answered_with: Int  # the profile of its own answer, where that counts; -1 = none does
     expected_only: Bool
     too_old: Bool
     not_answering: Bool
@@ -404,6 +405,7 @@ def _describe(
         gone=gone,
         live=(role == BROKER) & (listed_at > 0) & (listed_at + ONE_LOOK >= failed_at) & ~gone,
         listed_nothing=in_zookeeper & (entry_profile == profiles.empty),
+        answered_with=np.where(answered & fresh(own.at), own.profile, NOBODY),
         expected_only=way == EXPECTED_ONLY,
         # A time as far ahead is no better: such a clock cannot be believed.
         too_old=(word.at > 0) & ~fresh(word.at),

@@ -252,3 +252,17 @@ def test_it_fires_and_its_sentence_can_be_filled_in(code: str) -> None:
     for row in findings:
         words = FindingWords(load_catalogue()).of(row)  # type: ignore[arg-type]  # a row of them
         assert "{" not in words.message + words.remedy
+
+
+def test_who_registers_no_features_is_upgraded_only_if_its_software_is_too_old() -> None:
+    words, of = FindingWords(load_catalogue()), "incompatible_with_finalized"
+    [able] = (row for row in sample("zk-282-ignored-broker") if row["code"] == of)
+    said = words.of(able)  # type: ignore[arg-type]  # a row has more columns
+    assert "broker 2 registers no features. Its software supports 1-3." in said.message
+    assert said.remedy.startswith("Raise inter.broker.protocol.version of broker 2 ")
+    assert "pgrade" not in said.remedy
+    for ranges in ({"f": (2, 3)}, {}, {"g": (1, 3)}):
+        old = Node(node_id=2, ranges=ranges, says_nothing=True)
+        [unable] = (row for row in judged(with_nodes(old, of=ZOOKEEPER)) if row["code"] == of)
+        said = words.of(unable)  # type: ignore[arg-type]
+        assert said.remedy.startswith("Upgrade the software of broker 2 ")
