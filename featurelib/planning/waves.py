@@ -377,10 +377,18 @@ def faults(plan: WavePlan) -> Iterator[str]:
     for i, ring in enumerate(plan.rings):
         if not ring.steps:
             yield f"rings[{i}].steps: expected one or more, found none"
-        levels = dict[tuple[str, str], int]()
+        levels, begun = dict[tuple[str, str], int](), set[str]()
         for j, step in enumerate(ring.steps):
             where = f"rings[{i}].steps[{j}]"
             yield from _step_faults(step, plan.max_parallel, where)
+            mine = {work.cluster for work in step.works}
+            late = mine - begun if step.way_back else set[str]()
+            if late and not all(before.way_back for before in ring.steps[:j]):
+                yield (
+                    f"{where}: cluster {min(late)!r}: expected what has a way back before what has "
+                    "none, found it after"
+                )
+            begun |= mine
             for work in step.works:
                 for move in work.moves:
                     before = levels.get((work.cluster, move.feature), move.from_level)

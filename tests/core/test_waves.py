@@ -444,6 +444,22 @@ def test_a_file_that_contradicts_itself_is_refused(change: Any, said: str) -> No
     assert str(refused.value).startswith("w.json: ")
 
 
+def test_what_has_a_way_back_is_not_put_after_what_has_none() -> None:
+    members = [
+        Candidate(works=((back, work(name, move(GROUP, 0, 1, way_back=back))),), kind=(), nodes=1)
+        for name, back in (("a", True), ("b", False))
+    ]
+    plan = planned(members, Waving(max_parallel=1))
+    whole = replace(plan.rings[0], steps=plan.steps)
+    assert [one.way_back for one in whole.steps] == [True, False]
+    assert list(faults(replace(plan, rings=(whole,)))) == []
+    turned = replace(plan, rings=(replace(whole, steps=whole.steps[::-1]),))
+    assert list(faults(turned)) == [
+        "rings[0].steps[1]: cluster 'a': expected what has a way back before what has none, "
+        "found it after"
+    ]
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", "3", "{", "[" * 100_000, '{"format": "featurelib.plan"}']
 )
