@@ -26,7 +26,7 @@ _COMMANDS = {
     },
     "conformance": {
         "rules": "What a controller asks of an update, rule by rule.",
-        "conformance": "Compare what featurelib answers with what real controllers answered.",
+        "conformance": "Compare featurelib's answers with those of Kafka.",
     },
     "collect": {"collect": "Read clusters, and write what their nodes say."},
     "fleet": {"fleet": "Entries for the inventory, of what others list."},

@@ -48,7 +48,7 @@ def conformance(
     overlay: str | None = None,
     as_json: bool = False,
 ) -> int:
-    """Compare what featurelib answers with what real controllers answered.
+    """Compare featurelib's answers with those of Kafka.
 
     Without FILE the exchanges that ship with featurelib are replayed: at least one for every rule
     that a recording of Kafka 2.7 to 4.4 reached. With files, yours are replayed:
