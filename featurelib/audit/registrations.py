@@ -328,8 +328,11 @@ def read_nodes(
     said = Sources(snapshots)
     quorum_known, zookeeper = said.quorum_at > 0, snapshots.scalar("zookeeper") > 0
     listed = said.has_log | said.having(said.lists, said.lists.field("role") == CONTROLLER)
-    kraft = listed | quorum_known
-    kraft |= said.having(said.listeners, said.listeners.field("role") == CONTROLLER)
+    listeners = said.listeners
+    # Controllers are KRaft's, and so are brokers with such metrics (KIP-1180).
+    of_kraft = (listeners.field("scraped") >= 0) & ~zookeeper[listeners.row]
+    of_kraft |= listeners.field("role") == CONTROLLER
+    kraft = listed | quorum_known | said.having(listeners, of_kraft)
     proven = (said.authority_at > 0) & fresh(said.authority_at)
     membership = Membership(
         zookeeper=zookeeper,

@@ -108,9 +108,9 @@ def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
     no release is known that goes further."""
     said, newest = view.said, catalogue.releases[-1]
     status = said.status_metadata_version
-    now = view.finalized or (catalogue.whole.level_of(status) if status else None)
-    if said.metadata_version is not None or now is None:
-        return
+    now = view.finalized or catalogue.whole.level_of(status or "")
+    if said.metadata_version is not None or not status or now is None:
+        return  # an operator before 0.39 has no such status, and leaves the level alone
     level = catalogue.whole.level_of(said.version) if said.version else None
     release, goal = (said.version, level) if level and level > now else (None, newest.newest_stable)
     if goal <= now:

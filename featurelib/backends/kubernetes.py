@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -16,11 +17,12 @@ from featurelib.errors import ConfigError, UnreachableError, install_line
 from featurelib.landing.strict import show
 
 PREFIX = "kubernetes:"
-# Which lists are wanted, by group; without the last the pools still say which nodes there are.
+# Which lists are wanted: the group, its name, and of which kind its items are. Without the last the
+# pools still say which nodes there are.
 _LISTS = (
-    ("kafka.strimzi.io", "kafkas"),
-    ("kafka.strimzi.io", "kafkanodepools"),
-    ("core.strimzi.io", "strimzipodsets"),
+    ("kafka.strimzi.io", "kafkas", "Kafka"),
+    ("kafka.strimzi.io", "kafkanodepools", "KafkaNodePool"),
+    ("core.strimzi.io", "strimzipodsets", "StrimziPodSet"),
 )
 _PAGE = 250
 _SECONDS = 30.0
@@ -44,10 +46,13 @@ def list_resources(context: str) -> Iterator[object]:
         try:
             groups = client.ApisApi(api).get_api_versions(_request_timeout=_SECONDS).groups
             preferred = {group.name: group.preferred_version.version for group in groups}
-            for group, plural in _LISTS:
-                if group in preferred:
-                    lists = client.CustomObjectsApi(api).list_cluster_custom_object
-                    yield from _pages(lists, group, preferred[group], plural)
+            lists = client.CustomObjectsApi(api).list_cluster_custom_object
+            for group, plural, kind in _LISTS:
+                if version := preferred.get(group):
+                    about = {"apiVersion": f"{group}/{version}", "kind": kind}
+                    # A list may leave out of its items what its own kind says.
+                    for one in _items(partial(lists, group, version, plural)):
+                        yield about | one
         except client.ApiException as error:
             raise _refused(context, error.status, str(error.reason)) from None
         except Exception as error:  # of urllib3, or of an answer that is none of Kubernetes'
@@ -79,21 +84,14 @@ def _settings(context: str, client: Any, config: Any) -> Any:
     return settings
 
 
-def _pages(
-    lists: Callable[..., Any], group: str, version: str, plural: str
-) -> Iterator[dict[str, object]]:
-    """Every object of one list."""
-    kind = {"kafkas": "Kafka", "kafkanodepools": "KafkaNodePool", "strimzipodsets": "StrimziPodSet"}
-    more: dict[str, str] = {}
-    while True:
-        page = lists(group, version, plural, limit=_PAGE, _request_timeout=_SECONDS, **more)
-        for one in page.get("items") or ():
-            # A list may leave out of its items what its own kind says.
-            yield {"apiVersion": f"{group}/{version}", "kind": kind[plural]} | one
+def _items(ask: Callable[..., Any]) -> Iterator[dict[str, object]]:
+    """Every object of one list, page by page."""
+    more: dict[str, str] | None = {}
+    while more is not None:
+        page = ask(limit=_PAGE, _request_timeout=_SECONDS, **more)
+        yield from page.get("items") or ()
         token = (page.get("metadata") or {}).get("continue")
-        if not token:
-            return
-        more = {"_continue": token}
+        more = {"_continue": token} if token else None
 
 
 def _refused(context: str, status: int, reason: str) -> UnreachableError:

@@ -113,8 +113,8 @@ class Prometheus:
         except urllib.error.HTTPError as error:
             with error:
                 said = _read(error.read(LONGEST_ANSWER_BYTES))
-            help_ = " It wants a token: --token env:NAME" if error.code in (401, 403) else ""
-            self._fail(f"{error.code} {said.error if said else ''}".strip() + help_)
+            help_ = ". It wants a token: --token env:NAME" if error.code in (401, 403) else ""
+            self._fail(f"HTTP {error.code} {said.error if said else ''}".strip() + help_)
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
             late = (

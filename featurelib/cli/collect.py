@@ -188,7 +188,7 @@ def _take(kind: str, source: ToolOutput, inventory: Fleet, out: Path, as_json: b
     if kind == STRIMZI:
         return _take_resources(source, inventory, out, as_json)
     code = _convert(kind, source, out, as_json)
-    if kind == METRICS and entry is None and not _KAFKA_ID.fullmatch(source.cluster_id):
+    if entry is None and not _KAFKA_ID.fullmatch(source.cluster_id):
         titles = [one.title for one in inventory.cluster]
         say(
             f"--cluster {clean(source.cluster_id)}: expected a cluster of the inventory, or a "

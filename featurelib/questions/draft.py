@@ -135,9 +135,12 @@ class Draft:
             kept = {name: (name, low, level) for name, low, level in one["entries"]}
             kept |= {name: (name, level, level) for name, level in levels.items()}
             one["entries"] = [kept[n] for n in sorted(kept) if n not in levels or levels[n]]
-        for operated in self._parts["strimzi"]:  # its status will follow
-            if METADATA_VERSION in levels:
-                operated["status_metadata_version"] = NOTHING
+        for operated in self._parts["strimzi"] if METADATA_VERSION in levels else ():
+            # Its status will follow. Where no level is asked for, that there is one says that the
+            # operator raises levels by itself.
+            raises = operated["metadata_version"] == NOTHING != operated["status_metadata_version"]
+            text = str(levels[METADATA_VERSION]) if raises else None
+            operated["status_metadata_version"] = self._row.text_code(text)
         if self._row.features_node is not None:
             self._row.features_node = _written(self._row.features_node, levels)
 

@@ -294,19 +294,10 @@ class Fold:
                 self._learn((at, line), Shown(witness, None, content.version, good.levels, True))
 
     def _add_strimzi(self, content: StrimziLine, at: int, line: int) -> None:
-        new = kept.StrimziState(
-            at,
-            line,
-            content.resource,
-            content.version,
-            content.metadata_version,
-            content.status_version,
-            content.status_metadata_version,
-            content.refused,
-            content.paused,
-            content.nodes_complete,
-            tuple(sorted((n.node_id, int(kinds.ROLES[n.role]), n.version) for n in content.nodes)),
-        )
+        shared = kept.StrimziState.__struct_fields__[2:-1]
+        halves = sorted((n.node_id, int(kinds.ROLES[n.role]), n.version) for n in content.nodes)
+        said = {name: getattr(content, name) for name in shared}
+        new = kept.StrimziState(at=at, line=line, nodes=tuple(halves), **said)
         self.state.strimzi = max(self.state.strimzi or new, new, key=_NEWEST)
 
     def _add_tool(self, content: kinds.ToolLine, at: int, line: int) -> None:

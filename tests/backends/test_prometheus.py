@@ -124,20 +124,20 @@ def test_a_token_goes_along_and_nowhere_else(
     described(server, "env:TOKEN")
     assert set(server.tokens) == {"Bearer s3cret"}
     server.answer = 302, b"s3cret"
-    with pytest.raises(NoEvidenceError, match="found: 302"):
+    with pytest.raises(NoEvidenceError, match="found: HTTP 302"):
         described(server, "env:TOKEN")
     server.answer = 400, b'{"status":"error","error":"bad s3cret\\u001b[2J"}'
     with pytest.raises(NoEvidenceError) as error:
         described(server, "env:TOKEN")
-    assert "found: 400 bad *** [2J." in str(error.value)
+    assert "found: HTTP 400 bad *** [2J." in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ((401, b"<html>"), "found: 401 It wants a token: --token env:NAME. Look at --prometheus."),
-        ((404, b"not here"), "found: 404. Look"),
-        ((503, b'{"status":"error","error":"not ready"}'), "found: 503 not ready. Look"),
+        ((401, b"<html>"), "found: HTTP 401. It wants a token: --token env:NAME. Look at"),
+        ((404, b"not here"), "found: HTTP 404. Look"),
+        ((503, b'{"status":"error","error":"not ready"}'), "found: HTTP 503 not ready. Look"),
         ((200, b"<html>a login page</html>"), "found: something else. Look"),
         ((200, b'{"status":"error","error":"query timed out"}'), "found: query timed out. Look"),
         ((200, b'{"status":"success","data":{"result":[]}}'), "found no sample. Older releases"),

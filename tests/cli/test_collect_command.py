@@ -142,7 +142,7 @@ def test_a_tool_s_output_comes_through_a_pipe(tmp_path: Path) -> None:
         ("order", "found neither. It is taken as an id. Did you mean orders?"),
     ],
 )
-def test_metrics_of_a_cluster_that_nobody_knows_land_with_a_warning(
+def test_what_is_of_a_cluster_that_nobody_knows_lands_with_a_warning(
     tmp_path: Path, cluster: str, words: str
 ) -> None:
     (fleet := tmp_path / "fleet.toml").write_text('[[cluster]]\nid = "id-1"\nname = "orders"\n')

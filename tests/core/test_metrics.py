@@ -139,3 +139,12 @@ def test_lines_in_any_order_are_the_same_row() -> None:
     rows = {snapshot({"c": random.Random(n).sample(lines, len(lines))}).to_pylist()[0]["state"]
             for n in range(6)}  # fmt: skip
     assert len(rows) == 1
+
+
+def test_they_show_that_a_quorum_runs_the_cluster_unless_zookeeper_is_seen() -> None:
+    broker = replace(GOOD, nodes=(BROKER,), voters=None, registry="none")
+    assert "mode_unknown" in codes(judge_lines(lines_of(broker)))
+    found = codes(judge_lines([*lines_of(broker), metrics_line(1)]))
+    assert ("mode_unknown" in found, "voters_unknown" in found) == (False, True)
+    seen = lines_of(replace(broker, zookeeper=True))
+    assert "voters_unknown" not in codes(judge_lines([*seen, metrics_line(7)]))

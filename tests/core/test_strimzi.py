@@ -99,6 +99,11 @@ def test_where_nothing_further_is_known_nothing_is_foreseen(status: str | None) 
     assert "metadata_version_not_pinned" not in details(line, cluster=None)
 
 
+def test_an_operator_before_0_39_leaves_the_level_alone() -> None:
+    old = strimzi_line(metadata_version=None, status_metadata_version=None)
+    assert details(old) == {}
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
