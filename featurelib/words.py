@@ -174,6 +174,12 @@ def releases_text(catalogue: Catalogue, names: Sequence[str]) -> str:
     return ", ".join(r[0] if len(r) == 1 else f"{r[0]} to {r[-1]}" for r in found) or "none"
 
 
+def although(unfit: Sequence[str]) -> str:
+    """`, although broker 2 does not fit it`, of a level that is finalized; empty without a node."""
+    verb = "does" if len(unfit) == 1 else "do"
+    return f", although {some(unfit, 3)} {verb} not fit it" if unfit else ""
+
+
 def metadata_first(feature: str) -> tuple[bool, str]:
     """The order of features: metadata.version, on which others depend, then by name."""
     return feature != METADATA_VERSION, feature

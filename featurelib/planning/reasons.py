@@ -18,6 +18,8 @@ import numpy as np
 
 from featurelib.audit.cluster_view import Sight
 from featurelib.audit.findings import (
+    GONE,
+    INCOMPATIBLE_CODE,
     Action,
     FindingColumns,
     FindingWords,
@@ -61,6 +63,7 @@ class Reasons:
         self._wordings = wordings(load(STRICT))
         self._words = FindingWords(catalogue)
         self._rows: list[dict[str, Any]] = sight.judged.findings.to_pylist()
+        self._gone = {(r["role"], r["node_id"]): r for r in self._rows if r["code"] in GONE}
 
     def of_findings(self, feature: str, *, unknown: bool) -> Iterator[Reason]:
         """What the audit found in a feature's way; with `unknown`, what is missing besides."""
@@ -109,6 +112,12 @@ class Reasons:
         for row in self._rows:
             if row["code"] == PROBE_REFUSED and levels.get(row["feature"]) == row["level"]:
                 yield replace(self._of_finding(row), judge=PROBE)
+
+    def of_misfits(self, feature: str) -> Iterator[Reason]:
+        """The nodes that do not support the level at which a feature is finalized."""
+        for row in self._rows:
+            if (row["code"], row["feature"]) == (INCOMPATIBLE_CODE, feature):
+                yield self._of_finding(row)
 
     def of_refusals(self, refusals: Sequence[Reason]) -> Iterator[Reason]:
         """The policy's reasons with every node that offends, and what to do about it in this
@@ -220,7 +229,8 @@ class Reasons:
 
     def _of_row(self, row: FindingColumns, judge: str) -> Reason:
         """A row of featurelib.schema.FINDING, or one like it, in words."""
-        said = self._words.of(row, self._sight.site)
+        ghost: Any = self._gone.get((row["role"], row["node_id"]))
+        said = self._words.of(row, self._sight.site, ghost)
         low, high = row["min_version"], row["max_version"]
         return Reason(
             judge=judge,

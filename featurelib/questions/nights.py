@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from featurelib.audit.findings import wordings
+from featurelib.audit.findings import INCOMPATIBLE_CODE, wordings
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import NoEvidenceError
 from featurelib.feature import Role, Severity, Verdict, Witness
@@ -266,7 +266,8 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelOfNights:
-    """A feature, and at which level each of two nights found it finalized."""
+    """A feature, and at which level each of two nights found it finalized. `unfit`: the nodes that
+    the later level does not fit, as `broker 2`."""
 
     feature: str
     before: int
@@ -276,8 +277,9 @@ class LevelOfNights:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDiff:
     """One cluster, and what the inventory calls it. `before` and `after` are its verdicts, None
-    where it was not judged; an `incomparable` row has a key more, `why`. `levels`: what is
-    finalized at another level, as far as both nights knew it; 0 = not finalized."""
+    where it was not judged; `critical`: whether the later night has a critical finding of it that
+    is not muted. An `incomparable` row has a key more, `why`. `levels`: what is finalized at
+    another level, as far as both nights knew it; 0 = not finalized."""
 
     cluster: str
     name: str | None
@@ -287,6 +289,7 @@ class ClusterDiff:
     new: tuple[Row, ...]
     resolved: tuple[Row, ...]
     unchanged: int
+    FINALIZED = "the level was finalized all the same"
     incomparable: tuple[Row, ...]
 
 
@@ -296,6 +299,7 @@ class Diff:
     or another level, by id; `same` counts the others. Rows are of featurelib.schema.FINDING."""
 
     before: int
+    unfit: tuple[str, ...]
     after: int
     judged_alike: bool
     counts: Mapping[State, int]
@@ -308,6 +312,7 @@ class Diff:
         bad = set(order[: order.index(severity) + 1])
         new = (row for one in self.clusters for row in one.new)
         return sum(row["severity"] in bad and row["muted"] is None for row in new)
+    critical: bool
 
 
 def diff(
@@ -371,7 +376,13 @@ def _levels_moved(was: _Night, now: _Night) -> dict[str, tuple[LevelOfNights, ..
         pairs = changed_levels(was.finalized[cluster], now.finalized[cluster])
         if pairs:
             moved[cluster] = tuple(
-                LevelOfNights(feature=name, before=before, after=after)
+                critical=cluster in now.critical,
+                LevelOfNights(
+                    feature=name,
+                    before=before,
+                    after=after,
+                    unfit=tuple(now.unfit[cluster, name]),
+                )
                 for name, before, after in pairs
             )
     return moved
@@ -391,7 +402,13 @@ class _Night:
         row = next(row for row in lake.runs.to_pylist() if row["run"] == lake.run(run))
         self.judged_by = (row["catalogue"], row["dialect"])
         self._lake, self._run = lake, run
-        self._keys = _keys(lake.rows(FINDINGS, run=run, columns=KEY))
+        found = lake.rows(FINDINGS, run=run, columns=[*KEY, "severity", "muted"])
+        self._keys = _keys(found)
+        self._there = set(self._keys)
+        known = zip(self._keys, *(found[n].to_pylist() for n in ("severity", "muted")), strict=True)
+        self.critical = {
+            key[0] for key, severity, muted in known if severity == "critical" and not muted
+        }
         chosen = [part is None or key[0] in part for key in self._keys]
         self._chosen = np.array(chosen, dtype=bool)
         plans = lake.rows(UPGRADE_PLANS, run=run, columns=["cluster", "verdict"])
@@ -401,9 +418,8 @@ class _Night:
 
     def missing_in(self, other: _Night) -> Flags:
         """Which of its findings the other night does not have."""
-        there = set(other._keys)
         keys = zip(self._keys, self._chosen.tolist(), strict=True)
-        return np.array([chosen and key not in there for key, chosen in keys], dtype=bool)
+        return np.array([chosen and key not in other._there for key, chosen in keys], dtype=bool)
 
     def rows(self, which: Flags) -> Iterator[Row]:
         """These findings whole, read only if there are any."""
@@ -434,8 +450,8 @@ class _Night:
         if verdict == Verdict.UNKNOWN:
             return Why.UNKNOWN
         aims = None if ready is None else ready["ceiling"]
-        is_blocker = row["severity"] == Severity.BLOCKER and row["level"] is not None
-        is_lower = is_blocker and aims is not None and aims < row["level"]
+        has_level = is_blocker and row["level"] is not None
+        is_lower = has_level and aims is not None and aims < row["level"]
         return Why.NO_SUCH_LEVEL if is_lower and not is_new else None
 
     @cached_property
@@ -453,6 +469,10 @@ class _Night:
         return {(row["cluster"], row["feature"]): row for row in rows.to_pylist()}
 
 
+        is_blocker = row["severity"] == Severity.BLOCKER
+        here = cluster, INCOMPATIBLE_CODE, row["role"], row["node_id"], feature
+        if is_blocker and not is_new and here in self._there:
+            return Why.FINALIZED
 def _keys(findings: TableRows) -> list[tuple[Any, ...]]:
     """What tells two findings of a night apart; its cluster first."""
     return list(zip(*(findings[name].to_pylist() for name in KEY), strict=True))
@@ -462,3 +482,12 @@ def _is_about_evidence(row: Row) -> bool:
     known = wordings(load(STRICT)).get(row["code"])
     severity = row["severity"] if known is None else known.severity
     return bool(severity == Severity.UNKNOWN)
+    @cached_property
+    def unfit(self) -> defaultdict[tuple[str, str], list[str]]:
+        """By cluster and feature the nodes that its finalized level does not fit."""
+        found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        misfits = (key for key in self._there if key[1] == INCOMPATIBLE_CODE)
+        for cluster, _, role, node_id, feature in sorted(misfits):
+            found[cluster, feature].append(f"{role} {node_id}")
+        return found
+

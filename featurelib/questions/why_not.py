@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ import numpy as np
 
 from featurelib.audit.cluster_view import Sight
 from featurelib.audit.findings import wordings
-from featurelib.audit.target import PROBE_AGREED, PROBE_REFUSED
+from featurelib.audit.target import PROBE_AGREED
 from featurelib.audit.verdict import TIMEOUT_MS
 from featurelib.catalogue import ANY, Catalogue
 from featurelib.core.cluster import Cluster, Range
@@ -54,6 +54,7 @@ from featurelib.planning.goal import (
 )
 from featurelib.planning.planner import known_cluster, lowest_supported, mode_of, only_narrow, turn
 from featurelib.planning.reasons import EVIDENCE, PROBE, Fix, Reasons, unlock
+from featurelib.rows import NONE
 from featurelib.words import clean, moment
 
 Moves = dict[str, int]
@@ -153,7 +154,8 @@ class WhyNot:
 def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> WhyNot:
     """What stands between the cluster and `level` of `feature` (KIP-584, KIP-778, KIP-1022).
 
-    A level below the finalized one is asked for as a downgrade that may lose nothing.
+    A level below the finalized one is asked for as a downgrade that may lose nothing. Of the
+    finalized level the proofs are the nodes that do not support it.
     """
     found = WhyNot(
         cluster_id=sight.cluster_id,
@@ -162,17 +164,19 @@ def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> Why
         current=_current(sight, feature),
         dialects=sight.dialects,
     )
+    seen, reasons = _seen(sight), Reasons(sight, catalogue)
     if level == found.current:
-        return found
+        misfits = map(_proof_of, reasons.of_misfits(feature))
+        return replace(found, proofs=tuple(_dated(proof, seen) for proof in misfits))
     up = level > sight.cluster.level(feature)
     moves = _moves(sight, feature, level, catalogue) if up else {feature: level}
     sure = replace(sight, cluster=known_cluster(sight, moves))
     unsure = {code for code, w in wordings(load(STRICT)).items() if w.severity is Severity.UNKNOWN}
-    seen, proofs, unknown = _seen(sight), list[Proof](), list[Proof]()
+    proofs, unknown = list[Proof](), list[Proof]()
     for proof in _against(sure, moves, up, catalogue):
         missing = proof.judge == STRICT and proof.code in unsure
         (unknown if missing else proofs).append(_dated(proof, seen))
-    unknown += [_dated(proof, seen) for proof in _missing(sight, moves, catalogue)]
+    unknown += [_dated(proof, seen) for proof in _missing(sight, reasons, moves)]
     status = LevelStatus.UNKNOWN if unknown else LevelStatus.NOTHING
     return replace(
         found,
@@ -180,7 +184,7 @@ def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> Why
         moves=tuple(LevelOf(*move) for move in sorted(moves.items())),
         proofs=tuple(proofs),
         unknown=tuple(unknown),
-        agreed=_agreement(sight, moves) if up else None,
+        agreed=_agreement(sight, moves, seen) if up else None,
         unlock=_way_out(sure.cluster, feature, moves, proofs, catalogue) if up and proofs else None,
         words=_intent(moves, up).text,
     )
@@ -258,39 +262,31 @@ def _against(sight: Sight, moves: Moves, up: bool, catalogue: Catalogue) -> Iter
     yield from map(_proof_of, reasons.of_refusals(refusals))
     yield from _own_proofs(sight, updates, catalogue)
     if up:
-        seen = {row["feature"]: row for row in _findings(sight, PROBE_REFUSED)}
-        for reason in reasons.of_probe(moves):
-            yield _proof_of(reason, seen[reason.feature])
+        yield from map(_proof_of, reasons.of_probe(moves))
     for reason in goal_of(_intent(moves, up), cluster, catalogue).faults:
         yield _proof_of(reason, source="")
 
 
-def _proof_of(reason: Reason, row: dict[str, Any] | None = None, **more: Any) -> Proof:
-    """A reason as a proof, with the source of its rule, and when the finding `row` was seen."""
+def _proof_of(reason: Reason, **more: Any) -> Proof:
+    """A reason as a proof, with the source of its rule."""
     known = wordings(load(STRICT)).get(reason.code)
     values = asdict(reason) | {"level": reason.level or 0, "source": known.source if known else ""}
-    if row is not None:
-        since: timedelta = row["observed_at"] - datetime.fromtimestamp(0, UTC)
-        more |= {"seen_at": since // timedelta(microseconds=1), "line_id": row["line_id"]}
     return Proof(**values | more)
 
 
-def _agreement(sight: Sight, moves: Moves) -> Proof | None:
+def _agreement(sight: Sight, moves: Moves, seen: _Seen) -> Proof | None:
     """That the controller itself agreed to these levels, if it was asked about all of them."""
-    for row in _findings(sight, PROBE_AGREED):
-        if {f"{name} {level}" for name, level in moves.items()} <= set(row["detail"].split(", ")):
+    for row in sight.judged.findings.to_pylist():
+        asked = {f"{name} {level}" for name, level in moves.items()}
+        if row["code"] == PROBE_AGREED and asked <= set(row["detail"].split(", ")):
             message = wordings(load(STRICT))[PROBE_AGREED].message.format_map(row)
-            return _proof_of(Reason(judge=PROBE, code=PROBE_AGREED, message=message), row)
+            agreed = Reason(judge=PROBE, code=PROBE_AGREED, message=message)
+            return _dated(_proof_of(agreed), seen)
     return None
 
 
-def _findings(sight: Sight, code: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = sight.judged.findings.to_pylist()
-    return [row for row in rows if row["code"] == code]
-
-
-def _missing(sight: Sight, moves: Moves, catalogue: Catalogue) -> Iterator[Proof]:
-    found = list(Reasons(sight, catalogue).of_unknown(moves))
+def _missing(sight: Sight, reasons: Reasons, moves: Moves) -> Iterator[Proof]:
+    found = list(reasons.of_unknown(moves))
     if not sight.releases and not found:
         text = "It is not known which release the controllers run, so not what they would answer."
         remedy = "Name the release in conf/fleet.toml."
@@ -307,26 +303,28 @@ def _current(sight: Sight, feature: str) -> int | None:
     return 0 if sight.is_trusted else None
 
 
-_Seen = dict[tuple[str | None, int | None], tuple[int, int]]
+_Seen = dict[tuple[object, ...], tuple[int, int]]
 
 
 def _seen(sight: Sight) -> _Seen:
-    """When and in which line each node's range was seen, and what is finalized (None, None)."""
-    who, levels = sight.evidence.subjects, sight.evidence.levels
-    at = np.where(who.at == 0, who.failed_at, who.at)
-    line = np.where(who.at == 0, who.failed_line, who.line)
-    halves = [
-        (Role(r).text, n) for r, n in zip(who.role.tolist(), who.node_id.tolist(), strict=True)
-    ]
-    seen = zip(at.tolist(), line.tolist(), strict=True)
-    cluster = int(levels.at[0]), int(levels.line[0])
-    return {(None, None): cluster, **dict(zip(halves, seen, strict=True))}
+    """When and in which line each finding was seen, by code, role, node and feature; and, by role
+    and node, each node's range, and what is finalized (None, None)."""
+    who, levels, found = sight.evidence.subjects, sight.evidence.levels, sight.judged.findings
+    roles = (Role(role).text for role in who.role.tolist())
+    ranges = zip(roles, *(c.tolist() for c in (who.node_id, who.at, who.line)), strict=True)
+    seen: _Seen = {(None, None): (int(levels.at[0]), int(levels.line[0]))}
+    seen |= {(role, node_id): (at, line) for role, node_id, at, line in ranges}
+    places = (found.numbers(name) for name in ("observed_at", "line_id"))
+    times = (np.where(place == NONE, 0, place).tolist() for place in places)
+    for row, at, line in zip(found.to_pylist(), *times, strict=True):
+        seen[row["code"], row["role"], row["node_id"], row["feature"]] = at, line
+    return seen
 
 
 def _dated(proof: Proof, seen: _Seen) -> Proof:
-    if proof.seen_at:
-        return proof
-    at, line = seen.get((proof.role, proof.node_id), (0, 0))
+    """The proof with its place: that of its finding, where the audit has it, too."""
+    half = proof.role, proof.node_id
+    at, line = seen.get((proof.code, *half, proof.feature or None)) or seen.get(half, (0, 0))
     return replace(proof, seen_at=at, line_id=line)
 
 

@@ -19,6 +19,7 @@ from featurelib.view.layout import Page, wrap
 from featurelib.words import (
     clean,
     code_text,
+    although,
     count,
     level_text,
     levels_text,
@@ -382,14 +383,14 @@ def _turn(one: ClusterDiff) -> tuple[int, int, str]:
 
 def _cluster(one: ClusterDiff, words: FindingWords, limit: int, page: Page) -> None:
     was, now = one.before or "not judged", one.after or "not judged"
-    verdict = was if was == now else f"{was} → {now}"
+    verdict = (was if was == now else f"{was} → {now}") + ", critical" * one.critical
     kept = f", {count(one.unchanged, 'finding')} unchanged" if one.unchanged else ""
     page.text(f"{clean(one.name or one.cluster)}: {verdict}{kept}")
     for moved in one.levels:
         ends = (
             level_text(words.catalogue, moved.feature, at) for at in (moved.before, moved.after)
         )
-        page.item(f"{clean(moved.feature, 60)} {' → '.join(ends)}", 2)
+        page.item(f"{clean(moved.feature, 60)} {' → '.join(ends)}{although(moved.unfit)}", 2)
     for state, rows in ((State.NEW, one.new), (State.RESOLVED, one.resolved)):
         _rows(f"{state}  ", rows, words, limit, page)
     for why in dict.fromkeys(row["why"] for row in one.incomparable):

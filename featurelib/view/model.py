@@ -367,24 +367,28 @@ class ReportedCluster:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedVerdict:
     """A cluster whose verdict is another than in the night before; null = it was not judged then,
-    or is not now. `key` is its id exactly as in the tables, and `name` what to show."""
+    or is not now. `key` is its id exactly as in the tables, and `name` what to show. `severity`: of
+    its worst finding now that is not muted; null without one, and where it was not judged."""
 
     key: str
     name: str
     before: Verdict | None
     after: Verdict | None
+    severity: Severity | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedLevel:
     """A feature of a cluster that is finalized at another level than in the night before, as far as
-    both nights knew it. `key` is the cluster's id as in the tables, and `name` what to show."""
+    both nights knew it. `key` is the cluster's id as in the tables, and `name` what to show.
+    `unfit`: the nodes that the level of now does not fit, as `broker 2`."""
 
     key: str
     name: str
     feature: str
     before: Level
     after: Level
+    unfit: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

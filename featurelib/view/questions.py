@@ -1,8 +1,4 @@
-"""The answers to questions about one cluster as text: why-not, what-if, roll.
-
-Who is in the way, by which rule, and the way out; the verdicts before and after a change, and what
-the next controller election of a cluster in ZooKeeper mode comes to; whether software may join.
-"""
+"""The answers to questions about one cluster as text: why-not, what-if, the next election, roll."""
 
 from __future__ import annotations
 
@@ -34,6 +30,7 @@ from featurelib.view.words import (
     update_text,
 )
 from featurelib.words import (
+    although,
     clean,
     code_text,
     count,
@@ -97,18 +94,18 @@ def why_not_page(found: WhyNot, source: Source, width: int | None = None) -> Pag
     """The text of an answer: the proof, what nobody knows, and the way out."""
     page = QuestionPage(source, width)
     there = page.level(found.feature, found.level)
-    page.text(f"{clean(source.name)}: {clean(found.feature)} {there}: {_HEADS[found.answer]}")
+    misfits = found.proofs if found.answer is LevelStatus.FINALIZED else ()
+    head = _HEADS[found.answer] + although([one.node for one in misfits])
+    page.text(f"{clean(source.name)}: {clean(found.feature)} {there}: {head}")
     now = page.level(found.feature, found.current)
     page.text(f"finalized: {now} · {clean(source.made_from, 300)}")
     page.text(f"judged by: {judges_text(found.dialects)}")
     if needs := [move for move in found.moves if move.feature != found.feature]:
         page.text(f"it depends on {levels_text(page.catalogue, needs)}, which moves with it")
-    if found.proofs:
-        page.line()
+    if found.proofs and not misfits:
         _proofs(found.proofs, page)
-    if found.unknown:
-        page.line()
-        _unknown(found.unknown, page)
+    _said("what the audit finds", misfits, page)
+    _said("what is not known, and could change the answer", found.unknown, page)
     if found.agreed is not None:
         page.line()
         page.text(f"{clean(found.agreed.message, 1000)} [{time_text(found.agreed.seen)}]")
@@ -124,9 +121,9 @@ def _proofs(proofs: Sequence[Proof], page: QuestionPage) -> None:
     if of_nodes:
         several = len({proof.feature for proof in of_nodes}) > 1
         rows = dict.fromkeys(_node_row(proof, several, page) for proof in of_nodes)
-        page.table([("in the way", "feature", "supports", "seen", "line"), *rows])
         page.line()
-    page.line("the rules that refuse it")
+        page.table([("in the way", "feature", "supports", "seen", "line"), *rows])
+    page.head("the rules that refuse it")
     for rule in dict.fromkeys(proof.code for proof in proofs):
         _rule([proof for proof in proofs if proof.code == rule], page)
 
@@ -166,10 +163,12 @@ def _rule(mine: Sequence[Proof], page: Page) -> None:
         page.item(message, 4)
 
 
-def _unknown(unknown: Sequence[Proof], page: Page) -> None:
-    page.line(f"what is not known, and could change the answer ({len(unknown)})")
+def _said(head: str, proofs: Sequence[Proof], page: QuestionPage) -> None:
+    """What is in findings, and what helps, each remedy once."""
+    if proofs:
+        page.head(f"{head} ({len(proofs)})")
     given = set[str]()
-    for proof in unknown:
+    for proof in proofs:
         after = ", ".join(filter(None, (time_text(proof.seen), place(proof.line or ""))))
         page.item(f"{proof.code}: {clean(proof.message, 1000)}{f' [{after}]' if after else ''}", 2)
         if proof.remedy and proof.remedy not in given:
@@ -406,10 +405,9 @@ def _findings(rows: Iterable[Row], page: QuestionPage) -> None:
         page.item(text + (f" (×{times})" if times > 1 else ""), 2)
 
 
-def _election(found: Foreseen, page: Page) -> None:
+def _election(found: Foreseen, page: QuestionPage) -> None:
     """What elections come to, one paragraph each; after a line that says what they are of."""
-    page.line()
-    page.line("the next controller election")
+    page.head("the next controller election")
     if found.doubt is not None:
         page.item(f"UNKNOWN: {DOUBTS[found.doubt]}", 2)
     for one in found.outcomes:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from featurelib.catalogue import Catalogue
-from featurelib.feature import METADATA_VERSION, Verdict, release_number
+from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
 from featurelib.snapshot.history import changed_levels
 from featurelib.view.model import (
     AtLevel,
@@ -26,10 +26,11 @@ from featurelib.view.model import (
     ReportedCluster,
     ReportedNight,
 )
-from featurelib.words import age, clean, level_text, metadata_first
+from featurelib.words import age, although, clean, level_text, metadata_first
 
 Night = Mapping[str, Any]  # a row of gold.audit_run
 BLOCKS = "▁▂▃▄▅▆▇█"
+CRITICAL = Severity.CRITICAL
 POINTS = 30  # blocks in one line of text
 WIDTH, HEIGHT = 240, 28  # of a line on the page
 
@@ -75,18 +76,19 @@ def compare(
     night."""
     if before is None or len(nights) < 2:
         return None
-    now = {cluster.key: cluster.verdict for cluster in clusters}
     then = {key: Verdict(verdict) for key, verdict in before.items()}
-    shown = {cluster.key: cluster.name for cluster in clusters}
+    now = {cluster.key: cluster for cluster in clusters}
+    every = ((key, now.get(key)) for key in [*now, *sorted(then.keys() - now.keys())])
     moved = [
         ChangedVerdict(
             key=key,
-            name=shown.get(key) or clean(names.get(key) or key),
+            name=one.name if one else clean(names.get(key) or key),
             before=then.get(key),
-            after=now.get(key),
+            after=one.verdict if one else None,
+            severity=one.severity if one else None,
         )
-        for key in [*now, *sorted(then.keys() - now.keys())]
-        if then.get(key) != now.get(key)
+        for key, one in every
+        if one is None or then.get(key) is not one.verdict
     ]
     night = nights[-2]
     changes = tuple(_changed_levels(clusters, levels, catalogue))
@@ -107,7 +109,16 @@ def _changed_levels(
                 Level(number=end, text=level_text(catalogue, feature, end)) for end in ends
             )
             yield ChangedLevel(
-                key=cluster.key, name=cluster.name, feature=feature, before=before, after=after
+                key=cluster.key,
+                name=cluster.name,
+                feature=feature,
+                before=before,
+                after=after,
+                unfit=tuple(
+                    f"{node.role} {node.node_id}"
+                    for node in cluster.incompatible
+                    if node.feature == feature
+                ),
             )
 
 
@@ -117,25 +128,29 @@ def changed(change: Change, verdict: Verdict) -> int:
     return sum(one.after is verdict for one in moved) - sum(one.before is verdict for one in moved)
 
 
-def moved_text(before: Verdict | None, after: Verdict | None) -> str:
-    """Return `BLOCKED → READY`; a cluster that was not judged is new, or gone."""
-    return f"{before.value if before else 'new'} → {after.value if after else 'gone'}"
-
-
 def gather_moves(change: Change) -> list[tuple[str, list[ChangedVerdict]]]:
-    """Return the clusters of each move, with what is worst now first."""
-    moves: defaultdict[tuple[int, int], list[ChangedVerdict]] = defaultdict(list)
+    """Return the clusters of each move, with what is worst now first: `BLOCKED → READY`; a cluster
+    that was not judged is new, or gone, and what is critical says so."""
+    moves: defaultdict[str, list[ChangedVerdict]] = defaultdict(list)
     order = [*Verdict, None]
-    for one in change.verdicts:
-        moves[order.index(one.after), order.index(one.before)].append(one)
-    return [(moved_text(some[0].before, some[0].after), some) for _, some in sorted(moves.items())]
+
+    def turn(one: ChangedVerdict) -> tuple[bool, int, int]:
+        return one.severity is not CRITICAL, order.index(one.after), order.index(one.before)
+
+    for one in sorted(change.verdicts, key=turn):
+        critical = f", {CRITICAL}" if one.severity is CRITICAL else ""
+        moves[f"{one.before or 'new'} → {one.after or 'gone'}{critical}"].append(one)
+    return list(moves.items())
 
 
 def gather_levels(change: Change) -> list[tuple[str, list[ChangedLevel]]]:
-    """Return the clusters of each move of a level: `kraft.version 0 (not finalized) → 1`."""
+    """Return the clusters of each move of a level: `kraft.version 0 (not finalized) → 1`, and whom
+    it does not fit."""
     moves: defaultdict[str, list[ChangedLevel]] = defaultdict(list)
     for one in sorted(change.levels, key=lambda one: metadata_first(one.feature)):
-        moves[f"{one.feature} {one.before.text} → {one.after.text}"].append(one)
+        moves[f"{one.feature} {one.before.text} → {one.after.text}{although(one.unfit)}"].append(
+            one
+        )
     return list(moves.items())
 
 

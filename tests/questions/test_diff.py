@@ -121,6 +121,28 @@ def test_a_level_that_moved_is_a_difference_where_both_nights_knew_it(tmp_path: 
     assert (found.same, found.new_at_least(Severity.INFO)) == (3, 0)
 
 
+def test_a_blocker_is_not_resolved_where_the_level_was_finalized_all_the_same(
+    tmp_path: Path,
+) -> None:
+    misfit = finding(
+        "a", "incompatible_with_finalized", "critical", role="broker", node_id=1, feature="f"
+    )
+    was, now = (
+        row("a", "f", verdict, finalized_level=at)
+        for verdict, at in (("BLOCKED", 1), ("UP_TO_DATE", 2))
+    )
+    found = nights(
+        tmp_path,
+        ([plan("a", "BLOCKED")], [blocker("a", 1), blocker("a", 2)]),
+        ([plan("a", "UP_TO_DATE")], [misfit]),
+        ([was], [now]),
+    )
+    [one] = found.clusters
+    assert [(r["node_id"], r["why"]) for r in one.incomparable] == [(1, Why.FINALIZED)]
+    assert [r["node_id"] for r in one.resolved] == [2]
+    assert (one.critical, [level.unfit for level in one.levels]) == (True, [("broker 1",)])
+
+
 def test_what_nobody_knows_is_comparable_though_both_nights_are_unknown(tmp_path: Path) -> None:
     def silent(node: int) -> Row:
         return finding("a", "node_not_answering", "unknown", role="broker", node_id=node)

@@ -32,11 +32,17 @@ TOO_LOW |= {"range_unsupported_by_node", "unknown_level", "unknown_metadata_vers
 def expect_as_the_audit(one: Sight) -> Iterator[LevelStatus]:
     """Nothing stands in the way exactly where the audit says READY at or above the level, and
     where a plan can be made; above the ceiling only the plan tells."""
+    keys = ("code", "role", "node_id", "feature")
+    rows = one.judged.findings.to_pylist()
+    cited = {tuple(row[key] for key in keys): row["line_id"] or 0 for row in rows}
     for row in one.judged.readiness.to_pylist():
         for level in ladder(one.cluster, row["feature"], CATALOGUE):
             if row["finalized_level"] is not None and level <= row["finalized_level"]:
                 continue
             found = why_not(one, row["feature"], level, CATALOGUE)
+            for proof in (*found.proofs, *found.unknown):  # it cites what its finding cites
+                about = proof.code, proof.role, proof.node_id, proof.feature or None
+                assert proof.line_id == cited.get(about, proof.line_id), (row, level, proof)
             open_ = found.answer is LevelStatus.NOTHING
             asked = Intent(command=Command.UPGRADE, up={n: str(v) for n, v in found.moves})
             planned = make_plan(one, asked, CATALOGUE)
