@@ -72,7 +72,7 @@ KEYS = {
         "id name file lines answered not_answering not_allowed quarantined probe error"
     ),
     LevelChange: row_of("at epoch changes went_down"),
-    RangeChange: row_of("since until role node_ids first changes shrank"),
+    RangeChange: row_of("since until role node_ids registered first changes shrank"),
 }
 
 

@@ -60,7 +60,6 @@ from featurelib.view.report import (
     summarize,
 )
 from featurelib.words import clean
-from featurelib.words import nodes as say_nodes
 
 if TYPE_CHECKING:
     from featurelib.view.html import RangePlot
@@ -458,11 +457,10 @@ def _changes(found: Timeline) -> Iterator[Row]:
             row = level.at, level.at, FINALIZED, name, str(was), str(now), level.epoch, now < was
             yield dict(zip(_CHANGE, row, strict=True))
     for change in found.ranges:
-        who = say_nodes(change.role, change.node_ids)
         for name, *ends in change.changes:
             before, after = (None if one is None else f"{one[0]}-{one[1]}" for one in ends)
             shrank = name in change.shrank
-            seen = change.since, change.until, who, name, before, after, None, shrank
+            seen = change.since, change.until, change.who, name, before, after, None, shrank
             yield dict(zip(_CHANGE, seen, strict=True))
 
 

@@ -29,7 +29,13 @@ from featurelib.feature import Role, Severity, Verdict, Witness
 from featurelib.lake import FOUND, Lake
 from featurelib.questions.describe import Ends
 from featurelib.rows import TableRows
-from featurelib.snapshot.history import LOG, LevelChange, changed_levels, level_changes
+from featurelib.snapshot.history import (
+    LOG,
+    REGISTRATION,
+    LevelChange,
+    changed_levels,
+    level_changes,
+)
 from featurelib.snapshot.history import Row as LevelRow
 from featurelib.tables import (
     FEATURE_READINESS,
@@ -38,13 +44,13 @@ from featurelib.tables import (
     NODE_ADVERTISEMENT,
     UPGRADE_PLANS,
 )
+from featurelib.words import nodes
 
 Row = dict[str, Any]
 Flags = npt.NDArray[np.bool_]
 KEY = ("cluster", "code", "role", "node_id", "feature")
 _SEVERITIES = list(Severity)
 BROKER, CONTROLLER = Role.BROKER.text, Role.CONTROLLER.text
-REGISTRATION = "registration"  # what a broker of ZooKeeper mode stored of itself
 TOOL = Witness.TOOL.name.lower()
 Ranges = Mapping[str, Ends]
 
@@ -78,15 +84,21 @@ class EpochRow(LevelRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeChange:
-    """Nodes that began to support something else, between two times, in one way. `first`: they
-    were never seen before."""
+    """Nodes that began to support something else, between two times, in one way. `registered`: so
+    their registrations say, and they did not. `first`: they were never seen before."""
 
     since: datetime
     until: datetime
     role: str
     node_ids: tuple[int, ...]
+    registered: bool
     changes: tuple[RangeMove, ...]
     first: bool
+
+    @property
+    def who(self) -> str:
+        """`brokers 2-3`, or `registration of broker 2`."""
+        return "registration of " * self.registered + nodes(self.role, self.node_ids)
 
     @property
     def shrank(self) -> tuple[str, ...]:
@@ -148,38 +160,44 @@ def read_timeline(lake: Lake, cluster_id: str, run: int | None = None) -> Timeli
     return timeline(cluster_id, advertised, finalized)
 
 
-_Who = tuple[str, int]  # a role, or the log, and a node id
+_Who = tuple[str, int]  # a role, or what keeps registrations, and a node id
 _Saying = tuple[datetime, int, int]  # when, at which epoch, in which line
 
 
 def _range_changes(rows: Iterable[RangeRow]) -> Iterator[RangeChange]:
+    """What nodes answered and, beside it, what is registered of them and they did not answer: below
+    protocol version 2.7 a broker registers nothing, whatever its software supports."""
     said: dict[_Who, dict[_Saying, dict[str, Ends]]] = defaultdict(dict)
     for row in rows:
-        who = BROKER if row["witness"] == REGISTRATION else row["witness"]
+        who = row["witness"]
         epoch = -1 if row["epoch"] is None else row["epoch"]
         # Several records of the log stand in dumps of one time; only their offsets tell them apart.
         line = 0 if who == LOG else row["line_id"]
         saying = said[who, row["node_id"]].setdefault((row["observed_at"], epoch, line), {})
         if row["feature"] is not None:
             saying[row["feature"]] = Ends(row["min_version"] or 0, row["max_version"] or 0)
-    own = list[RangeChange]()
-    for (who, node_id), sayings in sorted(said.items()):
-        if who != LOG:
-            own += _of_node(who, node_id, sayings)
+    own = [
+        change
+        for (who, node_id), sayings in sorted(said.items())
+        if who not in (LOG, REGISTRATION)
+        for change in _of_node(who, node_id, sayings)
+    ]
     yield from own
     told = {(change.node_ids, change.changes) for change in own}
     themselves = {node_id for who, node_id in said if who == BROKER}
     controllers = {node_id for who, node_id in said if who == CONTROLLER}
     for (who, node_id), sayings in sorted(said.items()):
         # The log does not say here which half of a process registered.
-        if who == LOG and node_id not in controllers:
-            for change in _of_node(BROKER, node_id, sayings):
-                known = change.first and node_id in themselves
+        if who == REGISTRATION or (who == LOG and node_id not in controllers):
+            for change in _of_node(BROKER, node_id, sayings, registered=True):
+                known = who == LOG and change.first and node_id in themselves
                 if not known and (change.node_ids, change.changes) not in told:
                     yield change
 
 
-def _of_node(role: str, node_id: int, sayings: Mapping[_Saying, Ranges]) -> Iterator[RangeChange]:
+def _of_node(
+    role: str, node_id: int, sayings: Mapping[_Saying, Ranges], *, registered: bool = False
+) -> Iterator[RangeChange]:
     before: Ranges | None = None
     for (at, _, _), ranges in sorted(sayings.items()):
         if before is not None and (ranges == before or _is_partial(before, ranges)):
@@ -191,6 +209,7 @@ def _of_node(role: str, node_id: int, sayings: Mapping[_Saying, Ranges]) -> Iter
             until=at,
             role=role,
             node_ids=(node_id,),
+            registered=registered,
             changes=tuple(RangeMove(name, was.get(name), ranges.get(name)) for name in names),
             first=before is None,
         )
@@ -211,7 +230,7 @@ def _shrank(was: Ends, now: Ends | None) -> bool:
 
 def _together(changes: Iterable[RangeChange]) -> Iterator[RangeChange]:
     """Changes in the order of time; nodes that change alike, one after the other, are one row."""
-    ordered = sorted(changes, key=lambda one: (one.since, one.role, one.node_ids))
+    ordered = sorted(changes, key=lambda one: (one.since, *_series(one), one.node_ids))
     rows: list[RangeChange] = []
     for change in ordered:
         alike = next((i for i, one in enumerate(rows) if _is_alike(one, change, rows)), None)
@@ -225,10 +244,16 @@ def _together(changes: Iterable[RangeChange]) -> Iterator[RangeChange]:
 
 def _is_alike(one: RangeChange, change: RangeChange, rows: Sequence[RangeChange]) -> bool:
     """Whether a change belongs to an earlier row: nothing else happened to its nodes since."""
-    if (one.role, one.changes, one.first) != (change.role, change.changes, change.first):
+    kinds = {(_series(which), which.changes, which.first) for which in (one, change)}
+    if len(kinds) > 1:
         return False
-    after = rows[rows.index(one) + 1 :]
+    after = (later for later in rows[rows.index(one) + 1 :] if _series(later) == _series(one))
     return not any(set(later.node_ids) & {*one.node_ids, *change.node_ids} for later in after)
+
+
+def _series(change: RangeChange) -> tuple[bool, str]:
+    """Whose word it is."""
+    return change.registered, change.role
 
 
 def _epochs_back(rows: Iterable[EpochRow]) -> Iterator[EpochBack]:
@@ -262,6 +287,7 @@ class Why(StrEnum):
     NOT_JUDGED = "its cluster was judged in one of the nights only"
     UNKNOWN = "the other night's evidence was UNKNOWN"
     NO_SUCH_LEVEL = "the other night aimed at no level as high"
+    FINALIZED = "the level was finalized all the same"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,6 +298,7 @@ class LevelOfNights:
     feature: str
     before: int
     after: int
+    unfit: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,11 +312,11 @@ class ClusterDiff:
     name: str | None
     before: str | None
     after: str | None
+    critical: bool
     levels: tuple[LevelOfNights, ...]
     new: tuple[Row, ...]
     resolved: tuple[Row, ...]
     unchanged: int
-    FINALIZED = "the level was finalized all the same"
     incomparable: tuple[Row, ...]
 
 
@@ -299,7 +326,6 @@ class Diff:
     or another level, by id; `same` counts the others. Rows are of featurelib.schema.FINDING."""
 
     before: int
-    unfit: tuple[str, ...]
     after: int
     judged_alike: bool
     counts: Mapping[State, int]
@@ -312,7 +338,6 @@ class Diff:
         bad = set(order[: order.index(severity) + 1])
         new = (row for one in self.clusters for row in one.new)
         return sum(row["severity"] in bad and row["muted"] is None for row in new)
-    critical: bool
 
 
 def diff(
@@ -351,6 +376,7 @@ def diff(
                 name=names.get(cluster) if names else None,
                 before=was.verdicts.get(cluster),
                 after=now.verdicts.get(cluster),
+                critical=cluster in now.critical,
                 levels=levels.get(cluster, ()),
                 new=rows[State.NEW],
                 resolved=rows[State.RESOLVED],
@@ -376,7 +402,6 @@ def _levels_moved(was: _Night, now: _Night) -> dict[str, tuple[LevelOfNights, ..
         pairs = changed_levels(was.finalized[cluster], now.finalized[cluster])
         if pairs:
             moved[cluster] = tuple(
-                critical=cluster in now.critical,
                 LevelOfNights(
                     feature=name,
                     before=before,
@@ -444,6 +469,10 @@ class _Night:
             return Why.NOT_JUDGED
         if _is_about_evidence(row):
             return None
+        is_blocker = row["severity"] == Severity.BLOCKER
+        here = cluster, INCOMPATIBLE_CODE, row["role"], row["node_id"], feature
+        if is_blocker and not is_new and here in self._there:
+            return Why.FINALIZED
         ready = self._readiness.get((cluster, feature))
         # Where nobody answers, nobody may list the feature.
         verdict = self.verdicts[cluster] if ready is None else ready["verdict"]
@@ -453,6 +482,15 @@ class _Night:
         has_level = is_blocker and row["level"] is not None
         is_lower = has_level and aims is not None and aims < row["level"]
         return Why.NO_SUCH_LEVEL if is_lower and not is_new else None
+
+    @cached_property
+    def unfit(self) -> defaultdict[tuple[str, str], list[str]]:
+        """By cluster and feature the nodes that its finalized level does not fit."""
+        found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        misfits = (key for key in self._there if key[1] == INCOMPATIBLE_CODE)
+        for cluster, _, role, node_id, feature in sorted(misfits):
+            found[cluster, feature].append(f"{role} {node_id}")
+        return found
 
     @cached_property
     def finalized(self) -> defaultdict[str, dict[str, int | None]]:
@@ -469,10 +507,6 @@ class _Night:
         return {(row["cluster"], row["feature"]): row for row in rows.to_pylist()}
 
 
-        is_blocker = row["severity"] == Severity.BLOCKER
-        here = cluster, INCOMPATIBLE_CODE, row["role"], row["node_id"], feature
-        if is_blocker and not is_new and here in self._there:
-            return Why.FINALIZED
 def _keys(findings: TableRows) -> list[tuple[Any, ...]]:
     """What tells two findings of a night apart; its cluster first."""
     return list(zip(*(findings[name].to_pylist() for name in KEY), strict=True))
@@ -482,12 +516,3 @@ def _is_about_evidence(row: Row) -> bool:
     known = wordings(load(STRICT)).get(row["code"])
     severity = row["severity"] if known is None else known.severity
     return bool(severity == Severity.UNKNOWN)
-    @cached_property
-    def unfit(self) -> defaultdict[tuple[str, str], list[str]]:
-        """By cluster and feature the nodes that its finalized level does not fit."""
-        found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-        misfits = (key for key in self._there if key[1] == INCOMPATIBLE_CODE)
-        for cluster, _, role, node_id, feature in sorted(misfits):
-            found[cluster, feature].append(f"{role} {node_id}")
-        return found
-

@@ -345,7 +345,7 @@ def _range_text(change: RangeChange, catalogue: Catalogue) -> str:
     else:
         texts = [f"{clean(n, 60)} {listed(n, was)} → {listed(n, now)}" for n, was, now in order]
         what = f"{'WENT BACK: ' if change.shrank else ''}{'; '.join(texts)}"
-    return f"{when}  {nodes(change.role, change.node_ids)}: {what}"
+    return f"{when}  {change.who}: {what}"
 
 
 def diff_page(

@@ -83,6 +83,21 @@ def test_the_log_tells_only_what_the_nodes_did_not() -> None:
     assert [change.first for change in of(dump).ranges] == [True, False]
 
 
+def test_what_a_broker_registers_and_what_it_answers_are_two_words() -> None:
+    """Below protocol version 2.7 it registers nothing, whatever its software supports."""
+    able, kept = {"f": (1, 3)}, {"witness": "registration", "epoch": None}
+    rows = [says(n, 2 * i, {} if n == 1 else able, **kept) for n in (1, 2) for i in range(3)]
+    rows += [says(n, 2 * i + 1, able) for n in (1, 2) for i in range(3)]
+    found = of(*rows)
+    assert [(one.who, one.first) for one in found.ranges] == [
+        ("registration of broker 1", True),
+        ("brokers 1-2", True),
+    ]
+    assert found.regressions == 0
+    back = of(*rows, says(2, 9, {}, **kept)).ranges[-1]
+    assert (back.who, back.shrank) == ("registration of broker 2", ("f",))
+
+
 def test_levels_and_epochs_that_went_back_are_counted() -> None:
     up, down = levels(0, 10, f=3), levels(1, 20, f=2)
     found = of(finalized=[*up, *down, *levels(2, 15, f=2)])
