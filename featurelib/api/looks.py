@@ -19,8 +19,10 @@ from featurelib.api.clusters import Answer, AnyCluster, choose_live, connect
 from featurelib.api.documents import OfCluster, document
 from featurelib.errors import BackendError, ConfigError
 from featurelib.planning.goal import Command, Intent
+from featurelib.planning.owners import LeftOver, left_over
+from featurelib.planning.planner import make_plan
 from featurelib.questions.watch import Watch, Watched
-from featurelib.source import Chosen
+from featurelib.source import Chosen, Source
 from featurelib.view.describe import watch_line, watch_page
 from featurelib.view.documents import fill
 
@@ -114,7 +116,7 @@ def _look_on(
         entry = chosen.reached().entry
         with chosen.looking() as (look, backend):
             while not over.is_set():
-                began, error = time.monotonic(), None
+                began, error, source = time.monotonic(), None, None
                 try:
                     source = look()
                     entry, made_from = source.entry, source.made_from
@@ -129,29 +131,37 @@ def _look_on(
                     name=entry.title or None,
                     made_from=made_from,
                 )
-                found.put((number, _look(number, seen, name, head, chosen), error))
+                found.put((number, _look(number, seen, name, head, source, chosen), error))
                 over.wait(max(LEAST_PAUSE_SECONDS, began + every - time.monotonic()))
     except BaseException as fault:  # it is raised where the looks are taken
         found.put((number, None, fault))
 
 
-def _look(number: int, seen: Watched, name: str, head: OfCluster, chosen: Chosen) -> ClusterLook:
+def _look(
+    number: int, seen: Watched, name: str, head: OfCluster, source: Source | None, chosen: Chosen
+) -> ClusterLook:
+    catalogue = chosen.catalogue
     return ClusterLook(
         value=seen,
         make_rows=lambda: map(asdict, seen.nodes),
         make_document=lambda: document(head, seen),
-        page=lambda width: watch_page(seen, name, _command(seen, chosen), chosen.catalogue, width),
+        page=lambda width: watch_page(seen, name, *_next(seen, source), catalogue, width),
         position=number,
         name=name,
-        line=watch_line(seen, name, chosen.catalogue),
+        line=watch_line(seen, name, catalogue),
     )
 
 
-def _command(seen: Watched, chosen: Chosen) -> str:
-    """What plans the levels that were waited for; empty where nothing is left to plan."""
+def _next(seen: Watched, source: Source | None) -> tuple[str, Sequence[LeftOver]]:
+    """What plans the levels that were waited for, empty where none of them is ours to plan; and how
+    those are moved that somebody else finalizes."""
     levels = {one.feature: str(one.wanted) for one in seen.features if one.wanted is not None}
-    if not seen.ready or not levels:
-        return ""
-    cluster = f" {shlex.quote(chosen.wanted.cluster)}" if chosen.wanted.cluster else ""
-    intent = Intent(command=Command.UPGRADE, up=levels).text
-    return f"featurelib plan{cluster} {intent}{chosen.wanted.ways[0]}"
+    if source is None or not seen.ready or not levels:
+        return "", ()
+    intent, catalogue = Intent(command=Command.UPGRADE, up=levels), source.terms.catalogue
+    planned = make_plan(source.sight, intent, catalogue, guards=source.guards)
+    left = tuple(left_over(planned.shares, source.entry, catalogue))
+    if planned.plan is None:
+        return "", left
+    cluster = f" {shlex.quote(source.name)}" if source.wanted.cluster else ""
+    return f"featurelib plan{cluster} {intent.text}{source.wanted.ways[0]}", left

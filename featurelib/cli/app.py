@@ -16,6 +16,7 @@ import typer
 import featurelib
 from featurelib.cli.entrance import CommandGroup, guard
 from featurelib.cli.options import with_options
+from featurelib.cli.streams import only_looks
 
 # The commands of each module, and what each is for, as its own help begins.
 _COMMANDS = {
@@ -51,6 +52,7 @@ _COMMANDS = {
     "embedded": {"embedded": "Make a cluster that is kept in one file."},
     "plan": {"plan": "A plan for one cluster, or why there is none."},  # a group of commands
 }
+LOOKING = {*_COMMANDS["levels"], *_COMMANDS["questions"]}  # commands that send nothing
 COMMANDS = {  # what each is for, and where it stands
     name: (sentence, f"featurelib.cli.{module}:{name.replace('-', '_')}")
     for module, commands in _COMMANDS.items()
@@ -121,4 +123,7 @@ class _WithoutPandas(MetaPathFinder):
 def main() -> None:
     """The console script's entrance."""
     sys.meta_path.insert(0, _WithoutPandas())
-    make_app(sys.argv[1] if len(sys.argv) > 1 else "")(prog_name="featurelib")
+    command = sys.argv[1] if len(sys.argv) > 1 else ""
+    if command in LOOKING:
+        only_looks()
+    make_app(command)(prog_name="featurelib")

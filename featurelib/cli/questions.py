@@ -190,7 +190,8 @@ def watch(
     do there. Ctrl-C ends it.
 
     Exit codes: 0 it is READY, or the time was up and nothing was waited for; 1 the time was up
-    before it was READY; 2 usage; 5 nothing answered the first look, or a cluster not the last one.
+    before it was READY; 2 usage; 5 nothing answered the first look, or a cluster not the last one;
+    130 Ctrl-C.
     """
     limit = None if within is None else _seconds(within)
     catalogue = open_catalogue(overlay, say)

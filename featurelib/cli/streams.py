@@ -31,6 +31,8 @@ OUTPUT_LOST = 74  # EX_IOERR of sysexits.h
 READER_GONE = 141  # as a shell shows what SIGPIPE ended
 INTERRUPTED = 130
 MESSAGE = "error: interrupted; run it again, nothing is done twice"
+LOOKED = "error: interrupted; no cluster was changed"
+_says = [MESSAGE]
 _interrupted = threading.Lock()
 _ESCAPED = "featurelib.escaped"  # what an encoding lacks, as JSON writes it
 
@@ -215,6 +217,11 @@ def leave_at_interrupt() -> None:
         signal.signal(signal.SIGINT, _at_interrupt)
 
 
+def only_looks() -> None:
+    """From now on an interrupt says that no cluster was changed: there is nothing to do again."""
+    _says.append(LOOKED)
+
+
 def ignore_interrupts() -> None:
     """For the last moments of a process, whose exit code is known."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -245,10 +252,10 @@ def _watch(reader: int) -> None:
 
 
 def say_interrupted() -> int:
-    """MESSAGE on stderr, once in the life of a process; returns the exit code."""
+    """One line on stderr, once in the life of a process; returns the exit code."""
     if _interrupted.acquire(blocking=False):  # the main thread and the watcher may both come here
         with suppress(OSError):  # a full disk behind it
-            os.write(2, f"{MESSAGE}\n".encode())
+            os.write(2, f"{_says[-1]}\n".encode())
     return INTERRUPTED
 
 

@@ -11,15 +11,17 @@ from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import FleetEntry, FleetPart
 from featurelib.core.dialect import generation_of, load
 from featurelib.feature import Severity
+from featurelib.planning.owners import LeftOver
 from featurelib.questions.describe import Description, LevelShown, NodeShown, Ranges
 from featurelib.questions.nights import ClusterDiff, Diff, RangeChange, Row, State, Timeline
 from featurelib.questions.watch import FeatureNow, NodeNow, NodeState, Watched
 from featurelib.snapshot.history import LevelChange
 from featurelib.view.layout import Page, wrap
+from featurelib.view.plan import show_left
 from featurelib.words import (
+    although,
     clean,
     code_text,
-    although,
     count,
     level_text,
     levels_text,
@@ -205,10 +207,15 @@ def _findings(described: Description, page: Page) -> None:
 
 
 def watch_page(
-    seen: Watched, name: str, command: str, catalogue: Catalogue, width: int | None = None
+    seen: Watched,
+    name: str,
+    command: str,
+    left: Sequence[LeftOver],
+    catalogue: Catalogue,
+    width: int | None = None,
 ) -> Page:
-    """The text of one look; `command` is what comes next, empty = nothing does. No line is wider
-    than `width` but the command, so that it can be copied."""
+    """The text of one look; `command` is what comes next, empty = nothing does, and `left` what is
+    not ours. No line is wider than `width` but the commands, so that they can be copied."""
     page = Page(width, parts=True)
     head = [clean(name), *([seen.mode] if seen.mode else []), time_text(seen.at, seconds=True)]
     page.item(" · ".join(head))
@@ -236,6 +243,7 @@ def watch_page(
     if command:
         page.line()
         page.line(f"next: {command}")
+    show_left(left, page)
     return page
 
 

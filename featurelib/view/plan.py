@@ -95,7 +95,7 @@ def planning_page(
         for stay in planned.goal.stays:
             page.item(clean(stay.text, 400), 2)
     _warnings(warnings, page)
-    _left(left, page)
+    show_left(left, page)
     if path is not None:
         page.line()
         what = "written to the cluster" if planned.probed else "sent"
@@ -215,7 +215,7 @@ def _warnings(warnings: Sequence[str], page: Page) -> None:
         page.item(f"warning: {clean(warning, 1000)}")
 
 
-def _left(left: Sequence[LeftOver], page: Page) -> None:
+def show_left(left: Sequence[LeftOver], page: Page) -> None:
     """What is not in the plan; a command stands on a line of its own, so that it can be copied."""
     for one in left:
         page.line()
