@@ -20,6 +20,14 @@ def share_of(test: str) -> str:
     return "spark" if file == OF_SPARK else folder if folder in SHARING else file
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Cases that Hypothesis draws are not measured, as those of tests marked `no_cover` are not: it
+    would take longer than the cases do, and other tests reach what they reach."""
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker(pytest.mark.no_cover)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     """For `--dist loadscope`: a scope is a share."""

@@ -137,10 +137,9 @@ def test_a_night_that_is_still_setting_up_ends_so_too(tmp_path: Path) -> None:
 
 
 # When, in seconds after which line of progress, of how many bytes of landing lines; workers that
-# die of it are what Spark logs about. The driver reads what is little by itself.
+# die of it are what Spark logs about.
 MOMENTS = {
     "starting": ("starting Spark", 1.0, 0),
-    "the driver at work": ("new files", 0.1, 0),
     "workers at work": ("new files", 2.0, 2 * FEW_BYTES),
 }
 

@@ -38,6 +38,7 @@ AGAIN, REFUSED = "nodes registered again", "kraft.version of a refused request"
 Line = dict[str, Any]
 
 
+@pytest.mark.no_cover
 def test_every_recorded_controller_is_answered_for() -> None:
     """Every seventh exchange in `make quick`, all of them in `make test`."""
     recorded = recordings.every()

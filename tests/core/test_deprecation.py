@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,6 +100,7 @@ def by_hand(one: Drawn) -> Told:
     return found
 
 
+@pytest.mark.no_cover
 def test_what_is_told_of_random_fleets_is_the_kip_s_sentence() -> None:
     seen = []
 

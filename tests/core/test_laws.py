@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from functools import cache
+from typing import Any
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -180,58 +181,54 @@ def test_pieces_of_the_log_may_come_in_any_order_and_late(
 
 @SOME
 @given(clusters())
-def test_nothing_lowers_a_level_and_ready_has_nothing_missing(some: list[Cluster]) -> None:
+def test_every_verdict_rests_on_what_is_known_and_is_explained(some: list[Cluster]) -> None:
     judged = judge_clusters(*some)
-    for row in judged.readiness.to_pylist():
-        if row["target"] is not None:
-            assert row["verdict"] == "READY"
-            assert (row["finalized_level"] or 0) < row["target"] <= row["ceiling"]
-        assert (row["finalized_level"] or 0) <= row["ceiling"]
-    for plan in judged.plans.to_pylist():
-        for step in plan["steps"]:
-            assert step["from_level"] < step["to_level"]
-            assert step["timeout_ms"] > 0
-    ready = {
-        (r["cluster"], r["feature"], r["finalized_level"], r["target"])
-        for r in judged.readiness.to_pylist()
-        if r["verdict"] == "READY"
-    }
-    planned = {
-        (plan["cluster"], step["feature"], step["from_level"], step["to_level"])
-        for plan in judged.plans.to_pylist()
-        for step in plan["steps"]
-    }
-    assert planned == ready
-    missing = [
-        f
-        for f in judged.findings.to_pylist()
-        if f["severity"] == "unknown" and f["code"] not in HARMLESS
-    ]
-    about = {(f["cluster"], f["feature"]) for f in missing}
-    for row in judged.readiness.to_pylist():
-        if row["verdict"] == "READY":
-            assert (row["cluster"], row["feature"]) not in about, row
-            assert (row["cluster"], None) not in about, row
-
-
-@SOME
-@given(clusters())
-def test_every_unknown_or_blocked_verdict_is_explained(some: list[Cluster]) -> None:
-    judged = judge_clusters(*some)
-    findings = judged.findings.to_pylist()
-    for row in judged.readiness.to_pylist():
+    rows, findings = judged.readiness.to_pylist(), judged.findings.to_pylist()
+    plans = judged.plans.to_pylist()
+    for row in rows:
         mine = [f for f in findings if f["cluster"] == row["cluster"]]
-        blockers = [
-            f for f in mine if f["severity"] == "blocker" and f["feature"] == row["feature"]
+        expect_explained(row, mine)
+    ready = [row for row in rows if row["verdict"] == "READY"]
+    moves = {(r["cluster"], r["feature"], r["finalized_level"], r["target"]) for r in ready}
+    steps = [(plan["cluster"], step) for plan in plans for step in plan["steps"]]
+    assert all(step["from_level"] < step["to_level"] for _, step in steps)
+    assert all(step["timeout_ms"] > 0 for _, step in steps)
+    assert moves == {(c, s["feature"], s["from_level"], s["to_level"]) for c, s in steps}
+    # READY rests on a metadata.version and on a controller that are known.
+    nobody_says = {
+        row["cluster"]
+        for row in rows
+        if row["feature"] == METADATA and row["finalized_level"] is None
+    }
+    asked = {plan["cluster"] for plan in plans if plan["dialects"]}
+    blind = {f["cluster"] for f in findings if f["code"] == "fails_after_writing"}
+    assert {row["cluster"] for row in ready} <= asked - nobody_says - blind
+
+
+def expect_explained(row: dict[str, Any], findings: list[dict[str, Any]]) -> None:
+    """No level is lowered, nothing is missing for READY, and findings say why it is not."""
+    feature, verdict, current = row["feature"], row["verdict"], row["finalized_level"] or 0
+    assert current <= row["ceiling"]
+    if row["target"] is not None:
+        assert verdict == "READY"
+        assert current < row["target"] <= row["ceiling"]
+    said: dict[str, list[dict[str, Any]]] = {"unknown": [], "critical": [], "blocker": []}
+    for found in findings:
+        said.setdefault(found["severity"], []).append(found)
+    if verdict == "READY":
+        missing = [f for f in said["unknown"] if f["code"] not in HARMLESS]
+        assert not {f["feature"] for f in missing} & {feature, None}, row
+    elif verdict == "BLOCKED":
+        blockers = [f for f in said["blocker"] if f["feature"] == feature]
+        assert row["blockers"] == len(blockers) > 0, row
+    elif verdict == "UNKNOWN":
+        # What a feature depends on explains it too; that a node does not fit is known.
+        near = [
+            f["code"]
+            for f in (*said["unknown"], *said["critical"])
+            if f["feature"] in (None, feature, METADATA)
         ]
-        # What a feature depends on explains it too.
-        near = (None, row["feature"], METADATA)
-        unknown = [f for f in mine if f["severity"] in ("unknown", "critical")]
-        if row["verdict"] == "BLOCKED":
-            assert blockers, row
-            assert row["blockers"] == len(blockers), row
-        elif row["verdict"] == "UNKNOWN":
-            assert [f for f in unknown if f["feature"] in near], row
+        assert set(near) - {"incompatible_with_finalized"}, row
 
 
 @SOME
@@ -321,37 +318,3 @@ def test_equal_knowledge_is_stored_as_equal_bytes() -> None:
     cluster = Cluster(name="c", zookeeper=True, nodes=(Node(node_id=1, ranges={"f": (1, 2)}),))
     lines = lines_of(cluster)
     assert folded(lines).to_pylist() == folded(lines[::-1]).to_pylist()
-
-
-@SOME
-@given(clusters())
-def test_ready_rests_on_a_metadata_version_and_on_a_controller_that_are_known(
-    some: list[Cluster],
-) -> None:
-    judged = judge_clusters(*some)
-    rows = judged.readiness.to_pylist()
-    nobody_says = {
-        row["cluster"]
-        for row in rows
-        if row["feature"] == METADATA and row["finalized_level"] is None
-    }
-    asked = {plan["cluster"] for plan in judged.plans.to_pylist() if plan["dialects"]}
-    blind = {
-        f["cluster"] for f in judged.findings.to_pylist() if f["code"] == "fails_after_writing"
-    }
-    ready = {row["cluster"] for row in rows if row["verdict"] == "READY"}
-    assert ready <= asked - nobody_says - blind
-
-
-@SOME
-@given(clusters())
-def test_nothing_is_unknown_without_a_finding(some: list[Cluster]) -> None:
-    judged = judge_clusters(*some)
-    missing = {
-        finding["cluster"]
-        for finding in judged.findings.to_pylist()
-        if finding["severity"] in ("unknown", "critical")
-        and finding["code"] != "incompatible_with_finalized"  # that is known
-    }
-    for row in judged.readiness.to_pylist():
-        assert row["verdict"] != "UNKNOWN" or row["cluster"] in missing, row

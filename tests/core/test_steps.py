@@ -129,6 +129,7 @@ def made_up_case(seed: int, *, atomic: bool) -> tuple[Catalogue, Needs, State, S
     return catalogue_of(needs, names), needs, state, wanted
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("atomic", [True, False])
 def test_a_plan_has_the_fewest_requests_of_every_order_and_partition(atomic: bool) -> None:
     reached = refused = 0
@@ -335,6 +336,7 @@ GENERATIONS = ["zk-2.7", "zk-3.3", *(f"kraft-{n}" for n in ("3.3", "3.5", "3.7",
 GENERATIONS += ["kraft-4.0", "kraft-4.1", "kraft-4.2"]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", GENERATIONS)
 def test_the_oracle_takes_every_step_and_afterwards_nothing_is_left(name: str) -> None:
     reached = lowered = 0

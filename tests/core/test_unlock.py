@@ -90,6 +90,7 @@ def drawn(seed: int) -> tuple[Catalogue, Needs, Cluster, str]:
     return catalogue_of(needs, names), needs, cluster, names
 
 
+@pytest.mark.no_cover
 def test_the_set_is_the_smallest_of_all_subsets_of_up_to_six_nodes() -> None:
     asked = chosen = 0
     for seed in range(scale.some(300)):

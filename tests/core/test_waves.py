@@ -44,7 +44,7 @@ from featurelib.questions.waves import (
 from tests.core.scale import some
 
 SCHEMA = Path(featurelib.planning.waves.__file__).with_name("waves.schema.json")
-FLEETS = settings(max_examples=some(1000), derandomize=True, deadline=None, database=None)
+FLEETS = settings(max_examples=some(250), derandomize=True, deadline=None, database=None)
 METADATA, GROUP, SHARE = "metadata.version", "group.version", "share.version"
 VALUES = ("test", "production", "")
 DAY = timedelta(days=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -143,6 +144,7 @@ def fates(found: Foreseen, dialect: str) -> dict[Left, set[int]]:
     return left
 
 
+@pytest.mark.no_cover
 def test_random_elections_end_as_each_broker_s_by_hand() -> None:
     marks = set[object]()
 

@@ -78,6 +78,7 @@ def expect_place(one: Sight, target: str, as_of: int, max_age: int) -> str:
     return "ring"
 
 
+@pytest.mark.no_cover
 def test_what_is_in_a_ring_can_be_planned_on_the_same_evidence() -> None:
     seen = Counter[str]()
 

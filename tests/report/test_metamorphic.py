@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import Counter
 from csv import DictReader
@@ -20,19 +19,19 @@ from featurelib.config.fleet import FleetPart
 from featurelib.feature import Phase, Severity, Verdict
 from featurelib.view.html import render_html
 from featurelib.view.layout import width_of
-from featurelib.view.model import ReportedPart, Verb, render_json
+from featurelib.view.model import Report, ReportedPart, Verb, render_json
 from featurelib.view.prometheus import render_prometheus
 from featurelib.view.report import narrow
 from featurelib.view.sheets import FORMULA, OF_CLUSTERS, WHOLE, render_sheets
 from featurelib.view.text import render_text
+from tests.core.scale import some
 from tests.report.page import Page, read_page
 from tests.report.samples import DIALECT
 from tests.report.schema_check import faults
 from tests.report.tables import AS_OF, Row, judged, report
 from tests.report.test_json import load_schema
 
-# `make test` asks for 20,000 cases of everything random; two hundred reports take a minute.
-EXAMPLES = max(50, min(200, int(os.environ.get("FEATURELIB_CASES", "1000")) // 20))
+EXAMPLES = some(100)
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
 FEATURES = st.sampled_from(["metadata.version", "group.version", "search", "größe"]) | NAMES
 LEVELS = st.integers(-2, 40) | st.none()
@@ -136,9 +135,9 @@ def fleets(draw: st.DrawFn) -> dict[str, list[Row]]:
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-@given(fleets(), st.sampled_from([60, 80, 100, 120]), MUTES)
+@given(fleets(), st.sampled_from([60, 80, 100, 120]), MUTES, st.integers(0, 6))
 def test_all_forms_of_a_report_count_the_same(
-    fleet: dict[str, list[Row]], width: int, mutes: tuple[Mute, ...]
+    fleet: dict[str, list[Row]], width: int, mutes: tuple[Mute, ...], size: int
 ) -> None:
     said = report(judged(**fleet), mutes=mutes)
     document = json.loads(render_json(said))
@@ -153,16 +152,17 @@ def test_all_forms_of_a_report_count_the_same(
     check_page(read_page(render_html(said)), document)
     check_gauges(render_prometheus(said), document)
     check_mutes(mutes, fleet["findings"], document)
+    check_sheets(dict(render_sheets(said)), document)
+    check_part(fleet, size, said, mutes)
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-@given(fleets(), st.integers(0, 6), MUTES)
-def test_the_report_on_a_part_is_that_of_its_clusters_alone(
-    fleet: dict[str, list[Row]], size: int, mutes: tuple[Mute, ...]
+def check_part(
+    fleet: dict[str, list[Row]], size: int, whole: Report, mutes: tuple[Mute, ...]
 ) -> None:
+    """The report on a part is that of its clusters alone."""
     ids = frozenset(sorted({row["cluster"] for row in fleet["plans"]})[:size])
     mine = {part: [row for row in rows if row["cluster"] in ids] for part, rows in fleet.items()}
-    whole, alone = report(judged(**fleet), mutes=mutes), report(judged(**mine), mutes=mutes)
+    alone = report(judged(**mine), mutes=mutes)
     part = narrow(whole, FleetPart(text="owner \x1b", ids=ids, unlisted=None))
     of = ReportedPart(text="owner \\x1b", of=whole.fleet.clusters)
     met = tuple(mute for mute in alone.mutes if mute.findings)
@@ -170,14 +170,9 @@ def test_the_report_on_a_part_is_that_of_its_clusters_alone(
     assert f"{of.text}: {len(ids)} of " in render_text(part, width=1000)
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-@given(fleets(), MUTES)
-def test_a_sheet_has_a_row_for_each_and_no_formula(
-    fleet: dict[str, list[Row]], mutes: tuple[Mute, ...]
-) -> None:
-    said = report(judged(**fleet), mutes=mutes)
-    document = json.loads(render_json(said))
-    rows = {name.split("/")[1]: list(DictReader(StringIO(t))) for name, t in render_sheets(said)}
+def check_sheets(sheets: dict[str, str], document: Any) -> None:
+    """A sheet has a row for each, and no formula."""
+    rows = {name.split("/")[1]: list(DictReader(StringIO(text))) for name, text in sheets.items()}
     for sheet, (_, key) in WHOLE.items():
         assert len(rows[f"{sheet}.csv"]) == len(document[key])
     for sheet, (_, key) in OF_CLUSTERS.items():
