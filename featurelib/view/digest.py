@@ -21,6 +21,7 @@ from featurelib.feature import METADATA_VERSION, Severity, Verdict
 from featurelib.view.model import (
     SEVERITY_RANK,
     Cause,
+    Change,
     FleetCounts,
     Level,
     Range,
@@ -51,6 +52,7 @@ NOT_LANDED = "cluster_not_landed"
 NODE_MISSING = "expected_node_missing"
 NOT_ANSWERING = "node_not_answering"
 HOLDS_BACK = frozenset({Severity.BLOCKER, Severity.UNKNOWN})
+WARNS = frozenset({Severity.CRITICAL, Severity.UNKNOWN, Severity.WARNING})
 # A person has to look even where conf/audit.toml made light of the findings.
 OPEN = frozenset({Verdict.UNKNOWN, Verdict.BLOCKED})
 TAKE_OUT = "take it out of conf/audit.toml"
@@ -461,6 +463,17 @@ def _gather(rows: Sequence[_Row], key: Callable[[_Row], Hashable]) -> list[list[
 def unmuted(findings: Iterable[ReportedFinding]) -> list[ReportedFinding]:
     """The findings that no mute sets aside."""
     return [finding for finding in findings if finding.muted is None]
+
+
+def warns(cluster: ReportedCluster) -> bool:
+    """Whether something about a cluster is more than what holds it back, and is not muted."""
+    return any(found.severity in WARNS for found in unmuted(cluster.findings))
+
+
+def lowered(change: Change | None) -> set[str]:
+    """The clusters, by key, of which a level is lower than in the night before."""
+    moved = change.levels if change else ()
+    return {one.key for one in moved if one.after.number < one.before.number}
 
 
 def needs_person(verdict: Verdict, findings: Findings, steps: Sequence[ReportedStep]) -> bool:

@@ -28,6 +28,7 @@ from featurelib.view.digest import (
     history_lines,
     lead,
     lead_note,
+    lowered,
     moves,
     mute_text,
     muted_lines,
@@ -36,6 +37,7 @@ from featurelib.view.digest import (
     step_text,
     unmuted,
     until_text,
+    warns,
 )
 from featurelib.view.model import SEVERITY_RANK, VERDICT_RANK, Report, ReportedCluster
 from featurelib.view.plot import Plot, draw
@@ -78,6 +80,8 @@ def render_html(
     features = sorted(spread, key=lambda name: (metadata_first(name)[0], -spread[name], name))
     return _template("report.html.j2").render(
         report=report,
+        loud=_loud(report),
+        todo=_todo(report),
         moved={one.key: one for one in report.change.verdicts} if report.change else {},
         features=features[:COLUMNS],
         others=len(features) > COLUMNS,
@@ -145,9 +149,9 @@ def render_pages(report: Report, *, most: int) -> Iterator[tuple[str, str]]:
     """Name and text of the page of each of the worst clusters; none if the one file has all."""
     if not has_pages(report):
         return
+    values = {"report": report, "home": HOME, "loud": _loud(report)}
     for cluster, name in list(zip(report.clusters, page_names(report), strict=True))[:most]:
-        values = {"report": report, "cluster": cluster, "home": HOME}
-        yield f"{FOLDER}/{name}", _template("one.html.j2").render(values)
+        yield f"{FOLDER}/{name}", _template("one.html.j2").render(values, cluster=cluster)
 
 
 def render_figure(plot: Plot) -> str:
@@ -205,6 +209,20 @@ def _places(report: Report, names: Mapping[str, str], root: str) -> dict[str, st
         anchor = f"#cluster-{name.removesuffix('.html')}"
         places[cluster.key] = anchor if row < IN_FULL else f"{root}{FOLDER}/{name}"
     return places
+
+
+def _loud(report: Report) -> set[str]:
+    """The clusters, by key, beside which nothing is green."""
+    return lowered(report.change) | {one.key for one in report.clusters if warns(one)}
+
+
+def _todo(report: Report) -> dict[str, list[str]]:
+    """The verbs of what there is to do today in each cluster, by its key."""
+    verbs: defaultdict[str, list[str]] = defaultdict(list)
+    for task in report.today:
+        for key in task.clusters:
+            verbs[key] += [] if task.verb in verbs[key] else [task.verb]
+    return verbs
 
 
 def _within(plots: Sequence[Plot]) -> list[Plot]:

@@ -190,17 +190,18 @@ def summarize(
     shown = [_mute(rule, judged.findings, run.as_of.date(), names) for rule in mutes]
     kept = read_nights(nights, run.number, catalogue)
     causes, fleet = rank_causes(clusters), _count_fleet(clusters)
+    change = compare(clusters, kept, before, levels_before, names, catalogue)
     return Report(
         format="featurelib.report",
         version=1,
         run=run,
         part=None,
         fleet=fleet,
-        today=plan_day(clusters, causes, fleet, run),
+        today=plan_day(clusters, causes, fleet, run, change),
         causes=causes,
         clusters=tuple(clusters),
         mutes=tuple(sorted(shown, key=_mute_order)),
-        change=compare(clusters, kept, before, levels_before, names, catalogue),
+        change=change,
         nights=kept,
     )
 
@@ -291,7 +292,7 @@ def narrow(report: Report, part: FleetPart) -> Report:
         run=run,
         part=ReportedPart(text=clean(part.text), of=len(report.clusters)),
         fleet=fleet,
-        today=plan_day(clusters, causes, fleet, run),
+        today=plan_day(clusters, causes, fleet, run, change),
         causes=causes,
         clusters=tuple(clusters),
         mutes=tuple(mute for mute in mutes if mute.findings),

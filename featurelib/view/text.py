@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 from featurelib.feature import Severity, Verdict
 from featurelib.view.digest import (
+    OPEN,
     ahead_lines,
     fleet_facts,
     group_findings,
@@ -26,6 +27,7 @@ from featurelib.view.digest import (
     release_text,
     step_text,
     unmuted,
+    warns,
 )
 from featurelib.view.layout import WIDEST, Page, paint, plain
 from featurelib.view.model import (
@@ -303,10 +305,11 @@ def _clusters(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> No
 
 
 def _verdict(cluster: ReportedCluster) -> str:
-    """The verdict; nothing is green where something is critical."""
-    is_calm = cluster.severity is not Severity.CRITICAL
-    style = STYLES[cluster.verdict if is_calm else Severity.CRITICAL]
-    return paint(cluster.verdict.value, style)
+    """The verdict; nothing is green where something warns."""
+    is_grave = cluster.severity is Severity.CRITICAL
+    is_calm = cluster.verdict in OPEN or not warns(cluster)
+    kind = cluster.verdict if is_calm else Severity.WARNING
+    return paint(cluster.verdict.value, STYLES[Severity.CRITICAL if is_grave else kind])
 
 
 def _needs_act(cluster: ReportedCluster) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from featurelib.audit.findings import GONE
@@ -24,13 +24,16 @@ from featurelib.view.digest import (
     has_landed,
     is_all_old,
     is_newest_old,
+    lowered,
     parts,
     shown_plan,
     step_text,
     unmuted,
+    warns,
 )
 from featurelib.view.model import (
     Cause,
+    Change,
     FleetCounts,
     Report,
     ReportedCluster,
@@ -49,14 +52,18 @@ Clusters = Sequence[ReportedCluster]
 
 
 def plan_day(
-    clusters: Clusters, causes: Sequence[Cause], fleet: FleetCounts, run: ReportedRun
+    clusters: Clusters,
+    causes: Sequence[Cause],
+    fleet: FleetCounts,
+    run: ReportedRun,
+    change: Change | None,
 ) -> tuple[Task, ...]:
     """Return the tasks of these clusters, worst first as the report has them."""
     if is_all_old(fleet):
         tasks, causes = [_collect_again(clusters, run), *_not_landed(clusters)], ()
     else:
         lost = [*_not_landed(clusters), *_silent(clusters)]
-        tasks = [*_critical(clusters), *lost, *_waiting(clusters, run.out)]
+        tasks = [*_critical(clusters), *lost, *_waiting(clusters, run.out, lowered(change))]
     started = {key for task in tasks if task.verb == "Start" for key in task.clusters}
     by_key = {cluster.key: cluster for cluster in clusters}
     for cause in sorted(causes, key=lambda cause: -cause.alone):
@@ -155,10 +162,12 @@ def _silent(clusters: Clusters) -> Iterator[Task]:
         )
 
 
-def _waiting(clusters: Clusters, out: str | None) -> Iterator[Task]:
+def _waiting(clusters: Clusters, out: str | None, down: Collection[str]) -> Iterator[Task]:
     """The plans that wait for an approval of ours, and those for the owner of a managed cluster.
-    Clusters that are READY as a whole come first."""
-    plans = sorted((c for c in clusters if c.steps), key=lambda c: c.verdict is not Verdict.READY)
+    Clusters that are READY as a whole come first; last what warns, or whose levels went down."""
+    kept = [one for one in clusters if one.steps]
+    plans = sorted(kept, key=lambda one: one.verdict is not Verdict.READY)
+    plans.sort(key=lambda one: one.key in down or warns(one))
     ours = [cluster for cluster in plans if parts(cluster)[0]]
     theirs = [cluster for cluster in plans if parts(cluster)[1]]
     verbs: tuple[tuple[Verb, Clusters], ...] = (("Approve", ours), ("Hand over", theirs))
@@ -176,7 +185,7 @@ def _waiting(clusters: Clusters, out: str | None) -> Iterator[Task]:
         if mine is theirs:
             how = f"{managers} finalizes that: change it there.{_after_ours(mine)}"
             command = first.owner_command or ""
-        yield _task(verb, mine, text, how, command)
+        yield _task(verb, mine, text, how + _caution(mine, down), command)
 
 
 def _after_ours(theirs: Clusters) -> str:
@@ -184,6 +193,14 @@ def _after_ours(theirs: Clusters) -> str:
     with_ours = [cluster for cluster in theirs if parts(cluster)[0]]
     where = "" if len(with_ours) == len(theirs) else f" of {some([c.name for c in with_ours], 2)}"
     return f" Apply the plan of ours{where} first." if with_ours else ""
+
+
+def _caution(clusters: Clusters, down: Collection[str]) -> str:
+    """What to know before these are raised: whose levels went down this night, and what warns."""
+    lower = [one.name for one in clusters if one.key in down]
+    warned = [one.name for one in clusters if warns(one) and one.key not in down]
+    text = f" Ask first why levels of {some(lower, 2)} went down." if lower else ""
+    return text + (f" Of {some(warned, 2)} read the findings first." if warned else "")
 
 
 def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
+from featurelib.feature import Verdict
+
 VOID = {"meta", "wbr", "input", "path", "line", "br", "rect"}
 ENDS = {"tr": ("td", "th", "tr"), "td": ("td", "th"), "th": ("td", "th")}  # what a tag ends unsaid
 
@@ -41,8 +43,8 @@ class _Reader(HTMLParser):
         if tag == "a":
             self.page.links.append(given.get("href") or "")
         self.page.articles += tag == "article"
-        if tag == "tr" and "data-v" in given:
-            self.page.rows.append(given["data-v"] or "")
+        if "data-s" in given and given.get("class") in set(Verdict):
+            self.page.rows.append(given["class"] or "")
         if tag not in VOID:
             self._in.append((tag, given))
 

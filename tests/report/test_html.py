@@ -30,6 +30,7 @@ from featurelib.view.text import render_text
 from featurelib.words import time_text
 from tests.report.page import read_page
 from tests.report.samples import made_up_nights, report_samples
+from tests.report.scenes import step
 from tests.report.tables import SEEN, Nodes, finding, judged, plan, report, unfit, with_nodes
 
 MOST = 3 << 20  # bytes of the one file
@@ -296,3 +297,23 @@ def test_tiles_say_what_changed_since_the_night_before() -> None:
     assert "last night" not in first
     assert "the night before" not in first
     assert "Over " not in first
+
+
+def test_who_approves_is_told_first_whose_levels_went_down() -> None:
+    plans = [plan(name, "READY", steps=[step(goal=19)]) for name in "ab"]
+    ready = [
+        {"cluster": name, "feature": "f", "verdict": "READY", "finalized_level": 1} for name in "ab"
+    ]
+    levels = [
+        {"cluster": name, "feature": "f", "finalized_level": n} for name, n in (("a", 2), ("b", 1))
+    ]
+    nights = made_up_nights(20261121080000, SEEN)
+    tables = judged(plans, readiness=ready)
+    before = dict.fromkeys("ab", "READY")
+    said = report(tables, nights=nights, before=before, levels_before=levels)
+    [task] = said.today
+    assert task.clusters == ("b", "a")
+    assert "Ask first why levels of a went down." in task.how
+    assert '<li class="plan">' not in render_html(said)
+    [calm] = report(tables).today
+    assert calm.how == "Read the plan, then approve it."

@@ -196,18 +196,26 @@ def test_what_there_is_to_do_today_stands_on_the_first_screen(
     page.close()
 
 
-def test_a_tile_brings_the_table_it_narrows_into_view(
+def test_a_count_brings_the_table_that_it_narrows_into_view(
     browser: Browser, files: dict[str, Path]
 ) -> None:
     page = opened(browser, files["samples"])
     in_view = "(e) => { const { top } = e.getBoundingClientRect(); return top > 0 && top < 900; }"
-    for _ in range(2):  # the second time the address is there already
+    blocked = (".tiles a", "BLOCKED", 8)
+    for where, words, shown in (
+        blocked,
+        blocked,  # the address is there already
+        (".tiles a", "need a person", 17),
+        (".tiles a", "can finalize", 6),
+        (".today li", "3 more", 6),
+        ("#codes dd", "1 more", 5),
+    ):
         page.evaluate("scrollTo(0, 0)")
         assert not page.locator("#grid").evaluate(in_view)
-        page.click(".tiles .BLOCKED a")
+        page.locator(where, has_text=words).locator("a:last-of-type, b").last.click()
         page.wait_for_function("scrollY > 0")
         assert page.locator("#grid").evaluate(in_view)
-        assert page.text_content("#shown") == "8 of 27 clusters"
+        assert page.text_content("#shown") == f"{shown} of 27 clusters"
     page.context.close()
 
 
@@ -247,4 +255,18 @@ def test_a_contact_is_found_and_so_is_what_nobody_owns(
     nobodys = sum(not cluster.owner for cluster in samples)
     assert nobodys > 0
     assert page.text_content("#shown") == f"{nobodys} of 27 clusters"
+    page.context.close()
+
+
+def test_nothing_is_green_beside_what_warns(browser: Browser, files: dict[str, Path]) -> None:
+    page = opened(browser, files["samples"])
+    colours = "(all) => all.map((e) => getComputedStyle(e).color)"
+    [green] = set(page.locator("#grid tr:not(.loud) .READY").evaluate_all(colours))
+    rows = page.locator("#grid tbody tr", has=page.locator(".warning, .unknown, .critical"))
+    assert rows.count() == 5
+    assert green not in rows.locator("td").evaluate_all(colours)
+    borders = "(all) => all.map((e) => getComputedStyle(e).borderLeftColor)"
+    approve = page.locator(".today li", has_text="Approve")
+    assert approve.evaluate_all(borders) != [green]  # one of them warns
+    assert page.locator(".today li", has_text="Hand over").evaluate_all(borders) == [green]
     page.context.close()

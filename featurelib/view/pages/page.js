@@ -27,15 +27,27 @@
   const heads = [...table.tHead.rows[0].cells];
   const inputs = [...document.querySelectorAll(".filter input, .filter select")];
   const count = document.getElementById("shown");
-  const of = { verdict: "v", severity: "w", owner: "o", phase: "p" };
   const filter = document.querySelector(".filter");
   filter.hidden = false;
-  const column = heads.findIndex((head) => head.textContent === "software");
-  // Of software `3.9 to 4.2` both ends are meant.
-  const fits = (row, input) =>
-    input.id === "release"
-      ? row.cells[column].textContent.split(" to ").includes(input.value)
-      : row.dataset[of[input.id]] === (input.value === "(nobody)" ? "" : input.value);
+  const column = (title) => heads.findIndex((head) => head.textContent === title);
+  const places = {
+    verdict: 1,
+    severity: 2,
+    owner: column("owner"),
+    release: column("software"),
+  };
+  const fits = (row, input) => {
+    if (input.id === "phase") return row.dataset.p === input.value;
+    const said = (row.cells[places[input.id]]?.firstChild?.textContent ?? "").trim();
+    // Several things may be to do in a cluster, and any of several be asked for.
+    if (input.id === "todo") {
+      const there = (row.dataset.t ?? "").split("|");
+      return input.value.split("|").some((one) => there.includes(one));
+    }
+    // Of software `3.9 to 4.2` both ends are meant.
+    if (input.id === "release") return said.split(" to ").includes(input.value);
+    return said === (input.value === "(nobody)" ? "" : input.value);
+  };
   const part = (row) => {
     const link = row.cells[0].firstElementChild.getAttribute("href");
     return link[0] === "#" ? document.getElementById(link.slice(1)) : null;
@@ -58,7 +70,12 @@
   };
 
   const { compare } = new Intl.Collator("en", { numeric: true });
-  const value = (cell) => cell.dataset.s ?? cell.textContent;
+  // Of a feature `▲ 25→29` the finalized level counts.
+  const value = (cell) =>
+    cell.dataset.s ??
+    (heads[cell.cellIndex].className === "f"
+      ? (/\d+/.exec(cell.textContent)?.[0] ?? "")
+      : cell.textContent);
   const sort = (column, down) => {
     for (const head of heads) head.removeAttribute("aria-sort");
     heads[column].setAttribute("aria-sort", down ? "descending" : "ascending");
