@@ -134,6 +134,12 @@ class Lake:
         """All rows of a history of silver about these clusters, of all nights up to one."""
         return self._read(table, [_of(clusters), ("run", "<=", self.run(run))])
 
+    def between(
+        self, table: Table, first: int, last: int, wanted: Sequence[Wanted], columns: Sequence[str]
+    ) -> TableRows:
+        """Rows of a gold table of the nights `first` to `last` for which all of `wanted` holds."""
+        return self._read(table, [("run", ">=", first), ("run", "<=", last), *wanted], columns)
+
     def places(self, cluster: str | None, lines: Mapping[int, int]) -> dict[int, str]:
         """Where landing lines of one cluster, or of all, stand, as `file:line`; what is not kept is
         left out.

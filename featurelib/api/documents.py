@@ -24,11 +24,11 @@ from featurelib.planning.outlook import StepOutlook
 from featurelib.planning.waves import WavePlan
 from featurelib.questions.describe import Description
 from featurelib.questions.election import Foreseen
+from featurelib.questions.gates import WaveStatus
 from featurelib.questions.kafka_features import ToolRun
 from featurelib.questions.nights import Diff, RangeChange, Timeline
 from featurelib.questions.roll import Roll, WayBack
 from featurelib.questions.watch import Watched
-from featurelib.questions.waves import WaveStatus
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import Proof, WhyNot
 from featurelib.snapshot.history import LevelChange

@@ -29,6 +29,8 @@ from featurelib.lake import Lake
 from featurelib.planning.files import parse_span
 from featurelib.planning.waves import FORMAT as WAVES_FORMAT
 from featurelib.planning.waves import WavePlan, Waving, read_waves
+from featurelib.questions.gates import WaveStatus, nights_since
+from featurelib.questions.gates import waves_status as find_status
 from featurelib.questions.nights import (
     ClusterDiff,
     Diff,
@@ -38,8 +40,7 @@ from featurelib.questions.nights import (
 )
 from featurelib.questions.nights import diff as compare
 from featurelib.questions.roll import Roll
-from featurelib.questions.waves import Aim, Asked, WaveStatus, nights_since
-from featurelib.questions.waves import waves_status as find_status
+from featurelib.questions.waves import Aim, Asked
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import WhyNot
 from featurelib.rows import NONE, TableRows, join_rows, make_rows, texts_of
@@ -361,8 +362,7 @@ def waves(
     tables: NightTables,
     target: str,
     *,
-    by: str | None = None,
-    order: Sequence[str] = (),
+    by: str | Sequence[str] = (),
     soak: str = "7d",
     max_parallel: int = 5,
     ways: str = "",
@@ -372,19 +372,26 @@ def waves(
     """In which order the fleet goes to a target: rings of clusters, and a gate between.
 
         waves(tables, "4.1")
-        waves(tables, "upgrade-all", by="environment", order=["test", "production"]).save("w.json")
+        waves(tables, "upgrade-all", by="environment=test,production").save("w.json")
 
-    `target` is a release version, or upgrade-all: every feature as far as it is READY. `by`: the
-    label whose values are rings, in this `order`. `soak` is how long a step stays healthy before
-    the next. The value has `rings`, `held` and `reached`; a row is one cluster in one step. Nothing
-    is sent: each cluster is planned, approved and applied by itself. `ways`: options that commands
-    of the plan need; `path`: where it is to stand; `limit` is of the text. Raises ConfigError.
+    `target` is a release version, or upgrade-all: every feature as far as it is READY. `by`: a
+    label whose values are rings, or several, each as the option has it. `soak` is how long a step
+    stays healthy before the next, longer where trouble came later after an earlier step. The value
+    has `rings`, `held` and `reached`; a row is one cluster in one step. Nothing is sent: each
+    cluster is planned, approved and applied by itself. `ways`: options that commands of the plan
+    need; `path`: where it is to stand; `limit` is of the text. Raises ConfigError.
     """
     if parse_span(soak) is None:
         raise ConfigError(f"--soak {soak}: expected a time as 30m, 24h or 7d, found none such.")
     if max_parallel < 1:
         raise ConfigError(f"--max-parallel {max_parallel}: expected 1 or more.")
-    wanted = Waving(by=by, values=tuple(order), soak=soak, max_parallel=max_parallel)
+    parts = [one.partition("=") for one in ((by,) if isinstance(by, str) else by)]
+    labels = {key: tuple(filter(None, values.split(","))) for key, _, values in parts}
+    if len(labels) < len(parts):
+        raise ConfigError(
+            f"--by: expected each label once, found {', '.join(p[0] for p in parts)}."
+        )
+    wanted = Waving(by=labels, soak=soak, max_parallel=max_parallel)
     aim = Aim.of(target, tables.catalogue)
     plan = tables.asked(ways).plan(tables.lake, tables.run, aim, wanted)
     return WavesAnswer(

@@ -180,9 +180,13 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
         is_argument=True,
     ),
     "waves.by": _of(
-        "Rings are the values of that label, in this order. Default: by risk.", "KEY[=VALUE,…]"
+        "Rings are the values of that label, in this order; of several labels the first one leads. "
+        "Default: by risk.",
+        "KEY[=VALUE,…]",
     ),
-    "soak": _of("How long a step stays healthy before the next: 24h, 7d. Default: 7d.", "TIME"),
+    "soak": _of(
+        "How long a step stays healthy at least before the next: 24h, 7d. Default: 7d.", "TIME"
+    ),
     "max_parallel": _of("Clusters that may be changed at once. Default: 5.", least=1),
     "waves.out": _of("Write the plan there, for a review and for `waves status`.", "FILE"),
     "report.limit": _of("Rows of each part; 0 = all.", least=0),

@@ -21,10 +21,11 @@ from featurelib.cli.options import print_answer
 from featurelib.cli.streams import Screen, output_is_lost
 from featurelib.config.files import open_catalogue
 from featurelib.config.fleet import Choice
-from featurelib.errors import ConfigError, NoEvidenceError, UnreachableError
+from featurelib.errors import ConfigError, NoEvidenceError, RefusedError, UnreachableError
 from featurelib.feature import Severity
 from featurelib.lake import Lake
 from featurelib.planning.files import parse_span
+from featurelib.questions.gates import WaveGate
 from featurelib.questions.watch import Watched
 from featurelib.source import Chosen, Wanted, usual_tables
 from featurelib.view.documents import as_json as as_json_text
@@ -365,7 +366,7 @@ def report(
 def waves(
     choice: Choice,
     words: list[str],
-    by: str | None = None,
+    by: list[str] = [],  # noqa: B006
     soak: str | None = None,
     max_parallel: int | None = None,
     out: str | None = None,
@@ -383,7 +384,7 @@ def waves(
 
     \b
         featurelib waves 4.1 --tables TABLES
-        featurelib waves 4.1 --by environment=test,production --soak 3d --out waves.json
+        featurelib waves 4.1 --by environment=test,production --by region --out waves.json
         featurelib waves status waves.json --tables TABLES
 
     Canaries go first, one cluster of each kind of change; then the values of a label, or the
@@ -395,11 +396,13 @@ def waves(
     `waves status` reads the nights since and says which gate is open, and what may be done now.
     Nothing is sent: each cluster is planned, approved and applied by itself.
 
-    Exit codes: 0 answered; 2 usage; 5 there is no night.
+    Exit codes: 0 answered; with `status` something may be done now, or all is done; 1 a step soaks;
+    2 usage; 3 what comes next is held, a person has to look; 5 there is no night, or its evidence
+    does not show whether the gate is open.
     """
     catalogue = open_catalogue(overlay, say)
     of_plans: dict[str, object] = {
-        "--by": by,
+        "--by": by or None,
         "--soak": soak,
         "--max-parallel": max_parallel,
         "--out": out,
@@ -413,13 +416,13 @@ def waves(
     wanted = Wanted(tables=tables, run=run, fleet=fleet, config=config)
     night = NightTables(Lake(tables), wanted, catalogue, choice)
     if path is not None:
-        return print_answer(api.waves_status(night, path, limit=limit), as_json=as_json)
-    key, _, values = (by or "").partition("=")
+        status = api.waves_status(night, path, limit=limit)
+        print_answer(status, as_json=as_json)
+        return _AT_GATE[status.value.gate]
     answer = api.waves(
         night,
         words[0],
-        by=key or None,
-        order=tuple(filter(None, values.split(","))),
+        by=by,
         soak="7d" if soak is None else soak,
         max_parallel=5 if max_parallel is None else max_parallel,
         ways="".join(f" --{name} {quote(file)}" for name, file in named.items() if file),
@@ -429,6 +432,15 @@ def waves(
     if out is not None:
         answer.save(out)
     return print_answer(answer, as_json=as_json)
+
+
+_AT_GATE = {
+    WaveGate.DONE: 0,
+    WaveGate.OPEN: 0,
+    WaveGate.SOAKING: NOT_READY,
+    WaveGate.CLOSED: RefusedError.exit_code,
+    WaveGate.UNKNOWN: NoEvidenceError.exit_code,
+}
 
 
 def _waves_file(words: list[str], options: dict[str, object]) -> str | None:

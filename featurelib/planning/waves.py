@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from math import ceil
 from typing import Literal
 
@@ -70,13 +71,15 @@ class WaveCommand:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveWork:
     """What is done in one cluster in one step, in this order. `cluster` is the id as in the tables,
-    `name` what people call it. `note`: what to know before, "" = nothing."""
+    `name` what people call it. `turn`: what is done in it first is 1, after that 2. `note`: what to
+    know before, "" = nothing."""
 
     cluster: str
     name: str
     owner: str | None
     contact: str | None
     does: tuple[WaveCommand, ...]
+    turn: int = 1
     note: str = ""
 
     @property
@@ -90,12 +93,19 @@ class WaveStep:
     """What is done in a ring at one time: all of it has a way back, or none of it has.
 
     `batches`: works that may be done at once; a batch begins when the one before is at its level.
-    `soak`: how long all of it stays healthy before the next step: 30m, 24h, 7d.
+    `soak`: how long all of it stays healthy before the next step: 30m, 24h, 7d. `soak_why`: what
+    came late after an earlier step, so that it is longer than was asked for, "" = nothing.
     """
 
     way_back: bool
     soak: str
+    soak_why: str = ""
     batches: tuple[tuple[WaveWork, ...], ...]
+
+    @property
+    def span(self) -> timedelta:
+        """How long it soaks."""
+        return parse_span(self.soak) or timedelta()
 
     @property
     def works(self) -> tuple[WaveWork, ...]:
@@ -159,7 +169,7 @@ class WavePlan:
 
     `level`: the metadata.version that the target stands for, null for upgrade-all. `run` is the
     night it was made from, `as_of` when that was judged. `part`: the clusters it is about, null for
-    all. `by`: the label whose values are rings. `notes`: what to know before it is agreed to.
+    all. `by`: the labels whose values are rings. `notes`: what to know before it is agreed to.
     """
 
     target: str
@@ -169,7 +179,7 @@ class WavePlan:
     as_of: str
     catalogue: str
     part: str | None
-    by: str | None
+    by: tuple[str, ...]
     max_parallel: int
     rings: tuple[WaveRing, ...]
     held: tuple[WaveHeld, ...]
@@ -227,28 +237,53 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waving:
-    """How the waves are wanted: `by` a label, its values in that order (the others follow); how
-    long each step soaks; and how many clusters may be changed at once."""
+class Standings:
+    """Each cluster of a night in one of three places."""
 
-    by: str | None = None
-    values: tuple[str, ...] = ()
+    candidates: tuple[Candidate, ...]
+    held: tuple[WaveHeld, ...]
+    reached: tuple[WaveReached, ...]
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What people call each cluster, by its id."""
+        found = {one.cluster: one.works[0][1].name for one in self.candidates}
+        found |= {one.cluster: one.name for one in self.held}
+        return found | {one.cluster: one.name for one in self.reached}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveTrouble:
+    """What came `after` so long a time after an earlier step of a cluster: `text`."""
+
+    after: timedelta
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waving:
+    """How the waves are wanted: `by` labels, the values of each in that order (the others follow);
+    how long each step soaks at least, and by cluster the `troubles` of before, which its ring soaks
+    as long as; and how many clusters may be changed at once."""
+
+    by: Mapping[str, Sequence[str]] = field(default_factory=dict)
     soak: str = "7d"
     max_parallel: int = 5
+    troubles: Mapping[str, WaveTrouble] = field(default_factory=dict)
 
 
-def put_in_rings(
-    candidates: Iterable[Candidate], wanted: Waving
-) -> tuple[tuple[WaveRing, ...], tuple[str, ...]]:
-    """The rings of these clusters, and the values of the label in the order they are taken."""
+def put_in_rings(candidates: Iterable[Candidate], wanted: Waving) -> tuple[WaveRing, ...]:
+    """The rings of these clusters."""
     ordered, seen = sorted(candidates, key=lambda one: one.risk), set[tuple[object, ...]]()
-    values = _values(ordered, wanted) if wanted.by is not None else (NO_LABEL,)
+    orders = label_orders(ordered, wanted)
+    groups = defaultdict[tuple[int, ...], list[Candidate]](list)
+    for one in ordered:
+        at = (values.index(one.labels.get(label, NO_LABEL)) for label, values in orders.items())
+        groups[tuple(at)].append(one)
     rings = list[tuple[str, str, list[Candidate]]]()
-    for value in values:
-        mine = ordered
-        if wanted.by is not None:
-            mine = [one for one in ordered if one.labels.get(wanted.by, NO_LABEL) == value]
-        name = _ring_name(wanted.by, value)
+    for place, mine in sorted(groups.items()):
+        values = ((label, orders[label][i]) for label, i in zip(orders, place, strict=True))
+        name = ", ".join(f"{label}={one}" if one else f"no {label}" for label, one in values)
         first = _first_of_kind(mine, seen, wanted.max_parallel)
         chosen = {one.cluster for one in first}
         rest = [one for one in mine if one.cluster not in chosen]
@@ -260,33 +295,29 @@ def put_in_rings(
             rings.append((f"{name} canary".lstrip(), about, first))
         else:
             rest = mine
-        if wanted.by is None and len(rest) > wanted.max_parallel:
+        if not wanted.by and len(rest) > wanted.max_parallel:
             early = max(wanted.max_parallel, ceil(len(rest) / EARLY))
             rings.append(("early", "the clusters of least risk", rest[:early]))
             rings.append(("rest", "all others", rest[early:]))
         elif rest:
             rings.append((name or "rest", f"all others{' of it' if name else ''}", rest))
         seen |= {one.kind for one in mine}
-    made = [_ring(name, about, some, wanted) for name, about, some in rings if some]
-    return tuple(made), tuple(values) if wanted.by is not None else ()
+    return tuple(_ring(name, about, some, wanted) for name, about, some in rings)
 
 
-def _values(ordered: Sequence[Candidate], wanted: Waving) -> list[str]:
-    """The values of the label: as they were named; the others after them, those with the fewest
-    nodes first; clusters without the label last."""
-    assert wanted.by is not None
-    nodes = Counter[str]()
-    for one in ordered:
-        nodes[one.labels.get(wanted.by, NO_LABEL)] += one.nodes
-    others = [value for value in nodes if value not in wanted.values]
-    others.sort(key=lambda value: (value == NO_LABEL, nodes[value], value))
-    return [value for value in wanted.values if value in nodes] + others
-
-
-def _ring_name(by: str | None, value: str) -> str:
-    if by is None:
-        return ""
-    return f"{by}={value}" if value else f"no {by}"
+def label_orders(candidates: Iterable[Candidate], wanted: Waving) -> dict[str, list[str]]:
+    """The values of each label in the order in which they are taken: as they were named; the others
+    after them, those with the fewest nodes first; clusters without the label last."""
+    nodes = {label: Counter[str]() for label in wanted.by}
+    for one in candidates:
+        for label, of_value in nodes.items():
+            of_value[one.labels.get(label, NO_LABEL)] += one.nodes
+    orders = dict[str, list[str]]()
+    for label, of_value in nodes.items():
+        named = [value for value in wanted.by[label] if value in of_value]
+        by_size = sorted((value == NO_LABEL, size, value) for value, size in of_value.items())
+        orders[label] = named + [value for _, _, value in by_size if value not in named]
+    return orders
 
 
 def _first_of_kind(
@@ -322,15 +353,21 @@ def _ring(name: str, about: str, members: Sequence[Candidate], wanted: Waving) -
         name=name,
         about=about,
         steps=tuple(
-            WaveStep(way_back=kind, soak=wanted.soak, batches=_batches(works, wanted.max_parallel))
-            for kind, works in zip(kinds, steps, strict=True)
-            if works
+            _step(kind, works, wanted) for kind, works in zip(kinds, steps, strict=True) if works
         ),
     )
 
 
-def _batches(works: Sequence[WaveWork], most: int) -> tuple[tuple[WaveWork, ...], ...]:
-    return tuple(tuple(works[i : i + most]) for i in range(0, len(works), most))
+def _step(way_back: bool, works: Sequence[WaveWork], wanted: Waving) -> WaveStep:
+    """A step of these works. It soaks for as many whole days as trouble took before to come after a
+    step of one of its clusters, and at least as long as is wanted."""
+    soak, why, most = wanted.soak, "", wanted.max_parallel
+    troubles = (wanted.troubles[one.cluster] for one in works if one.cluster in wanted.troubles)
+    worst = max(troubles, key=lambda one: (one.after, one.text), default=None)
+    if worst is not None and worst.after > (parse_span(soak) or timedelta()):
+        soak, why = f"{ceil(worst.after / timedelta(days=1))}d", worst.text
+    batches = tuple(tuple(works[i : i + most]) for i in range(0, len(works), most))
+    return WaveStep(way_back=way_back, soak=soak, soak_why=why, batches=batches)
 
 
 def part_moves(
@@ -377,19 +414,24 @@ def faults(plan: WavePlan) -> Iterator[str]:
     for i, ring in enumerate(plan.rings):
         if not ring.steps:
             yield f"rings[{i}].steps: expected one or more, found none"
-        levels, begun = dict[tuple[str, str], int](), set[str]()
+        levels, turns = dict[tuple[str, str], int](), Counter[str]()
         for j, step in enumerate(ring.steps):
             where = f"rings[{i}].steps[{j}]"
             yield from _step_faults(step, plan.max_parallel, where)
             mine = {work.cluster for work in step.works}
-            late = mine - begun if step.way_back else set[str]()
+            late = mine - turns.keys() if step.way_back else set[str]()
             if late and not all(before.way_back for before in ring.steps[:j]):
                 yield (
                     f"{where}: cluster {min(late)!r}: expected what has a way back before what has "
                     "none, found it after"
                 )
-            begun |= mine
+            turns.update(mine)
             for work in step.works:
+                if work.turn != turns[work.cluster]:
+                    yield (
+                        f"{where}: cluster {work.cluster!r}: expected turn {turns[work.cluster]}, "
+                        f"found {work.turn}: what is done in it has an order"
+                    )
                 for move in work.moves:
                     before = levels.get((work.cluster, move.feature), move.from_level)
                     if before != move.from_level:

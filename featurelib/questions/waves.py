@@ -1,21 +1,15 @@
-"""Which clusters of a night can go to a target, and how far the waves of a plan have come.
+"""Which clusters of a night can go to a target, and the waves they are put in.
 
 The night's snapshots are judged once more, as the nightly judges, with metadata.version capped at
 the target. Who is READY for all of it is put in rings (featurelib.planning.waves); each of the
 others stands there with what holds it. Nothing that is missing is taken for good.
-
-How far the waves are, the nights since say: a step is done when each of its clusters was at its
-level, without a critical finding, for as long as it soaks. A night in which nobody knows the level
-of a cluster neither begins nor ends that time; in the newest night all of it has to be known.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from enum import StrEnum
 from shlex import quote
 from typing import Any
 
@@ -32,12 +26,12 @@ from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION, Severity, UpgradeType, Verdict
 from featurelib.lake import Lake
 from featurelib.model import Move
-from featurelib.planning.files import parse_span
 from featurelib.planning.owners import option_of, owner_command, whom_to_ask
 from featurelib.planning.waves import (
     NO_LABEL,
     UPGRADE_ALL,
     Candidate,
+    Standings,
     WaveCommand,
     WaveHeld,
     WaveMove,
@@ -47,12 +41,13 @@ from featurelib.planning.waves import (
     WaveWork,
     Waving,
     Why,
+    label_orders,
     part_moves,
     put_in_rings,
 )
+from featurelib.questions.gates import earlier_troubles
 from featurelib.rows import join_rows, make_rows, texts_of
 from featurelib.schema import SNAPSHOT
-from featurelib.tables import FEATURE_READINESS, FINDINGS
 from featurelib.words import clean, level_text, time_text
 
 Row = dict[str, Any]
@@ -61,6 +56,7 @@ _HOLDING = (Severity.CRITICAL, Severity.BLOCKER, Severity.UNKNOWN)
 # Where Strimzi's command would change nothing, or ours would be set back.
 _OPERATOR = ("strimzi_not_in_inventory", "strimzi_not_carried_out", "strimzi_contradicted")
 _UNPINNED = "metadata_version_not_pinned"
+_TEXTS = ("message", "remedy", "command")  # of a finding
 _LONGEST_COMMAND = 400
 
 
@@ -86,22 +82,6 @@ class Aim:
                 f"{known}."
             )
         return cls(text=text, level=level)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standings:
-    """Each cluster of a night in one of three places."""
-
-    candidates: tuple[Candidate, ...]
-    held: tuple[WaveHeld, ...]
-    reached: tuple[WaveReached, ...]
-
-    @property
-    def names(self) -> dict[str, str]:
-        """What people call each cluster, by its id."""
-        found = {one.cluster: one.works[0][1].name for one in self.candidates}
-        found |= {one.cluster: one.name for one in self.held}
-        return found | {one.cluster: one.name for one in self.reached}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,14 +136,15 @@ class Asked:
         """The waves of that night. Raises ConfigError for a label nobody has."""
         self._expect_label(wanted)
         found = self.standings(lake, run, target)
-        rings, values = put_in_rings(found.candidates, wanted)
+        wanted = replace(wanted, troubles=earlier_troubles(lake, run, found, self.catalogue))
         notes = list[str]()
-        if values and not wanted.values and len(values) > 1:
-            order = ",".join(value for value in values if value != NO_LABEL)
-            notes.append(
-                f"The order of {clean(wanted.by or '')} was not named: the value with the fewest "
-                f"nodes goes first. Name it: --by {quote(clean(f'{wanted.by}={order}', 300))}"
-            )
+        for label, values in label_orders(found.candidates, wanted).items():
+            if len(values) > 1 and not wanted.by[label]:
+                order = ",".join(value for value in values if value != NO_LABEL)
+                notes.append(
+                    f"The order of {clean(label)} was not named: the value with the fewest nodes "
+                    f"goes first. Name it: --by {quote(clean(f'{label}={order}', 300))}"
+                )
         return WavePlan(
             target=target.text,
             level=target.level,
@@ -172,9 +153,9 @@ class Asked:
             as_of=time_text(lake.night(run)["as_of"]),
             catalogue=self.catalogue.label,
             part=None if self.part is None else self.part.text,
-            by=wanted.by,
+            by=tuple(wanted.by),
             max_parallel=wanted.max_parallel,
-            rings=rings,
+            rings=put_in_rings(found.candidates, wanted),
             held=found.held,
             reached=found.reached,
             notes=tuple(notes),
@@ -182,9 +163,8 @@ class Asked:
 
     def _expect_label(self, wanted: Waving) -> None:
         """Raises ConfigError for a label, or a value of it, that no cluster has."""
-        if wanted.by is not None:
-            labels = [wanted.by, *(f"{wanted.by}={value}" for value in wanted.values)]
-            for label in labels:
+        for key, values in wanted.by.items():
+            for label in (key, *(f"{key}={value}" for value in values)):
                 self.fleet.expect_label(f"--by {label}", label, "the inventory")
 
 
@@ -204,10 +184,12 @@ class _Reader:
         holding = judged.findings.take(np.flatnonzero(tells))
         sites = {name: entry.site for name, entry in self._entries.items()}
         words = FindingWords(asked.catalogue).of_rows(holding, sites)
-        columns = [holding[name].to_pylist() for name in ("cluster", "code", "severity", "muted")]
-        columns += [words[name].to_pylist() for name in ("message", "remedy", "command")]
-        names = ("cluster", "code", "severity", "muted", "message", "remedy", "command")
-        rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        told = zip(*(words[name].to_pylist() for name in _TEXTS), strict=True)
+        rows = holding.select(("cluster", "code", "severity", "muted")).to_pylist()
+        rows = [
+            row | dict(zip(_TEXTS, texts, strict=True))
+            for row, texts in zip(rows, told, strict=True)
+        ]
         self._findings = _by_cluster(row for row in rows if row["severity"] in _HOLDING)
         self._of_operator = _by_cluster(row for row in rows if row["code"] in others)
 
@@ -305,7 +287,8 @@ class _Reader:
                 before = works[-1][1]
                 works[-1] = (way_back, replace(before, does=(*before.does, does)))
             else:
-                works.append((way_back, WaveWork(**_whose(entry), does=(does,))))
+                turn = len(works) + 1
+                works.append((way_back, WaveWork(**_whose(entry), does=(does,), turn=turn)))
         return tuple(works)
 
     def _command(
@@ -371,230 +354,4 @@ def _unlocks(found: Iterable[Row], first: Severity = Severity.CRITICAL) -> list[
 
 def _said(found: Iterable[Row]) -> list[WaveUnlock]:
     """What findings say, each once."""
-    keys = ("message", "remedy", "command")
-    return list(dict.fromkeys(WaveUnlock(**{key: row[key] for key in keys}) for row in found))
-
-
-# --- How far the waves are ------------------------------------------------------------------------
-
-
-class WorkState(StrEnum):
-    """Where a cluster stands with what a step does in it."""
-
-    AT_LEVEL = "at its level"
-    BEHIND = "not at its level"
-    CRITICAL = "critical finding"
-    UNKNOWN = "not known"
-
-
-class StepState(StrEnum):
-    """Where a step of the waves stands."""
-
-    DONE = "done"
-    SOAKING = "soaking"
-    OPEN = "open"
-    CLOSED = "closed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaveNight:
-    """What one night found: the finalized level of each feature of each cluster, None = not known;
-    and the clusters with a critical finding that nothing mutes."""
-
-    as_of: datetime
-    levels: Mapping[str, Mapping[str, int | None]]
-    critical: frozenset[str]
-
-    def state(self, work: WaveWork) -> WorkState:
-        """Where a cluster stood then."""
-        known = self.levels.get(work.cluster, {})
-        levels = [(known.get(move.feature), move.to_level) for move in work.moves]
-        if work.cluster in self.critical:
-            return WorkState.CRITICAL
-        if any(level is not None and level < wanted for level, wanted in levels):
-            return WorkState.BEHIND
-        return WorkState.UNKNOWN if any(n is None for n, _ in levels) else WorkState.AT_LEVEL
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaveWait:
-    """A cluster that keeps a gate closed, and why."""
-
-    cluster: str
-    name: str
-    state: WorkState
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextWork:
-    """What may be done now in a cluster; `held`: what is in its way tonight, null = nothing."""
-
-    work: WaveWork
-    held: WaveHeld | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepStatus:
-    """One step: of `clusters` so many are `at_level`.
-
-    `since`: from when on all of them are at their level and healthy; `until`: the end of the soak.
-    `waits`: who keeps the gate before it closed; `waits_until`: or the soak of the step before.
-    `next`: what may be done now. `ahead`: clusters that are at their level though the gate is
-    closed.
-    """
-
-    ring: str
-    number: int
-    way_back: bool
-    state: StepState
-    clusters: int
-    at_level: int
-    since: datetime | None
-    until: datetime | None
-    waits: tuple[WaveWait, ...]
-    waits_until: datetime | None
-    next: tuple[NextWork, ...]
-    ahead: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaveStatus:
-    """How far a plan of waves is by a night. `nights`: how many were looked at, back to the one it
-    was made from at most. `strangers`: clusters that are in no place of it, none where it is about
-    a part of the fleet; `unlocked`: those that it holds, and that could be in a ring by now. Both
-    are taken in when the plan is made again."""
-
-    target: str
-    run: int
-    as_of: datetime
-    nights: int
-    is_done: bool
-    steps: tuple[StepStatus, ...]
-    strangers: tuple[str, ...]
-    unlocked: tuple[str, ...]
-
-
-def read_night(lake: Lake, run: int) -> WaveNight:
-    """What a night of the tables says about levels and health."""
-    readiness = lake.rows(
-        FEATURE_READINESS, run=run, columns=["cluster", "feature", "verdict", "finalized_level"]
-    )
-    levels = defaultdict[str, dict[str, int | None]](dict)
-    for row in readiness.to_pylist():
-        is_known = row["verdict"] != Verdict.UNKNOWN
-        levels[row["cluster"]][row["feature"]] = row["finalized_level"] if is_known else None
-    found = lake.rows(FINDINGS, run=run, columns=["cluster", "severity", "muted"])
-    critical = found.texts("severity").equal(Severity.CRITICAL) & (found.texts("muted").codes < 0)
-    hit = found["cluster"].take(np.flatnonzero(critical)).to_pylist()
-    as_of: datetime = lake.night(run)["as_of"]
-    return WaveNight(as_of=as_of, levels=levels, critical=frozenset(hit))
-
-
-def nights_since(lake: Lake, first: int, last: int) -> Iterator[WaveNight]:
-    """The nights from `last` back to `first`, each read when it is asked for."""
-    for run in lake.runs["run"].to_pylist():
-        if first <= run <= last:
-            yield read_night(lake, run)
-
-
-def waves_status(
-    plan: WavePlan, run: int, nights: Iterable[WaveNight], tonight: Standings
-) -> WaveStatus:
-    """How far a plan is; `nights` from `run` back, at least one."""
-    steps, looked = plan.steps, iter(nights)
-    now = next(looked)
-    states = [[now.state(work) for work in step.works] for step in steps]
-    since, read = _healthy_since(plan, now, looked)
-    ends = [
-        None if start is None else start + _soak_of(step)
-        for step, start in zip(steps, since, strict=True)
-    ]
-    held = {one.cluster: one for one in tonight.held}
-    rings = [ring.name for ring in plan.rings for _ in ring.steps]
-    found = list[StepStatus]()
-    for k, step in enumerate(steps):
-        waits = dict.fromkeys(
-            WaveWait(cluster=work.cluster, name=work.name, state=state)
-            for before, known in zip(steps[:k], states[:k], strict=True)
-            for work, state in zip(before.works, known, strict=True)
-            if state is not WorkState.AT_LEVEL
-        )
-        end = ends[k - 1] if k else None
-        soaks = end is not None and end > now.as_of
-        is_open, there = not waits and not soaks, [s is WorkState.AT_LEVEL for s in states[k]]
-        until = ends[k]
-        if all(there) and until is not None:
-            state = StepState.DONE if until <= now.as_of else StepState.SOAKING
-        else:
-            state = StepState.OPEN if is_open else StepState.CLOSED
-        is_next = state is StepState.OPEN
-        ahead = [w.name for w, at in zip(step.works, there, strict=True) if at and not is_open]
-        found.append(
-            StepStatus(
-                ring=rings[k],
-                number=k + 1,
-                way_back=step.way_back,
-                state=state,
-                clusters=len(there),
-                at_level=sum(there),
-                since=since[k],
-                until=until,
-                waits=tuple(waits),
-                waits_until=end if soaks and not waits else None,
-                next=_next_of(step.batches, states[k], held) if is_next else (),
-                ahead=tuple(ahead),
-            )
-        )
-    known, waiting = set(plan.clusters), {one.cluster for one in plan.held}
-    others = tonight.names.items() if plan.part is None else ()
-    strangers = (name for cluster, name in others if cluster not in known)
-    unlocked = (c.works[0][1].name for c in tonight.candidates if c.cluster in waiting)
-    return WaveStatus(
-        target=plan.target,
-        run=run,
-        as_of=now.as_of,
-        nights=read,
-        is_done=all(one.state is StepState.DONE for one in found),
-        steps=tuple(found),
-        strangers=tuple(sorted(strangers)),
-        unlocked=tuple(sorted(unlocked)),
-    )
-
-
-def _soak_of(step: Any) -> timedelta:
-    span = parse_span(step.soak)
-    assert span is not None  # of a plan that was read
-    return span
-
-
-def _healthy_since(
-    plan: WavePlan, now: WaveNight, before: Iterator[WaveNight]
-) -> tuple[list[datetime | None], int]:
-    """Since when each step is at its level and healthy, None = it is not; and how many nights that
-    took to know."""
-    since: list[datetime | None] = []
-    for step in plan.steps:
-        is_there = all(now.state(work) is WorkState.AT_LEVEL for work in step.works)
-        since.append(now.as_of if is_there else None)
-    going, read = {k for k, start in enumerate(since) if start is not None}, 1
-    while going and (night := next(before, None)) is not None:
-        read += 1
-        for k in sorted(going):
-            states = {night.state(work) for work in plan.steps[k].works}
-            if states & {WorkState.BEHIND, WorkState.CRITICAL}:
-                going.discard(k)
-            elif WorkState.UNKNOWN not in states:
-                since[k] = night.as_of
-    return since, read
-
-
-def _next_of(
-    batches: Sequence[Sequence[WaveWork]], states: Sequence[WorkState], held: Mapping[str, WaveHeld]
-) -> tuple[NextWork, ...]:
-    """The works of the first batch that is not at its level."""
-    known = iter(states)
-    for batch in batches:
-        left = [work for work in batch if next(known) is not WorkState.AT_LEVEL]
-        if left:
-            return tuple(NextWork(work=work, held=held.get(work.cluster)) for work in left)
-    return ()
+    return list(dict.fromkeys(WaveUnlock(**{key: row[key] for key in _TEXTS}) for row in found))

@@ -21,7 +21,6 @@ from featurelib.planning.files import (
     ForPeople,
     PlanFile,
     digest,
-    parse_span,
     say_span,
 )
 from featurelib.planning.outlook import NONE, ChangeOutlook, StepOutlook, level_names, look_ahead
@@ -36,7 +35,7 @@ from featurelib.planning.waves import (
     WaveStep,
     WaveWork,
 )
-from featurelib.questions.waves import StepState, StepStatus, WaveStatus
+from featurelib.questions.gates import StepState, StepStatus, WaveGate, WaveStatus
 from featurelib.view.layout import Page
 from featurelib.view.words import answer_text, show_change, show_danger, show_muted, update_text
 from featurelib.words import (
@@ -375,7 +374,7 @@ def waves_page(
     """A plan of waves, for the people who review it; `limit`: clusters of each step and reason, 0 =
     all; `path`: where it was written, None = nowhere; `ways`: options that commands need."""
     page, steps = Page(width), plan.steps
-    least = sum((_soak(step) for step in steps[:-1]), timedelta())
+    least = sum((step.span for step in steps[:-1]), timedelta())
     rows = [
         ("target", _target_text(plan, catalogue)),
         ("from", f"tables in {plan.tables}, run {plan.run}, judged as of {plan.as_of}"),
@@ -421,10 +420,6 @@ def _clusters(rings: Sequence[WaveRing]) -> int:
     return sum(len(ring.clusters) for ring in rings)
 
 
-def _soak(step: WaveStep) -> timedelta:
-    return parse_span(step.soak) or timedelta()
-
-
 def _target_text(plan: WavePlan, catalogue: Catalogue) -> str:
     if plan.level is None:
         return f"{clean(plan.target)}: every feature as far as it is READY"
@@ -435,7 +430,8 @@ def _target_text(plan: WavePlan, catalogue: Catalogue) -> str:
 def _wave_step(step: WaveStep, number: int, catalogue: Catalogue, limit: int, page: Page) -> None:
     """A step: its gate, and who does what in which batch."""
     kind = "each has a way back" if step.way_back else "NO WAY BACK"
-    page.item(f"Step {number}, {kind}; soaks {say_span(_soak(step))}", 2)
+    why = f", since {clean(step.soak_why, 400)}" if step.soak_why else ""
+    page.item(f"Step {number}, {kind}; soaks {say_span(step.span)}{why}", 2)
     shown, left = limit or len(step.works), len(step.works)
     for place, batch in enumerate(step.batches, start=1):
         if shown > 0 and len(step.batches) > 1:
@@ -559,7 +555,7 @@ def waves_status_page(
         )
     if found.strangers or found.unlocked:
         page.line("Made again, the plan takes them in: featurelib waves TARGET --out FILE")
-    if found.is_done:
+    if found.gate is WaveGate.DONE:
         page.line("Every step is done.")
     return page
 

@@ -19,6 +19,7 @@ from featurelib.catalogue import Dependency, load
 from featurelib.errors import PlanError
 from featurelib.planning.waves import (
     Candidate,
+    Standings,
     WaveCommand,
     WaveFile,
     WaveHeld,
@@ -27,15 +28,16 @@ from featurelib.planning.waves import (
     WaveReached,
     WaveWork,
     Waving,
+    Why,
     faults,
     make_schema,
     part_moves,
     put_in_rings,
     read_waves,
 )
-from featurelib.questions.waves import (
-    Standings,
+from featurelib.questions.gates import (
     StepState,
+    WaveGate,
     WaveNight,
     WaveStatus,
     WorkState,
@@ -46,7 +48,7 @@ from tests.core.scale import some
 SCHEMA = Path(featurelib.planning.waves.__file__).with_name("waves.schema.json")
 FLEETS = settings(max_examples=some(250), derandomize=True, deadline=None, database=None)
 METADATA, GROUP, SHARE = "metadata.version", "group.version", "share.version"
-VALUES = ("test", "production", "")
+LABELS, VALUES = ("environment", "region"), ("test", "production", "")
 DAY = timedelta(days=1)
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -61,9 +63,9 @@ def move(feature: str, low: int, high: int, *, way_back: bool) -> WaveMove:
     )
 
 
-def work(cluster: str, *moves: WaveMove) -> WaveWork:
+def work(cluster: str, *moves: WaveMove, turn: int = 1) -> WaveWork:
     does = (WaveCommand(by="", moves=moves, command="…"),)
-    return WaveWork(cluster=cluster, name=cluster, owner=None, contact=None, does=does)
+    return WaveWork(cluster=cluster, name=cluster, owner=None, contact=None, does=does, turn=turn)
 
 
 @st.composite
@@ -74,15 +76,14 @@ def candidates(draw: st.DrawFn, name: str) -> Candidate:
     works = []
     for i in range(steps):
         way_back = first == (i % 2 == 0)
-        works.append(
-            (way_back, work(name, move(METADATA, level + i, level + i + 1, way_back=way_back)))
-        )
-    value = draw(st.sampled_from(VALUES))
+        up = move(METADATA, level + i, level + i + 1, way_back=way_back)
+        works.append((way_back, work(name, up, turn=i + 1)))
+    labels = {label: draw(st.sampled_from(VALUES)) for label in LABELS}
     return Candidate(
         works=tuple(works),
         kind=tuple((one.from_level, one.to_level) for _, w in works for one in w.moves),
         nodes=draw(st.integers(0, 9)),
-        labels={"environment": value} if value else {},
+        labels={label: value for label, value in labels.items() if value},
     )
 
 
@@ -92,8 +93,10 @@ def fleets(draw: st.DrawFn) -> tuple[list[Candidate], WavePlan]:
     size = draw(st.integers(0, 14))
     members = [draw(candidates(f"c-{i}")) for i in range(size)]
     wanted = Waving(
-        by=draw(st.sampled_from((None, "environment"))),
-        values=draw(st.sampled_from(((), ("test",), ("production", "test")))),
+        by={
+            label: draw(st.sampled_from(((), ("test",), ("production", "test"))))
+            for label in draw(st.sampled_from(((), LABELS[:1], LABELS, LABELS[::-1])))
+        },
         soak=draw(st.sampled_from(("24h", "3d"))),
         max_parallel=draw(st.integers(1, 6)),
     )
@@ -101,7 +104,6 @@ def fleets(draw: st.DrawFn) -> tuple[list[Candidate], WavePlan]:
 
 
 def planned(members: Sequence[Candidate], wanted: Waving) -> WavePlan:
-    rings, _ = put_in_rings(members, wanted)
     return WavePlan(
         target="4.1",
         level=27,
@@ -110,9 +112,9 @@ def planned(members: Sequence[Candidate], wanted: Waving) -> WavePlan:
         as_of="",
         catalogue="",
         part=None,
-        by=wanted.by,
+        by=tuple(wanted.by),
         max_parallel=wanted.max_parallel,
-        rings=rings,
+        rings=put_in_rings(members, wanted),
         held=(),
         reached=(),
     )
@@ -129,8 +131,8 @@ def expect_canaries_first(members: Sequence[Candidate], plan: WavePlan) -> None:
             assert not seen.intersection(mine)
         seen.update(mine)
     if len(plan.rings) == 1:
-        assert len({one.labels.get("environment") for one in members}) <= 1
-    if plan.by is None and len(members) > 1:
+        assert len({tuple(map(one.labels.get, plan.by)) for one in members}) <= 1
+    if not plan.by and len(members) > 1:
         assert plan.rings[0].name == "canary"
 
 
@@ -157,7 +159,7 @@ def test_every_ring_is_right(fleet: tuple[list[Candidate], WavePlan]) -> None:
 @given(fleets(), st.randoms(use_true_random=False))
 def test_order_changes_nothing(fleet: tuple[list[Candidate], WavePlan], random: Any) -> None:
     members, plan = fleet
-    wanted = Waving(by=plan.by, max_parallel=plan.max_parallel)
+    wanted = Waving(by=dict.fromkeys(plan.by, ()), max_parallel=plan.max_parallel)
     other = list(members)
     random.shuffle(other)
     assert planned(members, wanted) == planned(other, wanted)
@@ -169,11 +171,11 @@ def test_values_go_in_the_order_that_is_named_and_clusters_without_one_last() ->
             works=((True, work(name, move(GROUP, 0, 1, way_back=True))),),
             kind=(name[0],),
             nodes=nodes,
-            labels={"environment": name.partition("-")[0]} if "-" in name else {},
+            labels={"environment": name[0], "place": name[-1]} if "-" in name else {},
         )
         for name, nodes in (("p-1", 9), ("p-2", 3), ("t-1", 3), ("t-2", 3), ("x", 1))
     ]
-    named = planned(members, Waving(by="environment", values=("p",)))
+    named = planned(members, Waving(by={"environment": ("p",)}))
     assert [ring.name for ring in named.rings] == [
         "environment=p canary",
         "environment=p",
@@ -183,11 +185,19 @@ def test_values_go_in_the_order_that_is_named_and_clusters_without_one_last() ->
     ]
     first, _, later, *_ = (ring.about.partition(",")[0] for ring in named.rings)
     assert (first, later) == ("before all others", "before the others of it")
-    by_size = planned(members, Waving(by="environment"))
+    by_size = planned(members, Waving(by={"environment": ()}))
     assert [ring.name.removesuffix(" canary") for ring in by_size.rings][::2] == [
         "environment=t",
         "environment=p",
         "no environment",
+    ]
+    both = planned(members, Waving(by={"environment": ("p",), "place": ("2",)}))
+    assert [ring.name for ring in both.rings] == [
+        "environment=p, place=2",
+        "environment=p, place=1",
+        "environment=t, place=2",
+        "environment=t, place=1",
+        "no environment, no place",
     ]
 
 
@@ -305,7 +315,8 @@ def test_no_gate_opens_before_its_time(data: st.DataObject) -> None:
         assert len(step.next) <= plan.max_parallel
         assert bool(step.next) == (step.state is StepState.OPEN)
         assert bool(step.waits or step.waits_until) == (not is_open)
-    assert status.is_done == all(at and soaked for at, soaked in found)
+    assert (status.gate is WaveGate.DONE) == all(at and soaked for at, soaked in found)
+    assert (status.gate is WaveGate.OPEN) == any(step.next for step in status.steps)
 
 
 def two_steps(soak: str = "2d") -> WavePlan:
@@ -313,7 +324,7 @@ def two_steps(soak: str = "2d") -> WavePlan:
     there = Candidate(
         works=(
             (True, work("c", move(GROUP, 0, 1, way_back=True))),
-            (False, work("c", move(METADATA, 21, 25, way_back=False))),
+            (False, work("c", move(METADATA, 21, 25, way_back=False), turn=2)),
         ),
         kind=(),
         nodes=3,
@@ -365,6 +376,15 @@ def test_a_critical_finding_closes_the_gate_again() -> None:
     status = waves_status(two_steps(), 2, nights, NOBODY)
     assert states(status) == ["open", "closed"]
     assert [wait.state for wait in status.steps[1].waits] == [CRITICAL]
+
+
+@pytest.mark.parametrize(
+    ("why", "gate"), [("UNKNOWN", "unknown"), ("BLOCKED", "closed"), ("critical", "closed")]
+)
+def test_where_nothing_may_be_done_the_gate_says_what_is_missing(why: Why, gate: str) -> None:
+    held = WaveHeld(cluster="c", name="c", owner=None, contact=None, why=why, unlocks=())
+    tonight = replace(NOBODY, held=(held,))
+    assert waves_status(two_steps(), 2, nights_of((0, 21)), tonight).gate == gate
 
 
 def test_what_is_no_longer_ready_is_said_beside_what_may_be_done() -> None:
@@ -424,7 +444,13 @@ def mixed(document: Any) -> None:
             lambda d: steps(d)[0]["batches"][0].append(steps(d)[0]["batches"][0][0]),
             "found it 2 times",
         ),
-        (lambda d: steps(d).append(steps(d)[0]), "expected it to go on from 1, found 0"),
+        (lambda d: steps(d).reverse(), "cluster 'c': expected turn 1, found 2: what is done in it"),
+        (
+            lambda d: steps(d)[1]["batches"][0][0]["does"][0]["moves"][0].update(
+                feature=GROUP, from_level=0
+            ),
+            "expected it to go on from 1, found 0",
+        ),
         (
             lambda d: steps(d)[0]["batches"][0][0]["does"][0]["moves"][0].update(to_level=0),
             "expected it to go up, found 0 to 0",

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import featurelib as fl
+from featurelib.arrow import table_of
 from featurelib.audit.audit import judge
 from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.audit.evidence import Conditions, Expected
@@ -26,16 +27,25 @@ from featurelib.feature import METADATA_VERSION
 from featurelib.landing import Landing, read
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import Planned, make_plan
-from featurelib.planning.waves import WaveMove
-from featurelib.questions.waves import Aim, Asked, Standings
+from featurelib.planning.waves import Standings, WaveMove
+from featurelib.questions.waves import Aim, Asked
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
+from featurelib.tables import AUDIT_RUN, FEATURE_READINESS, FINDINGS
 from tests import rows as of_rows
-from tests.core.lines import AS_OF, MAX_AGE, judge_lines, lines_of, microseconds, strimzi_line
+from tests.core.lines import (
+    AS_OF,
+    MAX_AGE,
+    judge_lines,
+    lines_of,
+    microseconds,
+    snapshot,
+    strimzi_line,
+)
 from tests.core.oracle import Cluster
 from tests.core.random_clusters import kraft, with_changes, zookeeper
 from tests.core.scale import WHOLE, some
 from tests.core.test_strimzi import GOOD
-from tests.questions.nights import read_samples_id, write_night
+from tests.questions.nights import append, read_samples_id, write_night
 from tests.questions.test_plan_agrees import see_lines
 from tests.report.samples import CATALOGUE, FLEET, HOURS_72, SAMPLES, read_samples
 
@@ -241,3 +251,58 @@ def test_nights_open_the_gates(tmp_path: Path) -> None:
 
 def states(status: object) -> str:
     return " ".join(str(step.state) for step in status.steps)  # type: ignore[attr-defined]
+
+
+# --- How earlier steps fared ----------------------------------------------------------------------
+
+# A night a letter: metadata.version is at 23, 24 or 25, or not known; in capitals, with a critical
+# finding. What comes late after the step to 24 or 25 is what the ring soaks for.
+FARED = {
+    "abbbbbbbbbbB": ("10d", "had a critical finding 10 days after it went to"),
+    "abbbbbbbbcca": ("7d", ""),  # the next step was two days before
+    "abbbbbbbbba": ("9d", "was taken back 9 days after it went to"),
+    "abbbbbbB": ("7d", ""),  # as long as is asked for
+    "Abbbbbbbbbbb": ("7d", ""),
+    "AbbbbbbbbbbB": ("7d", ""),  # it was there before the step
+    "a?bbbbbbb?bB": ("9d", "had a critical finding 9 days after it went to"),
+    "a" + "b" * 32 + "B": ("7d", ""),  # nobody can tell any more
+}
+
+
+def test_a_ring_soaks_as_long_as_trouble_took_after_an_earlier_step(tmp_path: Path) -> None:
+    names, begin = [f"c-{i}" for i in range(len(FARED))], AS_OF - timedelta(days=40)
+    levels, critical = list[dict[str, object]](), list[dict[str, object]]()
+    for name, story in zip(names, FARED, strict=True):
+        for night, letter in enumerate(story, start=1):
+            row: dict[str, object] = {"run": night, "cluster": name}
+            level = {"a": 23, "b": 24, "c": 25}.get(letter.lower())
+            verdict = "UNKNOWN" if level is None else "READY"
+            feature = {"feature": METADATA_VERSION, "verdict": verdict, "finalized_level": level}
+            levels.append(row | feature)
+            if letter.isupper():
+                critical.append(row | {"code": "x", "severity": "critical"})
+    days = range(1, max(map(len, FARED)) + 1)
+    nights = [{"run": day, "as_of": begin + timedelta(days=day)} for day in days]
+    for table, rows in ((FEATURE_READINESS, levels), (FINDINGS, critical), (AUDIT_RUN, nights)):
+        append(tmp_path, table, table_of(of_rows.make(rows, table.schema)))
+    lines = {name: lines_of(replace(GOOD, name=name)) for name in names}
+    write_night(tmp_path, 100, snapshot(lines), as_of=AS_OF)
+    inventory = tmp_path / "fleet.toml"
+    inventory.write_text(
+        "".join(f'[[cluster]]\nid = "{name}"\nlabels = {{ n = "{name}" }}\n' for name in names)
+    )
+    tables = fl.open_tables(str(tmp_path), fleet=str(inventory))
+    order = ",".join(names)
+    answer = tables.waves("4.1", by=f"n={order}")
+    found = {ring.name: (ring.steps[0].soak, ring.steps[0].soak_why) for ring in answer.value.rings}
+    step = "metadata.version 24 (4.0-IV2)"
+    assert found == {
+        f"n={name}": (soak, f"{name} {why} {step}" if why else "")
+        for name, (soak, why) in zip(names, FARED.values(), strict=True)
+    }
+    assert f"soaks 10 days, since c-0 {FARED['abbbbbbbbbbB'][1]} {step}" in " ".join(
+        str(answer).split()
+    )
+    # Trouble is no reason to soak less than is asked for.
+    longer = tables.waves("4.1", by=f"n={order}", soak="14d").value
+    assert {step.soak for step in longer.steps} == {"14d"}

@@ -1,0 +1,345 @@
+"""What the nights say of the steps of waves: how far they are, and how earlier ones fared.
+
+A step is done when each of its clusters was at its level, without a critical finding, for as long
+as it soaks. A night in which nobody knows the level of a cluster neither begins nor ends that time;
+in the newest night all of it has to be known.
+
+What came late after an earlier step of a cluster, so late that a soak would have ended before it,
+is a reason to soak longer: a critical finding that is new, or a level that somebody took back. What
+comes after the next step is that one's, and after a month nobody can tell.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+import numpy as np
+
+from featurelib.catalogue import Catalogue
+from featurelib.feature import Severity, Verdict
+from featurelib.lake import Lake
+from featurelib.planning.files import say_span
+from featurelib.planning.waves import Standings, WaveHeld, WavePlan, WaveTrouble, WaveWork
+from featurelib.rows import NONE, TableRows
+from featurelib.tables import FEATURE_READINESS, FINDINGS
+from featurelib.words import levels_text
+
+LONGEST = timedelta(days=30)  # what comes later is not laid to a step
+REMEMBERED = timedelta(days=365)  # nights before are not looked at
+
+
+class WorkState(StrEnum):
+    """Where a cluster stands with what a step does in it."""
+
+    AT_LEVEL = "at its level"
+    BEHIND = "not at its level"
+    CRITICAL = "critical finding"
+    UNKNOWN = "not known"
+
+
+class StepState(StrEnum):
+    """Where a step of the waves stands."""
+
+    DONE = "done"
+    SOAKING = "soaking"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class WaveGate(StrEnum):
+    """What may be done: everything is `done`, something is `open`; or nothing is before a soak
+    ends, before a person has looked at what is in the way (`closed`), or before evidence is there
+    (`unknown`)."""
+
+    DONE = "done"
+    OPEN = "open"
+    SOAKING = "soaking"
+    CLOSED = "closed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveNight:
+    """What one night found: the finalized level of each feature of each cluster, None = not known;
+    and the clusters with a critical finding that nothing mutes."""
+
+    as_of: datetime
+    levels: Mapping[str, Mapping[str, int | None]]
+    critical: frozenset[str]
+
+    def state(self, work: WaveWork) -> WorkState:
+        """Where a cluster stood then."""
+        known = self.levels.get(work.cluster, {})
+        levels = [(known.get(move.feature), move.to_level) for move in work.moves]
+        if work.cluster in self.critical:
+            return WorkState.CRITICAL
+        if any(level is not None and level < wanted for level, wanted in levels):
+            return WorkState.BEHIND
+        return WorkState.UNKNOWN if any(n is None for n, _ in levels) else WorkState.AT_LEVEL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveWait:
+    """A cluster that keeps a gate closed, and why."""
+
+    cluster: str
+    name: str
+    state: WorkState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextWork:
+    """What may be done now in a cluster; `held`: what is in its way tonight, null = nothing."""
+
+    work: WaveWork
+    held: WaveHeld | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepStatus:
+    """One step: of `clusters` so many are `at_level`.
+
+    `since`: from when on all of them are at their level and healthy; `until`: the end of the soak.
+    `waits`: who keeps the gate before it closed; `waits_until`: or the soak of the step before.
+    `next`: what may be done now. `ahead`: clusters that are at their level though the gate is
+    closed.
+    """
+
+    ring: str
+    number: int
+    way_back: bool
+    state: StepState
+    clusters: int
+    at_level: int
+    since: datetime | None
+    until: datetime | None
+    waits: tuple[WaveWait, ...]
+    waits_until: datetime | None
+    next: tuple[NextWork, ...]
+    ahead: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveStatus:
+    """How far a plan of waves is by a night, and what may be done (`gate`). `nights`: how many were
+    looked at, back to the one it was made from at most. `strangers`: clusters that are in no place
+    of it, none where it is about a part of the fleet; `unlocked`: those that it holds, and that
+    could be in a ring by now. Both are taken in when the plan is made again."""
+
+    target: str
+    run: int
+    as_of: datetime
+    nights: int
+    gate: WaveGate
+    steps: tuple[StepStatus, ...]
+    strangers: tuple[str, ...]
+    unlocked: tuple[str, ...]
+
+
+def nights_since(lake: Lake, first: int, last: int) -> Iterator[WaveNight]:
+    """The nights from `last` back to `first`, each read when it is asked for."""
+    for run in lake.runs["run"].to_pylist():
+        if first <= run <= last:
+            yield _read_night(lake, run)
+
+
+def _read_night(lake: Lake, run: int) -> WaveNight:
+    """What a night of the tables says about levels and health."""
+    readiness = lake.rows(
+        FEATURE_READINESS, run=run, columns=["cluster", "feature", "verdict", "finalized_level"]
+    )
+    levels = defaultdict[str, dict[str, int | None]](dict)
+    for row in readiness.to_pylist():
+        is_known = row["verdict"] != Verdict.UNKNOWN
+        levels[row["cluster"]][row["feature"]] = row["finalized_level"] if is_known else None
+    critical = {cluster for _, cluster in _critical(lake, run, run)}
+    as_of: datetime = lake.night(run)["as_of"]
+    return WaveNight(as_of=as_of, levels=levels, critical=frozenset(critical))
+
+
+def _critical(lake: Lake, first: int, last: int) -> set[tuple[int, str]]:
+    """The nights from `first` to `last`, and the clusters that had a critical finding then which
+    nothing mutes."""
+    columns = ["run", "cluster", "muted"]
+    wanted = [("severity", "=", Severity.CRITICAL.value)]
+    rows = lake.between(FINDINGS, first, last, wanted, columns).to_pylist()
+    return {(row["run"], row["cluster"]) for row in rows if row["muted"] is None}
+
+
+def waves_status(
+    plan: WavePlan, run: int, nights: Iterable[WaveNight], tonight: Standings
+) -> WaveStatus:
+    """How far a plan is; `nights` from `run` back, at least one."""
+    looked = iter(nights)
+    now = next(looked)
+    since, read = _healthy_since(plan, now, looked)
+    held = {one.cluster: one for one in tonight.held}
+    rings = [ring.name for ring in plan.rings for _ in ring.steps]
+    steps, waits, soaked = list[StepStatus](), dict[WaveWait, None](), now.as_of
+    for number, (step, start) in enumerate(zip(plan.steps, since, strict=True), start=1):
+        states = [now.state(work) for work in step.works]
+        there = [
+            work for work, s in zip(step.works, states, strict=True) if s is WorkState.AT_LEVEL
+        ]
+        until = None if start is None else start + step.span
+        is_open = not waits and soaked <= now.as_of
+        if until is not None:
+            stands = StepState.DONE if until <= now.as_of else StepState.SOAKING
+        else:
+            stands = StepState.OPEN if is_open else StepState.CLOSED
+        steps.append(
+            StepStatus(
+                ring=rings[number - 1],
+                number=number,
+                way_back=step.way_back,
+                state=stands,
+                clusters=len(states),
+                at_level=len(there),
+                since=start,
+                until=until,
+                waits=tuple(waits),
+                waits_until=soaked if soaked > now.as_of and not waits else None,
+                next=_next_of(step.batches, states, held) if stands is StepState.OPEN else (),
+                ahead=() if is_open else tuple(work.name for work in there),
+            )
+        )
+        for work, state in zip(step.works, states, strict=True):
+            if state is not WorkState.AT_LEVEL:
+                waits[WaveWait(cluster=work.cluster, name=work.name, state=state)] = None
+        soaked = until or now.as_of
+    known, waiting = set(plan.clusters), {one.cluster for one in plan.held}
+    others = tonight.names.items() if plan.part is None else ()
+    unlocked = (c.works[0][1].name for c in tonight.candidates if c.cluster in waiting)
+    return WaveStatus(
+        target=plan.target,
+        run=run,
+        as_of=now.as_of,
+        nights=read,
+        gate=_gate(steps),
+        steps=tuple(steps),
+        strangers=tuple(sorted(name for cluster, name in others if cluster not in known)),
+        unlocked=tuple(sorted(unlocked)),
+    )
+
+
+def _gate(steps: Sequence[StepStatus]) -> WaveGate:
+    """What the step that is open says, if one is."""
+    held = {one.held.why if one.held else None for step in steps for one in step.next}
+    if not held:
+        is_done = all(step.state is StepState.DONE for step in steps)
+        return WaveGate.DONE if is_done else WaveGate.SOAKING
+    if None in held and "critical" not in held:
+        return WaveGate.OPEN
+    return WaveGate.UNKNOWN if held == {"UNKNOWN"} else WaveGate.CLOSED
+
+
+def _healthy_since(
+    plan: WavePlan, now: WaveNight, before: Iterator[WaveNight]
+) -> tuple[list[datetime | None], int]:
+    """Since when each step is at its level and healthy, None = it is not; and how many nights that
+    took to know."""
+    since: list[datetime | None] = []
+    for step in plan.steps:
+        is_there = all(now.state(work) is WorkState.AT_LEVEL for work in step.works)
+        since.append(now.as_of if is_there else None)
+    going, read = {k for k, start in enumerate(since) if start is not None}, 1
+    while going and (night := next(before, None)) is not None:
+        read += 1
+        for k in sorted(going):
+            states = {night.state(work) for work in plan.steps[k].works}
+            if states & {WorkState.BEHIND, WorkState.CRITICAL}:
+                going.discard(k)
+            elif WorkState.UNKNOWN not in states:
+                since[k] = night.as_of
+    return since, read
+
+
+def _next_of(
+    batches: Sequence[Sequence[WaveWork]], states: Sequence[WorkState], held: Mapping[str, WaveHeld]
+) -> tuple[NextWork, ...]:
+    """The works of the first batch that is not at its level."""
+    known = iter(states)
+    for batch in batches:
+        left = [work for work in batch if next(known) is not WorkState.AT_LEVEL]
+        if left:
+            return tuple(NextWork(work=work, held=held.get(work.cluster)) for work in left)
+    return ()
+
+
+# --- How earlier steps fared ----------------------------------------------------------------------
+
+Moved = dict[str, dict[int, dict[str, tuple[int, int]]]]  # cluster → night → feature → from, to
+
+
+def earlier_troubles(
+    lake: Lake, run: int, found: Standings, catalogue: Catalogue
+) -> dict[str, WaveTrouble]:
+    """What came latest after an earlier step of what moves now, by cluster that had such."""
+    names = {one.cluster: one.works[0][1].name for one in found.candidates}
+    moves = (move for one in found.candidates for _, work in one.works for move in work.moves)
+    features = sorted({move.feature for move in moves})
+    nights = {row["run"]: row["as_of"] for row in lake.runs.to_pylist() if row["run"] <= run}
+    begin = nights[run] - REMEMBERED
+    nights = {number: at for number, at in sorted(nights.items()) if at >= begin}
+    if not names or len(nights) == 1:
+        return {}
+    first = min(nights)
+    columns = ["run", "cluster", "feature", "finalized_level"]
+    rows = lake.between(FEATURE_READINESS, first, run, [("feature", "in", features)], columns)
+    critical, troubles = _critical(lake, first, run), dict[str, WaveTrouble]()
+    for cluster, moved in _moved(rows).items():
+        if cluster not in names:
+            continue
+        bad = {number for number in nights if (number, cluster) in critical}
+        late = [(after, text, levels) for after, text, levels in _troubles(moved, bad, nights)]
+        if late:
+            after, what, levels = max(late, key=lambda one: one[0])
+            there = f"{say_span(after)} after it went to {levels_text(catalogue, levels.items())}"
+            troubles[cluster] = WaveTrouble(after=after, text=f"{names[cluster]} {what} {there}")
+    return troubles
+
+
+def _moved(rows: TableRows) -> Moved:
+    """Every level that another night found than the one before which knew it."""
+    level, run = rows.numbers("finalized_level"), rows.numbers("run")
+    codes = rows.texts("cluster").codes, rows.texts("feature").codes
+    known = np.flatnonzero(level != NONE)
+    order = known[np.lexsort((run[known], codes[1][known], codes[0][known]))]
+    before, after = order[:-1], order[1:]
+    hit = level[before] != level[after]
+    for of in codes:
+        hit &= of[before] == of[after]
+    moved: Moved = defaultdict(lambda: defaultdict(dict))
+    was = level[before[hit]].tolist()
+    for row, low in zip(rows.take(after[hit]).to_pylist(), was, strict=True):
+        moved[row["cluster"]][row["run"]][row["feature"]] = (low, row["finalized_level"])
+    return moved
+
+
+def _troubles(
+    moved: Mapping[int, Mapping[str, tuple[int, int]]],
+    critical: set[int],
+    nights: Mapping[int, datetime],
+) -> Iterator[tuple[timedelta, str, dict[str, int]]]:
+    """What came after each step of one cluster: after how long, in words, and the step's levels."""
+    up = {
+        night: {name: high for name, (low, high) in levels.items() if low < high}
+        for night, levels in moved.items()
+    }
+    order = list(nights)
+    for night, levels in up.items():
+        place = order.index(night)
+        if not levels or critical.intersection(order[place - 1 : place + 1]):
+            continue
+        for later in order[place + 1 :]:
+            after = nights[later] - nights[night]
+            if after > LONGEST or up.get(later):
+                break
+            if later in critical or later in moved:
+                what = "had a critical finding" if later in critical else "was taken back"
+                yield after, what, levels
+                break
