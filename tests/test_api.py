@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -49,9 +50,11 @@ from featurelib.errors import (
     UnreachableError,
 )
 from featurelib.questions.why_not import LevelStatus as Verdict
+from featurelib.source import Chosen, Wanted
 from tests.backends.clusters import KRAFT, TABLES, ZK
 from tests.backends.simulator import Simulated
-from tests.questions.nights import RUN, without, write_histories, write_night
+from tests.core.lines import AS_OF, snapshot, strimzi_line
+from tests.questions.nights import RUN, lines_of, without, write_histories, write_night
 from tests.report.samples import SAMPLES, read_samples
 
 DOWN = UpgradeType.SAFE_DOWNGRADE
@@ -162,6 +165,20 @@ def test_kraft_is_described_by_all_of_its_nodes(tmp_path: Path) -> None:
     assert (only.min_version, only.max_version) == (7, 29)
     assert set(only.nodes) == {"broker 3", "broker 4", "controller 1", "controller 2"}
     assert str(described).startswith("c-1 · KRaft\nactive controller: 1")
+
+
+def test_resources_read_hours_after_the_nodes_are_part_of_a_stored_description(
+    tmp_path: Path,
+) -> None:
+    [key] = {json.loads(raw)["cluster_id"] for raw in lines_of("k41-forgotten")}
+    stated = strimzi_line(cluster=key, status_metadata_version="3.9-IV0")
+    files, seen = tmp_path / "lines.jsonl", [*lines_of("k41-forgotten"), stated]
+    files.write_bytes(b"\n".join(seen))
+    write_night(tmp_path, RUN, snapshot({key: seen}), as_of=AS_OF)
+    for where in ({"capture": str(files)}, {"tables": str(tmp_path), "cluster": key}):
+        described = describe_features(Chosen(wanted=Wanted(**where), catalogue=load()))
+        said = [one.message for one in described.value.findings]
+        assert [text for text in said if "status says metadata.version 21" in text], where
 
 
 def test_an_epoch_of_minus_1_is_none_and_is_not_taken_for_nothing_finalized(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from featurelib.collect import landing_lines
 from featurelib.config.files import choose_software, open_catalogue, quietly
 from featurelib.errors import ConfigError, install_line
 from featurelib.questions.describe import Description, describe
-from featurelib.source import NEWEST, Chosen, Wanted, usual_tables
+from featurelib.source import NEWEST, RUN_TIME, Chosen, Wanted, usual_tables
 from featurelib.view.describe import describe_page
 from featurelib.view.documents import as_json, fill
 from featurelib.view.layout import WIDEST, Page
@@ -249,8 +249,9 @@ def describe_features(cluster: AnyCluster) -> Described:
     wanted = chosen.wanted
     if wanted.tables is not None:
         wanted = replace(wanted, fleet=usual_tables(wanted.tables, wanted.fleet, quietly)[1])
-    if wanted.as_of is None and (wanted.tables or wanted.capture) is not None:
-        wanted = replace(wanted, as_of=NEWEST)  # ages are for the audit
+        wanted = replace(wanted, as_of=wanted.as_of or RUN_TIME)
+    elif wanted.capture is not None:
+        wanted = replace(wanted, as_of=wanted.as_of or NEWEST)
     source = replace(chosen, wanted=wanted).source()
     described, entry = describe(source.sight, chosen.catalogue), source.entry
     trusted = all(level.level is not None for level in described.levels) and any(

@@ -106,8 +106,12 @@ class Terms:
                 accepted.setdefault(line.cluster, []).append((line, line_id))
         chosen = _choose(accepted, rejected, cluster_id, choosing)
         until = None if self.as_of is None else latest(self.as_of)
-        rows = snapshot_rows([(chosen, fold_lines(accepted[chosen], self.catalogue, until))])
-        return replace(self.see(rows), rejected=tuple(rejected))
+        state = fold_lines(accepted[chosen], self.catalogue, until)
+        as_of = self.as_of
+        if as_of is None and state.strimzi and state.strimzi.at > state.observed_at:
+            as_of = state.strimzi.at  # it is the newest line, and no node's
+        sight = replace(self, as_of=as_of).see(snapshot_rows([(chosen, state)]))
+        return replace(sight, rejected=tuple(rejected))
 
     def see(self, row: TableRows) -> Sight:
         """The same from a stored row of silver.cluster_snapshot.

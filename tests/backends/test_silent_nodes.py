@@ -7,16 +7,20 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from itertools import islice
 from typing import Any
 
 import msgspec
 import pytest
 
+from featurelib import connect, watch
+from featurelib.api.looks import LEAST_PAUSE_SECONDS, NODE_SECONDS
 from featurelib.backends.base import Backend, Say
 from featurelib.backends.kafka.backend import open_kafka
 from featurelib.backends.kafka.discover import PAUSE_SECONDS
 from featurelib.backends.kafka.internals import Api
 from featurelib.config.fleet import FleetEntry
+from featurelib.questions.watch import NodeState
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.speaking import Listener, listing, node
 
@@ -100,6 +104,27 @@ def test_a_node_that_was_silent_is_asked_in_every_look_and_heard_when_it_is_back
             took, lines = looked(backend)
     assert took >= LIMIT  # it had answered since, so it is given the whole limit
     assert "error" in lines["broker", 2]
+
+
+def test_a_watch_shows_within_5_seconds_who_is_back_while_another_node_hangs() -> None:
+    """By the second look after it at the latest: the first one had asked it already, and a node
+    that was silent before is given half of the time."""
+    assert NODE_SECONDS + LEAST_PAUSE_SECONDS + NODE_SECONDS / 2 < 5
+
+    def newer(version: int) -> Any:
+        answer = older(version)
+        answer.supported_features[0].max_version = 4
+        return answer
+
+    with silent() as server, live_beside(at(server)) as live:
+        seen = watch(connect(bootstrap=live.address, timeout=LIMIT), until="f=4", every=0.1)
+        assert [node.lacks for node in next(seen).value.nodes] == [{"f": 4}, {}]
+        answers: Any = live.answers
+        older, answers[Api.API_VERSIONS] = answers[Api.API_VERSIONS], newer
+        looks = [look.value for look in islice(seen, 2)]
+        seen.close()
+    shown = [[(node.state, node.lacks) for node in look.nodes] for look in looks]
+    assert [(NodeState.RUNNING, {}), (NodeState.SILENT, {})] in shown
 
 
 def test_a_controller_written_as_node_id_and_ipv6_address_is_asked_there() -> None:

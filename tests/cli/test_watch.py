@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from featurelib import ClusterLook, connect, plan, watch
 from featurelib.backends.base import Say
 from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.catalogue import load
-from featurelib.cli.streams import READER_GONE
+from featurelib.cli.streams import INTERRUPTED, LOOKED, READER_GONE
 from featurelib.core.cluster import Cluster, Node
 from featurelib.errors import ConfigError, UnreachableError
 from featurelib.feature import METADATA_VERSION as METADATA
@@ -230,16 +231,24 @@ def test_several_clusters_have_a_line_each_and_one_that_never_answers_is_exit_co
     assert (code, "expected 1 to 50 clusters to watch, found 51" in err) == (2, True)
 
 
-def test_it_ends_when_nobody_reads_it_any_more(cluster: Simulated) -> None:
+def test_it_ends_when_nobody_reads_it_any_more_and_at_an_interrupt(cluster: Simulated) -> None:
     command = [sys.executable, "-m", "featurelib", "watch", "--file", cluster.path]
     known = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    with subprocess.Popen(
-        [*command, "--every", "0.1", "--timeout", "10m"], stdout=subprocess.PIPE, env=known
-    ) as process:
-        assert process.stdout is not None
-        assert b"c-1: run 4.0" in process.stdout.readline()
-        process.stdout.close()  # and no look after it shows anything new
-        assert process.wait(PATIENCE) == READER_GONE
+    for code in (READER_GONE, INTERRUPTED):
+        with subprocess.Popen(
+            [*command, "--every", "0.1", "--timeout", "10m"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=known,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        ) as process:
+            assert process.stdout is not None
+            assert b"c-1: run 4.0" in process.stdout.readline()
+            if code == INTERRUPTED:
+                process.send_signal(signal.SIGINT)
+                assert process.communicate(timeout=PATIENCE)[1].decode() == f"{LOOKED}\n"
+            process.stdout.close()  # and no look after it shows anything new
+            assert process.wait(PATIENCE) == code
 
 
 def test_one_screen_is_drawn_in_its_place_and_a_hostile_name_steers_nothing(
