@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 from uuid import uuid4
 
 import pyarrow as pa
@@ -231,7 +232,7 @@ class Store:
         for table in tables:
             newest = self.newest_run(table)
             if newest is not None and run <= newest:
-                raise ConfigError(self._say_old_run(table, run, newest))
+                self._refuse_old_run(table, run, newest)
 
     @contextmanager
     def hold(self, run: int, who: str, say: Callable[[str], None]) -> Iterator[None]:
@@ -306,7 +307,7 @@ class Store:
         if head is not None and head.note == note:
             return head.version
         if known >= run:
-            raise ConfigError(self._say_old_run(table, run, known))
+            self._refuse_old_run(table, run, known)
         found = "no table" if head is None else f"version {head.version} of another writer"
         raise BusyError(
             f"table {table.full_name} at {self.path(table)}: expected the commit of run {run} as "
@@ -365,8 +366,10 @@ class Store:
             return LocalLog(table, self.path(table).removeprefix(LOCAL))
         return SparkLog(self.session, table, self.path(table))
 
-    def _say_old_run(self, table: Table, run: int, newest: int) -> str:
-        return (
+    def _refuse_old_run(self, table: Table, run: int, newest: int) -> NoReturn:
+        """BusyError where another run took the tables while this one slept, else ConfigError."""
+        self._expect_fit()
+        raise ConfigError(
             f"run {run}: not greater than run {newest}, the newest in {table.full_name} at "
             f"{self.path(table)}; nothing was written. Leave out --run, or name a later one."
         )

@@ -309,9 +309,10 @@ def test_whatever_commits_looks_first_whether_the_tables_are_still_this_run_s(
         lambda: store.append(THING, things(store.session, RUN + 1, 1), RUN + 1),
         lambda: store.maintain(THING, retention_days=30),
         lambda: store.maintain(THING, vacuum=True),
+        lambda: store.expect_newer(RUN, THING),  # whose run is another's
     ]
     with store.hold(RUN, "audit", print):
-        store.create(THING)
+        store.add(THING, row, RUN + 1)
         before = store.version(THING)
         taken.append(True)
         for commit in commits:
