@@ -200,6 +200,15 @@ FAULTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
             ),
         ),
         (
+            r"(http://169\.254\.169\.254)",  # who has no credentials asks the machine's cloud last
+            _line(
+                SurroundingsError,
+                "{where}: no credentials were found, nor does {said} give those of this machine. "
+                "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and run again.",
+                nowhere="a store",
+            ),
+        ),
+        (
             r"Read-only file system|Permission denied|AccessControlException: [^\n]*"
             r"|Operation not permitted|AccessDenied(?:Exception)?\b[^\n<]*"
             r"|(?:InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken)[^\n<]*"

@@ -120,6 +120,12 @@ SAID: list[tuple[str, type[FeatureLibError], str]] = [
         "hdfs://localhost:1/t: access is refused (InvalidAccessKeyId). Let this user",
     ),
     (
+        "Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token in 16ms - "
+        "Server returned non-2xx status code: 403 Forbidden: denied",
+        SurroundingsError,
+        "hdfs://localhost:1/t: no credentials were found, nor does http://169.254.169.254 give",
+    ),
+    (
         'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "foo"',
         ConfigError,
         "hdfs://localhost:1/t: nothing here can open it (No FileSystem for scheme",
