@@ -10,6 +10,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from featurelib.faults import explaining
+from featurelib.spark.session import fill, hadoop
 from featurelib.spark.store import resolve_uri
 
 
@@ -45,25 +46,15 @@ class Folder:
                     if path.name not in names and path.name.endswith(old):
                         path.unlink(missing_ok=True)
                 return
-            fs, path = self._open(f"{self.uri}/{folder}")
+            fs, path = hadoop(self._session, f"{self.uri}/{folder}")
             for status in fs.listStatus(path) if fs.exists(path) else ():
                 found = status.getPath()
                 if found.getName() not in names and found.getName().endswith(old):
                     fs.delete(found, False)
 
-    def _open(self, uri: str):  # type: ignore[no-untyped-def]  # py4j objects have no types
-        jvm = self._session._jvm
-        assert jvm is not None
-        path = jvm.org.apache.hadoop.fs.Path(uri)
-        return path.getFileSystem(self._session._jsc.hadoopConfiguration()), path
-
     def _write_remote(self, uri: str, content: bytes) -> None:
-        fs, path = self._open(uri)
-        _, part = self._open(f"{uri}.part")
-        stream = fs.create(part, True)
-        try:
-            stream.write(content)
-        finally:
-            stream.close()
+        fs, path = hadoop(self._session, uri)
+        _, part = hadoop(self._session, f"{uri}.part")
+        fill(fs.create(part, True), content)
         fs.delete(path, False)
         fs.rename(part, path)

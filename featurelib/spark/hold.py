@@ -43,7 +43,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import uuid4
 
 import msgspec
@@ -52,6 +52,7 @@ from pyspark.sql import SparkSession
 
 from featurelib.errors import BusyError
 from featurelib.faults import explaining
+from featurelib.spark.session import fill, hadoop
 
 LOCK_NAME = ".featurelib.lock"
 LEASE_NAME = ".featurelib.lease"
@@ -390,27 +391,22 @@ class HadoopFolder:
     """A folder of small files through Hadoop's public FileSystem: whatever Spark reads."""
 
     def __init__(self, session: SparkSession, uri: str) -> None:
-        jvm = session._jvm
-        assert jvm is not None
-        self._path_of, self._uri = jvm.org.apache.hadoop.fs.Path, uri
-        folder = self._path_of(uri)
-        self._files = folder.getFileSystem(session._jsc.hadoopConfiguration())
-        self._is_conditional = bool(self._files.hasPathCapability(folder, CONDITIONAL))
+        self._files, self._folder = hadoop(session, uri)
+        self._is_conditional = bool(self._files.hasPathCapability(self._folder, CONDITIONAL))
         self.lets_one_win = self._is_conditional or uri.partition(":")[0] in ONE_WINS
 
     def list(self) -> Mapping[str, int]:
-        folder = self._path_of(self._uri)
-        found = self._files.listStatus(folder) if self._files.exists(folder) else ()
+        found = self._files.listStatus(self._folder) if self._files.exists(self._folder) else ()
         return {one.getPath().getName(): int(one.getModificationTime()) for one in found}
 
     def create(self, name: str, content: bytes) -> None:
         making = self._files.createFile(self._path(name)).recursive().overwrite(False)
         if self._is_conditional:  # else S3 looks, and then writes
             making = making.must(CONDITIONAL, True)
-        _fill(making.build(), content)
+        fill(making.build(), content)
 
     def write(self, name: str, content: bytes) -> None:
-        _fill(self._files.create(self._path(name), True), content)
+        fill(self._files.create(self._path(name), True), content)
 
     def read(self, name: str) -> bytes | None:
         if not self._files.exists(self._path(name)):
@@ -425,11 +421,4 @@ class HadoopFolder:
         self._files.delete(self._path(name), False)
 
     def _path(self, name: str):  # type: ignore[no-untyped-def]  # py4j objects have no types
-        return self._path_of(f"{self._uri}/{name}")
-
-
-def _fill(stream: Any, content: bytes) -> None:
-    try:
-        stream.write(content)
-    finally:
-        stream.close()
+        return self._folder.suffix(f"/{name}")

@@ -33,6 +33,7 @@ from featurelib.errors import TableError
 from featurelib.faults import explaining, in_a_line
 from featurelib.lake import expect_whole_log, log_entries
 from featurelib.schema import TIME
+from featurelib.spark.session import hadoop
 from featurelib.tables import Table
 
 LOCAL = "file:"
@@ -204,10 +205,7 @@ class SparkLog:
 
     def _entries(self, location: str) -> list[tuple[str, int]]:
         """Name and size of each file of the log."""
-        jvm = self._session._jvm
-        assert jvm is not None
-        folder = jvm.org.apache.hadoop.fs.Path(f"{location}/_delta_log")
-        files = folder.getFileSystem(self._session._jsc.hadoopConfiguration())
+        files, folder = hadoop(self._session, f"{location}/_delta_log")
         return [(one.getPath().getName(), one.getLen()) for one in files.listStatus(folder)]
 
     def create(self, properties: Mapping[str, str], replace: bool) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pyspark
 from pyspark.errors import PySparkException
@@ -111,6 +112,22 @@ def _get_setting(session: SparkSession, key: str) -> str:
         return session.conf.get(key) or "nothing"
     except PySparkException:  # neither set nor with a default of its own
         return "nothing"
+
+
+def hadoop(session: SparkSession, uri: str):  # type: ignore[no-untyped-def]  # py4j has no types
+    """Give Hadoop's file system of a URI, whatever Spark reads there, and the path."""
+    jvm = session._jvm
+    assert jvm is not None
+    path = jvm.org.apache.hadoop.fs.Path(uri)
+    return path.getFileSystem(session._jsc.hadoopConfiguration()), path
+
+
+def fill(stream: Any, content: bytes) -> None:
+    """Write a file of Hadoop's that was just opened."""
+    try:
+        stream.write(content)
+    finally:
+        stream.close()
 
 
 def _was_submitted() -> bool:
