@@ -7,6 +7,7 @@ in the version that the server prefers, and nothing else: no secret, no pod.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,17 +16,18 @@ from typing import Any
 
 from featurelib.errors import ConfigError, UnreachableError, install_line
 from featurelib.landing.strict import show
+from featurelib.words import clean
 
 PREFIX = "kubernetes:"
-# Which lists are wanted: the group, its name, and of which kind its items are. Without the last the
-# pools still say which nodes there are.
+# Which lists are wanted, by group; without the last the pools still say which nodes there are.
 _LISTS = (
-    ("kafka.strimzi.io", "kafkas", "Kafka"),
-    ("kafka.strimzi.io", "kafkanodepools", "KafkaNodePool"),
-    ("core.strimzi.io", "strimzipodsets", "StrimziPodSet"),
+    ("kafka.strimzi.io", "kafkas"),
+    ("kafka.strimzi.io", "kafkanodepools"),
+    ("core.strimzi.io", "strimzipodsets"),
 )
 _PAGE = 250
 _SECONDS = 30.0
+_LONGEST = 200  # characters of the server's words
 
 
 def list_resources(context: str) -> Iterator[object]:
@@ -47,14 +49,11 @@ def list_resources(context: str) -> Iterator[object]:
             groups = client.ApisApi(api).get_api_versions(_request_timeout=_SECONDS).groups
             preferred = {group.name: group.preferred_version.version for group in groups}
             lists = client.CustomObjectsApi(api).list_cluster_custom_object
-            for group, plural, kind in _LISTS:
-                if version := preferred.get(group):
-                    about = {"apiVersion": f"{group}/{version}", "kind": kind}
-                    # A list may leave out of its items what its own kind says.
-                    for one in _items(partial(lists, group, version, plural)):
-                        yield about | one
+            for group, plural in _LISTS:
+                if group in preferred:
+                    yield from _items(partial(lists, group, preferred[group], plural))
         except client.ApiException as error:
-            raise _refused(context, error.status, str(error.reason)) from None
+            raise _refused(context, error) from None
         except Exception as error:  # of urllib3, or of an answer that is none of Kubernetes'
             found = show(str(error.__cause__ or getattr(error, "reason", None) or error))
             raise UnreachableError(
@@ -94,15 +93,20 @@ def _items(ask: Callable[..., Any]) -> Iterator[dict[str, object]]:
         more = {"_continue": token} if token else None
 
 
-def _refused(context: str, status: int, reason: str) -> UnreachableError:
+def _refused(context: str, error: Any) -> UnreachableError:
+    """The refusal, in the server's words where it has some: they say to whom."""
+    try:
+        words = json.loads(error.body)["message"].partition(". ")[0]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        words = error.reason
     helps = {
         401: "Log in again: the credentials of this context are not taken.",
         403: "It needs the right to list kafkas, kafkanodepools and strimzipodsets in all "
         "namespaces: docs/how-to/strimzi.md has the role.",
         410: "The list changed while it was read. Start again.",
     }
-    help_text = helps.get(status, "Try kubectl get kafka -A with the same context.")
+    help_text = helps.get(error.status, "Try kubectl get kafka -A with the same context.")
     return UnreachableError(
-        f"{PREFIX}{context}: expected lists of Strimzi's resources, found {status} {show(reason)}. "
-        f"Nothing was written. {help_text}"
+        f"{PREFIX}{context}: expected lists of Strimzi's resources, found {error.status} "
+        f"{clean(str(words), _LONGEST)}. Nothing was written. {help_text}"
     )
