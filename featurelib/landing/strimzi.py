@@ -90,7 +90,7 @@ class StrimziLine(Timed, tag=KIND, frozen=True, gc=False, kw_only=True):
 
 class _Metadata(msgspec.Struct, frozen=True):
     name: str
-    namespace: str
+    namespace: str | None = None  # pods of a set have none
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
@@ -156,7 +156,7 @@ class _Kafka(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         """NAMESPACE/NAME."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"
+        return f"{self.metadata.namespace or ''}/{self.metadata.name}"
 
 
 class _PoolSpec(msgspec.Struct, frozen=True):
@@ -174,14 +174,8 @@ class _NodePool(msgspec.Struct, frozen=True):
     status: _PoolStatus | None = None
 
 
-class _PodMetadata(msgspec.Struct, frozen=True):
-    name: str
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-
-
 class _Pod(msgspec.Struct, frozen=True):
-    metadata: _PodMetadata
+    metadata: _Metadata
 
 
 class _Pods(msgspec.Struct, frozen=True):

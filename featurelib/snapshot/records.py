@@ -460,11 +460,9 @@ class _Row:
     def _strimzi(self) -> Iterator[tuple[object, ...]]:
         """The newest word of Strimzi's resources."""
         if (of := self._state.strimzi) is not None:
-            values = {name: getattr(of, name) for name in LAYOUT["strimzi"].names or ()}
-            coded = {
-                name: self._row.text_code(values[name]) for name in values if name in TEXT_FIELDS
-            }
-            yield tuple((values | coded).values())
+            values = ((name, getattr(of, name)) for name in LAYOUT["strimzi"].names or ())
+            text = self._row.text_code
+            yield tuple(text(value) if name in TEXT_FIELDS else value for name, value in values)
 
     def _strimzi_nodes(self) -> Iterator[tuple[object, ...]]:
         for node_id, role, version in self._state.strimzi.nodes if self._state.strimzi else ():

@@ -63,10 +63,8 @@ def test_an_entry_of_amazons_is_a_comment_until_it_has_an_id(tmp_path: Path) -> 
     filled = uncommented(out).replace('id = ""', 'id = "c"', 1).replace('id = ""', 'id = "d"')
     conf = tmp_path / "fleet.toml"
     conf.write_text(filled)
-    assert run("fleet", *files, "--fleet", str(conf))[:2] == (
-        0,
-        "",
-    )  # by its ARN
+    known_by_arn = run("fleet", *files, "--fleet", str(conf))
+    assert known_by_arn[:2] == (0, "")
 
 
 def test_the_files_of_amazons_are_as_its_client_describes_them() -> None:

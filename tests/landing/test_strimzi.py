@@ -175,6 +175,7 @@ def test_two_that_say_they_are_one_cluster_are_both_left_out() -> None:
         ({"status": {"clusterId": "c" * 256}}, "Kafka has no such cluster id: ccc"),
         ({"metadata": {"name": "<b>$(x)", "namespace": "kafka"}}, "Kubernetes has no such names"),
         ({"metadata": {"name": "é" * 200, "namespace": "kafka"}}, "Kubernetes has no such names"),
+        ({"metadata": {"name": "old"}}, "Kubernetes has no such names"),
         ({"status": None}, "its status has no clusterId"),
     ],
 )
