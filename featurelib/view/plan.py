@@ -31,7 +31,6 @@ from featurelib.planning.waves import (
     WaveHeld,
     WaveMove,
     WavePlan,
-    WaveRing,
     WaveStep,
     WaveWork,
 )
@@ -374,15 +373,13 @@ def waves_page(
     """A plan of waves, for the people who review it; `limit`: clusters of each step and reason, 0 =
     all; `path`: where it was written, None = nowhere; `ways`: options that commands need."""
     page, steps = Page(width), plan.steps
+    in_rings = sum(len(ring.clusters) for ring in plan.rings)
     least = sum((step.span for step in steps[:-1]), timedelta())
     rows = [
         ("target", _target_text(plan, catalogue)),
         ("from", f"tables in {plan.tables}, run {plan.run}, judged as of {plan.as_of}"),
         ("clusters", clean(plan.part, 300) if plan.part else ""),
-        (
-            "in rings",
-            f"{count(_clusters(plan.rings), 'cluster')} in {count(len(plan.rings), 'ring')}",
-        ),
+        ("in rings", f"{count(in_rings, 'cluster')} in {count(len(plan.rings), 'ring')}"),
         ("steps", f"{len(steps)}, at least {say_span(least)} in all" if len(steps) > 1 else ""),
         ("at once", f"at most {count(plan.max_parallel, 'cluster')}"),
         ("gates", _GATES if len(steps) > 1 else ""),
@@ -404,8 +401,7 @@ def waves_page(
         _wave_held([one for one in plan.held if one.why == why], limit, page)
     if plan.reached:
         page.line()
-        names = some([one.name for one in plan.reached], limit or len(plan.reached))
-        page.item(f"At the target, {count(len(plan.reached), 'cluster')}: {names}")
+        _names("At the target", [one.name for one in plan.reached], limit, page)
     page.line()
     page.line("Nothing was sent. Each cluster is planned, approved and applied by itself.")
     if path is None:
@@ -416,8 +412,15 @@ def waves_page(
     return page
 
 
-def _clusters(rings: Sequence[WaveRing]) -> int:
-    return sum(len(ring.clusters) for ring in rings)
+def _names(what: str, names: Sequence[str], limit: int, page: Page) -> None:
+    """How many clusters something is true of, and which, if it is of any."""
+    if names:
+        page.item(f"{what}, {count(len(names), 'cluster')}: {some(names, limit or len(names))}")
+
+
+def _more(left: int, page: Page, indent: int) -> None:
+    if left > 0:
+        page.line(f"{' ' * indent}and {count(left, 'cluster')} more: --limit 0 shows all")
 
 
 def _target_text(plan: WavePlan, catalogue: Catalogue) -> str:
@@ -439,8 +442,7 @@ def _wave_step(step: WaveStep, number: int, catalogue: Catalogue, limit: int, pa
         for work in batch[: max(shown, 0)]:
             _wave_work(work, catalogue, page)
         shown, left = shown - len(batch), left - min(len(batch), max(shown, 0))
-    if left:
-        page.line(f"    and {count(left, 'cluster')} more: --limit 0 shows all")
+    _more(left, page, 4)
 
 
 def _wave_work(work: WaveWork, catalogue: Catalogue, page: Page) -> None:
@@ -488,8 +490,7 @@ def _wave_held(held: Sequence[WaveHeld], limit: int, page: Page) -> None:
         names = [_wave_who(one.name, one.owner, one.contact) for one in some_held]
         page.item(some(names, limit or len(names)), 2)
         _wave_unlocks(some_held[0], page, 4)
-    if left := [one for some_held in groups[limit:] for one in some_held if limit]:
-        page.line(f"  and {count(len(left), 'cluster')} more: --limit 0 shows all")
+    _more(sum(map(len, groups[limit:])) if limit else 0, page, 2)
 
 
 def _wave_unlocks(one: WaveHeld, page: Page, indent: int) -> None:
@@ -533,10 +534,7 @@ def waves_status_page(
                 if one.held is not None:
                     page.item(f"NOT NOW, {_WHY[one.held.why]}", 6)
                     _wave_unlocks(one.held, page, 8)
-            if len(step.next) > limit > 0:
-                page.line(
-                    f"    and {count(len(step.next) - limit, 'cluster')} more: --limit 0 shows all"
-                )
+            _more(len(step.next) - limit if limit else 0, page, 4)
         if step.ahead:
             page.line()
             names = some(step.ahead, limit or len(step.ahead))
@@ -545,14 +543,8 @@ def waves_status_page(
             )
     _wave_gate(found, limit, page)
     page.line()
-    if found.strangers:
-        names = some(found.strangers, limit or len(found.strangers))
-        page.item(f"In no place of the plan, {count(len(found.strangers), 'cluster')}: {names}")
-    if found.unlocked:
-        names = some(found.unlocked, limit or len(found.unlocked))
-        page.item(
-            f"Held by the plan, and READY now, {count(len(found.unlocked), 'cluster')}: {names}"
-        )
+    _names("In no place of the plan", found.strangers, limit, page)
+    _names("Held by the plan, and READY now", found.unlocked, limit, page)
     if found.strangers or found.unlocked:
         page.line("Made again, the plan takes them in: featurelib waves TARGET --out FILE")
     if found.gate is WaveGate.DONE:
@@ -580,5 +572,4 @@ def _wave_gate(found: WaveStatus, limit: int, page: Page) -> None:
         page.item(f"the step before soaks until {time_text(closed.waits_until)}", 2)
     for wait in closed.waits[: limit or None]:
         page.item(f"{clean(wait.name)}: {wait.state}", 2)
-    if len(closed.waits) > limit > 0:
-        page.line(f"  and {count(len(closed.waits) - limit, 'cluster')} more: --limit 0 shows all")
+    _more(len(closed.waits) - limit if limit else 0, page, 2)
