@@ -29,7 +29,7 @@ from featurelib.tables import FEATURE_READINESS, FINDINGS
 from featurelib.words import levels_text
 
 LONGEST = timedelta(days=30)  # what comes later is not laid to a step
-REMEMBERED = timedelta(days=365)  # nights before are not looked at
+REMEMBERED = timedelta(days=180)  # nights before are not looked at
 
 
 class WorkState(StrEnum):
