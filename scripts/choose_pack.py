@@ -32,7 +32,7 @@ from scripts.pack_claims import EPOCH, SAME_LEVEL, SHOWN
 
 ROOT = Path(__file__).parents[1]
 RECORDINGS = ROOT / "tests" / "data" / "transcripts"
-LEAKS = "kraft_version_leaks"  # whether it happened is not always recorded, so it may be excused
+LEAKS = "kraft_version_leaks"  # whether it happened is not always recorded, so it may be undecided
 PACK = ROOT / "featurelib" / "conformance_pack.jsonl.gz"
 
 
@@ -63,8 +63,8 @@ class Candidate:
 
     @property
     def calm(self) -> bool:
-        """Nothing differs, and nothing has to be excused."""
-        return not self.alone.differences and not self.alone.excused
+        """Nothing differs, and nothing has to be undecided."""
+        return not self.alone.differences and not self.alone.undecided
 
     @property
     def dialect(self) -> Dialect:

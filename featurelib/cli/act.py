@@ -274,8 +274,9 @@ def resume(
     the request. Nothing is written.
 
     Without a cluster: of all clusters that the inventory can reach. A request is called not
-    applied once it is proven that nobody can carry it out any more; no clock proves that.
-    Requests that were closed before are looked at again: a level is said that none explains.
+    applied once it is proven that nobody can carry it out any more; that time has passed proves
+    nothing. Requests that were closed before are looked at again: a level that none of them
+    explains is named.
 
     \b
         featurelib resume payments-eu

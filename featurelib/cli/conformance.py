@@ -59,7 +59,7 @@ def conformance(
 
     Each exchange is sent to an embedded cluster in the recorded state. The error code, the words,
     the results, the levels afterwards, and whether the epoch moved, are compared. What a recording
-    cannot decide is excused, and counted.
+    cannot decide is no difference: it is counted as undecided, with the reason.
 
     To record your vendor's controller, write one JSON object a line: what every node supports and
     what is finalized, the UpdateFeatures request, the answer as it came, what is finalized
@@ -128,7 +128,7 @@ def _document(reports: dict[str, ReplayReport], unread: list[InputError]) -> Con
                 "exchanges": report.exchanges,
                 "dialects": dict(sorted(report.dialects.items())),
                 "differences": {kind: kinds[name][kind] for kind in KINDS},
-                "excused": dict(sorted(report.excused.items())),
+                "undecided": dict(sorted(report.undecided.items())),
             }
             for name, report in reports.items()
         ],
@@ -142,11 +142,11 @@ def _document(reports: dict[str, ReplayReport], unread: list[InputError]) -> Con
 
 
 def _print(reports: dict[str, ReplayReport], most: int | None) -> None:
-    """A row for each file, at most so many differences, and what is excused."""
+    """A row for each file, at most so many differences, and what is undecided."""
     page, found = Page(), [d for report in reports.values() for d in report.differences]
-    rows = [["FILE", "EXCHANGES", "DIFFERENCES", "EXCUSED", "DIALECTS"]]
+    rows = [["FILE", "EXCHANGES", "DIFFERENCES", "UNDECIDED", "DIALECTS"]]
     for name, report in reports.items():
-        counts = (report.exchanges, len(report.differences), sum(report.excused.values()))
+        counts = (report.exchanges, len(report.differences), sum(report.undecided.values()))
         rows.append([name, *map(str, counts), " ".join(sorted(report.dialects))])
     page.table(rows)
     for one in found[:most]:
@@ -158,8 +158,8 @@ def _print(reports: dict[str, ReplayReport], most: int | None) -> None:
     if found:
         page.line()
     for name, report in reports.items():
-        for reason, number in sorted(report.excused.items()):
-            page.line(f"excused in {name}: {reason} ({number})")
+        for reason, number in sorted(report.undecided.items()):
+            page.line(f"undecided in {name}: {reason} ({number})")
     exchanges = sum(report.exchanges for report in reports.values())
     page.line(f"{count(exchanges, 'exchange')}, {count(len(found), 'difference')}")
     print(page)

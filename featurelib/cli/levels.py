@@ -9,7 +9,7 @@ import re
 
 from featurelib.catalogue import NEWEST_RELEASE, Catalogue, ReleaseCatalogue
 from featurelib.cli.entrance import say
-from featurelib.cli.options import trimmed
+from featurelib.cli.options import read_pairs
 from featurelib.config.files import choose_software, open_catalogue
 from featurelib.core.storage_format import FormatRequest, is_for_itself, preview_levels
 from featurelib.core.storage_format import initial_levels as format_levels
@@ -104,8 +104,8 @@ def initial_levels(
 ) -> int:
     """What a new cluster starts with, or why it cannot.
 
-    `kafka-storage.sh format` of the release named is asked nothing: what it would write, and all
-    that it would refuse (it names only the first), is known beforehand.
+    It runs nothing. It says what `kafka-storage.sh format` of that release would write, or all that
+    it would refuse; the tool itself names only the first.
 
     \b
         featurelib initial-levels --software 4.1 --release-version 3.9
@@ -195,19 +195,12 @@ def _expect_known(own: ReleaseCatalogue, name: str, level: int) -> None:
 
 def parse_features(texts: list[str]) -> dict[str, int]:
     """`NAME=LEVEL` texts as levels by name. Raises ConfigError for what is none, or comes twice."""
-    levels: dict[str, int] = {}
-    for text in texts:
-        name, _, level = map(trimmed, text.partition("="))
-        if not (name and LEVEL.fullmatch(level) and int(level) in LEVELS):
-            raise ConfigError(
-                f"--feature {text}: expected NAME=LEVEL with a whole number up to {LEVELS[-1]}, as "
-                f"group.version=1, found {text!r}. What a release version means in numbers is "
-                "what `featurelib version-mapping --release-version VERSION` says."
-            )
-        if name in levels:
-            raise ConfigError(
-                f"--feature {text}: expected {name} once, found it twice "
-                f"({name}={levels[name]} before). Keep one of them."
-            )
-        levels[name] = int(level)
-    return levels
+    found = read_pairs(
+        "--feature",
+        texts,
+        f"NAME=LEVEL with a whole number up to {LEVELS[-1]}, as group.version=1",
+        fits=lambda name, level: LEVEL.fullmatch(level) is not None and int(level) in LEVELS,
+        more=" What a release version means in numbers is what `featurelib version-mapping "
+        "--release-version VERSION` says.",
+    )
+    return {name: int(level) for name, level in found.items()}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 PLACES = "Default: the first of $FEATURELIB_CONFIG, /etc/featurelib and conf/ that has"
 YES = ("y", "yes")
+# What Kafka's tools strip of NAME and LEVEL (FeatureCommand.parseNameAndLevel; Java's String.trim).
+_BLANKS = "".join(map(chr, range(0x21)))
 MOST_DIFFERENCES = 20  # of conformance, without --all
 
 
@@ -64,10 +66,18 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
     "watch.timeout": None,  # of a node; see node_timeout
     # What is sent goes to a cluster that answers, and not to what is stored of one.
     **{f"{name}.{way}": None for name in ("apply", "resume", "watch") for way in STORED},
-    "tables": _of(
-        "The nightly's tables instead of a look. A question that finds no other way is asked of "
-        "the samples' tables.",
-        "FOLDER",
+    **dict.fromkeys(
+        ("describe.tables", "plan.tables"),
+        _of("The nightly's tables instead of a look.", "FOLDER"),
+    ),
+    "tables": _of("The nightly's tables. Default: those of the samples.", "FOLDER"),
+    **dict.fromkeys(
+        ("why-not.tables", "what-if.tables", "roll.tables"),
+        _of(
+            "The nightly's tables instead of a look. Where no other way to the cluster is known: "
+            "those of the samples.",
+            "FOLDER",
+        ),
     ),
     "run": _of("With --tables: which night. Default: newest.", "RUN"),
     "capture": _of("Landing files instead of a live look.", "PATH"),
@@ -160,17 +170,19 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
         "Kafka's own tool is run with these words, as 'upgrade --release-version 4.1'.", "WORDS"
     ),
     "tool": _of(
-        "Whose kafka-features.sh that is; of the controllers' release if not named.", "RELEASE"
+        "Of which release that kafka-features.sh is. Default: the controllers'.", "RELEASE"
     ),
     "to": _of("The software to roll to, as 4.2.", "RELEASE"),
     "diff.words": _of(
-        "Two nights, the older one first; and, with --fail-on-new, what counts.",
+        "The two nights by their runs, the older one first, unless --last is given; and the "
+        "SEVERITY of --fail-on-new.",
         "[RUN RUN] [SEVERITY]",
         is_argument=True,
     ),
     "last": _of("The newest night against the one before."),
     "fail_on_new": _of(
-        "Exit code 1 if a finding is new and not muted: of SEVERITY or worse, or any."
+        "Exit code 1 if a finding is new and not muted: one of SEVERITY or worse; without "
+        "SEVERITY any."
     ),
     "csv": _of("One part of it as CSV."),
     "waves.words": _of(
@@ -201,9 +213,9 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
     "delete": _of(_REPEATED, "NAME"),
     "unsafe": _of("UNSAFE_DOWNGRADE: what is lost on the way down is lost."),
     "probe": _of(
-        "Where nobody lists every registration (before Kafka 4.0), or whom the controller is "
-        "configured to ask: ask the live cluster's controller to validate, and not to write, what "
-        "is planned: UpdateFeatures with ValidateOnly. It needs ALTER on the cluster.",
+        "Ask the live cluster's controller to validate what is planned, and not to write it "
+        "(UpdateFeatures with ValidateOnly), where nobody lists every registration (before Kafka "
+        "4.0), or says whom the controller is configured to ask. It needs ALTER on the cluster.",
     ),
     "out": _of("Default: plans/CLUSTER.json. `-` is standard output.", "FILE"),
     # approvals, and what is sent
@@ -236,8 +248,8 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
     ),
     "from_": _of("Turn a tool's output into a landing file; - = stdin.", "FILE", "--from"),
     "prometheus": _of(
-        "What a Prometheus server holds of the clusters' nodes (Kafka 4.2 and later), instead of a "
-        "look: of those whose entry in the inventory has metrics, the labels of their series.",
+        "Instead of a look, what a Prometheus server holds of nodes of Kafka 4.2 or later. Only of "
+        "clusters whose entry in the inventory has `metrics`, the labels of their series.",
         "URL",
     ),
     "token": _of("Of --prometheus: where its bearer token is.", "env:NAME|file:PATH"),
@@ -265,7 +277,9 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
         "ID",
         least=0,
     ),
-    "collect.controller": _of("Of --node-id: by --bootstrap-controller, so a controller's half."),
+    "collect.controller": _of(
+        "Beside --node-id: a controller was asked, by --bootstrap-controller."
+    ),
     # watching
     "until": _of(
         "End once this is READY or finalized: a release, for all that its software finalizes by "
@@ -354,10 +368,26 @@ def _options(make: Callable[..., Any], command: str) -> Iterator[inspect.Paramet
             yield parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY)
 
 
-def trimmed(text: str) -> str:
-    """Without blanks and controls at both ends, as Kafka's tools read NAME=LEVEL
-    (FeatureCommand.parseNameAndLevel; Java's String.trim)."""
-    return text.strip("".join(map(chr, range(0x21))))
+def read_pairs(
+    option: str,
+    texts: Iterable[str],
+    expected: str = "NAME=LEVEL",
+    *,
+    sign: str = "=",
+    fits: Callable[[str, str], bool] = lambda name, value: True,
+    more: str = "",
+) -> dict[str, str]:
+    """What stands before and behind the `sign` of each text. Raises ConfigError for what is not as
+    `expected`, which `more` explains, and for what comes twice."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, _, value = (part.strip(_BLANKS) for part in text.rpartition(sign))
+        if not (name and value and fits(name, value)):
+            raise ConfigError(f"{option} {text}: expected {expected}, found {text!r}.{more}")
+        if name in found:
+            raise ConfigError(f"{option} {text}: expected {name} once, found it twice. Keep one.")
+        found[name] = value
+    return found
 
 
 def at_terminal() -> bool:

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from featurelib.api.act import plan_intent
 from featurelib.cli.entrance import guard
-from featurelib.cli.options import print_answer, trimmed, with_options
+from featurelib.cli.options import print_answer, read_pairs, with_options
 from featurelib.cli.questions import chosen
 from featurelib.errors import ConfigError, RefusedError
 from featurelib.feature import METADATA_VERSION
@@ -223,8 +223,8 @@ def update(
     """
     return Intent(
         command=Command.UPDATE,
-        up=_pairs(upgrade, "--upgrade", ":"),
-        down=_pairs(downgrade, "--downgrade", ":"),
+        up=read_pairs("--upgrade", upgrade, "NAME:LEVEL", sign=":"),
+        down=read_pairs("--downgrade", downgrade, "NAME:LEVEL", sign=":"),
         delete=tuple(delete),
         unsafe=unsafe,
         stepwise=stepwise,
@@ -232,23 +232,10 @@ def update(
 
 
 def _levels(texts: list[str], metadata: str | None) -> dict[str, str]:
-    levels = _pairs(texts, "--feature", "=")
+    levels = read_pairs("--feature", texts)
     if metadata is not None and METADATA_VERSION in levels:
         raise ConfigError(
             f"--metadata {metadata}: expected {METADATA_VERSION} once, found it in --feature too. "
             "Keep one of them."
         )
     return levels if metadata is None else {METADATA_VERSION: metadata, **levels}
-
-
-def _pairs(texts: list[str], option: str, between: str) -> dict[str, str]:
-    """NAME and LEVEL of each text. Raises ConfigError for what is no pair, or comes twice."""
-    levels: dict[str, str] = {}
-    for text in texts:
-        name, found, level = map(trimmed, text.rpartition(between))
-        if not (found and name and level):
-            raise ConfigError(f"{option} {text}: expected NAME{between}LEVEL, found {text!r}.")
-        if name in levels:
-            raise ConfigError(f"{option} {text}: expected {name} once, found it twice. Keep one.")
-        levels[name] = level
-    return levels

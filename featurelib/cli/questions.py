@@ -17,7 +17,7 @@ from featurelib.api.looks import EVERY_SECONDS, NODE_SECONDS
 from featurelib.api.tables import MOST, NightTables
 from featurelib.cli.collect import choose_entries
 from featurelib.cli.entrance import say
-from featurelib.cli.options import print_answer
+from featurelib.cli.options import print_answer, read_pairs
 from featurelib.cli.streams import Screen, output_is_lost
 from featurelib.config.files import open_catalogue
 from featurelib.config.fleet import Choice
@@ -35,7 +35,7 @@ from featurelib.view.sheets import Sheet, render_sheet
 from featurelib.view.text import LIMIT, write_text
 
 FINDINGS_FOUND = NOT_READY = 1  # exit codes
-_NODE = re.compile("[0-9]{1,10}")
+_NODE = re.compile("0|[1-9][0-9]{0,9}")
 
 
 def describe(wanted: Wanted, overlay: str | None = None, as_json: bool = False) -> int:
@@ -108,8 +108,8 @@ def what_if(
 
     The evidence is changed as the nodes' own answers would change it, and judged again as the
     nightly judges. A node advertises what production software of its release does. Whether it may
-    join is asked of every generation of controllers that may lead now; one that may not does not
-    come. Only what differs is shown. Nothing is sent, and no table is written.
+    join is asked of every generation of controllers that may lead now; a node that may not join
+    does not run. Only what differs is shown. Nothing is sent, and no table is written.
 
     --ibp is for ZooKeeper mode: what the next elected controller makes of the features node when
     every broker runs with that inter.broker.protocol.version, after all other changes. Below 2.7
@@ -137,7 +137,7 @@ def what_if(
         remove=remove,
         add=_releases("--add", add),
         release=release,
-        finalize=_levels(finalize),
+        finalize=read_pairs("--finalize", finalize, "FEATURE=LEVEL, as group.version=1"),
         ibp=ibp,
         kafka_features=kafka_features,
         tool=tool,
@@ -155,8 +155,8 @@ def roll(wanted: Wanted, to: str, overlay: str | None = None, as_json: bool = Fa
 
     Every node is tried with the ranges that production software of the release advertises, by every
     generation of controllers that may lead now, in Kafka's words. If levels have to go down or up
-    first, the plan of it is shown, or why there is none. Said is also whether the software that
-    runs now may come back: right after the roll, and once what the release brings is finalized;
+    first, the plan of it is shown, or why there is none. It also says whether the software that
+    runs now may come back right after the roll, whether it may once the new levels are finalized,
     and from which level on it may not. Nothing is sent.
 
     Exit codes: 0 answered, also where it may not join; 2 usage; 5 no evidence.
@@ -305,8 +305,9 @@ def diff(
         featurelib diff 20261120060000 20261121060000 --tables TABLES --json
         featurelib diff --last --fail-on-new blocker --owner payments --tables TABLES
 
-    By cluster. Incomparable is a finding of one night that the other could not have found: judged
-    by another catalogue or policy, the cluster not judged, or its evidence UNKNOWN there.
+    Findings stand by cluster. One that only one night has is called incomparable where the other
+    night could not have found it: it was judged by another catalogue or policy, or it did not judge
+    the cluster, or evidence was missing.
 
     Exit codes: 0 answered; 1 with --fail-on-new, if one is new; 2 usage; 5 there are no two nights.
     """
@@ -484,29 +485,12 @@ def _split(words: list[str]) -> tuple[str | None, str, str]:
 
 def _releases(option: str, texts: list[str]) -> dict[int, str]:
     """`ID=RELEASE` texts by node id. Raises ConfigError for what is none, or comes twice."""
-    found: dict[int, str] = {}
-    for text in texts:
-        node, _, release = text.partition("=")
-        if not (release and _NODE.fullmatch(node)) or int(node) >= 2**31:
-            raise ConfigError(f"{option} {text}: expected ID=RELEASE, as 7=4.1.2, found {text!r}.")
-        if int(node) in found:
-            raise ConfigError(f"{option} {text}: expected node {node} once, found it twice.")
-        found[int(node)] = release
-    return found
+    found = read_pairs(option, texts, "ID=RELEASE, as 7=4.1.2", fits=lambda node, _: _is_id(node))
+    return {int(node): release for node, release in found.items()}
 
 
-def _levels(texts: list[str]) -> dict[str, int | str]:
-    """`FEATURE=LEVEL` texts by feature. Raises ConfigError for what is none, or comes twice."""
-    levels: dict[str, int | str] = {}
-    for text in texts:
-        name, _, level = text.partition("=")
-        if not (name and level) or name in levels:
-            raise ConfigError(
-                f"--finalize {text}: expected FEATURE=LEVEL, each feature once, as "
-                f"group.version=1, found {text!r}."
-            )
-        levels[name] = level
-    return levels
+def _is_id(text: str) -> bool:
+    return _NODE.fullmatch(text) is not None and int(text) < 2**31
 
 
 def _read(words: list[str], fail_on_new: bool) -> tuple[list[int], Severity | None]:

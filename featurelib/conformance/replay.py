@@ -45,11 +45,11 @@ class Difference:
 
 @dataclass(slots=True)
 class ReplayReport:
-    """What a replay found; `excused` counts what a recording cannot decide, by reason."""
+    """What a replay found; `undecided` counts what a recording cannot decide, by reason."""
 
     exchanges: int = 0
     differences: list[Difference] = field(default_factory=list)
-    excused: Counter[str] = field(default_factory=Counter)
+    undecided: Counter[str] = field(default_factory=Counter)
     dialects: Counter[str] = field(default_factory=Counter)
 
 
@@ -104,9 +104,9 @@ class _Walk:
             answered, _ = state.answer(exchange.request, dialect, tables)
             compared.append((answered, *_compare(exchange, answered)))
         fitting = [one for one in compared if not one[1]]
-        answered, differences, excused = (fitting or compared)[0]
+        answered, differences, undecided = (fitting or compared)[0]
         report.differences += differences
-        report.excused.update(excused)
+        report.undecided.update(undecided)
         if fitting:
             self._records = {one[0].after.kraft_record for one in fitting}
             self._judge_epoch(exchange, answered, report, gap=gap)
@@ -132,12 +132,12 @@ class _Walk:
         if not back and moved == answered.writes and (by_one or not moved):
             return
         if not back and answered.unsure:
-            report.excused[_OF_A_REFUSAL] += 1
+            report.undecided[_OF_A_REFUSAL] += 1
         elif not back and moved and kraft and self._due > 0:
             self._due -= 1
-            report.excused[_BY_NODES] += 1
+            report.undecided[_BY_NODES] += 1
         elif gap and not back and _moved_by_nodes(exchange):
-            report.excused[_BY_NODES] += 1
+            report.undecided[_BY_NODES] += 1
         else:
             recorded = f"from {before} to {after}" if moved else "stood still"
             ours = "moves" if answered.writes else "stands still"
@@ -147,7 +147,7 @@ class _Walk:
 
 
 def _compare(exchange: Exchange, answered: Answered) -> tuple[list[Difference], list[str]]:
-    """The recorded answer and levels beside ours: what differs, and what is excused."""
+    """The recorded answer and levels beside ours: what differs, and what is undecided."""
     theirs, ours, after = exchange.reply, answered.reply, answered.after.finalized
     if _hides_record(exchange):
         after = _but_kraft(after)
@@ -162,14 +162,14 @@ def _compare(exchange: Exchange, answered: Answered) -> tuple[list[Difference], 
         for kind, (recorded, mine, text) in beside.items()
         if recorded != mine
     }
-    excused = []
+    undecided = []
     if found.keys() & {"words", "results"} and _names_another(theirs, answered):
-        excused.append(_ANOTHER)
+        undecided.append(_ANOTHER)
         found = {kind: one for kind, one in found.items() if kind in ("code", "levels")}
     if "levels" in found and answered.unsure and _but_kraft(exchange.after) == _but_kraft(after):
-        excused.append(_OF_A_REFUSAL)
+        undecided.append(_OF_A_REFUSAL)
         del found["levels"]
-    return [*found.values()], excused
+    return [*found.values()], undecided
 
 
 def _names_another(theirs: Reply, answered: Answered) -> bool:

@@ -48,13 +48,13 @@ def test_every_recorded_controller_is_answered_for() -> None:
     assert set(report.dialects) == set(GENERATIONS)
     if scale.WHOLE:
         assert report.exchanges == 5568
-        assert report.excused == {AGAIN: 3, REFUSED: 1}
+        assert report.undecided == {AGAIN: 3, REFUSED: 1}
 
 
 def test_the_pack_is_answered_for() -> None:
     report = replay([exchange for _, exchange in recordings.pack()], TABLES)
     assert report.differences == []
-    assert report.excused == {REFUSED: 1}
+    assert report.undecided == {REFUSED: 1}
     assert set(report.dialects) == set(GENERATIONS)
 
 
@@ -216,11 +216,11 @@ def two_offenders(named: int) -> Exchange:
     return next(read([json.dumps(line).encode()], "mine"))
 
 
-def test_another_node_that_offends_alike_is_excused_and_counted() -> None:
+def test_another_node_that_offends_alike_is_undecided_and_counted() -> None:
     reports = {named: replay([two_offenders(named)], TABLES) for named in (2, 3, 4)}
     assert [len(report.differences) for report in reports.values()] == [0, 0, 1]
-    excused = [dict(report.excused) for report in reports.values()]
-    assert sorted(excused, key=len) == [{}, {}, {"another offender is named": 1}]
+    undecided = [dict(report.undecided) for report in reports.values()]
+    assert sorted(undecided, key=len) == [{}, {}, {"another offender is named": 1}]
     assert reports[4].differences[0].kind == "words"
 
 
@@ -335,7 +335,7 @@ def test_requests_made_up_at_random_are_answered_for() -> None:
     for exchange in recordings.random():
         report = replay([exchange], TABLES)
         assert report.differences == [], exchange.id
-        assert report.excused == {}, exchange.id
+        assert report.undecided == {}, exchange.id
         dialects += report.dialects
     assert set(dialects) == set(GENERATIONS)
     assert min(dialects.values()) >= 30
@@ -344,7 +344,7 @@ def test_requests_made_up_at_random_are_answered_for() -> None:
 def test_the_first_offender_is_the_one_that_a_real_controller_names() -> None:
     """Ids to 1000 that registered in random order; 68 of these were named otherwise once."""
     report = replay(recordings.offenders(), TABLES)
-    assert (report.exchanges, report.differences, report.excused) == (1055, [], {})
+    assert (report.exchanges, report.differences, report.undecided) == (1055, [], {})
     assert {exchange.cluster.release[:3] for exchange in recordings.offenders()} == {
         *("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0", "4.1", "4.2", "4.3", "4.4")
     }
@@ -412,7 +412,7 @@ def test_a_line_alone_is_no_difference() -> None:
     ]
     reports = [replay([exchange], TABLES) for exchange in moved]
     assert [found for report in reports for found in report.differences] == []
-    assert sum((report.excused for report in reports), Counter()) == {AGAIN: 3, REFUSED: 1}
+    assert sum((report.undecided for report in reports), Counter()) == {AGAIN: 3, REFUSED: 1}
 
 
 def test_an_epoch_that_only_the_request_can_have_moved_is_a_difference() -> None:

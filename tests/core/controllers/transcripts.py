@@ -46,7 +46,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What differs, and the noise that was excused instead."""
+    """What differs, and the noise that was set aside instead."""
 
     differences: list[str]
     noise: list[str]
