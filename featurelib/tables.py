@@ -262,8 +262,9 @@ AUDIT_RUN = Table(
             ("up_to_date", LONG),
             ("unknown", LONG),
             ("findings", LONG),
-            # Null in nights of an earlier featurelib. Clusters by their oldest software, and by
-            # their finalized metadata.version, as far as these are known.
+            # Null in nights of an earlier featurelib. Clusters by the oldest software of
+            # their nodes that run, and by their finalized metadata.version, as far as these are
+            # known.
             ("releases", ListOf(of=ON_RELEASE)),
             ("metadata_versions", ListOf(of=AT_LEVEL)),
             # How long clusters are READY, each since its first feature was; null where none is.

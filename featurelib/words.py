@@ -22,16 +22,6 @@ LONGEST_PATH = 250  # a file name that is cut names no file
 EMPTY = "(empty)"
 RUNS = 12  # of node ids shown in one phrase
 NOT_LISTED = "no such feature"  # reads on from "supports" and "it supports"
-# Of a broker that supports what is finalized and registers nothing: how the detail of its finding
-# begins, its message and its remedy.
-OWN_ANSWER = "Its software supports "
-REGISTERS_NOTHING = (
-    OWN_ANSWER,
-    "{feature} is finalized at {finalized}, and {role} {node} registers no features. {detail}",
-    "Raise inter.broker.protocol.version of {role} {node} to that of the other brokers, 2.7 or "
-    "later, and restart it. Do not go below 2.7 again: a controller elected there loses every "
-    "finalized level.",
-)
 
 
 @lru_cache(maxsize=8192)

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from shlex import quote
 
 import msgspec
 
@@ -53,7 +54,6 @@ from featurelib.view.plan import contradictions, named_cluster, plan_page, plann
 from featurelib.words import clean
 
 Levels = Mapping[str, int | str]
-MAKE_A_PLAN = "Make one: featurelib plan CLUSTER upgrade-all --out FILE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -326,7 +326,8 @@ def read_plan(plan: PlanAnswer | str) -> PlanFile:
     """The plan itself, or the one in that file. Raises RefusedError, PlanError, ConfigError."""
     if isinstance(plan, PlanAnswer):
         return plan.expect_made()
-    return files.read_plan(read_bytes(plan, "a plan file", MAKE_A_PLAN), plan)
+    again = f"Make one: featurelib plan CLUSTER upgrade-all --out {quote(plan)}"
+    return files.read_plan(read_bytes(plan, "a plan file", again), plan)
 
 
 def read_bytes(path: str, what: str, next_step: str = "") -> bytes:

@@ -78,7 +78,8 @@ def judge(
     of_nodes, covered = report_nodes(asking, agreed, said)
     unknown += of_nodes
     blockers = agreed.refusals + _blockers(asking, target, said)
-    unsure = (unknown_features > 0) | _beyond_catalogue(asking, target, said)
+    beyond = _beyond_catalogue(asking, target, said)
+    unsure = (unknown_features > 0) | beyond
     hangs = asking.rests_on(target, unsure | ~asking.asked.known) | agreed.unanswered
     unread = report_unread(asking, agreed, said)
     unsure |= (hangs & (target > asking.asked.current)) | unread
@@ -91,7 +92,9 @@ def judge(
     find_deprecations(evidence, said)
 
     verdict = verdicts(asking, target, unknown > 0, unsure)
-    unknowns = unknown[asking.asked.cluster] + unknown_features + agreed.unanswered + unread
+    unknowns = (
+        unknown[asking.asked.cluster] + unknown_features + agreed.unanswered + unread + beyond
+    )
     ready = verdict == READY
     back = ways_back(evidence, ready, target, software.spoken if ready.any() else {}, catalogue)
     rows = readiness(asking, verdict, target, more, blockers, unknowns, back)
@@ -172,10 +175,21 @@ def _side_effects(asking: Judge, more: Bool, said: BatchFindings) -> None:
         )
         step, cluster = Step(updates=(update,), timeout_ms=1), int(asked.cluster[question])
         if effects := side_effects(catalogue, [step], asking.evidence, cluster):
-            found[question] = " ".join(map(say_briefly, effects))
+            needs = _unmet(asking, update, cluster)
+            first = f" First finalize {needs}: it depends on that." if needs else ""
+            found[question] = " ".join(map(say_briefly, effects)) + first
     questions = np.array(list(found), dtype=np.int64)
     details = list(found.values())
     said.of_questions("side_effect_by_name", questions, details, level=common[questions])
+
+
+def _unmet(asking: Judge, move: Move, cluster: int) -> str:
+    """`metadata.version 23`: what a level depends on and what is not finalized in its cluster."""
+    asked = asking.asked
+    mine = np.flatnonzero(asked.known & (asked.cluster == cluster)).tolist()
+    levels = {asked.names[asked.feature[one]]: int(asked.current[one]) for one in mine}
+    unmet = asking.catalogue.whole.unmet(levels | {move.feature: move.to_level})
+    return ", ".join(f"{d.other} {d.least}" for d in unmet if d.feature == move.feature)
 
 
 def _unrecorded(asking: Judge, said: BatchFindings) -> None:

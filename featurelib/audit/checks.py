@@ -25,7 +25,7 @@ import numpy as np
 from featurelib.audit.columns import marked
 from featurelib.audit.controllers import Software
 from featurelib.audit.evidence import BatchFindings, Evidence
-from featurelib.audit.findings import INCOMPATIBLE_CODE
+from featurelib.audit.findings import INCOMPATIBLE_CODE, OWN_ANSWER
 from featurelib.audit.registrations import NOBODY, ranges_of
 from featurelib.catalogue import ANY, FEATURE_RECORDS_FROM, Tables
 from featurelib.core.batch import Levels
@@ -41,7 +41,6 @@ from featurelib.core.rules import (
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, SILENT_METADATA_VERSION, Role
 from featurelib.rows import NONE, Bool, Int, TableRows, make_rows
 from featurelib.schema import INCOMPATIBLE_BROKER
-from featurelib.words import OWN_ANSWER
 
 DEPENDENCY_CODE = "finalized_dependency_unmet"
 MINIMUM_CODE = "minimum_would_rise"

@@ -47,7 +47,7 @@ from featurelib.rows import (
     texts_of,
 )
 from featurelib.schema import FINDING
-from featurelib.words import REGISTERS_NOTHING, clean, code_text, level_text, range_text, time_text
+from featurelib.words import clean, code_text, level_text, range_text, time_text
 
 NOBODY = -1  # a finding about the whole cluster
 
@@ -336,6 +336,13 @@ def software(release: str) -> str:
 # Who is gone, and findings about the range of a node.
 GONE = ("ghost_broker", "ghost_controller")
 INCOMPATIBLE_CODE = "incompatible_with_finalized"
+REGISTERS_NOTHING = "registration_without_features"
+# Of a broker that supports what is finalized and registers nothing: how the detail of its finding
+# begins, and its message; the remedy is that of the registration.
+OWN_ANSWER = "Its software supports "
+_OF_OWN_ANSWER = (
+    "{feature} is finalized at {finalized}, and {role} {node} registers no features. {detail}"
+)
 OF_RANGE = ("unsupported_by_node", INCOMPATIBLE_CODE)
 
 # The core composes these details itself, of whole sentences, and cuts and escapes what it quotes;
@@ -345,6 +352,7 @@ COMPOSED = frozenset(
         "features_node_damaged",
         "features_node_ambiguous",
         "side_effect_by_name",
+        INCOMPATIBLE_CODE,
         "metadata_version_not_pinned",
         "strimzi_not_carried_out",
         "strimzi_contradicted",
@@ -357,17 +365,19 @@ COMPOSED_LENGTH = 1200
 RELEASED = frozenset({"ghost_controller", "voter_not_registered"})
 WAY = "{way}"  # of remedies.toml, by the finding's role and metadata.version
 
-# How a detail begins that is about a Kafka resource of Kubernetes.
+# How a detail begins that is about a Kafka resource of Kubernetes; how one says who has no right.
 _RESOURCE = re.compile(r"(\w[\w.-]*)/(\w[\w.-]*): ", re.ASCII)
+_PRINCIPAL = re.compile(r"was refused to (User:.+?) by ")
 # A level of its own: no part of a version's name, as 4.1-IV1, and none that is named already.
 _DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?![.-]\w| \()")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What a remedy depends on besides its finding: the address of the cluster's brokers, "" = not
-    known, and who manages the cluster, "" = nobody else."""
+    """What a remedy depends on besides its finding: what people call the cluster, the address of
+    its brokers, "" = not known, and who manages it, "" = nobody else."""
 
+    name: str = ""
     address: str = ""
     managed_by: str = ""
 
@@ -423,10 +433,12 @@ class FindingWords:
         calls the node gone, if one does; its remedy is the only one, for what its range blocks
         too."""
         wording = self._wordings.get(columns["code"]) or _unworded(columns["code"])
-        start, message, remedy = REGISTERS_NOTHING
-        if columns["code"] == INCOMPATIBLE_CODE and (columns["detail"] or "").startswith(start):
-            wording = replace(wording, message=message, remedy=remedy)
-        values = self._values(columns)
+        if columns["code"] == INCOMPATIBLE_CODE and (columns["detail"] or "").startswith(
+            OWN_ANSWER
+        ):
+            low_protocol = self._wordings[REGISTERS_NOTHING]
+            wording = replace(wording, message=_OF_OWN_ANSWER, remedy=low_protocol.remedy)
+        values = self._values(columns) | {"cluster": clean(site.name or "CLUSTER")}
         way = self._way(columns)
         values["way"] = way.text.format_map(values)
         command = way.command if wording.command == WAY else wording.command
@@ -445,19 +457,19 @@ class FindingWords:
 
     def of_rows(self, findings: TableRows, sites: Mapping[str, Site]) -> dict[str, Texts]:
         """Message, remedy and command of each row of featurelib.schema.FINDING, by those names;
-        `sites`: of clusters. What several rows say alike is worded once."""
+        `sites`: of clusters, by id; one without is called by its id. What several rows say alike is
+        worded once."""
         codes, at = findings.texts("code"), findings.numbers("observed_at")
         templates = [self._wordings.get(code) or _unworded(code) for code in codes.words]
         dated = np.array(["{observed_at}" in one.message for one in templates], dtype=bool)
         managed = {code for table in _managed_remedies().values() for code in table}
         placed = [
-            code in managed or WAY in one.command or ANY_ADDRESS in one.command
+            code in managed or any(of in one.command for of in (WAY, ANY_ADDRESS, "{cluster}"))
             for code, one in zip(codes.words, templates, strict=True)
         ]
-        cluster = findings.texts("cluster")
-        known = [i if name in sites else -1 for i, name in enumerate(cluster.words)]
-        place = pick(np.array(known, dtype=np.int64), cluster.codes, -1)
-        place[~np.array(placed, dtype=bool)[codes.codes]] = -1
+        place = np.where(
+            np.array(placed, dtype=bool)[codes.codes], findings.texts("cluster").codes, -1
+        )
         seen = findings.replace(observed_at=np.where(dated[codes.codes], at, NONE))
         first, kind = _kinds([place, *map(_numbers, seen.select(_WORDED).columns.values())])
         gone = _gone(findings)
@@ -466,8 +478,9 @@ class FindingWords:
         rows = seen.take(first).to_pylist()
         calls_gone = seen.take(gone[first]).to_pylist()  # all null where none does
         said = [
-            self.of(row, sites.get(row["cluster"], NO_SITE), ghost if at >= 0 else None)
+            self.of(row, sites.get(name) or Site(name=name), ghost if at >= 0 else None)
             for row, ghost, at in zip(rows, calls_gone, gone[first].tolist(), strict=True)
+            for name in (row["cluster"],)
         ]
         return {
             name: Texts(words=[getattr(one, name) for one in said], codes=kind)
@@ -493,6 +506,7 @@ class FindingWords:
         low, high = columns["min_version"], columns["max_version"]
         ends = None if low is None or high is None else (low, high)
         of = _RESOURCE.match(detail or "")
+        refused = _PRINCIPAL.search(detail or "")
         return {
             "role": columns["role"] or "node",
             "node": "?" if node is None else str(node),
@@ -507,6 +521,7 @@ class FindingWords:
             "software": software(detail or "") if columns["code"] in RELEASED else software(""),
             "namespace": of[1] if of else "NAMESPACE",
             "name": of[2] if of else "NAME",
+            "principal": clean(refused[1]) if refused else "User:NAME",
             "observed_at": time_text(columns["observed_at"]) or "an unknown day",
             "dated": catalogue.label,
         }

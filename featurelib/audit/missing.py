@@ -120,7 +120,7 @@ def _metrics(said: BatchFindings) -> Int:
         )
         for name, (low, high) in sorted(shown.items()):
             if (mine := own.get(name, (0, 0))) != (low, high):
-                text = f"{mine[0]} to {mine[1]} by itself, {low} to {high} by its metrics"
+                text = f"{mine[0]} to {mine[1]} by its own answer, {low} to {high} by its metrics"
                 found.append((row, name, text))
     rows = np.array([row for row, _, _ in found], dtype=np.int64)
     names = texts_of(name for _, name, _ in found)

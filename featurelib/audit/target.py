@@ -256,7 +256,8 @@ def _search_own(
         for proposed, (place, row, at) in found:
             for i in at.tolist():
                 question = int(proposed.questions[i])
-                why = f"{row.code} of {proposed.dialect.title}{_who(asking, proposed, place, i)}"
+                who = _who(asking, proposed, place, i)
+                why = f"Rule {row.code} ({proposed.dialect.title}){who}"
                 refused.setdefault((question, row.code), (why, int(target[question])))
         hit = np.unique(np.concatenate([one.questions[at] for one, (_, _, at) in found]))
         target[hit] = np.maximum(target[hit] - 1, current[hit])

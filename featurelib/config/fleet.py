@@ -155,7 +155,7 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def site(self) -> Site:
         """What remedies depend on."""
-        return Site(address=self.address, managed_by=self.managed_by)
+        return Site(name=self.title, address=self.address, managed_by=self.managed_by)
 
     @property
     def managed(self) -> tuple[str, ...] | None:

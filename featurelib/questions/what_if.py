@@ -110,8 +110,9 @@ class Standing:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
     """What differs. `turns` are features whose row differs, `unchanged` counts the others; `new`
-    and `gone` are findings; `refused` is who may not join; `idle` who does not run and is left;
-    `election` what the next controller would make of the features node, where that was asked."""
+    and `gone` are findings, and none is gone because its node may not come; `refused` is who may
+    not join; `idle` who does not run and is left; `election` what the next controller would make of
+    the features node, where that was asked."""
 
     before: Sight
     after: Sight
@@ -176,13 +177,16 @@ def what_if(sight: Sight, changes: Changes, terms: Terms) -> WhatIf:
     turns = [Turn(feature=name, before=was.get(name), after=now.get(name)) for name in every]
     differ = tuple(turn for turn in turns if turn.before != turn.after)
     found, found_then = _findings(sight), _findings(after)
+    stay = {(role.text, node_id) for role, node_id in out}
     return WhatIf(
         before=sight,
         after=after,
         turns=differ,
         unchanged=len(turns) - len(differ),
         new=tuple(row for key, row in found_then.items() if key not in found),
-        gone=tuple(row for key, row in found.items() if key not in found_then),
+        gone=tuple(
+            row for key, row in found.items() if key not in found_then and key[1:3] not in stay
+        ),
         refused=refused,
         joined=tuple(sorted({node.node_id for node in wanted} - {node_id for _, node_id in out})),
         idle=idle,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from featurelib.audit.audit import Judged
-from featurelib.audit.findings import NO_SITE, FindingWords
+from featurelib.audit.findings import FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.feature import METADATA_VERSION, Severity
@@ -60,7 +60,7 @@ def finding_texts(findings: TableRows, fleet: Fleet, catalogue: Catalogue) -> Ta
     """A row of featurelib.schema.FINDING_TEXTS for each finding."""
     of, titles = findings.texts("cluster"), {one.id: clean(one.title) for one in fleet.cluster}
     names = Texts(words=[titles.get(one) or clean(one) for one in of.words], codes=of.codes)
-    sites = {one.id: one.site for one in fleet.cluster if one.site != NO_SITE}
+    sites = {one.id: one.site for one in fleet.cluster}
     said = FindingWords(catalogue).of_rows(findings, sites)
     return make_rows(FINDING_TEXTS, len(findings), {"name": names, **said})
 

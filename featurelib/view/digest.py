@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from fractions import Fraction
@@ -25,11 +25,13 @@ from featurelib.view.model import (
     FleetCounts,
     Level,
     Range,
+    Readiness,
     Report,
     ReportedCluster,
     ReportedFinding,
     ReportedMute,
     ReportedProfile,
+    ReportedReturn,
     ReportedRun,
     ReportedStep,
 )
@@ -45,7 +47,6 @@ from featurelib.words import (
 )
 
 AUDIT = "./spark-submit.sh audit"
-SHOW = "featurelib show"
 BY_NODE = "unsupported_by_node"
 CONSEQUENCE = "dependency_unmet"  # follows from another finding: a cause only where it is alone
 NOT_LANDED = "cluster_not_landed"
@@ -137,10 +138,10 @@ def is_newest_old(run: ReportedRun) -> bool:
     return (run.as_of - run.newest_line).total_seconds() > run.max_age_hours * 3600
 
 
-def shown_plan(out: str | None, cluster: ReportedCluster) -> str:
-    """Return where its plan is, as it is typed; `out` is the folder of the plans."""
+def show_command(out: str | None, plan_file: str) -> str:
+    """Return the command that shows a plan; `out` is the folder that has it in plans/."""
     folder = (out or "FOLDER").removeprefix("file:").rstrip("/")
-    return shlex.quote(f"{folder}/{cluster.plan_file}")
+    return f"featurelib show {shlex.quote(f'{folder}/{plan_file}')}"
 
 
 def step_text(step: ReportedStep) -> str:
@@ -162,12 +163,20 @@ def software_text(cluster: ReportedCluster) -> str:
     return " to ".join(ends)
 
 
-def release_text(cluster: ReportedCluster) -> str:
-    """Return `Kafka 4.2, finalized 4.0`: what runs and, where it is another, what is finalized."""
+def owner_text(cluster: ReportedCluster) -> str:
+    """Return whose a cluster is; where nobody is told of something critical, what to do then."""
+    is_lost = cluster.owner is None and cluster.severity is Severity.CRITICAL
+    return cluster.owner or "nobody: name one in fleet.toml" * is_lost
+
+
+def release_texts(cluster: ReportedCluster) -> list[str]:
+    """Return `Kafka 4.2`, `without broker 2` and `finalized 4.0`: what runs, which nodes do not,
+    and what is finalized where that is another."""
     software, finalized = software_text(cluster), cluster.finalized_release
-    parts = [f"Kafka {software}" if software else ""]
+    down = _nodes_of([f for f in cluster.findings if f.code in (*GONE, NOT_ANSWERING)])
+    parts = [f"Kafka {software}", f"without {down}" if down else ""] if software else []
     parts += [f"finalized {finalized}" if finalized and finalized != software else ""]
-    return ", ".join(filter(None, parts))
+    return list(filter(None, parts))
 
 
 def fleet_facts(fleet: FleetCounts) -> list[tuple[str, str]]:
@@ -411,11 +420,11 @@ def group_findings(findings: Findings) -> tuple[FindingGroup, ...]:
 
 
 def _without_remedy(group: FindingGroup, above: Sequence[FindingGroup]) -> FindingGroup:
-    """What is to be done about a node that is gone is said once, with what it is in the way of."""
-    said = {_remedy(one.first) for one in above}
-    if group.first.code not in GONE or _remedy(group.first) not in said:
+    """What is to be done about a node is said once, with the worst of what it is the cause of."""
+    first, said = group.first, {(one.first.node_id, *_remedy(one.first)) for one in above}
+    if first.node_id is None or (first.node_id, *_remedy(first)) not in said:
         return group
-    return replace(group, first=replace(group.first, remedy="", command=""))
+    return replace(group, first=replace(first, remedy="", command=""))
 
 
 def _group(findings: Findings, others: str = "") -> FindingGroup:
@@ -432,7 +441,7 @@ def _of_facts(facts: Sequence[Findings]) -> FindingGroup:
     return _group([alike[0] for alike in facts], also)
 
 
-def _remedy(finding: ReportedFinding) -> Hashable:
+def _remedy(finding: ReportedFinding) -> tuple[str, str]:
     return finding.remedy, finding.command
 
 
@@ -555,20 +564,30 @@ def after_all(steps: Sequence[ReportedStep]) -> str:
 def ahead_lines(cluster: ReportedCluster) -> list[str]:
     """How far back a cluster goes as things are today and once the plan is carried out, what that
     cannot take back, and who may join; the same as `featurelib show` says of the plan."""
-    today = _named((found.feature, found.downgrade_floor) for found in cluster.readiness)
-    then = _named((found.feature, found.downgrade_floor) for found in cluster.returns)
-    points = _named((found.feature, found.point_of_no_return) for found in cluster.returns)
-    lines = [f"can be lowered without loss, today: down to {today}"] if today else []
+    now = {ready.feature: ready.finalized for ready in cluster.readiness}
+    then = now | {step.feature: step.to_level for step in cluster.steps}
+    today = _lower(cluster.readiness, now)
+    after = _lower(cluster.returns, then)
+    points = [
+        f"{found.feature} {found.point_of_no_return.text}"
+        for found in cluster.returns
+        if found.point_of_no_return is not None
+    ]
+    lines = [f"can be lowered without loss, today: {today}"] if today else []
     when = after_all(cluster.steps)
-    lines += [f"can be lowered without loss, {when}: down to {then}"] if then else []
-    lines += [f"point of no return: {points or 'none known'}"] if then else []
+    lines += [f"can be lowered without loss, {when}: {after}"] if after else []
+    lines += [f"point of no return: {', '.join(points) or 'none known'}"] if after else []
     if cluster.joining is not None:
         lines.append(f"releases that may join: {cluster.joining.text}")
     return lines
 
 
-def _named(levels: Iterable[tuple[str, Level | None]]) -> str:
-    return ", ".join(f"{feature} {level.text}" for feature, level in levels if level is not None)
+def _lower(found: Sequence[Readiness | ReportedReturn], at: Mapping[str, Level | None]) -> str:
+    """`down to metadata.version 17 (3.7-IV2)`, or `nothing`; empty where nobody can tell. What goes
+    no further down than it is `at` is left out."""
+    floors = [(one.feature, one.downgrade_floor) for one in found if one.downgrade_floor]
+    lower = [f"{name} {floor.text}" for name, floor in floors if floor != at.get(name)]
+    return f"down to {', '.join(lower)}" if lower else "nothing" * bool(floors)
 
 
 # Who supports what, and how levels moved.

@@ -32,7 +32,8 @@ from featurelib.view.digest import (
     moves,
     mute_text,
     muted_lines,
-    release_text,
+    owner_text,
+    release_texts,
     software_text,
     step_text,
     unmuted,
@@ -258,7 +259,8 @@ def _environment() -> Environment:
         history_lines,
         explain_codes,
         software_text,
-        release_text,
+        owner_text,
+        release_texts,
         step_text,
     )
     over_nights = (trends, line, span_text, changed, gather_moves, gather_levels)

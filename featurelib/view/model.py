@@ -322,15 +322,15 @@ class ReportedCluster:
     `labels`, each as `key=value`. `severity`: of its worst finding that is not muted, null without
     one. `needs_person`: somebody has to look, or has a plan to approve. `summary`: what to know in
     one line. `mode`: who keeps its metadata. `release` and `newest_release`: the oldest and the
-    newest software its nodes run. `finalized_release`: the release of its finalized
+    newest software of its nodes that run. `finalized_release`: the release of its finalized
     metadata.version. `newest_line`: when its newest line was read. All of these are null where
     nobody knows. `owner_command`: what moves the steps of `managed_by`, null where none of them
-    waits or no command is known. `commands`: one for each request of our own part of the plan, in
-    order; none where no tool of these releases names single features, or a name is not safe to
-    type. `joining`: who may join, null where that is not known. `returns`: how far back it goes
-    once the plan is carried out, of what moves and of metadata.version. `profiles`: who
-    supports what, of the 5,000 worst clusters. `history`: how finalized levels moved, oldest first,
-    of the 100 worst. Both are null where nobody looked.
+    waits or no command is known. `commands`: one of Kafka's tool for each request of our own part
+    of the plan, in order; one of featurelib where no tool of these releases names single features,
+    or a name is not safe to type. `joining`: who may join, null where that is not known. `returns`:
+    how far back it goes once the plan is carried out, of what moves and of metadata.version.
+    `profiles`: who supports what, of the 5,000 worst clusters. `history`: how finalized levels
+    moved, oldest first, of the 100 worst. Both are null where nobody looked.
     """
 
     key: str
@@ -406,7 +406,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnRelease:
-    """How many clusters have this release as their oldest software."""
+    """How many clusters have this release as the oldest software of their nodes that run."""
 
     release: str
     clusters: Count

@@ -577,7 +577,7 @@ def _way_back(found: Roll, way: WayBack, page: QuestionPage) -> Iterator[str]:
             brought = f"once what {found.release} brings is finalized"
             yield f"to {back.release}, {brought}: {_later(back, page)}"
     if not way.brings:
-        yield f"{found.release} brings no level that is not there"
+        yield f"{found.release} brings no new level"
         return
     yield f"{found.release} brings {levels_text(catalogue, way.brings.items())}"
     if way.no_return is not None:

@@ -8,6 +8,7 @@ then by verdict, then by name; those held back by nothing but muted findings com
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -21,7 +22,7 @@ import numpy as np
 
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Evidence
-from featurelib.audit.findings import NO_SITE, FindingWords, Mute, covered, ghosts
+from featurelib.audit.findings import FindingWords, Mute, covered, filled, ghosts
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet as Inventory
 from featurelib.config.fleet import FleetEntry as Entry
@@ -50,6 +51,7 @@ from featurelib.view.digest import (
     managers_of,
     needs_person,
     rank_causes,
+    show_command,
     summarize_cluster,
     unmuted,
 )
@@ -171,7 +173,7 @@ def summarize(
     run's too; `before`: the verdict of each cluster in the night before it, None without one.
     """
     entries = {entry.id: entry for entry in inventory.cluster} if inventory else {}
-    reader = _Reader(catalogue, find_line, entries, judged.findings)
+    reader = _Reader(catalogue, find_line, entries, judged.findings, run.out)
     findings = _by_cluster(judged.findings, FINDING, reader.finding)
     readiness = _by_cluster(judged.readiness, READINESS, reader.readiness)
     incompatible = _by_cluster(judged.incompatible, INCOMPATIBLE_BROKER, reader.incompatible)
@@ -334,9 +336,10 @@ class _Reader:
         find_line: FindLine,
         entries: Mapping[str, Entry],
         findings: TableRows,
+        out: str | None,
     ) -> None:
         self._catalogue, self._words = catalogue, FindingWords(catalogue)
-        self._find_line, self._entries = find_line, entries
+        self._find_line, self._entries, self._out = find_line, entries, out
         gone = ghosts(findings)
         rows = findings.take(np.array([*gone.values()], dtype=np.int64)).to_pylist()
         self._ghosts = dict(zip(gone, rows, strict=True))
@@ -386,11 +389,30 @@ class _Reader:
             ),
             steps=steps,
             owner_command=_shown(owner_command(shares.theirs, entry, self._catalogue), COMMAND),
-            commands=_commands(ours, row["dialects"] or ()),
+            commands=self._commands(ours, row["dialects"] or (), entry, plan_file),
             joining=self._joining(row, steps),
             returns=tuple(sorted(returns, key=lambda found: metadata_first(found.feature))),
             plan_file=_shown(plan_file, LONGEST_PATH),
         )
+
+    def _commands(
+        self,
+        steps: Sequence[ReportedStep],
+        dialects: Sequence[str],
+        entry: Entry,
+        plan_file: str | None,
+    ) -> tuple[str, ...]:
+        """A plan's requests as commands of Kafka's own tool; where they cannot be typed, because no
+        tool of these releases takes a name or one is odd, the command of ours that comes next."""
+        if all(_PLAIN.fullmatch(step.feature) for step in steps) and WITHOUT_NAMES not in dialects:
+            tool, requests = filled(TOOL, entry.address), groupby(steps, lambda step: step.request)
+            return tuple(
+                " ".join([tool, *(f"--feature {s.feature}={s.to_level.number}" for s in some)])
+                for _, some in requests
+            )
+        plan = f"featurelib plan {shlex.quote(entry.title)} upgrade-all"
+        ours = show_command(self._out, plan_file) if plan_file else plan
+        return (clean(ours, COMMAND),) * bool(steps)
 
     def _shares(self, row: Any, entry: Entry) -> Shares:
         """Whose the steps of a row are; what other levels there are decides nothing here."""
@@ -407,9 +429,9 @@ class _Reader:
 
     def finding(self, row: Any) -> ReportedFinding:
         """A row of featurelib.schema.FINDING."""
-        entry = self._entries.get(row["cluster"])
+        entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
         ghost = self._ghosts.get((row["cluster"], row["role"], row["node_id"]))
-        words = self._words.of(row, entry.site if entry else NO_SITE, ghost)
+        words = self._words.of(row, entry.site, ghost)
         line_id = row["line_id"]
         line = None if line_id is None else self._find_line(line_id)
         return self._read(
@@ -480,19 +502,6 @@ def _release_of(catalogue: Catalogue, readiness: Iterable[Readiness]) -> str | N
         return None
     name = catalogue.level_name(METADATA_VERSION, level.number)
     return ".".join(map(str, release_number(name))) if "-" in name else None
-
-
-def _commands(steps: Sequence[ReportedStep], dialects: Sequence[str]) -> tuple[str, ...]:
-    """A plan's requests as commands of Kafka's own tool, for the person who carries them out; none
-    at all where one of them cannot be typed as it is."""
-    is_plain = all(_PLAIN.fullmatch(step.feature) for step in steps)
-    if not is_plain or WITHOUT_NAMES in dialects:
-        return ()
-    requests = (list(some) for _, some in groupby(steps, key=lambda step: step.request))
-    return tuple(
-        " ".join([TOOL, *(f"--feature {step.feature}={step.to_level.number}" for step in some)])
-        for some in requests
-    )
 
 
 def _worst(findings: Iterable[ReportedFinding]) -> Severity | None:

@@ -21,10 +21,11 @@ from featurelib.view.digest import (
     lead_note,
     mute_text,
     muted_lines,
+    owner_text,
     part_text,
     parts,
     profile_lines,
-    release_text,
+    release_texts,
     step_text,
     unmuted,
     warns,
@@ -236,7 +237,9 @@ def _facts(report: Report, page: Page) -> None:
 
 def _causes(causes: Sequence[Cause], limit: int, page: Page) -> None:
     page.text(
-        _dim("what unlocks most comes first; only this = clusters that nothing else holds back")
+        _dim(
+            "what unlocks most comes first; only this = so many can move once this alone is mended"
+        )
     )
     rows = [["clusters", "only this", "nodes", "cause"]]
     for cause in causes[: CAUSES if limit else None]:
@@ -296,7 +299,7 @@ def _clusters(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> No
     is_wide = page.width >= NARROW
     rows = [["verdict", "cluster", *(["nodes", "phase"] if is_wide else []), "in one line"]]
     for cluster in clusters[: limit or None]:
-        stands = _lines(cluster.phase.value, *map(_dim, release_text(cluster).split(", ")))
+        stands = _lines(cluster.phase.value, *map(_dim, release_texts(cluster)))
         sizes = [f"{cluster.nodes:,}", stands] if is_wide else []
         people = _people(cluster) if _needs_act(cluster) else ""
         about = _lines(cluster.summary, _dim(people))
@@ -332,7 +335,7 @@ def _people(cluster: ReportedCluster) -> str:
 def _details(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> None:
     for cluster in clusters[: limit or None]:
         about = (cluster.phase.value, count(cluster.nodes, "node"), cluster.mode)
-        stands = _dim(", ".join(filter(None, (*about, release_text(cluster)))))
+        stands = _dim(", ".join(filter(None, (*about, *release_texts(cluster)))))
         page.line()
         page.text("  ".join([_verdict(cluster), *_names(cluster), stands]))
         for label, lines in _entries(cluster, limit):
@@ -346,7 +349,10 @@ def _details(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> Non
 def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequence[str]]]:
     """Labels, and the lines that stand beside each; what there is not is an empty line."""
     most = LINES if limit else 0
-    yield "owner", [" · ".join(filter(None, (cluster.owner, cluster.contact, *cluster.labels)))]
+    yield (
+        "owner",
+        [" · ".join(filter(None, (owner_text(cluster), cluster.contact, *cluster.labels)))],
+    )
     if cluster.managed_by:
         ours, theirs = ({step.feature for step in some} for some in parts(cluster))
         how = "does not move what is planned: that is ours" if ours else "may finalize levels there"

@@ -19,14 +19,13 @@ from featurelib.view.digest import (
     BY_NODE,
     NOT_ANSWERING,
     NOT_LANDED,
-    SHOW,
     group_findings,
     has_landed,
     is_all_old,
     is_newest_old,
     lowered,
     parts,
-    shown_plan,
+    show_command,
     step_text,
     unmuted,
     warns,
@@ -181,7 +180,7 @@ def _waiting(clusters: Clusters, out: str | None, down: Collection[str]) -> Iter
         text = moves if len(mine) == 1 else f"Levels can be finalized. {first.name}: {moves}"
         managers = some(list(dict.fromkeys(c.managed_by for c in mine if c.managed_by)), 2)
         how = "Read the plan, then approve it."
-        command = f"{SHOW} {shown_plan(out, first)}" if first.plan_file else ""
+        command = show_command(out, first.plan_file) if first.plan_file else ""
         if mine is theirs:
             how = f"{managers} finalizes that: change it there.{_after_ours(mine)}"
             command = first.owner_command or ""

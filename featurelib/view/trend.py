@@ -189,7 +189,7 @@ def trends(report: Report) -> tuple[Trend, ...]:
     }
     found = (
         ("clusters by verdict", [_series(name, row) for name, row in verdicts.items()]),
-        ("clusters by oldest software", _by(nights, _releases, release_number)),
+        ("clusters by oldest software that runs", _by(nights, _releases, release_number)),
         ("clusters by metadata.version", _by(nights, _levels, lambda text: int(text.split()[0]))),
         ("oldest metadata.version", [_series("of any cluster", oldest, lambda n: named[n])]),
         ("how long clusters are READY", [_series(n, row, _age) for n, row in lags.items()]),

@@ -28,7 +28,7 @@ from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
 
 ROW: dict[str, object] = {"rule": "unsupported_by_node", "asks": "everyone"}
 PLACES = {"role", "node", "feature", "level", "range", "finalized", "detail", "dated"}
-PLACES |= {"observed_at", "epoch", "way", "software", "name", "namespace"}
+PLACES |= {"observed_at", "epoch", "way", "software", "name", "cluster", "principal", "namespace"}
 
 
 @pytest.mark.parametrize(

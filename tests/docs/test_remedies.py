@@ -36,7 +36,7 @@ COMMANDS_TRIED = {
         "cited: KIP-1312, Public Interfaces; kafka-tools of 4.4.0 is not on Maven Central, so its "
         f"request was sent instead, by {REAL}::test_a_ghost_controller_is_unregistered_from_33_on"
     ),
-    "kafka-acls.sh --bootstrap-server HOST:PORT --add --allow-principal User:NAME "
+    "kafka-acls.sh --bootstrap-server HOST:PORT --add --allow-principal {principal} "
     "--operation DESCRIBE --cluster": EVERY_OTHER,
     "kafka-features.sh --bootstrap-server HOST:PORT upgrade --metadata 3.3": (
         f"{REAL}::test_a_log_of_the_preview_gets_its_metadata_version_by_the_printed_command"
@@ -45,7 +45,7 @@ COMMANDS_TRIED = {
     "kafka-metadata-quorum.sh --bootstrap-server HOST:PORT describe --replication": EVERY_OTHER,
     "kafka-dump-log.sh --cluster-metadata-decoder --files LOG": EVERY_OTHER,
     "kafka-dump-log.sh --cluster-metadata-decoder --files CHECKPOINT,LOG": EVERY_OTHER,
-    "featurelib plan CLUSTER upgrade --feature {feature}={level}": SIDE_EFFECT,
+    "featurelib plan {cluster} upgrade --feature {feature}={level}": SIDE_EFFECT,
     "kubectl describe kafka {name} --namespace {namespace}": "cited: Kubernetes, kubectl describe",
     "featurelib rules": EVERY_OTHER,
     "featurelib version-mapping": EVERY_OTHER,
