@@ -6,7 +6,7 @@ there once its row in gold.audit_run is. Any Delta reader sees the same; this on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from functools import cached_property
@@ -24,8 +24,8 @@ from featurelib.errors import (
     install_line,
 )
 from featurelib.faults import damaged, explaining, in_a_line
-from featurelib.rows import TableRows
-from featurelib.schema import FINDING, SNAPSHOT
+from featurelib.rows import NONE, TableRows
+from featurelib.schema import FINDING, SNAPSHOT, TIME
 from featurelib.tables import (
     AUDIT_RUN,
     CLUSTER_SNAPSHOT,
@@ -42,7 +42,11 @@ from featurelib.words import moment
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-Wanted = tuple[str, str, object]  # a column, how it compares (deltalake's words), with what
+# What is asked of rows, all of it: a column, how it compares, with what; times are microseconds.
+Wanted = tuple[str, str, Any]
+Read = Callable[[Table, Sequence[Wanted], Sequence[str] | None], TableRows]
+MOST_LOCATED = 5000  # lines of findings that are looked up
+Row = Mapping[str, Any]
 VERSION_PROPERTY = "featurelib.tableVersion"
 INSTALL = f"Install it, {install_line('lake')}"
 FOUND = ("run", *FINDING.names)  # of a finding; its texts are made anew by whoever shows it
@@ -72,7 +76,7 @@ class Lake:
     @cached_property
     def runs(self) -> TableRows:
         """Rows of gold.audit_run, the newest first. Raises NoEvidenceError where no night is."""
-        table = self._read(AUDIT_RUN)
+        table = self.read(AUDIT_RUN)
         if len(table) == 0:
             raise NoEvidenceError(
                 f"table {AUDIT_RUN.full_name} below {self.root}: expected a run, found none. "
@@ -119,7 +123,7 @@ class Lake:
         if newest is not None and newest < of:
             said = f"its newest run is {newest}, {AUDIT_RUN.full_name} knows run {of}"
             raise damaged(said, self._place(table))
-        return self._read(table, wanted, columns)
+        return self.read(table, wanted, columns)
 
     def judged(self, run: int | None = None, cluster: str | None = None) -> Judged:
         """What one night found out about all clusters, or about one."""
@@ -132,36 +136,16 @@ class Lake:
 
     def history(self, table: Table, clusters: Sequence[str], run: int | None = None) -> TableRows:
         """All rows of a history of silver about these clusters, of all nights up to one."""
-        return self._read(table, [_of(clusters), ("run", "<=", self.run(run))])
+        # Of one cluster the bounds in the log choose files.
+        one = len(clusters) == 1
+        of: Wanted = ("cluster", "=", clusters[0]) if one else ("cluster", "in", list(clusters))
+        return self.read(table, [of, ("run", "<=", self.run(run))])
 
     def between(
         self, table: Table, first: int, last: int, wanted: Sequence[Wanted], columns: Sequence[str]
     ) -> TableRows:
         """Rows of a gold table of the nights `first` to `last` for which all of `wanted` holds."""
-        return self._read(table, [("run", ">=", first), ("run", "<=", last), *wanted], columns)
-
-    def places(self, cluster: str | None, lines: Mapping[int, int]) -> dict[int, str]:
-        """Where landing lines of one cluster, or of all, stand, as `file:line`; what is not kept is
-        left out.
-
-        `lines`: line_id → when it was observed, microseconds; the times choose files.
-        """
-        if not lines:
-            return {}
-        # Spark cuts the last of a file's times to a millisecond, and by that files are left out.
-        first = moment(min(lines.values()) // 1000 * 1000)
-        last = moment(max(lines.values()))
-        wanted: list[Wanted] = [("cluster", "=", cluster)] if cluster is not None else []
-        wanted += [
-            ("observed_at", ">=", first),
-            ("observed_at", "<=", last),
-            ("line_id", "in", list(lines)),
-        ]
-        found = self._read(LANDING_LINE, wanted, ["line_id", "source_file", "line_number"])
-        return {
-            row["line_id"]: f"{row['source_file'].removeprefix('file:')}:{row['line_number']}"
-            for row in found.to_pylist()
-        }
+        return self.read(table, [("run", ">=", first), ("run", "<=", last), *wanted], columns)
 
     def clusters(self, run: int | None = None) -> list[str]:
         """The ids of the clusters of one night, sorted."""
@@ -203,9 +187,9 @@ class Lake:
         # The version of the snapshots which that night judged; None = the newest there is.
         inputs = {one["table"]: one["version"] for one in self.night(run)["inputs"] or ()}
         judged = inputs.get(CLUSTER_SNAPSHOT.full_name)
-        return self._read(CLUSTER_SNAPSHOT, wanted, SNAPSHOT.names, judged)
+        return self.read(CLUSTER_SNAPSHOT, wanted, SNAPSHOT.names, judged)
 
-    def _read(
+    def read(
         self,
         table: Table,
         wanted: Sequence[Wanted] = (),
@@ -221,7 +205,10 @@ class Lake:
         # A table on this machine Arrow reads by itself. Through deltalake's own way its threads
         # call Python, and now and then one still does when the process ends, which aborts it.
         files = None if "://" in self.root else arrow.folder(self._place(table))
-        chosen = list(wanted) or None
+        chosen = [
+            (name, how, moment(of) if table.schema[name] is TIME else of)
+            for name, how, of in by_bounds(table, wanted)
+        ] or None
         dataset = opened.to_pyarrow_dataset(filesystem=files, file_pruning_predicate=chosen)
         where = self._place(table)
         try:
@@ -291,10 +278,62 @@ class Lake:
         return found
 
 
-def _of(clusters: Sequence[str]) -> Wanted:
-    """The condition of being about these clusters; of one the bounds in the log choose files."""
-    one = len(clusters) == 1
-    return ("cluster", "=", clusters[0]) if one else ("cluster", "in", list(clusters))
+def places(read: Read, lines: Mapping[int, int], cluster: str | None = None) -> dict[int, str]:
+    """Where landing lines of one cluster, or of all, stand, as `file:line`; what is not kept is
+    left out, and so are all where they are more than anybody opens.
+
+    `lines`: line_id → when it was observed, microseconds; the times choose files.
+    """
+    if not 0 < len(lines) <= MOST_LOCATED:
+        return {}
+    wanted: list[Wanted] = [("cluster", "=", cluster)] if cluster is not None else []
+    wanted += [
+        ("observed_at", ">=", min(lines.values())),
+        ("observed_at", "<=", max(lines.values())),
+        ("line_id", "in", list(lines)),
+    ]
+    rows = read(LANDING_LINE, wanted, ["line_id", "source_file", "line_number"]).to_pylist()
+    return {row["line_id"]: place(row) for row in rows}
+
+
+def lines_of(findings: TableRows, part: Container[str] | None = None) -> dict[int, int]:
+    """Return the landing lines that findings of these clusters, None = all, rest on, and when each
+    was observed, microseconds."""
+    columns = (findings.numbers(name).tolist() for name in ("line_id", "observed_at"))
+    rows = zip(findings["cluster"].to_pylist(), *columns, strict=True)
+    return {
+        line: at
+        for cluster, line, at in rows
+        if NONE not in (line, at) and (part is None or cluster in part)
+    }
+
+
+def place(row: Mapping[str, Any]) -> str:
+    """Where a line of bronze stood, as `file:line`."""
+    return f"{row['source_file'].removeprefix('file:')}:{row['line_number']}"
+
+
+def night_before(read: Read, run: int) -> tuple[list[Row], dict[str, str] | None, list[Row]]:
+    """The rows of gold.audit_run up to this run; of the night before it the verdict of each
+    cluster, None for the first, and rows of what was finalized."""
+    nights = read(AUDIT_RUN, [("run", "<=", run)], None).to_pylist()
+    before = max((night["run"] for night in nights if night["run"] < run), default=None)
+    if before is None:
+        return nights, None, []
+    of: list[Wanted] = [("run", "=", before)]
+    plans = read(UPGRADE_PLANS, of, ["cluster", "verdict"]).to_pylist()
+    levels = read(FEATURE_READINESS, of, ["cluster", "feature", "finalized_level"])
+    return nights, {row["cluster"]: row["verdict"] for row in plans}, levels.to_pylist()
+
+
+def by_bounds(table: Table, wanted: Sequence[Wanted]) -> list[Wanted]:
+    """`wanted` by what the log knows of a file: the last of its times is cut to a millisecond."""
+    return [
+        (name, ">=", of // 1000 * 1000)
+        if how in (">", ">=") and table.schema[name] is TIME
+        else (name, how, of)
+        for name, how, of in wanted
+    ]
 
 
 def expect_whole_log(entries: Iterable[tuple[str, int]], where: str) -> None:

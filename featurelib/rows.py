@@ -238,14 +238,9 @@ def nulls(kind: Kind, count: int) -> Column:
     if isinstance(kind, Scalar):
         return Numbers(values=np.full(count, NONE, dtype=np.int64), of=kind)
     assert isinstance(kind, ListOf)
-    of = nulls(TEXT, 0) if kind.of is TEXT else make_rows(_rows_in(kind), 0, {})
+    of = make_rows(kind.of, 0, {}) if isinstance(kind.of, Schema) else nulls(kind.of, 0)
     assert isinstance(of, Texts | TableRows)
     return Lists(size=np.full(count, -1, dtype=np.int64), of=of)
-
-
-def _rows_in(kind: ListOf) -> Schema:
-    assert isinstance(kind.of, Schema)
-    return kind.of
 
 
 def texts_of(values: Iterable[str | None]) -> Texts:

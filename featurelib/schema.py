@@ -208,22 +208,9 @@ _PARTS: dict[str, list[tuple[str, str]]] = {
 LAYOUT = {part: np.dtype(fields) for part, fields in _PARTS.items()}
 # Fields that hold a position in a list of texts of the row, -1 = none, and which list: names of
 # features are alike in nearly every cluster.
-TEXT_FIELDS = {
-    "feature": "names",
-    "error": "texts",
-    "releases": "texts",
-    "resource": "texts",
-    "key": "texts",
-    "value": "texts",
-    "request": "texts",
-    "principal": "texts",
-    "message": "texts",
-    "version": "texts",
-    "metadata_version": "texts",
-    "status_version": "texts",
-    "status_metadata_version": "texts",
-    "refused": "texts",
-}
+_TEXTS = "error releases resource key value request principal message version metadata_version"
+_OF_STATUS = "status_version status_metadata_version refused"
+TEXT_FIELDS = {"feature": "names"} | dict.fromkeys(f"{_TEXTS} {_OF_STATUS}".split(), "texts")
 
 SNAPSHOT = Schema.of(
     [

@@ -41,7 +41,7 @@ from featurelib.config.settings import Settings, mutes_of
 from featurelib.controller.journal import Way
 from featurelib.controller.look import Watcher
 from featurelib.errors import ConfigError, NoEvidenceError, SurroundingsError, TableError
-from featurelib.lake import Lake
+from featurelib.lake import Lake, places
 from featurelib.model import Guards
 from featurelib.planning.requirements import Guarding
 
@@ -285,7 +285,7 @@ class Source:
         known = {line: at for line, at in lines if line}
         if self.lake is not None:
             try:
-                return self.lake.places(self.sight.cluster_id, known)
+                return places(self.lake.read, known, self.sight.cluster_id)
             except (NoEvidenceError, TableError, SurroundingsError):
                 return {}  # bronze need not be kept to answer a question
         return {} if self.wanted.capture is None else _places_in_files(self.wanted.capture, known)

@@ -70,11 +70,6 @@ class PlanAnswer(Answer[Planned]):
         return self.file is not None
 
     @property
-    def planned(self) -> Planned:
-        """The goal, the plan, and what is against it."""
-        return self.value
-
-    @property
     def refusals(self) -> tuple[Reason, ...]:
         """Everything that is in the way or, of upgrade-all, that had to be left out."""
         return self.value.refusals

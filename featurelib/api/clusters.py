@@ -31,17 +31,8 @@ INSTALL = f"Install it, {install_line('notebook')}"
 Value = TypeVar("Value")
 
 
-class Readable:
-    """Something whose text is for people, also where a notebook shows it."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Answer(Readable, Generic[Value]):
+class Answer(Generic[Value]):
     """The answer to a question: its value, and how it is shown, which is made when it is needed:
     a page of text for a width (None: this terminal's), rows for a table, a document as JSON."""
 
@@ -61,6 +52,9 @@ class Answer(Readable, Generic[Value]):
         return str(self.page(WIDEST))
 
     def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:  # a notebook shows it so
         return self.text
 
     def json(self) -> str:
@@ -228,11 +222,6 @@ class Described(Answer[Description]):
     def cluster_id(self) -> str:
         """The cluster's id."""
         return self.value.cluster_id
-
-    @property
-    def description(self) -> Description:
-        """All there is, as `value`."""
-        return self.value
 
 
 def describe_features(cluster: AnyCluster) -> Described:

@@ -6,7 +6,7 @@ Read without Spark; nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +25,7 @@ from featurelib.config.settings import mutes_of
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError, NoEvidenceError, SurroundingsError, TableError
 from featurelib.feature import Severity, Verdict
-from featurelib.lake import Lake
+from featurelib.lake import Lake, lines_of, night_before, places
 from featurelib.planning.files import parse_span
 from featurelib.planning.waves import FORMAT as WAVES_FORMAT
 from featurelib.planning.waves import WavePlan, Waving, read_waves
@@ -43,22 +43,24 @@ from featurelib.questions.roll import Roll
 from featurelib.questions.waves import Aim, Asked
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import WhyNot
-from featurelib.rows import NONE, TableRows, join_rows, make_rows, texts_of
-from featurelib.schema import SNAPSHOT
+from featurelib.rows import TableRows, join_rows, make_rows, texts_of
 from featurelib.snapshot.history import histories
 from featurelib.source import RUN_TIME, Wanted, open_fleet, usual_settings
-from featurelib.tables import FEATURE_READINESS, FINALIZED_FEATURES, UPGRADE_PLANS, is_name
+from featurelib.tables import FINALIZED_FEATURES, is_name
 from featurelib.view.describe import diff_page, timeline_page
 from featurelib.view.documents import fill
 from featurelib.view.model import Report, ReportedCluster
 from featurelib.view.plan import waves_page, waves_status_page
 from featurelib.view.report import (
+    IN_FULL,
     look_closer,
-    looked_at,
     narrow,
     read_profiles,
     report_run,
     summarize,
+)
+from featurelib.view.report import (
+    MOST as MOST_SHOWN,
 )
 from featurelib.words import clean
 
@@ -68,7 +70,6 @@ if TYPE_CHECKING:
 Row = dict[str, object]
 FINALIZED = "finalized"
 _CHANGE = ("since", "until", "who", "feature", "before", "after", "epoch", "went_back")
-MOST_LOCATED = 5000  # lines of findings that are looked up
 MOST = 20  # clusters, and findings of each, in the text of a difference; the rows have all
 
 
@@ -99,7 +100,7 @@ class NightTables:
             max_age=settings.max_age,
             tables=lake.root,
         )
-        judged, (nights, before, levels) = lake.judged(run), self._nights()
+        judged, (nights, before, levels) = lake.judged(run), night_before(lake.read, run)
         whole = summarize(
             judged,
             about,
@@ -134,51 +135,27 @@ class NightTables:
     def report(self) -> Report:
         """The night's report: the values behind its text, JSON and page. Of the clusters that were
         chosen; NoEvidenceError where that night judged none of them."""
-        lake, run, inventory = self.lake, self.run, self._inventory.inventory
+        lake, run = self.lake, self.run
         settings, _ = find_settings(usual_settings(lake.root, self._wanted.config))
-        keys, in_full = looked_at(self._summary)
+        inventory = self._inventory.inventory
         try:
-            rows = lake.snapshots(run, [("cluster", "in", keys)])
-            history = lake.history(FINALIZED_FEATURES, in_full, run)
+            return look_at_worst(
+                self._summary,
+                Conditions(as_of=lake.as_of(run), max_age=settings.max_age, inventory=inventory),
+                self.catalogue,
+                lambda keys: lake.snapshots(run, [("cluster", "in", keys)]),
+                lambda keys: lake.history(FINALIZED_FEATURES, keys, run),
+            )
         except (NoEvidenceError, TableError, SurroundingsError):
             return self._summary  # snapshots of old nights need not be kept
-        never = sorted({*keys} - {*rows["cluster"].to_pylist()})
-        missing = make_rows(SNAPSHOT, len(never), {"cluster": texts_of(never)})
-        conditions = Conditions(
-            as_of=lake.as_of(run), max_age=settings.max_age, inventory=inventory
-        )
-        absent = load(STRICT).can.absent_metadata_version
-        seen = read_profiles(read(join_rows([rows, missing]), conditions, absent))
-        moved = dict.fromkeys(in_full, ()) | histories(history.to_pylist())
-        return look_closer(self._summary, seen, moved, self.catalogue)
 
     def _places(self, findings: TableRows) -> dict[int, str]:
         """Where the landing lines stand that findings of these clusters rest on; none where bronze
         is not kept, or where they are more than anybody opens."""
-        part = self.part
-        columns = (findings["cluster"].to_pylist(), findings.numbers("line_id").tolist())
-        rows = zip(*columns, findings.numbers("observed_at").tolist(), strict=True)
-        lines = {
-            line: at
-            for cluster, line, at in rows
-            if NONE not in (line, at) and (part is None or cluster in part)
-        }
         try:
-            return self.lake.places(None, lines) if len(lines) <= MOST_LOCATED else {}
+            return places(self.lake.read, lines_of(findings, self.part))
         except (NoEvidenceError, TableError, SurroundingsError):
             return {}
-
-    def _nights(self) -> tuple[list[Row], dict[str, str] | None, list[Row]]:
-        """The nights up to this one, and of the one before each cluster's verdict and levels."""
-        nights = [row for row in self.lake.runs.to_pylist() if row["run"] <= self.run]
-        if len(nights) < 2:
-            return nights, None, []
-        columns, before = ["cluster", "verdict"], nights[1]["run"]
-        rows = self.lake.rows(UPGRADE_PLANS, run=before, columns=columns)
-        verdicts = dict(zip(*(rows[name].to_pylist() for name in columns), strict=True))
-        columns = ["cluster", "feature", "finalized_level"]
-        levels = self.lake.rows(FEATURE_READINESS, run=before, columns=columns)
-        return nights, verdicts, levels.to_pylist()
 
     @property
     def names(self) -> dict[str, str]:
@@ -246,6 +223,25 @@ class NightTables:
     def range_plot(self, cluster: str, features: Sequence[str] = ()) -> RangePlot:
         """As featurelib.range_plot, of one cluster of this night."""
         return range_plot(self[cluster], features)
+
+
+def look_at_worst(
+    report: Report,
+    conditions: Conditions,
+    catalogue: Catalogue,
+    snapshots: Callable[[list[str]], TableRows],
+    history: Callable[[list[str]], TableRows],
+) -> Report:
+    """The report with what nodes support, of the worst clusters, and how levels moved in those that
+    the one page shows in full. `snapshots` and `history` read the rows of clusters."""
+    keys = [cluster.key for cluster in report.clusters[:MOST_SHOWN]]
+    rows, in_full = snapshots(keys), keys[:IN_FULL]
+    never = sorted({*keys} - {*rows["cluster"].to_pylist()})
+    missing = make_rows(rows.schema, len(never), {"cluster": texts_of(never)})
+    absent = load(STRICT).can.absent_metadata_version
+    seen = read_profiles(read(join_rows([rows, missing]), conditions, absent))
+    moved = dict.fromkeys(in_full, ()) | histories(history(in_full).to_pylist())
+    return look_closer(report, seen, moved, catalogue)
 
 
 def open_tables(

@@ -10,9 +10,9 @@ it was written.
 from __future__ import annotations
 
 import base64
+import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,12 +53,17 @@ Keys = dict[str, object]  # of a landing line
 
 def open_embedded(entry: Entry, catalogue: Catalogue) -> Backend:
     """The backend of the embedded cluster in `entry.file`. Raises ConfigError where none is."""
-    if not Path(entry.file).is_file():
+    return EmbeddedBackend(open_file(entry.file, catalogue))
+
+
+def open_file(file: str, catalogue: Catalogue) -> EmbeddedCluster:
+    """The embedded cluster in a file. Raises ConfigError where none is."""
+    if not Path(file).is_file():
         raise ConfigError(
-            f"{entry.file}: expected an embedded cluster, found no such file. "
-            f"Make one: featurelib embedded make {entry.file}"
+            f"{file}: expected an embedded cluster, found no such file. "
+            f"Make one: featurelib embedded make {file}"
         )
-    return EmbeddedBackend(EmbeddedCluster(entry.file, catalogue.tables))
+    return EmbeddedCluster(file, catalogue.tables)
 
 
 class EmbeddedBackend:
@@ -83,7 +88,7 @@ class EmbeddedBackend:
             )
         say(f"asking {len(nodes)} listeners of {self.where}")
         return tuple(
-            write_line(kind, self._cluster.cluster_id, _now(), keys)
+            write_line(kind, self._cluster.cluster_id, time.time_ns() // 1000, keys)
             for kind, keys in self._answers(nodes)
         )
 
@@ -152,10 +157,6 @@ class EmbeddedBackend:
         for node in running:
             who = {"asked_node": node.node_id, "role": node.role.text, "endpoint": endpoint(node)}
             yield "describe_configs", who | _configs(seen[node.node_id], node)
-
-
-def _now() -> int:
-    return int(datetime.now(UTC).timestamp() * 1_000_000)
 
 
 def endpoint(node: Node) -> str:

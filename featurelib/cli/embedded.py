@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from featurelib import api
-from featurelib.backends.embedded_cluster import EmbeddedCluster
+from featurelib.backends.embedded import open_file
 from featurelib.catalogue import NEWEST_RELEASE
 from featurelib.cli.entrance import say
 from featurelib.config.files import open_catalogue
@@ -62,12 +60,7 @@ def embedded(
         )
     elif node is None:
         raise ConfigError("embedded unregister: expected --node ID, found none. Name the broker.")
-    elif not Path(file).is_file():
-        raise ConfigError(
-            f"{file}: expected an embedded cluster, found no such file. "
-            f"Make one: featurelib embedded make {file}"
-        )
-    with EmbeddedCluster(file, catalogue.tables) as opened:
+    with open_file(file, catalogue) as opened:
         if node is not None:
             opened.unregister(node, role)
         cluster, nodes = opened.cluster, len({one.node_id for one in opened.cluster.nodes})

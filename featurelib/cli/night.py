@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from featurelib.api.tables import look_at_worst
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Conditions
 from featurelib.audit.findings import Mute
@@ -28,13 +29,21 @@ from featurelib.config.files import (
 )
 from featurelib.config.fleet import Choice, Fleet
 from featurelib.config.settings import Settings, mutes_of
-from featurelib.errors import ConfigError, LandingError, NoEvidenceError
+from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import Severity
+from featurelib.lake import lines_of, night_before
+from featurelib.lake import places as find_places
 from featurelib.planning.files import file_names
 from featurelib.planning.requirements import Guarding
-from featurelib.snapshot.history import histories
 from featurelib.source import NEWEST, NIGHTS_BEFORE, SAMPLE_BUILD, SAMPLES, open_fleet, parse_as_of
-from featurelib.tables import ALL, AUDIT_RUN, CLUSTER_SNAPSHOT, LANDING_LINE, is_name
+from featurelib.tables import (
+    ALL,
+    AUDIT_RUN,
+    CLUSTER_SNAPSHOT,
+    FINALIZED_FEATURES,
+    LANDING_LINE,
+    is_name,
+)
 from featurelib.view.html import FOLDER as PAGES
 from featurelib.view.html import (
     PAGE,
@@ -43,17 +52,9 @@ from featurelib.view.html import (
     render_html,
     render_pages,
 )
-from featurelib.view.model import Ingest, Report, ReportedProfile, render_json
+from featurelib.view.model import Ingest, Report, render_json
 from featurelib.view.prometheus import render_prometheus
-from featurelib.view.report import (
-    MOST,
-    look_closer,
-    looked_at,
-    narrow,
-    read_profiles,
-    report_run,
-    summarize,
-)
+from featurelib.view.report import MOST, narrow, report_run, summarize
 from featurelib.view.sheets import render_sheets
 from featurelib.view.text import render_text, write_text
 from featurelib.words import count
@@ -125,16 +126,13 @@ def expect_landing(landing: str) -> None:
     """Before Spark is started: LandingError for a local folder that is not there, NoEvidenceError
     for one without a single landing file, SurroundingsError for one that cannot be read."""
     from featurelib.faults import explaining
-    from featurelib.spark.local_files import ENDINGS, walk
+    from featurelib.spark.local_files import ENDINGS, missing, walk
 
     path = _local_path(landing)
     if path is None:
         return
     if not os.path.exists(path):
-        raise LandingError(
-            f"landing {landing}: there is no such folder or file; nothing was written. "
-            "Name the folder that holds the landing files with --landing."
-        )
+        raise missing(landing)
     with explaining(f"landing {landing}"):
         is_empty = os.path.isdir(path) and next(walk(path, lambda said: None), None) is None
     if is_empty:
@@ -181,21 +179,6 @@ def expect_tables(store: Store) -> None:
     """TableError for a table of another release or schema, before the first one is written."""
     with ThreadPoolExecutor(max_workers=4) as pool:
         list(pool.map(lambda table: store.exists(table) and store.check(table), ALL))
-
-
-def look_at_worst(store: Store, report: Report, places: Places, as_of: int) -> Report:
-    """The report with what nodes support, of the worst clusters, and how levels moved in those that
-    the one page shows in full."""
-    from featurelib.spark.audit import read_evidence, read_history
-
-    keys, in_full = looked_at(report)
-    fleet, max_age = places.fleet, places.settings.max_age
-    conditions = Conditions(as_of=as_of, max_age=max_age, inventory=fleet.inventory)
-    profiles: dict[str, tuple[ReportedProfile, ...]] = {}
-    for evidence in read_evidence(store, fleet, conditions, keys):
-        profiles |= read_profiles(evidence)
-    moved = dict.fromkeys(in_full, ()) | histories(read_history(store, in_full).to_pylist())
-    return look_closer(report, profiles, moved, places.catalogue)
 
 
 def pages_of(report: Report, fleet: Fleet) -> Iterator[tuple[str, str]]:
@@ -254,16 +237,16 @@ def judge_and_publish(
     counts: IngestCounts | None,
 ) -> int:
     """The audit, its files, its report on stdout, and the exit code."""
-    from featurelib.spark.audit import locate_lines, read_nights
     from featurelib.spark.ingest import read_quarantine
+    from featurelib.spark.judging import CORE_COLUMNS
 
     audited = _judge(store, places, run, say)
     store.maintain(LANDING_LINE, places.settings.retention_days, places.settings.vacuum)
     plans = plan_files(audited.judged, places.fleet.names)
     with ThreadPoolExecutor(max_workers=1) as pool:
         quarantine = pool.submit(read_quarantine, store, QUARANTINED)
-        lines = locate_lines(store, audited.judged.findings)
-        nights, before, levels = read_nights(store, run)
+        lines = find_places(store.rows, lines_of(audited.judged.findings))
+        nights, before, levels = night_before(store.rows, run)
     report = summarize(
         audited.judged,
         report_run(
@@ -289,7 +272,14 @@ def judge_and_publish(
         levels_before=levels,
     )
     if places.out is not None or limit == 0:  # whoever shows every row
-        report = look_at_worst(store, report, places, audited.as_of)
+        max_age, inventory = places.settings.max_age, places.fleet.inventory
+        report = look_at_worst(
+            report,
+            Conditions(as_of=audited.as_of, max_age=max_age, inventory=inventory),
+            places.catalogue,
+            lambda keys: store.rows(CLUSTER_SNAPSHOT, [("cluster", "in", keys)], CORE_COLUMNS),
+            lambda keys: store.rows(FINALIZED_FEATURES, [("cluster", "in", keys)]),
+        )
     if places.out is not None:
         pages = pages_of(report, places.fleet)
         publish(store, places.out, report, dict(plans.values()), pages)

@@ -19,8 +19,6 @@ from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError
 from featurelib.feature import Severity
 
-# The mutes of conf/audit.toml: what they say, what is wrong with them, whom they mean.
-#
 # A mute needs a reason and a last day. A code that no finding has is refused, for it would hold
 # nothing back and nobody would know.
 
@@ -51,33 +49,20 @@ def mute_faults(entries: Iterable[MuteEntry], codes: Collection[str]) -> Iterato
 
 
 def mutes_of(entries: Iterable[MuteEntry], fleet: Fleet, where: str) -> tuple[Mute, ...]:
-    """The mutes, clusters by id. Raises ConfigError for a name that several clusters have.
-
-    A cluster the inventory does not list is taken for an id: it may have landed all the same.
-    """
+    """The mutes, clusters by id. Raises ConfigError for a name that several clusters have."""
     return tuple(
         Mute(
             code=entry.code,
             reason=entry.reason.strip() + (f" ({entry.by.strip()})" if entry.by.strip() else ""),
             until=entry.until,
-            cluster=_cluster_id(entry.cluster, fleet, where),
+            # A cluster the inventory does not list may have landed all the same: it is an id.
+            cluster=meant.id if meant else entry.cluster,
             feature=entry.feature,
             node=entry.node,
         )
         for entry in entries
+        for meant in [fleet.named(entry.cluster or None, f"{where}: [[mute]]: ")]
     )
-
-
-def _cluster_id(text: str, fleet: Fleet, where: str) -> str:
-    if not text or any(entry.id == text for entry in fleet.cluster):
-        return text
-    found = [entry.id for entry in fleet.cluster if entry.name == text]
-    if len(found) > 1:
-        raise ConfigError(
-            f"{where}: a [[mute]] is for cluster {text!r}, which is the name of {len(found)} "
-            f"clusters: {', '.join(found)}. Give the id."
-        )
-    return found[0] if found else text
 
 
 LONGEST_AGE_HOURS = 24 * 366 * 100  # no number and infinity are no ages

@@ -16,7 +16,7 @@ from featurelib.core.dialect import STRICT
 from featurelib.model import Plan, RangeGroup, Requirements, SideEffect, Step
 from featurelib.words import nodes
 
-_NOT_LISTED = 0, 0
+_NOT_LISTED, _NOT_FINALIZED = (0, 0), "not finalized"
 _NO_NODE = "no such node"
 
 Ranges = dict[str, tuple[int, int]]
@@ -103,7 +103,9 @@ def _world(expected: Requirements, now: Situation) -> Iterator[Mismatch]:
     """Levels, the features node's version, and who is there with which ranges."""
     there = now.requirements.levels
     for name in sorted(expected.levels.keys() | there.keys()):
-        wanted, here = (_level(levels.get(name, 0)) for levels in (expected.levels, there))
+        wanted, here = (
+            str(levels.get(name) or _NOT_FINALIZED) for levels in (expected.levels, there)
+        )
         if name in now.unknown or wanted != here:
             found = "not known" if name in now.unknown else here
             yield Mismatch(f"level of {name}", wanted, found)
@@ -112,10 +114,6 @@ def _world(expected: Requirements, now: Situation) -> Iterator[Mismatch]:
         then, here = ("none (KRaft)" if one is None else str(one) for one in versions)
         yield Mismatch("version of the features node", then, here)
     yield from _nodes(expected.nodes, now.requirements.nodes)
-
-
-def _level(level: int) -> str:
-    return str(level) if level else "not finalized"
 
 
 def _besides(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:

@@ -201,7 +201,8 @@ def table(clusters: Sequence[Cluster], position: Callable[[Features], int]) -> N
     every = [(i, node, known) for i, one in enumerate(clusters) for node, known in _halves(one)]
     nodes = [node for _, node, _ in every]
     places = [_configured(cluster) for cluster in clusters]
-    local = [_local(cluster) for cluster in clusters]
+    # The active controller is a broker where there are no controllers (ZooKeeper mode).
+    local = [(Role.CONTROLLER if c.has_quorum else Role.BROKER, c.active) for c in clusters]
 
     def flags(of: Callable[[Node], bool]) -> Flags:
         return np.array([of(node) for node in nodes], dtype=bool)
@@ -241,11 +242,6 @@ def _halves(cluster: Cluster) -> list[tuple[Node, bool]]:
     unknown = [i for i in dict.fromkeys(cluster.configured_voters or ()) if i not in ids]
     never = [Node(node_id=i, role=Role.CONTROLLER, registered=False) for i in unknown]
     return [*((node, True) for node in cluster.nodes), *((node, False) for node in never)]
-
-
-def _local(cluster: Cluster) -> tuple[Role, int]:
-    """The active controller: a broker where there are no others (ZooKeeper mode)."""
-    return (Role.CONTROLLER if cluster.has_quorum else Role.BROKER), cluster.active
 
 
 def _configured(cluster: Cluster) -> dict[int, int]:

@@ -84,7 +84,8 @@ def try_requests(
     judged = JudgedRequests(replace(build(cases, own, tables), vendors=vendors), own, tables)
     tried = []
     for i, (case, of_own) in enumerate(zip(cases, judged.refusals(), strict=True)):
-        words = _words(judged.reply(i, case[1]))
+        reply = judged.reply(i, case[1])
+        words = "\n".join([reply.message or "", *(r.message or "" for r in reply.results or ())])
         refusals = policy[i] + [replace(one, is_answer=one.message in words) for one in of_own]
         after = replace(judged.after(i, case[0]), cached=None)
         after = replace(after, nodes=_registering(case[0], after, own))
@@ -103,11 +104,6 @@ def refusals_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[list
 def refused_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[frozenset[str]]:
     """The codes of the rules of one dialect or policy that refuse each request."""
     return [frozenset(one.code for one in mine) for mine in refusals_by(cases, by, tables)]
-
-
-def _words(reply: Reply) -> str:
-    """Everything a controller says in one answer."""
-    return "\n".join([reply.message or "", *(r.message or "" for r in reply.results or ())])
 
 
 def _registering(before: Cluster, after: Cluster, own: Dialect) -> tuple[Node, ...]:

@@ -58,7 +58,9 @@ class Initial:
 
 def initial_levels(software: ReleaseCatalogue, request: FormatRequest) -> Initial:
     """What kafka-storage format of `software` writes for `request`, or all its refusals."""
-    tool = _tool(software)
+    # A vendor build answers as the release it is based on.
+    own = (tool for tool in _TOOLS if software.based_on in tool.releases)
+    tool = next(own, _TOOLS[-1])
     asked = _Format(software, request, tool)
     refusals = tuple(
         FormatRefusal(code=code, text=tool.says[code].format_map(values))
@@ -111,12 +113,6 @@ _DATA: Final = tomllib.loads(
     files(__package__).joinpath("storage_format.toml").read_text(encoding="utf-8")
 )
 _TOOLS: Final = tuple(_Tool(**row) for row in _DATA["tool"])
-
-
-def _tool(software: ReleaseCatalogue) -> _Tool:
-    """The tool of a release; a vendor build answers as the release it is based on."""
-    own = (tool for tool in _TOOLS if software.based_on in tool.releases)
-    return next(own, _TOOLS[-1])
 
 
 _Asked = tuple[str, bool, dict[str, object]]  # a question's code, is it so, values of its words

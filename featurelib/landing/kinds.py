@@ -13,7 +13,7 @@ read them; the module metadata_log reads a line of that log.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, NamedTuple, Self
 
 import msgspec
@@ -61,13 +61,11 @@ def _require_once(where: str, what: str, keys: Sequence[object]) -> None:
         raise FaultError(f"{where}: expected each {what} once, found one more than once")
 
 
-def _by_key(keys: Iterable[tuple[int, int, int]], where: str) -> ApiKeys:
-    return tuple(sorted(keys))
-
-
 _supported = reader("supported_features", responses.SupportedFeature, ordered)
 _finalized = reader("finalized_features", responses.FinalizedFeature, ordered)
-_api_keys = reader("api_keys", responses.OfferedRequest, _by_key)
+_api_keys: Callable[[bytes], ApiKeys] = reader(
+    "api_keys", responses.OfferedRequest, lambda keys, _: tuple(sorted(keys))
+)
 _ABSENT = Raw(b"")
 FEATURES_FROM = 3  # ApiVersions below it has no features (KIP-584)
 KNOWS_MINIMUM_ZERO = 4  # from it on the client can read a minimum of 0 (KIP-1022)

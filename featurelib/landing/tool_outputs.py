@@ -188,7 +188,9 @@ class _Log:
                         self.leave_out(number, offset)
                         return
                     # Its batch is damaged: it is kept for its place, without its data.
-                    text = text[: text.find(PAYLOAD)] + _emptied(item.name)
+                    payload = {"type": item.name, "version": 0, "data": {}}
+                    text = text[: text.find(PAYLOAD)] + PAYLOAD
+                    text += msgspec.json.encode(payload).decode()
         self.keep(number, text)
 
     def leave_out(self, number: int, offset: int | None) -> None:
@@ -233,10 +235,6 @@ def _log_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     if source.lines and not dump.read:
         found = f"{dump.records} that cannot be read" if dump.records else "none"
         raise source.fault(f"expected records, as {DUMP_TOOL} shows them, found {found}.")
-
-
-def _emptied(record_type: str) -> str:
-    return PAYLOAD + msgspec.json.encode({"type": record_type, "version": 0, "data": {}}).decode()
 
 
 _NODE = re.compile(r"(\S+:\d{1,5}) \(id: (\d{1,10}) rack: .*\) -> (?:(\()|ERROR: (.*))", re.ASCII)

@@ -136,6 +136,7 @@ def roll(sight: Sight, text: str, terms: Terms) -> Roll:
     some = [node for node in sight.cluster.nodes if node.running] or sight.cluster.nodes
     running = {catalogue.release_named(node.release) or "" for node in some}
     is_kraft = mode != "zk"
+    tool = format_with(catalogue.of(one) for one in {release, *running} - {""} if is_kraft)
     return Roll(
         cluster_id=sight.cluster_id,
         release=release,
@@ -148,14 +149,9 @@ def roll(sight: Sight, text: str, terms: Terms) -> Roll:
         first=first,
         then=what_if(sight, Changes(release=release), terms),
         joins_now=may_join(_known(levels, catalogue), catalogue) if is_kraft else (),
-        format_with=_format_with({release, *running} - {""}, catalogue) if is_kraft else None,
+        format_with=tool.release if tool else None,
         way_back=_way_back(levels | moved, release, running, catalogue) if is_kraft else None,
     )
-
-
-def _format_with(releases: set[str], catalogue: Catalogue) -> str | None:
-    tool = format_with(catalogue.of(release) for release in releases)
-    return None if tool is None else tool.release
 
 
 def _misfits(

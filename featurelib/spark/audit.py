@@ -10,7 +10,7 @@ records the versions of the tables it read, so that a night can be judged again.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -22,23 +22,20 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib import arrow, tables
-from featurelib.audit import evidence
 from featurelib.audit.audit import Judged
-from featurelib.audit.evidence import Conditions, Evidence, Waiting
+from featurelib.audit.evidence import Conditions, Waiting
 from featurelib.audit.findings import Mute
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.core.dialect import STRICT
-from featurelib.core.dialect import load as load_dialect
 from featurelib.errors import NoEvidenceError
 from featurelib.faults import explaining
 from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
 from featurelib.planning.requirements import Guarding
-from featurelib.rows import NONE, TableRows
+from featurelib.rows import NONE
 from featurelib.schema import SNAPSHOT
 from featurelib.spark import gold
-from featurelib.spark.ingest import place
 from featurelib.spark.judging import (
     BATCH_CLUSTERS,
     CELLS,
@@ -52,8 +49,6 @@ from featurelib.spark.judging import (
 from featurelib.spark.store import Store
 from featurelib.tables import AUDIT_RUN, CLUSTER_SNAPSHOT, FEATURE_READINESS, LANDING_LINE, Table
 
-HISTORY = ["cluster", "observed_at", "line_id", "witness", "epoch", "feature", "level"]
-MOST_LOCATED = 5000  # findings whose landing lines are looked up
 WRITERS = 4
 HOUR = 3_600_000_000  # microseconds
 
@@ -135,29 +130,6 @@ def audit(
         newest=pc.max(cells["newest"]).as_py() or 0,
         release=_release(),
     )
-
-
-def locate_lines(store: Store, findings: TableRows) -> dict[int, str]:
-    """line_id → `file:line` of the landing lines that findings rest on, for a person to open.
-
-    Only files of bronze that hold lines of these times are read; a fleet with more findings than
-    anybody opens is left to a join on line_id in a notebook.
-    """
-    line_ids, times = findings.numbers("line_id"), findings.numbers("observed_at")
-    wanted = (line_ids != NONE) & (times != NONE)
-    ids = np.unique(line_ids[wanted])
-    if len(ids) == 0 or len(ids) > MOST_LOCATED:
-        return {}
-    lines = store.fetch(
-        LANDING_LINE,
-        [
-            ("observed_at", ">=", int(times[wanted].min())),
-            ("observed_at", "<=", int(times[wanted].max())),
-            ("line_id", "in", ids.tolist()),
-        ],
-        ["line_id", "source_file", "line_number"],
-    )
-    return {row["line_id"]: place(row) for row in lines.to_pylist()}
 
 
 def write_gold(
@@ -279,13 +251,7 @@ def judge_snapshots(store: Store, judging: Judging) -> pa.Table:
 
 def rows_of(parts: dict[str, pa.Table]) -> Judged:
     """The four tables as whoever shows them reads them."""
-    rows = {part: arrow.rows_of(parts[part], schema) for part, (_, schema) in PARTS.items()}
-    return Judged(
-        findings=rows["findings"],
-        incompatible=rows["incompatible"],
-        readiness=rows["readiness"],
-        plans=rows["plans"],
-    )
+    return Judged(**{part: arrow.rows_of(parts[part], of) for part, (_, of) in PARTS.items()})  # type: ignore[arg-type]  # its evidence is none of them
 
 
 def read_waiting(store: Store) -> tuple[dict[str, dict[str, Waiting]], dict[str, int]]:
@@ -309,38 +275,3 @@ def read_waiting(store: Store) -> tuple[dict[str, dict[str, Waiting]], dict[str,
     for cluster, feature, at, level in zip(names, features, since, levels, strict=True):
         found[cluster][feature] = Waiting(since=at, level=level)
     return dict(found), inputs
-
-
-def read_evidence(
-    store: Store, fleet: Fleet, conditions: Conditions, clusters: Sequence[str]
-) -> Iterator[Evidence]:
-    """The evidence of these clusters, in batches."""
-    chosen = [("cluster", "in", list(clusters))]
-    rows = store.fetch(CLUSTER_SNAPSHOT, chosen, CORE_COLUMNS)
-    missing = expected_rows(rows["cluster"], fleet)
-    missing = missing.filter(pc.is_in(missing["cluster"], pa.array(clusters, pa.string())))
-    table = pa.concat_tables([rows, missing])
-    absent = load_dialect(STRICT).can.absent_metadata_version
-    for batch in table.combine_chunks().to_batches(max_chunksize=BATCH_CLUSTERS):
-        yield evidence.read(arrow.rows_of(batch, SNAPSHOT), conditions, absent)
-
-
-def read_history(store: Store, clusters: Sequence[str]) -> pa.Table:
-    """All that was ever said to be finalized in these clusters: the columns of HISTORY."""
-    return store.fetch(tables.FINALIZED_FEATURES, [("cluster", "in", list(clusters))], HISTORY)
-
-
-def read_nights(
-    store: Store, run: int
-) -> tuple[list[dict[str, object]], dict[str, str] | None, list[dict[str, object]]]:
-    """The rows of gold.audit_run up to this run; of the night before it the verdict of each
-    cluster, None for the first, and rows of what was finalized."""
-    nights = store.fetch(AUDIT_RUN, [("run", "<=", run)]).to_pylist()
-    before = max((night["run"] for night in nights if night["run"] < run), default=None)
-    if before is None:
-        return nights, None, []
-    chosen = [("run", "=", before)]
-    rows = store.fetch(tables.UPGRADE_PLANS, chosen, ["cluster", "verdict"])
-    verdicts = dict(zip(*(rows[name].to_pylist() for name in rows.column_names), strict=True))
-    levels = store.fetch(FEATURE_READINESS, chosen, ["cluster", "feature", "finalized_level"])
-    return nights, verdicts, levels.to_pylist()

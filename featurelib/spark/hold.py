@@ -126,7 +126,10 @@ def _start(pid: int) -> int | None:
 def hold_folder(folder: Path, run: int, job: str) -> Iterator[str]:
     """Hold a folder of this machine for one run; BusyError names who holds it already. Gives what
     only this run has written into the lock's file."""
-    descriptor = _open_lock(folder / LOCK_NAME)
+    with explaining(f"--tables {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        descriptor = os.open(folder / LOCK_NAME, flags, 0o644)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -155,12 +158,6 @@ def expect_lock(folder: Path, token: str) -> None:
             f"nothing more was written, because {_read_holder(content) or 'another run'} may hold "
             "the tables now. Run again when no other run is there: nothing is counted twice."
         )
-
-
-def _open_lock(path: Path) -> int:
-    with explaining(f"--tables {path.parent}"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
 def _say_locked(folder: Path, content: bytes) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial, reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,8 +26,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from featurelib.arrow import schema_of, type_of
 from featurelib.errors import LandingError, NoEvidenceError
 from featurelib.faults import explaining
+from featurelib.lake import place
 from featurelib.spark.lines import SCHEMA, parse_file, parse_files, read_local
-from featurelib.spark.local_files import ENDINGS, list_local
+from featurelib.spark.local_files import ENDINGS, list_local, missing
 from featurelib.spark.log import LOCAL, Wanted, escape
 from featurelib.spark.store import Store, resolve_uri
 from featurelib.tables import CLUSTER_SNAPSHOT, FILE, INGEST_RUN, LANDING_LINE
@@ -97,11 +98,6 @@ def read_quarantine(
     order = [("run", "descending"), ("source_file", "ascending"), ("line_number", "ascending")]
     first = bad.sort_by(order).slice(0, most).to_pylist()  # Arrow 18 selects none of no rows
     return bad.num_rows, [(place(row), row["reason"]) for row in first]
-
-
-def place(row: dict[str, Any]) -> str:
-    """Where a line of bronze stood, as `file:line`."""
-    return f"{row['source_file'].removeprefix('file:')}:{row['line_number']}"
 
 
 class Landed(NamedTuple):
@@ -317,15 +313,8 @@ def _say_unreadable(landing: str) -> Iterator[None]:
             try:
                 yield
             except FileNotFoundError as error:  # taken away since it was listed
-                raise _say_missing(landing) from error
+                raise missing(landing) from error
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
-        raise _say_missing(landing) from error
-
-
-def _say_missing(landing: str) -> LandingError:
-    return LandingError(
-        f"landing {landing}: there is no such folder or file; nothing was written. "
-        "Name the folder that holds the landing files with --landing."
-    )
+        raise missing(landing) from error

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from featurelib.errors import LandingError
+
 ENDINGS = ("jsonl", "jsonl.gz", "ndjson", "ndjson.gz", "json", "json.gz")
 LISTED = pa.schema(
     [
@@ -22,6 +24,14 @@ LISTED = pa.schema(
         ("modified_at", pa.timestamp("us", tz="UTC")),
     ]
 )
+
+
+def missing(landing: str) -> LandingError:
+    """The error that nothing is where landing files should be."""
+    return LandingError(
+        f"landing {landing}: there is no such folder or file; nothing was written. "
+        "Name the folder that holds the landing files with --landing."
+    )
 
 
 def walk(root: str, say: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:

@@ -31,7 +31,8 @@ from featurelib import arrow
 from featurelib.arrow import type_of
 from featurelib.errors import TableError
 from featurelib.faults import explaining, in_a_line
-from featurelib.lake import expect_whole_log, log_entries
+from featurelib.lake import Wanted as Wanted
+from featurelib.lake import by_bounds, expect_whole_log, log_entries
 from featurelib.schema import TIME
 from featurelib.spark.session import hadoop
 from featurelib.tables import Table
@@ -40,8 +41,6 @@ LOCAL = "file:"
 GROUP_ROWS = 1 << 15  # of a file: whoever asks for one cluster reads a group or two
 
 Mode = Literal["append", "overwrite"]
-# What is asked of rows, all of it: a column, how it compares, with what; times are microseconds.
-Wanted = tuple[str, str, Any]
 _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "<": operator.lt,
@@ -349,16 +348,6 @@ def as_expression(table: Table, wanted: Sequence[Wanted]) -> pc.Expression | Non
 
     conditions = [_COMPARED[how](pc.field(name), literal(name, of)) for name, how, of in wanted]
     return functools.reduce(operator.and_, conditions) if conditions else None
-
-
-def by_bounds(table: Table, wanted: Sequence[Wanted]) -> list[Wanted]:
-    """`wanted` by what the log knows of a file: the last of its times is cut to a millisecond."""
-    return [
-        (name, ">=", of // 1000 * 1000)
-        if how in (">", ">=") and table.schema[name] is TIME
-        else (name, how, of)
-        for name, how, of in wanted
-    ]
 
 
 def _is_null(column: Column | pc.Expression) -> Any:

@@ -76,7 +76,8 @@ def refine(
         _follow_up(store, done, anew=True)  # what the crash left is not known: look
         columns = ["cluster", "observed_at", "waiting"]
         known = _known(store.fetch(CLUSTER_SNAPSHOT, columns=columns), done, until)
-        waited = known.waits and not _is_empty(store, _waited(known, until))
+        part = _waited(known, until)
+        waited = known.waits and len(store.fetch(part.table, part.rows, ["line_id"])) > 0
     if known is not None and known.done >= newest and not known.ahead and not waited:
         say("refine: nothing new came in")
         upto = newest
@@ -165,10 +166,6 @@ class _Part:
     def _columns(self) -> list[str]:
         names = [name for name in ENTRY.names if name in self.table.schema.names]
         return [*names, "observed_at"]
-
-
-def _is_empty(store: Store, part: _Part) -> bool:
-    return len(store.fetch(part.table, part.rows, ["line_id"])) == 0
 
 
 def _waited(known: _Known, until: int | None, upto: int | None = None) -> _Part:

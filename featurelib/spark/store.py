@@ -38,6 +38,7 @@ from pyspark.sql import types as T
 from featurelib import arrow
 from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableError
 from featurelib.faults import damaged, explaining, in_a_line
+from featurelib.rows import TableRows
 from featurelib.spark.executors import Executors
 from featurelib.spark.hold import LOCK_NAME, expect_lock, hold_folder, hold_remote
 from featurelib.spark.log import (
@@ -150,6 +151,13 @@ class Store:
         # Not Spark's own idea of these types, which is another for times and what may be null.
         types = arrow.schema_of(table.schema.select(names))
         return self.read(table, version, wanted).select(*names).toArrow().cast(types)
+
+    def rows(
+        self, table: Table, wanted: Sequence[Wanted] = (), columns: Sequence[str] | None = None
+    ) -> TableRows:
+        """The same as rows of the table's schema; columns that were not asked for are left out."""
+        names = list(columns or table.schema.names)
+        return arrow.rows_of(self.fetch(table, wanted, names), table.schema.select(names))
 
     def local_files(self, table: Table) -> list[str]:
         """The table's files, by paths that hold on every machine; none = they alone do not say what

@@ -40,7 +40,13 @@ from featurelib.feature import (
 from featurelib.planning.owners import Shares, owner_command, share
 from featurelib.planning.requirements import guards_of, steps_of
 from featurelib.rows import TableRows
-from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN, Schema
+from featurelib.schema import (
+    FINDING,
+    INCOMPATIBLE_BROKER,
+    READINESS,
+    UPGRADE_PLAN,
+    Schema,
+)
 from featurelib.snapshot.history import LevelChange
 from featurelib.view.digest import (
     NOT_ANSWERING,
@@ -235,12 +241,6 @@ def _shown_ranges(ranges: Mapping[str, tuple[int, int]]) -> tuple[SupportedRange
         SupportedRange(feature=clean(name), min_version=low, max_version=high)
         for name, (low, high) in sorted(ranges.items(), key=lambda one: metadata_first(one[0]))
     )
-
-
-def looked_at(report: Report) -> tuple[list[str], list[str]]:
-    """Return the clusters whose nodes are looked at, and those whose history is, by their keys."""
-    keys = [cluster.key for cluster in report.clusters[:MOST]]
-    return keys, keys[:IN_FULL]
 
 
 def look_closer(

@@ -24,11 +24,13 @@ from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.core.dialect import load as load_dialect
 from featurelib.errors import ConfigError, NoEvidenceError, SurroundingsError
 from featurelib.feature import Severity
+from featurelib.lake import lines_of
+from featurelib.lake import places as places_of
 from featurelib.planning import files
 from featurelib.planning import requirements as plan_requirements
 from featurelib.planning.outlook import with_texts
 from featurelib.schema import FINDING_TEXTS, SNAPSHOT
-from featurelib.spark.audit import Audited, audit, judge_snapshots, locate_lines
+from featurelib.spark.audit import Audited, audit, judge_snapshots
 from featurelib.spark.audit import rows_of as rows_in
 from featurelib.spark.judging import CORE_COLUMNS, PARTS, judge_by, tables_in
 from featurelib.spark.store import Store
@@ -364,7 +366,7 @@ def check_plans(audited: Audited) -> None:
 
 def check_lines(store: Store, audited: Audited, lines: list[bytes]) -> None:
     """A finding leads to the landing line it rests on."""
-    found = locate_lines(store, audited.judged.findings)
+    found = places_of(store.rows, lines_of(audited.judged.findings))
     wanted = set(audited.judged.findings["line_id"].to_pylist()) - {0, None}
     places = {row["line_id"]: row["line_number"] for row in parse(lines).to_pylist()}
     assert found == {line: f"/run-{RUN}.jsonl:{places[line]}" for line in wanted & set(places)}
