@@ -26,7 +26,6 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -252,23 +251,6 @@ class ReadOne(Protocol):
     """Reads one cluster and writes its file; `say` hears of the steps."""
 
     def __call__(self, entry: FleetEntry, /, *, say: Say) -> Collected: ...
-
-
-def collect(
-    entries: Sequence[FleetEntry],
-    out: Path,
-    open_one: Open,
-    *,
-    parallel: int,
-    say: Say,
-    probing: Probing | None = None,
-) -> Iterator[Collected]:
-    """Read each cluster and write its landing file below `out`, as `read_all` does.
-
-    `probing` asks each controller to validate what could go up; None = nothing is asked.
-    """
-    read_one = partial(collect_one, out=out, open_one=open_one, probing=probing)
-    return read_all(entries, read_one, parallel=parallel, say=say)
 
 
 def read_all(

@@ -6,10 +6,11 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,12 +24,12 @@ from featurelib.collect import (
     Collected,
     NodeListener,
     ProbeResult,
-    collect,
     collect_one,
     files_of,
     known_nodes,
     name_of,
     probe,
+    read_all,
     read_lines,
     write_lines,
 )
@@ -69,9 +70,16 @@ def quiet(text: str) -> None:
     pass
 
 
+def collect(
+    entries: Sequence[FleetEntry], out: Path, open_one: Any, parallel: int = 1, probing: Any = None
+) -> Iterator[Collected]:
+    read_one = partial(collect_one, out=out, open_one=open_one, probing=probing)
+    return read_all(entries, read_one, parallel=parallel, say=quiet)
+
+
 def taken(folder: Path, *entries: FleetEntry, parallel: int = 4) -> dict[str, Collected]:
     out = folder / "landing"
-    found = collect(entries, out, open_one, parallel=parallel, say=quiet)
+    found = collect(entries, out, open_one, parallel=parallel)
     return {result.name: result for result in found}
 
 
@@ -238,7 +246,7 @@ def test_clusters_are_read_at_the_same_time(tmp_path: Path) -> None:
         return (json.dumps(LINE).encode(),)
 
     entries = [FleetEntry(id="", bootstrap=(f"{host}:1",)) for host in "ab"]
-    found = collect(entries, tmp_path, lambda _: Fake(describe=describe), parallel=2, say=quiet)
+    found = collect(entries, tmp_path, lambda _: Fake(describe=describe), parallel=2)
     assert [result.error for result in found] == [None, None]
 
 
@@ -250,7 +258,7 @@ def test_a_fault_of_our_own_lets_the_others_finish_and_is_not_hidden(tmp_path: P
             raise ZeroDivisionError("a bug")
         return open_backend(entry, CATALOGUE)
 
-    found = collect([FleetEntry(id="bad"), good], tmp_path, open_some, parallel=1, say=quiet)
+    found = collect([FleetEntry(id="bad"), good], tmp_path, open_some)
     assert next(found).name == "good"
     with pytest.raises(ZeroDivisionError, match="a bug"):
         next(found)
@@ -319,8 +327,7 @@ def probed(folder: Path, entry: FleetEntry) -> Collected:
     def hide(one: FleetEntry) -> Backend:
         return Wrapped(open_one(one), unlisted=7)
 
-    ways = {"parallel": 1, "say": quiet, "probing": asking}
-    [result] = collect([entry], folder / "out", hide, **ways)  # type: ignore[arg-type]
+    [result] = collect([entry], folder / "out", hide, probing=asking)
     assert (result.error, result.quarantined) == (None, ())
     return result
 
