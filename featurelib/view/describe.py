@@ -142,8 +142,7 @@ def _state(node: NodeShown) -> str:
 def _levels(described: Description, page: Page) -> None:
     """Features with their finalized level and each profile's range; as many tables as it takes."""
     if not described.levels:
-        page.line()
-        page.line("no feature is supported or finalized")
+        page.head("no feature is supported or finalized")
         return
     first = [("feature", "finalized")]
     first += [(clean(row.feature, 40), _level(row)) for row in described.levels]
@@ -199,8 +198,7 @@ def _witnesses(described: Description, page: Page) -> None:
 def _findings(described: Description, page: Page) -> None:
     found = described.findings
     if found:
-        page.line()
-        page.line("findings")
+        page.head("findings")
         page.table([(f.severity, f.message) for f in found[:MOST]], 2, head=False)
     if len(found) > MOST:
         page.line(f"  and {len(found) - MOST} more: --json has them all")
@@ -232,8 +230,7 @@ def watch_page(
         page.line()
         page.table([("feature", "finalized", "possible now", wanted), *rows])
     if seen.missing:
-        page.line()
-        page.line("also in the way")
+        page.head("also in the way")
     for one in seen.missing[:MOST]:
         page.item(f"{code_text(one.code)}: {clean(one.message, 1000)}", 2)
         if one.remedy:
@@ -241,8 +238,7 @@ def watch_page(
     if len(seen.missing) > MOST:
         page.line(f"  and {len(seen.missing) - MOST} more: --json has them all")
     if command:
-        page.line()
-        page.line(f"next: {command}")
+        page.head(f"next: {command}")
     show_left(left, page)
     return page
 
@@ -316,8 +312,7 @@ def timeline_page(
     else:
         page.line("nothing was ever said to be finalized")
     page.text("times are when it was read; of a dumped log, when it was dumped")
-    page.line()
-    page.line("what nodes supported")
+    page.head("what nodes supported")
     for change in found.ranges:
         page.item(_range_text(change, catalogue), 2)
     for one in found.epochs:
@@ -343,9 +338,8 @@ def _range_text(change: RangeChange, catalogue: Catalogue) -> str:
     def listed(feature: str, ends: tuple[int, int] | None) -> str:
         return "not listed" if ends is None else range_text(catalogue, feature, ends)
 
-    when = time_text(change.since, seconds=True)
-    if change.until != change.since:
-        when += f" to {time_text(change.until, seconds=True)}"
+    ends = (time_text(at, seconds=True) for at in (change.since, change.until))
+    when = " to ".join(dict.fromkeys(ends))
     order = sorted(change.changes, key=lambda one: metadata_first(one[0]))
     if change.first:
         texts = [f"{clean(name, 60)} {listed(name, now)}" for name, _, now in order]
@@ -383,10 +377,12 @@ def diff_page(
 
 
 def _turn(one: ClusterDiff) -> tuple[int, int, str]:
-    """Clusters in which something got worse first."""
+    """Clusters in which something got worse first; a level that fits not every node is as bad as a
+    critical finding that is new."""
     order = list(Severity)
     worst = min((order.index(Severity(row["severity"])) for row in one.new), default=len(order))
-    return worst, -len(one.new), one.cluster
+    is_unfit = any(level.unfit for level in one.levels)
+    return 0 if is_unfit else worst, -len(one.new), one.cluster
 
 
 def _cluster(one: ClusterDiff, words: FindingWords, limit: int, page: Page) -> None:

@@ -126,6 +126,10 @@ class Page:
         """Add a line as it is: a command, a heading; empty without a text."""
         self._lines.append(text)
 
+    def head(self, text: str) -> None:
+        """Add an empty line, and a heading as it is."""
+        self._lines += ["", text]
+
     def lines(self, lines: Iterable[str], indent: int = 0) -> None:
         """Add lines as they are, `indent` columns in."""
         self._lines += [f"{' ' * indent}{line}".rstrip() for line in lines]

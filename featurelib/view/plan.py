@@ -77,8 +77,7 @@ def planning_page(
     if plan is not None:
         show_steps(plan, catalogue, page)
         if planned.refusals:
-            page.line()
-            page.line(f"Left out, {count(len(planned.refusals), 'reason')}:")
+            page.head(f"Left out, {count(len(planned.refusals), 'reason')}:")
     elif left:
         page.line("Nothing of this is ours to send now.")
     elif planned.refusals:
@@ -88,8 +87,7 @@ def planning_page(
     _reasons(planned.refusals, catalogue, page)
     show_muted(muted, page)
     if planned.goal.stays:
-        page.line()
-        page.line(f"Not moved: {count(len(planned.goal.stays), 'feature')}")
+        page.head(f"Not moved: {count(len(planned.goal.stays), 'feature')}")
         for stay in planned.goal.stays:
             page.item(clean(stay.text, 400), 2)
     _warnings(warnings, page)
@@ -402,8 +400,7 @@ def waves_page(
     if plan.reached:
         page.line()
         _names("At the target", [one.name for one in plan.reached], limit, page)
-    page.line()
-    page.line("Nothing was sent. Each cluster is planned, approved and applied by itself.")
+    page.head("Nothing was sent. Each cluster is planned, approved and applied by itself.")
     if path is None:
         page.line("To keep it for a review: the same command with --out FILE")
     else:
@@ -527,8 +524,7 @@ def waves_status_page(
         page.table(rows)
     for step in found.steps:
         if step.next:
-            page.line()
-            page.line(f"Step {step.number} is open. Now, in each of these:")
+            page.head(f"Step {step.number} is open. Now, in each of these:")
             for one in step.next[: limit or None]:
                 _wave_work(one.work, catalogue, page)
                 if one.held is not None:
@@ -566,8 +562,7 @@ def _wave_gate(found: WaveStatus, limit: int, page: Page) -> None:
     closed = next((one for one in found.steps if one.state is StepState.CLOSED), None)
     if closed is None:
         return
-    page.line()
-    page.line(f"The gate of step {closed.number} is closed:")
+    page.head(f"The gate of step {closed.number} is closed:")
     if closed.waits_until is not None:
         page.item(f"the step before soaks until {time_text(closed.waits_until)}", 2)
     for wait in closed.waits[: limit or None]:

@@ -71,11 +71,6 @@ class QuestionPage(Page):
         """A level with its name."""
         return level_text(self.catalogue, feature, level)
 
-    def head(self, text: str) -> None:
-        """An empty line and a heading."""
-        self.line()
-        self.line(text)
-
 
 NAME_RELEASE = (
     "only if you know which release the controllers run: name it in conf/fleet.toml; a wrong one "
