@@ -147,7 +147,8 @@ FAULTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
         ),
         (
             r"OutOfMemoryError: [^\n]*|GC overhead limit exceeded|MemoryError\b[^\n]*"
-            r"|Cannot allocate memory|SparkOutOfMemoryError",
+            r"|Cannot allocate memory|SparkOutOfMemoryError"
+            r"|failed to map segment from shared object(?!: )",
             _line(
                 SurroundingsError,
                 "Spark has no memory left ({said}). Run again with more, as in ./spark-submit.sh "

@@ -16,6 +16,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from featurelib.errors import ConfigError
+from featurelib.faults import explain
 from featurelib.words import clean
 
 NEEDED = ("featurelib", "msgspec", "numpy", "pandas", "pyarrow")
@@ -79,8 +80,9 @@ class Executors:
                 f"({HOW_TO})."
             )
         if missing:
-            raise ConfigError(
-                f"executors: the Python on {where} lacks {', '.join(missing)}; nothing was "
+            lacks = ", ".join(missing)
+            raise explain(ImportError(lacks)) or ConfigError(
+                f"executors: the Python on {where} lacks {clean(lacks, 300)}; nothing was "
                 "written. PYSPARK_PYTHON names the executors' Python, at the same path on every "
                 f"machine, with the packages of featurelib's extra spark ({HOW_TO})."
             )
@@ -93,7 +95,7 @@ class Executors:
             )
 
 
-Answer = tuple[str, int, list[str], bool]  # host, process, packages that are missing, sees
+Answer = tuple[str, int, list[str], bool]  # host, process, packages that do not load, sees
 
 
 def make_look(
@@ -111,8 +113,10 @@ def make_look(
         for name in needed:
             try:
                 importlib.import_module(name)
-            except ImportError:
+            except ModuleNotFoundError:
                 missing.append(name)
+            except (ImportError, MemoryError) as error:  # it is there
+                missing.append(f"{name} ({type(error).__name__}: {error})")
         sees = True
         if path is not None:
             try:

@@ -11,12 +11,13 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from pyspark.sql import SparkSession
 
-from featurelib.errors import ConfigError
-from featurelib.spark.executors import NEEDED, Executors
+from featurelib.errors import ConfigError, SurroundingsError
+from featurelib.spark.executors import NEEDED, Executors, make_look
 from featurelib.tables import ALL, INGEST_RUN, LANDING_LINE
 from tests.backends.rig.jars import UnavailableError
 from tests.spark.drivers import Driver, said, submit
@@ -125,6 +126,20 @@ def expect_one_line(driver: Driver) -> str:
     *begun, last = driver.said
     assert [line for line in begun if not line.startswith(("nightly: run", "spark: "))] == []
     return last
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), ImportError("libarrow.so: failed to map segment from shared object")],
+)
+def test_an_executor_without_memory_is_not_told_to_install_packages(
+    session: SparkSession, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("importlib.import_module", Mock(side_effect=error))
+        [(host, _, missing, sees)] = make_look(NEEDED, None, "", 0)([])
+    with pytest.raises(SurroundingsError, match=r"^Spark has no memory left"):
+        Executors(session, None, "")._expect(host, missing, sees)
 
 
 @pytest.mark.parametrize(
