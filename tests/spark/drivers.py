@@ -14,13 +14,7 @@ from dataclasses import dataclass
 from tests.spark.conftest import SETTINGS
 from tests.spark.nights import ROOT
 
-QUICK = (
-    "spark.sql.shuffle.partitions",
-    "spark.databricks.delta.snapshotPartitions",
-    "spark.sql.sources.parallelPartitionDiscovery.parallelism",
-    "spark.sql.codegen.wholeStage",
-    "spark.sql.codegen.factoryMode",
-)
+QUICK = [key for key in SETTINGS if key.startswith(("spark.sql.", "spark.databricks."))]
 
 
 @dataclass(slots=True)

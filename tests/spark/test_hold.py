@@ -87,27 +87,6 @@ def test_a_run_whose_lock_was_removed_writes_nothing_more(store: Store) -> None:
     assert not store.exists(LANDING_LINE)
 
 
-def test_only_one_of_many_that_start_together_gets_in(store: Store) -> None:
-    script = HOLDER.replace("print(child.pid, flush=True)", "child.kill(); print('in', flush=True)")
-    command = [sys.executable, "-c", script, store.root.removeprefix("file:")]
-    racers = [
-        subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(4)
-    ]
-    deadline = time.monotonic() + 60
-    while sum(racer.poll() is None for racer in racers) > 1 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    outputs = [racer.communicate() for racer in racers]
-    assert sorted(out for out, _ in outputs) == ["", "", "", "in\n"]
-    assert sum("BusyError" in err for _, err in outputs) == 3
-
-
 # Not on a disk of this machine: a lease.
 
 
