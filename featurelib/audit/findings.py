@@ -30,8 +30,7 @@ import msgspec
 import numpy as np
 
 from featurelib.catalogue import Catalogue
-from featurelib.core.dialect import STRICT, Dialect, RuleWords, load, rule_words
-from featurelib.core.rules import Rule
+from featurelib.core.dialect import STRICT, Dialect, RuleWords, load
 from featurelib.feature import METADATA_VERSION, Role, Severity
 from featurelib.rows import (
     NONE,
@@ -252,11 +251,6 @@ class Wording(RuleWords):
     source: str
 
 
-def rule_wording(rule: Rule) -> Wording:
-    """The words of a rule, and its source."""
-    return Wording(**asdict(rule_words(rule.name)), source=rule.source)
-
-
 @cache
 def wordings(dialect: Dialect) -> dict[str, Wording]:
     """Every code's wording: the dialect's rules and the findings about evidence."""
@@ -439,7 +433,8 @@ class FindingWords:
             low_protocol = self._wordings[REGISTERS_NOTHING]
             wording = replace(wording, message=_OF_OWN_ANSWER, remedy=low_protocol.remedy)
         values = self._values(columns) | {"cluster": clean(site.name or "CLUSTER")}
-        way = self._way(columns)
+        role = Role[(columns["role"] or Role.BROKER.text).upper()]
+        way = remedies()[action_for_gone(role, columns["finalized_level"])]
         values["way"] = way.text.format_map(values)
         command = way.command if wording.command == WAY else wording.command
         if instead := _instead(columns, site.managed_by):
@@ -493,11 +488,6 @@ class FindingWords:
             return None
         shown = clean(text, COMPOSED_LENGTH) if code in COMPOSED else clean(text)
         return _DATED_LEVEL.sub(self._add_name, shown)
-
-    def _way(self, columns: FindingColumns) -> Remedy:
-        """What to do about the node that the finding calls gone."""
-        role = Role[(columns["role"] or Role.BROKER.text).upper()]
-        return remedies()[action_for_gone(role, columns["finalized_level"])]
 
     def _values(self, columns: FindingColumns) -> dict[str, str]:
         feature, catalogue = columns["feature"], self.catalogue

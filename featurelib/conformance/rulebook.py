@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 
-from featurelib.audit.findings import Wording, rule_wording, wordings
+from featurelib.audit.findings import Wording, wordings
 from featurelib.core.dialect import (
     GENERATIONS,
     KIP,
@@ -18,6 +18,7 @@ from featurelib.core.dialect import (
     RuleRow,
     WalkOrder,
     load,
+    rule_words,
 )
 from featurelib.core.rules import RULES, Rule
 
@@ -116,7 +117,8 @@ def rulebook() -> dict[str, RulebookEntry]:
     return {
         name: RulebookEntry(
             rule=rule,
-            wording=wordings(load(STRICT)).get(name) or rule_wording(rule),
+            wording=wordings(load(STRICT)).get(name)
+            or Wording(**asdict(rule_words(name)), source=rule.source),
             questions=tuple(q for q in every if q.row.rule is rule),
         )
         for name, rule in RULES.items()

@@ -30,14 +30,12 @@ from featurelib.view.model import (
     ReportedCluster,
     ReportedFinding,
     ReportedMute,
-    ReportedProfile,
     ReportedReturn,
     ReportedRun,
     ReportedStep,
 )
 from featurelib.words import (
     age,
-    brokers_and_controllers,
     code_text,
     count,
     metadata_first,
@@ -159,14 +157,13 @@ def moves(steps: Iterable[ReportedStep]) -> list[str]:
 
 def software_text(cluster: ReportedCluster) -> str:
     """Return `4.1`, or `3.9 to 4.2` where nodes differ; empty where nobody knows."""
-    ends = dict.fromkeys(filter(None, (cluster.release, cluster.newest_release)))
-    return " to ".join(ends)
+    return " to ".join(dict.fromkeys(filter(None, (cluster.release, cluster.newest_release))))
 
 
 def owner_text(cluster: ReportedCluster) -> str:
     """Return whose a cluster is; where nobody is told of something critical, what to do then."""
-    is_lost = cluster.owner is None and cluster.severity is Severity.CRITICAL
-    return cluster.owner or "nobody: name one in fleet.toml" * is_lost
+    is_critical = cluster.severity is Severity.CRITICAL
+    return cluster.owner or "nobody: name one in fleet.toml" * is_critical
 
 
 def release_texts(cluster: ReportedCluster) -> list[str]:
@@ -412,10 +409,7 @@ def group_findings(findings: Findings) -> tuple[FindingGroup, ...]:
         by_remedy = [_group(some) for some in _gather(same, _remedy)]
         groups += by_fact if len(by_fact) < len(by_remedy) else by_remedy
     missing = _missing_nodes(findings)
-    groups = [
-        replace(group, others=missing) if group.first.code == NOT_LANDED else group
-        for group in groups
-    ]
+    groups = [replace(g, others=missing) if g.first.code == NOT_LANDED else g for g in groups]
     return tuple(_without_remedy(group, groups[:at]) for at, group in enumerate(groups))
 
 
@@ -566,46 +560,27 @@ def ahead_lines(cluster: ReportedCluster) -> list[str]:
     cannot take back, and who may join; the same as `featurelib show` says of the plan."""
     now = {ready.feature: ready.finalized for ready in cluster.readiness}
     then = now | {step.feature: step.to_level for step in cluster.steps}
-    today = _lower(cluster.readiness, now)
-    after = _lower(cluster.returns, then)
-    points = [
-        f"{found.feature} {found.point_of_no_return.text}"
-        for found in cluster.returns
-        if found.point_of_no_return is not None
-    ]
+    today, after = _lower(cluster.readiness, now), _lower(cluster.returns, then)
     lines = [f"can be lowered without loss, today: {today}"] if today else []
-    when = after_all(cluster.steps)
-    lines += [f"can be lowered without loss, {when}: {after}"] if after else []
-    lines += [f"point of no return: {', '.join(points) or 'none known'}"] if after else []
+    if after:
+        ends = ((found.feature, found.point_of_no_return) for found in cluster.returns)
+        points = ", ".join(f"{name} {level.text}" for name, level in ends if level)
+        lines.append(f"can be lowered without loss, {after_all(cluster.steps)}: {after}")
+        lines.append(f"point of no return: {points or 'none known'}")
     if cluster.joining is not None:
         lines.append(f"releases that may join: {cluster.joining.text}")
     return lines
 
 
 def _lower(found: Sequence[Readiness | ReportedReturn], at: Mapping[str, Level | None]) -> str:
-    """`down to metadata.version 17 (3.7-IV2)`, or `nothing`; empty where nobody can tell. What goes
-    no further down than it is `at` is left out."""
+    """`down to metadata.version 17 (3.7-IV2)`: what can go below where it is `at`; or `nothing`, or
+    empty where nobody can tell."""
     floors = [(one.feature, one.downgrade_floor) for one in found if one.downgrade_floor]
     lower = [f"{name} {floor.text}" for name, floor in floors if floor != at.get(name)]
     return f"down to {', '.join(lower)}" if lower else "nothing" * bool(floors)
 
 
-# Who supports what, and how levels moved.
-
-
-def profile_lines(cluster: ReportedCluster) -> list[str]:
-    """Return a line for nodes that support the same: `brokers 1-3: metadata.version 7-27, …`."""
-    return [
-        f"{brokers_and_controllers(one.brokers, one.controllers, None)}: {_ranges_text(one)}"
-        for one in cluster.profiles or ()
-    ]
-
-
-def _ranges_text(profile: ReportedProfile) -> str:
-    if profile.ranges is None:
-        return "not known"
-    ranges = [f"{one.feature} {one.min_version}-{one.max_version}" for one in profile.ranges]
-    return ", ".join(ranges) or "no feature"
+# How levels moved.
 
 
 def history_lines(cluster: ReportedCluster) -> list[tuple[str, str]]:

@@ -24,7 +24,6 @@ from featurelib.view.digest import (
     owner_text,
     part_text,
     parts,
-    profile_lines,
     release_texts,
     step_text,
     unmuted,
@@ -39,10 +38,11 @@ from featurelib.view.model import (
     ReportedCluster,
     ReportedFinding,
     ReportedMute,
+    ReportedProfile,
 )
 from featurelib.view.today import next_step
 from featurelib.view.trend import blocks, gather_levels, gather_moves, span_text, trends
-from featurelib.words import count, metadata_first, place, some, time_text
+from featurelib.words import brokers_and_controllers, count, metadata_first, place, some, time_text
 
 LIMIT = 20
 ALL = "--limit 0 shows all"
@@ -386,8 +386,21 @@ def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequen
         yield "way back", ahead_lines(cluster)
     yield "run", _first([*cluster.commands, *filter(None, [cluster.owner_command])], most)
     if not limit:
-        yield "nodes", profile_lines(cluster)
+        yield "nodes", _profile_lines(cluster)
         yield "history", [f"{when}: {what}" for when, what in history_lines(cluster)]
+
+
+def _profile_lines(cluster: ReportedCluster) -> list[str]:
+    """Return a line for nodes that support the same: `brokers 1-3: metadata.version 7-27, …`."""
+    return [
+        f"{brokers_and_controllers(one.brokers, one.controllers, None)}: {_ranges_text(one)}"
+        for one in cluster.profiles or ()
+    ]
+
+
+def _ranges_text(profile: ReportedProfile) -> str:
+    ranges = [f"{one.feature} {one.min_version}-{one.max_version}" for one in profile.ranges or ()]
+    return "not known" if profile.ranges is None else ", ".join(ranges) or "no feature"
 
 
 def _level_lines(cluster: ReportedCluster, *, every: bool) -> list[str]:
