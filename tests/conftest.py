@@ -8,8 +8,10 @@ import pytest
 
 pytest_plugins = ["tests.skips"]
 
-# Folders whose tests share what is dear: one Spark session, running clusters, nights of tables.
-SHARING = {"spark", "backends", "questions", "golden"}
+# Folders whose tests share what is dear: one Spark session, running clusters, nights of tables, the
+# page of a big fleet. They come first, and then what else takes long: both workers end together.
+SHARING = ("spark", "backends", "golden", "questions", "report")
+LONG = ("faults", "deploy", "cli", "docs", "walk", "controller")
 OF_SPARK = "tests/golden/test_tables.py"  # the same session
 
 
@@ -21,11 +23,21 @@ def share_of(test: str) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Cases that Hypothesis draws are not measured, as those of tests marked `no_cover` are not: it
+    """Sort what takes long to the front, and mark what is not measured.
+
+    Cases that Hypothesis draws are not measured, as those of tests marked `no_cover` are not: it
     would take longer than the cases do, and other tests reach what they reach."""
+    items.sort(key=lambda item: place_of(share_of(item.nodeid)))
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.no_cover)
+
+
+def place_of(share: str) -> int:
+    """Where a share stands among all: those of one place keep their order."""
+    folder = share.split("/")[1] if "/" in share else share
+    order = (*SHARING, *LONG)
+    return order.index(folder) if folder in order else len(order)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -34,6 +46,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     if config.getvalue("dist") != "loadscope":
         return None
     from xdist.scheduler import LoadScopeScheduling
+
+    config.option.loadscopereorder = False  # by the number of their tests
 
     class Shares(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:

@@ -265,7 +265,7 @@ def begin(folder: Path, words: list[str]) -> subprocess.Popen[bytes]:
 
 def test_an_interrupt_at_any_moment_is_one_line(folder: Path) -> None:
     chance, ended = random.Random(7), 0
-    moments = [0.0, 0.02, *(chance.uniform(0.02, 1.0) for _ in range(23))]
+    moments = [0.0, 0.02, *(chance.uniform(0.02, 1.0) for _ in range(11))]
     for number, moment in enumerate(moments):
         command, rest = chance.choice(list(LINES.items()))
         (folder / f"c-i{number}.db").write_bytes((folder / "c.db").read_bytes())
@@ -282,7 +282,7 @@ def test_an_interrupt_at_any_moment_is_one_line(folder: Path) -> None:
             # While a request is under way nobody knows what becomes of it.
             unknown = process.returncode == 4 and b"resume" in err
             assert unknown or process.returncode == 0, (command, moment, err)
-    assert ended >= 5
+    assert ended >= 3
 
 
 def test_a_table_whose_file_is_damaged_is_one_line(folder: Path, tmp_path: Path) -> None:

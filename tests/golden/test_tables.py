@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import runpy
-import sys
 from datetime import datetime
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from pyspark.sql import SparkSession
 from benchmarks.facts import Shape, draw
 from benchmarks.fleet import write_night
 from tests.golden.transcript import REWRITES
+from tests.spark.nights import run_job
 
 pytestmark = pytest.mark.spark
 
@@ -34,19 +33,14 @@ SHAPE = Shape(clusters=60, nodes=6, features=8, offenders=0.05, ghosts=0.05, dis
 
 
 @pytest.mark.parametrize("fleet", ["samples", "made-up"])
-def test_tables_hold_what_they_held(
-    fleet: str, session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_hold_what_they_held(fleet: str, session: SparkSession, tmp_path: Path) -> None:
     landing = ROOT / "data" / "samples"
     if fleet == "made-up":
         landing = tmp_path / "landing"
         write_night(draw(SHAPE), landing, files=2)
     places = ["--landing", str(landing), "--tables", str(tmp_path / "tables")]
-    words = [*places, "--out", str(tmp_path / "out"), "--as-of", "newest", "--run", str(RUN)]
-    monkeypatch.setattr(sys, "argv", ["nightly.py", *words])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(ROOT / "jobs" / "nightly.py"), run_name="__main__")
-    assert ended.value.code == 0
+    places += ["--out", str(tmp_path / "out")]
+    assert run_job("nightly", *places, "--as-of", "newest", "--run", RUN) == 0
     for name in (*GOLD, *(SILVER if fleet == "samples" else ())):
         text = _rows(tmp_path / "tables" / name)
         stored = STORED / fleet / f"{name.replace('/', '.')}.jsonl"

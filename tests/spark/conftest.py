@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from featurelib.spark.session import open_session
 from featurelib.spark.store import Store
+from tests.spark.nights import ROOT, run_job
 
-ROOT = Path(__file__).parents[2]
 # Small frames, many of them: what production gains by compiling, a test never earns back.
 SETTINGS = {
     "spark.master": "local[2]",
@@ -43,12 +41,7 @@ def checkout(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     (place / "data" / "samples").symlink_to(ROOT / "data" / "samples")
     (place / "notebooks").mkdir()
     made = place / "build" / "samples"
-    with pytest.MonkeyPatch.context() as patch:
-        words = ["--tables", str(made / "tables"), "--out", str(made / "out")]
-        patch.setattr(sys, "argv", ["nightly.py", *words])
-        with pytest.raises(SystemExit) as ended:
-            runpy.run_path(str(ROOT / "jobs" / "nightly.py"), run_name="__main__")
-    assert ended.value.code == 0
+    assert run_job("nightly", "--tables", made / "tables", "--out", made / "out") == 0
     return place
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable
 
 from featurelib.arrow import table_of
@@ -74,6 +77,16 @@ def fold_samples(lines: Iterable[bytes], until: int | None = None) -> pa.Table:
     for cluster in sorted(by_cluster):
         rows.append((cluster, fold_lines(by_cluster[cluster], load_catalogue(), until)))
     return table_of(snapshot_rows(rows))
+
+
+def run_job(name: str, *words: object) -> int:
+    """Run a job in this process and its session; gives its exit code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [f"{name}.py", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(ROOT / "jobs" / f"{name}.py"), run_name="__main__")
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
 
 
 def open_table(tables: str | Path, table: Table) -> DeltaTable:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
-import runpy
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,6 +33,7 @@ from featurelib.spark.store import Store
 from featurelib.tables import INGEST_RUN, LANDING_LINE, Table
 from tests.backends.clusters import ZK
 from tests.landing.test_tool_outputs import DUMPS, converted
+from tests.spark.nights import run_job
 from tests.test_collect import NIGHT, embedded, open_one, quiet
 
 ROOT = Path(__file__).parents[2]
@@ -246,17 +245,11 @@ def test_a_file_that_goes_away_while_it_is_read_is_a_landing_error(
 
 
 @pytest.fixture
-def job(
-    session: SparkSession, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str]]:
+def job(session: SparkSession, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
     """Run jobs/ingest.py in this session: its exit code and what it said on stderr."""
 
     def call(*arguments: str) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["ingest.py", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            runpy.run_path(str(ROOT / "jobs" / "ingest.py"), run_name="__main__")
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, capfd.readouterr().err
+        return run_job("ingest", *arguments), capfd.readouterr().err
 
     return call
 

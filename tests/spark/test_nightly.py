@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import runpy
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -34,12 +32,12 @@ from featurelib.tables import (
 from featurelib.view.sheets import Sheet
 from tests.spark.drivers import said, submit
 from tests.spark.nights import (
-    ROOT,
     RUN,
     all_tables,
     in_order,
     open_table,
     rows_of,
+    run_job,
     sample_lines,
 )
 
@@ -73,18 +71,12 @@ Job = Callable[..., Ended]
 
 
 @pytest.fixture
-def job(
-    session: SparkSession, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Job:
+def job(session: SparkSession, capfd: pytest.CaptureFixture[str]) -> Job:
     """Run a job in this process and its session: what it said, and its exit code."""
 
     def call(name: str, *words: object) -> Ended:
-        monkeypatch.setattr(sys, "argv", [f"{name}.py", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            runpy.run_path(str(ROOT / "jobs" / f"{name}.py"), run_name="__main__")
-        assert isinstance(ended.value.code, int)
-        said = capfd.readouterr()
-        return Ended(code=ended.value.code, out=said.out, err=said.err)
+        code, said = run_job(name, *words), capfd.readouterr()
+        return Ended(code=code, out=said.out, err=said.err)
 
     return call
 
