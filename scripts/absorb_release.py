@@ -7,7 +7,7 @@ its own classes, MetadataVersion and Feature, and is read from there; nothing is
 nodes are started: which requests they offer, more than a thousand exchanges of its controller, what
 its kafka-storage refuses, what each level changes. Where the newest dialect and the newest storage
 tool foretell all of it the release is added to them; where not, each difference is printed and they
-stay as they are: CONTRIBUTING.md, A Kafka release. It takes some twenty minutes on two cores.
+stay as they are: CONTRIBUTING.md, A Kafka release. It takes some ten minutes on two cores.
 """
 
 from __future__ import annotations
