@@ -341,19 +341,11 @@ OF_RANGE = ("unsupported_by_node", INCOMPATIBLE_CODE)
 
 # The core composes these details itself, of whole sentences, and cuts and escapes what it quotes;
 # or they are a controller's refusal, which names who is in the way at its end.
-COMPOSED = frozenset(
-    {
-        "features_node_damaged",
-        "features_node_ambiguous",
-        "side_effect_by_name",
-        INCOMPATIBLE_CODE,
-        "metadata_version_not_pinned",
-        "strimzi_not_carried_out",
-        "strimzi_contradicted",
-        "probe_refused",
-        EXPIRED,
-    }
-)
+COMPOSED = frozenset({
+    "features_node_damaged", "features_node_ambiguous", "side_effect_by_name", "probe_refused",
+    "metadata_version_not_pinned", "strimzi_not_carried_out", "strimzi_contradicted",
+    INCOMPATIBLE_CODE, EXPIRED,
+})  # fmt: skip
 COMPOSED_LENGTH = 1200
 # The detail of these is the least release that helps.
 RELEASED = frozenset({"ghost_controller", "voter_not_registered"})
@@ -427,9 +419,8 @@ class FindingWords:
         calls the node gone, if one does; its remedy is the only one, for what its range blocks
         too."""
         wording = self._wordings.get(columns["code"]) or _unworded(columns["code"])
-        if columns["code"] == INCOMPATIBLE_CODE and (columns["detail"] or "").startswith(
-            OWN_ANSWER
-        ):
+        by_itself = (columns["detail"] or "").startswith(OWN_ANSWER)
+        if columns["code"] == INCOMPATIBLE_CODE and by_itself:
             low_protocol = self._wordings[REGISTERS_NOTHING]
             wording = replace(wording, message=_OF_OWN_ANSWER, remedy=low_protocol.remedy)
         values = self._values(columns) | {"cluster": clean(site.name or "CLUSTER")}
@@ -538,8 +529,7 @@ def _gone(findings: TableRows) -> Int:
 
 
 def _is_one_of(findings: TableRows, codes: Sequence[str]) -> Bool:
-    first, *others = (findings.texts("code").equal(code) for code in codes)
-    return np.logical_or.reduce([first, *others])
+    return np.logical_or.reduce([findings.texts("code").equal(code) for code in codes])
 
 
 def _numbers(column: Column) -> Int:
