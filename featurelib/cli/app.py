@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 import featurelib
-from featurelib.cli.entrance import CommandGroup, guard
+from featurelib.cli.entrance import CommandGroup, JobCommand, guard
 from featurelib.cli.options import with_options
 from featurelib.cli.streams import only_looks
 
@@ -82,7 +82,7 @@ def make_app(only: str | None = None) -> typer.Typer:
             if isinstance(command, typer.Typer):
                 app.add_typer(command, name=name)
             else:
-                app.command(name, help=command.__doc__)(guard(with_options(command, name)))
+                app.command(name, help=command.__doc__, cls=JobCommand)(guard(with_options(command, name)))
         elif only not in COMMANDS:
             app.command(name, help=sentence)(_entrance)
     return app

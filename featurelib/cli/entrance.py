@@ -79,7 +79,13 @@ def _show(error: typer.TyperException) -> None:
 
 
 def _text(error: typer.TyperException) -> str:
-    return f"{error.format_message().rstrip('.')}."
+    """What is wrong; of an option without its value, what that may be."""
+    text, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
+    name = getattr(error, "option_name", None)
+    for option in context.command.params if context is not None else ():
+        if name in option.opts and not option.is_flag:
+            text += f": {option.get_help_record(context)[0]}"
+    return f"{text}."
 
 
 class CommandGroup(TyperGroup):
@@ -90,7 +96,15 @@ class CommandGroup(TyperGroup):
 
 
 class JobCommand(TyperCommand):
-    """A command of its own, as a job is."""
+    """A command of its own, as a job is, or one of a group."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Say with what is wrong whose command line it is: the parser does not."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.TyperException as error:
+            vars(error)["ctx"] = getattr(error, "ctx", None) or ctx
+            raise
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         return _end(super().main, args, extra, standalone_mode)
