@@ -46,6 +46,7 @@ from featurelib.words import (
 
 AUDIT = "./spark-submit.sh audit"
 BY_NODE = "unsupported_by_node"
+NO_RANGE = "range_unknown"
 CONSEQUENCE = "dependency_unmet"  # follows from another finding: a cause only where it is alone
 NOT_LANDED = "cluster_not_landed"
 NODE_MISSING = "expected_node_missing"
@@ -246,7 +247,7 @@ def _causes_of(cluster: ReportedCluster) -> Iterator[tuple[_Key, ReportedFinding
     ghosts = {(one.role, one.node_id) for one in cluster.findings if one.code in GONE}
     for finding in others or found:
         key = _Key(finding.code, finding.severity)
-        if finding.code == BY_NODE and (finding.role, finding.node_id) in ghosts:
+        if finding.code in (BY_NODE, NO_RANGE) and (finding.role, finding.node_id) in ghosts:
             key = key._replace(ghosts=True)  # to be unregistered, whatever it supported
         elif finding.code == BY_NODE and finding.node_id in metadata:
             key = key._replace(feature=METADATA_VERSION, supported=metadata[finding.node_id])
@@ -264,6 +265,7 @@ def _cause(
     title = code_text(key.code)
     if key.ghosts:
         title = "nodes that are off and still registered"
+        title += ", of which nobody knows what they support" if key.code == NO_RANGE else ""
     elif key.code == BY_NODE and key.supported is None:
         title = f"nodes that do not support {key.feature} at all"
     elif key.code == BY_NODE and key.supported is not None:

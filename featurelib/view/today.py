@@ -213,7 +213,7 @@ def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:
     verb = "Unregister" if cause.ghosts else verbs.get(cause.code, "Mend")
     task = _mend(verb, cause.title, clusters, [f for few in found.values() for f in few])
     holds = ""
-    if cause.ghosts:
+    if cause.ghosts and cause.features:
         holds = f"Held back by it: {some(cause.features, FEATURES)}."
     elif len(clusters) > 1:
         holds = f"{count(len(clusters), 'cluster')} can move then."

@@ -145,12 +145,16 @@ def gather_moves(change: Change) -> list[tuple[str, list[ChangedVerdict]]]:
 
 def gather_levels(change: Change) -> list[tuple[str, list[ChangedLevel]]]:
     """Return the clusters of each move of a level: `kraft.version 0 (not finalized) → 1`, and whom
-    it does not fit."""
+    it does not fit; what went down comes first."""
+
+    def order(one: ChangedLevel) -> tuple[bool, tuple[bool, str]]:
+        return one.before.number < one.after.number, metadata_first(one.feature)
+
     moves: defaultdict[str, list[ChangedLevel]] = defaultdict(list)
-    for one in sorted(change.levels, key=lambda one: metadata_first(one.feature)):
-        moves[f"{one.feature} {one.before.text} → {one.after.text}{although(one.unfit)}"].append(
-            one
-        )
+    for one in sorted(change.levels, key=order):
+        down = ", WENT DOWN" if one.after.number < one.before.number else ""
+        levels = f"{one.before.text} → {one.after.text}{down}"
+        moves[f"{one.feature} {levels}{although(one.unfit)}"].append(one)
     return list(moves.items())
 
 
