@@ -314,6 +314,8 @@ def test_who_approves_is_told_first_whose_levels_went_down() -> None:
     [task] = said.today
     assert task.clusters == ("b", "a")
     assert "Ask first why levels of a went down." in task.how
-    assert '<li class="plan">' not in render_html(said)
+    page = render_html(said)
+    assert '<li class="plan">' not in page
+    assert "f 2 → 1, WENT DOWN" in page
     [calm] = report(tables).today
     assert calm.how == "Read the plan, then approve it."

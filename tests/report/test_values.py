@@ -63,6 +63,7 @@ def test_columns_of_the_gold_tables_are_left_alone() -> None:
 MANY = [f"c{n:02}" for n in range(12)]
 UNMET = finding("a", "dependency_unmet", "blocker", feature="x", level=1, detail="y 2")
 OLD = "nodes that support metadata.version 7-25 (up to 4.0-IV3)"
+GHOSTS = "nodes that are off and still registered"
 # What is found, and of each cause its title, how many clusters it holds back, and how many alone.
 CAUSES = {
     "nodes of one old release are one cause": (
@@ -78,6 +79,14 @@ CAUSES = {
     "a missing feature, where metadata.version is not in the way": (
         [unfit("a", 1, "search", None, None)],
         [("nodes that do not support search at all", 1, 1)],
+    ),
+    "what is off and registered, whether or not anybody knows what it supports": (
+        [
+            finding(name, code, severity, role="broker", node_id=2)
+            for name in "ab"
+            for code, severity in (("range_unknown", "unknown"), ("ghost_broker", "warning"))
+        ],
+        [(f"{GHOSTS}, of which nobody knows what they support", 2, 2)],
     ),
     "an unmet dependency, where nothing else is": (
         [UNMET, unfit("a", 1, "y", 0, 1)],
