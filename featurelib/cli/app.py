@@ -82,7 +82,9 @@ def make_app(only: str | None = None) -> typer.Typer:
             if isinstance(command, typer.Typer):
                 app.add_typer(command, name=name)
             else:
-                app.command(name, help=command.__doc__, cls=JobCommand)(guard(with_options(command, name)))
+                app.command(name, help=command.__doc__, cls=JobCommand)(
+                    guard(with_options(command, name))
+                )
         elif only not in COMMANDS:
             app.command(name, help=sentence)(_entrance)
     return app
