@@ -26,8 +26,6 @@ from featurelib.view.digest import (
     fleet_facts,
     group_findings,
     history_lines,
-    lead,
-    lead_note,
     lowered,
     moves,
     mute_text,
@@ -43,6 +41,7 @@ from featurelib.view.digest import (
 from featurelib.view.model import SEVERITY_RANK, VERDICT_RANK, Report, ReportedCluster
 from featurelib.view.plot import Plot, draw
 from featurelib.view.report import IN_FULL
+from featurelib.view.today import lead, lead_note
 from featurelib.view.trend import (
     HEIGHT,
     changed,

@@ -17,12 +17,9 @@ from featurelib.view.digest import (
     fleet_facts,
     group_findings,
     history_lines,
-    lead,
-    lead_note,
     mute_text,
     muted_lines,
     owner_text,
-    part_text,
     parts,
     release_texts,
     step_text,
@@ -40,7 +37,7 @@ from featurelib.view.model import (
     ReportedMute,
     ReportedProfile,
 )
-from featurelib.view.today import next_step
+from featurelib.view.today import lead, lead_note, next_step, part_text
 from featurelib.view.trend import blocks, gather_levels, gather_moves, span_text, trends
 from featurelib.words import brokers_and_controllers, count, metadata_first, place, some, time_text
 

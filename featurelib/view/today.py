@@ -1,4 +1,5 @@
-"""What there is to do today: at most seven things, the most urgent first.
+"""What there is to do today: at most seven things, the most urgent first; and, in a few sentences,
+the state of the fleet.
 
 What is critical comes first, then what did not land or does not answer, then plans that wait for
 somebody, then the changes that unlock most clusters, and last whatever else needs a look. A cluster
@@ -11,18 +12,17 @@ import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 from featurelib.audit.findings import GONE
 from featurelib.feature import Severity, Verdict
 from featurelib.view.digest import (
-    AUDIT,
     BY_NODE,
     NOT_ANSWERING,
     NOT_LANDED,
+    count_muted,
     group_findings,
     has_landed,
-    is_all_old,
-    is_newest_old,
     lowered,
     parts,
     show_command,
@@ -41,8 +41,9 @@ from featurelib.view.model import (
     Task,
     Verb,
 )
-from featurelib.words import code_text, count, some
+from featurelib.words import age, code_text, count, some, time_text
 
+AUDIT = "./spark-submit.sh audit"
 MOST = 7
 CRITICAL = 2  # kinds of critical findings with a line each
 FEATURES = 2  # of a plan, named in one line
@@ -219,3 +220,77 @@ def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:
         holds = f"{count(len(clusters), 'cluster')} can move then."
     text = f"{task.text} {holds}".rstrip()
     yield _task(verb, clusters, text, task.how, task.command)
+
+
+# The sentences above it.
+
+
+def lead(report: Report) -> str:
+    """Write the state of the fleet in a few sentences."""
+    fleet, clusters = report.fleet, count(report.fleet.clusters, "cluster")
+    if not fleet.clusters:
+        return "No cluster was judged: nothing landed, and the inventory lists no cluster."
+    if is_all_old(fleet):
+        return _all_old(report)
+    muted = f" {count_muted(fleet.muted, fleet.muted_until)}." if fleet.muted else ""
+    if fleet.need_person == fleet.can_move == 0:
+        what = "Nothing else is wrong" if fleet.muted else "Nothing is wrong"
+        return f"{what}, and nothing is left to finalize, in {clusters}.{muted}"
+    verb = "needs" if fleet.need_person == 1 else "need"
+    text = f"{fleet.need_person:,} of {clusters} {verb} a person"
+    if fleet.can_move:
+        text += f"; {fleet.can_move:,} can finalize something now"
+    text += "."
+    if fleet.too_old:
+        text += f" The evidence of {fleet.too_old:,} is too old to judge by: collect it again."
+    return text + muted
+
+
+def part_text(report: Report) -> str:
+    """Write whose clusters a report is about, and how many there are; empty for all."""
+    if report.part is None:
+        return ""
+    of = count(report.part.of, "cluster")
+    return f"{report.part.text}: {report.fleet.clusters:,} of {of}"
+
+
+def lead_note(report: Report) -> str:
+    """What `need a person` in the lead counts; empty where the lead does not say it."""
+    fleet = report.fleet
+    if not fleet.clusters or is_all_old(fleet) or fleet.need_person == fleet.can_move == 0:
+        return ""
+    about = (
+        "Need a person: clusters that are BLOCKED or UNKNOWN, with a finding above info, or a plan"
+    )
+    return f"{about}{'; muted findings do not count' if fleet.muted else ''}."
+
+
+def is_all_old(fleet: FleetCounts) -> bool:
+    """Whether all that landed is too old to judge by."""
+    return 0 < fleet.too_old == fleet.clusters - fleet.not_landed
+
+
+def _all_old(report: Report) -> str:
+    """Which share of the clusters is too old, how old the newest line is, and what to do."""
+    fleet, run = report.fleet, report.run
+    clusters = count(fleet.clusters, "cluster")
+    who, rest = f"all {clusters}", ""
+    if fleet.not_landed:
+        who = f"{fleet.too_old:,} of {clusters}"
+        others = "one" if fleet.not_landed == 1 else f"{fleet.not_landed:,}"
+        rest = f", and nothing landed from the other {others}"
+    text = f"Every verdict is UNKNOWN because the evidence of {who} is too old to judge by{rest}."
+    if run.newest_line is not None:
+        old = age(max(run.as_of - run.newest_line, timedelta()))
+        limit = run.max_age_hours
+        than = "" if limit is None else f"; what is older than {limit:g} hours decides nothing"
+        text += f" The newest line is {old} old ({time_text(run.newest_line)}){than}."
+    newest = ", or judge as of the newest line with --as-of newest" * is_newest_old(run)
+    return f"{text} Collect the fleet again{newest}."
+
+
+def is_newest_old(run: ReportedRun) -> bool:
+    """Whether judging as of the newest line would judge anything more."""
+    if run.newest_line is None or run.max_age_hours is None:
+        return True
+    return (run.as_of - run.newest_line).total_seconds() > run.max_age_hours * 3600
