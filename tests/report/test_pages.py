@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.view.html import render_html
 from featurelib.view.model import Report
 from tests.report.samples import report_samples
@@ -44,7 +45,9 @@ def browser() -> Iterator[Browser]:
 def few() -> Report:
     return report(
         judged([plan(LONG, "BLOCKED"), plan("b", "READY"), plan("c", "UNKNOWN")]),
-        names={LONG: LONG + "x", "b": "b", "c": "c"},
+        inventory=Fleet(
+            cluster=tuple(FleetEntry(id=one, name=f"{one}x", owner=one) for one in (LONG, "b", "c"))
+        ),
     )
 
 
