@@ -8,9 +8,7 @@ they have of it. The S3 is moto's server, the HDFS Hadoop's mini cluster.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -23,6 +21,8 @@ from pathlib import Path
 import pyspark
 
 from tests.backends.rig.jars import UnavailableError, more_jars
+from tests.backends.rig.java import find
+from tests.backends.rig.layout import free_address
 from tests.backends.rig.process import Process
 
 ROOT = Path(__file__).parents[2]
@@ -149,35 +149,36 @@ def as_options(settings: Mapping[str, str]) -> list[str]:
 @contextmanager
 def running_cluster(home: Path) -> Iterator[Machines]:
     """UnavailableError where Java or loopback addresses are missing."""
-    java = find_java()
+    java = find("java")
     spark = Path(pyspark.__file__).parent
-    port = free_port()
-    master = f"spark://127.0.0.1:{port}"
+    address = free_address()
+    port = address.rpartition(":")[2]
     env = ["env", f"SPARK_HOME={spark}", "SPARK_LOCAL_IP=127.0.0.1", "SPARK_SCALA_VERSION=2.13"]
     jvm = [*env, java, *SMALL.split(), "-Xmx128m", "-cp", f"{spark}/jars/*"]
     deploy = "org.apache.spark.deploy"
     with ExitStack() as stack:
         start = partial(_start, stack, home)
-        words = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+        words = ["--host", "127.0.0.1", "--port", port, "--webui-port", "0"]
         start("master", [*jvm, f"{deploy}.master.Master", *words], "I have been elected leader")
         for host in HOSTS:
             work = home / WORK / host
             words = ["--host", host, "--cores", "1", "--memory", "1g", "--webui-port", "0"]
-            words += ["--work-dir", str(work), master]
+            words += ["--work-dir", str(work), f"spark://{address}"]
             joined = "Successfully registered with master"
             start(f"worker-{host}", [*jvm, f"{deploy}.worker.Worker", *words], joined)
-        yield Machines(master=master, python=python_without_featurelib(home), home=home)
+        yield Machines(
+            master=f"spark://{address}", python=python_without_featurelib(home), home=home
+        )
 
 
 @contextmanager
 def running_s3(home: Path) -> Iterator[ObjectStore]:
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
+    host, _, port = (address := free_address()).partition(":")
     serve = "import sys; from moto.server import main; main(sys.argv[1:])"
-    command = [sys.executable, "-c", serve, "-H", "127.0.0.1", "-p", str(port)]
+    command = [sys.executable, "-c", serve, "-H", host, "-p", port]
     with ExitStack() as stack:
         _start(stack, home, "s3", command, "Running on")
-        store = ObjectStore(url=url)
+        store = ObjectStore(url=f"http://{address}")
         store.request(BUCKET, b"")
         yield store
 
@@ -198,7 +199,7 @@ public class NameNode {
 @contextmanager
 def running_hdfs(home: Path) -> Iterator[NameNode]:
     """UnavailableError where Java or the jar is missing."""
-    java = find_java()
+    java = find("java")
     spark = Path(pyspark.__file__).parent
     jars = [str(home), *map(str, more_jars("hdfs")), f"{spark}/jars/*"]
     jvm = [java, *SMALL.split(), "-Xmx256m", "-cp", ":".join(jars)]
@@ -211,14 +212,6 @@ def running_hdfs(home: Path) -> Iterator[NameNode]:
         _start(stack, home, "hdfs", command, " now\n")
         said = (home / "hdfs.log").read_text(encoding="utf-8")
         yield NameNode(root=said.partition("up at ")[2].split()[0], jvm=jvm)
-
-
-def find_java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=f"{home}/bin" if home else None)
-    if java is None:
-        raise UnavailableError("there is no java on the PATH")
-    return java
 
 
 def _start(stack: ExitStack, home: Path, name: str, command: Sequence[str], ready: str) -> None:
@@ -251,9 +244,3 @@ def fetch_s3_jars() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise UnavailableError(done.stderr.strip())
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])

@@ -20,7 +20,7 @@ from featurelib.errors import ConfigError, SurroundingsError
 from featurelib.spark.executors import NEEDED, Executors, make_look
 from featurelib.tables import ALL, INGEST_RUN, LANDING_LINE
 from tests.backends.rig.jars import UnavailableError
-from tests.spark.drivers import Driver, said, submit
+from tests.spark.drivers import said, submit
 from tests.spark.machines import (
     Machines,
     NameNode,
@@ -105,7 +105,8 @@ def expect_a_second_is_refused(
     with submit(*words, env=machines.env()) as second:
         assert second.finish() == ""
     assert second.process.returncode == 3
-    refusal = expect_one_line(second)
+    *begun, refusal = second.said
+    assert [line for line in begun if not line.startswith(("nightly: run", "spark: "))] == []
     assert refusal.startswith(f"error: tables {store.root}/tables: held by nightly run 20")
     assert f" on {socket.gethostname()}, since 20" in refusal
     assert "; nothing was written. Run again when it has ended; if it is dead, in " in refusal
@@ -119,13 +120,6 @@ def comparable_tables(tables: str | Path) -> dict[str, list[Row]]:
     found[LANDING_LINE.full_name].sort(key=repr)
     without = ("run", "landing", "files")
     return found | {INGEST_RUN.full_name: rows_of(tables, INGEST_RUN, without=without)}
-
-
-def expect_one_line(driver: Driver) -> str:
-    """What is said beside the start is one line."""
-    *begun, last = driver.said
-    assert [line for line in begun if not line.startswith(("nightly: run", "spark: "))] == []
-    return last
 
 
 @pytest.mark.parametrize(
