@@ -394,7 +394,8 @@ def _cluster(one: ClusterDiff, words: FindingWords, limit: int, page: Page) -> N
         ends = (
             level_text(words.catalogue, moved.feature, at) for at in (moved.before, moved.after)
         )
-        page.item(f"{clean(moved.feature, 60)} {' → '.join(ends)}{although(moved.unfit)}", 2)
+        down = ", WENT DOWN" if moved.after < moved.before else ""
+        page.item(f"{clean(moved.feature, 60)} {' → '.join(ends)}{down}{although(moved.unfit)}", 2)
     for state, rows in ((State.NEW, one.new), (State.RESOLVED, one.resolved)):
         _rows(f"{state}  ", rows, words, limit, page)
     for why in dict.fromkeys(row["why"] for row in one.incomparable):

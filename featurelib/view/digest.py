@@ -487,13 +487,19 @@ def ahead_lines(cluster: ReportedCluster) -> list[str]:
     today, after = _lower(cluster.readiness, now), _lower(cluster.returns, then)
     lines = [f"can be lowered without loss, today: {today}"] if today else []
     if after:
-        ends = ((found.feature, found.point_of_no_return) for found in cluster.returns)
-        points = ", ".join(f"{name} {level.text}" for name, level in ends if level)
+        points = ", ".join(no_returns(cluster, cluster.steps))
         lines.append(f"can be lowered without loss, {after_all(cluster.steps)}: {after}")
         lines.append(f"point of no return: {points or 'none known'}")
     if cluster.joining is not None:
         lines.append(f"releases that may join: {cluster.joining.text}")
     return lines
+
+
+def no_returns(cluster: ReportedCluster, steps: Iterable[ReportedStep]) -> list[str]:
+    """From where on these steps cannot be taken back: `metadata.version 8 (3.4-IV0)` and more."""
+    moved = {step.feature for step in steps}
+    ends = [(one.feature, one.point_of_no_return) for one in cluster.returns]
+    return [f"{name} {level.text}" for name, level in ends if level and name in moved]
 
 
 def _lower(found: Sequence[Readiness | ReportedReturn], at: Mapping[str, Level | None]) -> str:

@@ -235,7 +235,8 @@ def _facts(report: Report, page: Page) -> None:
 def _causes(causes: Sequence[Cause], limit: int, page: Page) -> None:
     page.text(
         _dim(
-            "what unlocks most comes first; only this = so many can move once this alone is mended"
+            "what unlocks most comes first; only this = so many can move, or get a verdict where "
+            "they are UNKNOWN, once this alone is mended"
         )
     )
     rows = [["clusters", "only this", "nodes", "cause"]]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -24,6 +24,7 @@ from featurelib.view.digest import (
     group_findings,
     has_landed,
     lowered,
+    no_returns,
     parts,
     show_command,
     step_text,
@@ -185,6 +186,7 @@ def _waiting(clusters: Clusters, out: str | None, down: Collection[str]) -> Iter
         if mine is theirs:
             how = f"{managers} finalizes that: change it there.{_after_ours(mine)}"
             command = first.owner_command or ""
+        how += _one_way({one.name: no_returns(one, parts(one)[mine is theirs]) for one in mine})
         yield _task(verb, mine, text, how + _caution(mine, down), command)
 
 
@@ -195,12 +197,20 @@ def _after_ours(theirs: Clusters) -> str:
     return f" Apply the plan of ours{where} first." if with_ours else ""
 
 
+def _one_way(points: Mapping[str, Sequence[str]]) -> str:
+    """That what is finalized cannot be taken back: from where on, of one cluster, by its name."""
+    kept = [name for name, levels in points.items() if levels]
+    levels = some(points[kept[0]], FEATURES) if len(kept) == 1 else "some levels"
+    where = f" in {some(kept, 2)}" if len(points) > 1 else ""
+    return f" No way back{where} from {levels} on." if kept else ""
+
+
 def _caution(clusters: Clusters, down: Collection[str]) -> str:
     """What to know before these are raised: whose levels went down this night, and what warns."""
     lower = [one.name for one in clusters if one.key in down]
     warned = [one.name for one in clusters if warns(one) and one.key not in down]
     text = f" Ask first why levels of {some(lower, 2)} went down." if lower else ""
-    return text + (f" Of {some(warned, 2)} read the findings first." if warned else "")
+    return text + (f" Read the findings of {some(warned, 2)} first." if warned else "")
 
 
 def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:
@@ -217,7 +227,9 @@ def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:
     if cause.ghosts and cause.features:
         holds = f"Held back by it: {some(cause.features, FEATURES)}."
     elif len(clusters) > 1:
-        holds = f"{count(len(clusters), 'cluster')} can move then."
+        unseen = any(cluster.verdict is Verdict.UNKNOWN for cluster in clusters)
+        what = "get a verdict" if unseen else "can move"
+        holds = f"{count(len(clusters), 'cluster')} {what} then."
     text = f"{task.text} {holds}".rstrip()
     yield _task(verb, clusters, text, task.how, task.command)
 

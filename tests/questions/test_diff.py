@@ -11,8 +11,9 @@ from featurelib.errors import ConfigError
 from featurelib.feature import Severity
 from featurelib.lake import Lake
 from featurelib.questions.nights import Diff, State, Why, diff
+from featurelib.view.describe import diff_page
 from tests.questions.nights import write_night
-from tests.report.samples import read_samples
+from tests.report.samples import CATALOGUE, read_samples
 from tests.report.tables import finding, judged, plan
 from tests.rows import some
 
@@ -118,6 +119,8 @@ def test_a_level_that_moved_is_a_difference_where_both_nights_knew_it(tmp_path: 
     [one] = found.clusters
     moved = [(level.feature, level.before, level.after) for level in one.levels]
     assert (one.cluster, moved) == ("a", [("f", 0, 1), ("g", 3, 0), ("h", 0, 2)])
+    said = [line for line in diff_page(found, CATALOGUE, 0) if "→" in line]
+    assert ["WENT DOWN" in line for line in said[1:]] == [False, True, False]
     assert (found.same, found.new_at_least(Severity.INFO)) == (3, 0)
 
 

@@ -319,3 +319,14 @@ def test_who_approves_is_told_first_whose_levels_went_down() -> None:
     assert "f 2 → 1, WENT DOWN" in page
     [calm] = report(tables).today
     assert calm.how == "Read the plan, then approve it."
+    assert '<li class="plan">' in render_html(report(tables))
+
+
+def test_a_plan_without_a_way_back_says_so_and_is_not_green() -> None:
+    back = [{"feature": "f", "downgrade_floor": 9, "point_of_no_return": 9}]
+    plans = [plan(name, "READY", steps=[step("f")], returns_after=back) for name in "abc"]
+    for several, text in ((plans, "No way back in a, b and 1 more from some levels on."),
+                          (plans[:1], "No way back from f 9 on.")):  # fmt: skip
+        said = report(judged(several))
+        assert said.today[0].how == f"Read the plan, then approve it. {text}"
+        assert '<li class="plan">' not in render_html(said)

@@ -201,7 +201,8 @@ def check_page(page: Page, document: Any) -> None:
     assert {verdict: shown[verdict] for verdict in Verdict} == fleet["clusters_by_verdict"]
     assert shown["need a person"] == fleet["need_person"]
     assert shown["can finalize something now"] == fleet["can_move"]
-    assert shown["nodes that do not fit what is finalized"] == fleet["incompatible_nodes"]
+    unfit = "node that does" if fleet["incompatible_nodes"] == 1 else "nodes that do"
+    assert shown[f"{unfit} not fit what is finalized"] == fleet["incompatible_nodes"]
     muted, first = ("muted findings", "the first ") if fleet["muted"] > 1 else ("muted finding", "")
     assert shown.get(muted, 0) == fleet["muted"]
     runs_out = [text for text in page.texts if re.match(r"\((the first )?until ", text)]
