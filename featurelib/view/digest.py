@@ -11,7 +11,7 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 from itertools import groupby
 from typing import NamedTuple, TypeVar
@@ -48,6 +48,8 @@ NOT_LANDED = "cluster_not_landed"
 NODE_MISSING = "expected_node_missing"
 NOT_ANSWERING = "node_not_answering"
 HOLDS_BACK = frozenset({Severity.BLOCKER, Severity.UNKNOWN})
+TOO_OLD = frozenset({"evidence_too_old", "levels_too_old"})
+LATE = timedelta(hours=20)  # behind the fleet's newest line: a night went by without the cluster
 WARNS = frozenset({Severity.CRITICAL, Severity.UNKNOWN, Severity.WARNING})
 # A person has to look even where conf/audit.toml made light of the findings.
 OPEN = frozenset({Verdict.UNKNOWN, Verdict.BLOCKED})
@@ -213,8 +215,9 @@ def _cause(
 
 
 def summarize_cluster(
-    verdict: Verdict, findings: Findings, steps: Sequence[ReportedStep], *, has_features: bool
-) -> str:
+    verdict: Verdict, findings: Findings, steps: Sequence[ReportedStep], late: datetime | None,
+    *, has_features: bool,
+) -> str:  # fmt: skip
     """The worst findings of the cluster as a phrase, then what can be finalized all the same."""
     shown = worth_saying(unmuted(findings))
     parts = [_problem(shown, Severity.CRITICAL)]
@@ -228,6 +231,8 @@ def summarize_cluster(
         parts.append(f"can finalize {some(moves(steps), FEATURES)}")
     elif steps:
         parts.append(f"can finalize {count(len(steps), 'feature')}")
+    if late is not None:
+        parts.append(f"nothing landed since {time_text(late)}")
     is_bare = verdict is Verdict.UP_TO_DATE and not has_features
     idle = "no node of it has a feature to finalize" if is_bare else "nothing to do"
     muted = count_muted(sum(finding.muted is not None for finding in findings), None)
@@ -277,6 +282,17 @@ def _nodes_of(findings: Collection[ReportedFinding | SetAside]) -> str:
 def has_landed(findings: Findings) -> bool:
     """Whether anything landed from the cluster that has these findings."""
     return all(finding.code != NOT_LANDED for finding in findings)
+
+
+def late_since(
+    newest_line: datetime | None, findings: Findings, fleet: datetime | None
+) -> datetime | None:
+    """The time of a cluster's newest line where a night of the fleet, whose newest line is `fleet`,
+    went by since; else None. A mute of what is too old sets this aside as well."""
+    if newest_line is None or fleet is None or fleet - newest_line <= LATE:
+        return None
+    muted = any(found.muted is not None and found.code in TOO_OLD for found in findings)
+    return None if muted else newest_line
 
 
 def is_silent(findings: Findings, number: int) -> bool:

@@ -66,10 +66,13 @@ def _of_clusters(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
     landed: list[Sample] = []
     silent: list[Sample] = []
     findings: list[Sample] = []
+    newest: list[Sample] = []
     for one in report.clusters:
         more = {"phase": one.phase, "managed_by": one.managed_by or ""}
         told.append((_labels(**_about(one), verdict=one.verdict, **more), 1))
         landed.append((_labels(**_about(one)), has_landed(one.findings)))
+        at = one.newest_line
+        newest.append((_labels(**_about(one)), None if at is None else at.timestamp()))
         nodes = {found.node_id for found in one.findings if found.code == NOT_ANSWERING}
         silent.append((_labels(**_about(one)), len(nodes)))
         counts = dict.fromkeys(Severity, 0)
@@ -78,6 +81,8 @@ def _of_clusters(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
         findings += [(_labels(**_about(one), severity=key), n) for key, n in counts.items()]
     yield "cluster_info", "1 for each cluster: its verdict, its phase, whose it is.", told
     yield "cluster_landed", "1 where something landed of a cluster, else 0.", landed
+    name = "cluster_newest_line_timestamp_seconds"
+    yield name, "When the newest line of a cluster was read.", newest
     yield "cluster_silent_nodes", "Nodes of a cluster that were asked and did not answer.", silent
     yield "cluster_findings", "Findings of a cluster that no mute sets aside.", findings
 

@@ -51,9 +51,11 @@ from featurelib.snapshot.history import LevelChange
 from featurelib.view.digest import (
     NOT_ANSWERING,
     OPEN,
+    TOO_OLD,
     after_all,
     has_landed,
     is_silent,
+    late_since,
     managers_of,
     needs_person,
     rank_causes,
@@ -107,7 +109,6 @@ LEVELS: dict[type, list[str]] = {  # the fields that are levels
     kind: [k for k, hint in get_type_hints(kind).items() if hint in (Level, Level | None)]
     for kind in (ReportedFinding, Readiness, IncompatibleNode, ReportedReturn, ReportedStep)
 }
-TOO_OLD = frozenset({"evidence_too_old", "levels_too_old"})
 TOOL = "kafka-features.sh --bootstrap-server HOST:PORT upgrade"
 WITHOUT_NAMES = "zk-2.7"  # the tool of 2.7 to 3.2 takes no feature by name
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -179,7 +180,7 @@ def summarize(
     run's too; `before`: the verdict of each cluster in the night before it, None without one.
     """
     entries = {entry.id: entry for entry in inventory.cluster} if inventory else {}
-    reader = _Reader(catalogue, find_line, entries, judged.findings, run.out)
+    reader = _Reader(catalogue, find_line, entries, judged.findings, run)
     findings = _by_cluster(judged.findings, FINDING, reader.finding)
     readiness = _by_cluster(judged.readiness, READINESS, reader.readiness)
     incompatible = _by_cluster(judged.incompatible, INCOMPATIBLE_BROKER, reader.incompatible)
@@ -336,10 +337,11 @@ class _Reader:
         find_line: FindLine,
         entries: Mapping[str, Entry],
         findings: TableRows,
-        out: str | None,
+        run: ReportedRun,
     ) -> None:
         self._catalogue, self._words = catalogue, FindingWords(catalogue)
-        self._find_line, self._entries, self._out = find_line, entries, out
+        self._find_line, self._entries = find_line, entries
+        self._out, self._newest = run.out, run.newest_line
         gone = ghosts(findings)
         rows = findings.take(np.array([*gone.values()], dtype=np.int64)).to_pylist()
         self._ghosts = dict(zip(gone, rows, strict=True))
@@ -361,6 +363,7 @@ class _Reader:
         returns = [self._read(ReportedReturn, back) for back in row["returns_after"] or ()]
         verdict = Verdict(row["verdict"])
         findings.sort(key=_finding_order)
+        late = late_since(row["newest_line"], findings, self._newest)
         if is_silent(findings, row["nodes"] or 0):  # of equal severity the root goes first
             findings.sort(key=lambda f: (SEVERITY_RANK[f.severity], f.code != NOT_ANSWERING))
         return ReportedCluster(
@@ -375,8 +378,8 @@ class _Reader:
             severity=_worst(findings),
             phase=Phase(row["phase"]),
             nodes=row["nodes"] or 0,
-            needs_person=needs_person(verdict, findings, steps),
-            summary=summarize_cluster(verdict, findings, steps, has_features=bool(readiness)),
+            needs_person=late is not None or needs_person(verdict, findings, steps),
+            summary=summarize_cluster(verdict, findings, steps, late, has_features=bool(readiness)),
             mode=ClusterMode(row["mode"]) if row["mode"] else None,
             release=_shown(row["release"]),
             newest_release=_shown(row["newest_release"]),

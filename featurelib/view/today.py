@@ -12,7 +12,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from featurelib.audit.findings import GONE
 from featurelib.feature import Severity, Verdict
@@ -20,9 +20,11 @@ from featurelib.view.digest import (
     BY_NODE,
     NOT_ANSWERING,
     NOT_LANDED,
+    TOO_OLD,
     count_muted,
     group_findings,
     has_landed,
+    late_since,
     lowered,
     no_returns,
     parts,
@@ -61,18 +63,20 @@ def plan_day(
 ) -> tuple[Task, ...]:
     """Return the tasks of these clusters, worst first as the report has them."""
     if is_all_old(fleet):
-        tasks, causes = [_collect_again(clusters, run), *_not_landed(clusters)], ()
+        tasks, causes = [_collect_again(clusters, run), *_not_landed(clusters, None)], ()
     else:
-        lost = [*_not_landed(clusters), *_silent(clusters)]
+        lost = [*_not_landed(clusters, run.newest_line), *_silent(clusters)]
         tasks = [*_critical(clusters), *lost, *_waiting(clusters, run.out, lowered(change))]
-    started = {key for task in tasks if task.verb == "Start" for key in task.clusters}
+    started, collected = (
+        {key for task in tasks if task.verb == verb for key in task.clusters}
+        for verb in ("Start", "Collect")
+    )
     by_key = {cluster.key: cluster for cluster in clusters}
     for cause in sorted(causes, key=lambda cause: -cause.alone):
         if len(tasks) < MOST - 1 and cause.code != NOT_LANDED:
-            unlocked = [by_key[key] for key in cause.unlocked]
-            tasks += _unlock(
-                cause, [c for c in unlocked if c.needs_person and c.key not in started]
-            )
+            done = started | collected if cause.code in TOO_OLD else started
+            unlocked = [by_key[key] for key in cause.unlocked if key not in done]
+            tasks += _unlock(cause, [cluster for cluster in unlocked if cluster.needs_person])
     covered = {key for task in tasks for key in task.clusters}
     if rest := [c for c in clusters if c.needs_person and c.key not in covered]:
         tasks.append(_task("Look at", rest, "What each needs stands with the cluster."))
@@ -142,11 +146,23 @@ def _mend(
     return _task(verb, distinct, text, group.first.remedy, group.first.command)
 
 
-def _not_landed(clusters: Clusters) -> Iterator[Task]:
-    if missing := [cluster for cluster in clusters if not has_landed(unmuted(cluster.findings))]:
-        yield _task(
-            "Collect", missing, "Nothing landed, so nothing is known.", "See its collector."
-        )
+def _not_landed(clusters: Clusters, newest: datetime | None) -> Iterator[Task]:
+    """One task of clusters of which nothing ever landed, or nothing in the night of `newest`."""
+    missing = [cluster for cluster in clusters if not has_landed(unmuted(cluster.findings))]
+    lines = [(c, late_since(c.newest_line, c.findings, newest)) for c in clusters]
+    late = [(cluster, at) for cluster, at in lines if at is not None]
+    of = f" of {_names(missing)}" if late else ""
+    texts = [f"Nothing landed{of}, so nothing is known."] if missing else []
+    if late:
+        since = time_text(max(at for _, at in late))
+        texts.append(f"Nothing of {_names([c for c, _ in late])} landed since {since}.")
+    if texts:
+        found = [*missing, *(cluster for cluster, _ in late)]
+        yield _task("Collect", found, " ".join(texts), "See its collector.")
+
+
+def _names(clusters: Clusters) -> str:
+    return some([cluster.name for cluster in clusters], 2)
 
 
 def _silent(clusters: Clusters) -> Iterator[Task]:
@@ -271,10 +287,12 @@ def lead_note(report: Report) -> str:
     fleet = report.fleet
     if not fleet.clusters or is_all_old(fleet) or fleet.need_person == fleet.can_move == 0:
         return ""
-    about = (
-        "Need a person: clusters that are BLOCKED or UNKNOWN, with a finding above info, or a plan"
-    )
-    return f"{about}{'; muted findings do not count' if fleet.muted else ''}."
+    about = "BLOCKED or UNKNOWN, with a finding above info, or a plan"
+    newest = report.run.newest_line
+    if any(late_since(c.newest_line, c.findings, newest) for c in report.clusters):
+        about = about.replace(", or a plan", " or a plan, or without a line of this night")
+    muted = "; muted findings do not count" if fleet.muted else ""
+    return f"Need a person: clusters that are {about}{muted}."
 
 
 def is_all_old(fleet: FleetCounts) -> bool:

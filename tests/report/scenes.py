@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from featurelib.audit.findings import Mute
 from featurelib.config.fleet import Fleet, FleetEntry
@@ -139,6 +139,7 @@ def scenes() -> Iterator[tuple[str, Report]]:
     yield "a share is too old", report(judged(plans, rows))
     young = judged(plans[:1], rows[:1])
     yield "all is too old, and the newest line young", report(young, newest=AS_OF - 71 * HOUR)
+    yield from late_scenes()
     plans = [plan(name, "BLOCKED") for name in "abc"]
     rows = [unfit("a", 2, "f", 1, 2) | ASIDE, unfit("b", 2, "f", 1, 2) | ASIDE]
     rows += [unfit("a", 3, "f", 1, 2) | ASIDE, unfit("b", 3, "f", 1, 2), unfit("c", 2, "f", 1, 2)]
@@ -153,6 +154,23 @@ def scenes() -> Iterator[tuple[str, Report]]:
     yield "nothing but muted", report(judged(plans[:1], rows[:1]))
     rows = [unfit("a", 1, "metadata.version", 7, 25), unfit("a", 1, "g", 0, 1)]
     yield "a cause that holds back more", report(judged(plans[:1], rows))
+
+
+def late_scenes() -> Iterator[tuple[str, Report]]:
+    """Clusters whose newest line is hours older than the fleet's."""
+    newest = datetime.fromtimestamp(AS_OF / 10**6, UTC)
+    ages = {"calm": 1, "vanished": 24, "muted": 80, "stale": 81}
+    seen = {name: newest - timedelta(hours=age) for name, age in ages.items()}
+    fine = [
+        plan(name, "UP_TO_DATE", "finalized", newest_line=seen[name])
+        for name in ("calm", "vanished")
+    ]
+    yield "a night without one cluster", report(judged(fine), newest=AS_OF)
+    plans = [*fine, plan("gone", "UNKNOWN")]
+    plans += [plan(name, "UNKNOWN", newest_line=seen[name]) for name in ("muted", "stale")]
+    rows = [finding(name, "levels_too_old", "unknown") for name in ("muted", "stale")]
+    tables = judged(plans, [*missing("gone"), rows[0] | ASIDE, rows[1]])
+    yield "nights without clusters", report(tables, newest=AS_OF)
 
 
 def old_scenes() -> Iterator[tuple[str, Report]]:
