@@ -90,6 +90,12 @@ class Wanted:
             later = replace(later, as_of=None)
         return self._text, later._text
 
+    def later(self, entry: FleetEntry) -> str:
+        """The options with which a plan of a cluster is made once something has changed: of a look
+        at it or, where the inventory has no address of it, of what is collected then."""
+        now, later = self.ways
+        return later if entry.is_reachable else now
+
     @property
     def _text(self) -> str:
         names = ("capture", "tables", "as_of", "fleet", "config", *_WAYS)

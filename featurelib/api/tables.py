@@ -31,13 +31,7 @@ from featurelib.planning.waves import FORMAT as WAVES_FORMAT
 from featurelib.planning.waves import WavePlan, Waving, read_waves
 from featurelib.questions.gates import WaveStatus, nights_since
 from featurelib.questions.gates import waves_status as find_status
-from featurelib.questions.nights import (
-    ClusterDiff,
-    Diff,
-    State,
-    Timeline,
-    read_timeline,
-)
+from featurelib.questions.nights import ClusterDiff, Diff, State, Timeline, read_timeline
 from featurelib.questions.nights import diff as compare
 from featurelib.questions.roll import Roll
 from featurelib.questions.waves import Aim, Asked
@@ -59,9 +53,7 @@ from featurelib.view.report import (
     report_run,
     summarize,
 )
-from featurelib.view.report import (
-    MOST as MOST_SHOWN,
-)
+from featurelib.view.report import MOST as MOST_SHOWN
 from featurelib.words import clean
 
 if TYPE_CHECKING:
@@ -119,7 +111,7 @@ class NightTables:
             raise self.nothing(f"run {run}")
         return part
 
-    def asked(self, ways: str = "") -> Asked:
+    def asked(self) -> Asked:
         """What a question about the whole fleet is judged by."""
         settings, file = find_settings(usual_settings(self.lake.root, self._wanted.config))
         return Asked(
@@ -128,7 +120,7 @@ class NightTables:
             settings=settings,
             mutes=mutes_of(settings.mute, self._inventory, file),
             catalogue=self.catalogue,
-            ways=ways,
+            ways=replace(self._wanted, as_of=RUN_TIME).later,
         )
 
     @cached_property
@@ -361,7 +353,6 @@ def waves(
     by: str | Sequence[str] = (),
     soak: str = "7d",
     max_parallel: int = 5,
-    ways: str = "",
     limit: int = MOST,
     path: str | None = None,
 ) -> WavesAnswer:
@@ -374,8 +365,8 @@ def waves(
     label whose values are rings, or several, each as the option has it. `soak` is how long a step
     stays healthy before the next, longer where trouble came later after an earlier step. The value
     has `rings`, `held` and `reached`; a row is one cluster in one step. Nothing is sent: each
-    cluster is planned, approved and applied by itself. `ways`: options that commands of the plan
-    need; `path`: where it is to stand; `limit` is of the text. Raises ConfigError.
+    cluster is planned, approved and applied by itself. `path`: where it is to stand; `limit` is of
+    the text. Raises ConfigError.
     """
     if parse_span(soak) is None:
         raise ConfigError(f"--soak {soak}: expected a time as 30m, 24h or 7d, found none such.")
@@ -389,12 +380,13 @@ def waves(
         )
     wanted = Waving(by=labels, soak=soak, max_parallel=max_parallel)
     aim = Aim.of(target, tables.catalogue)
-    plan = tables.asked(ways).plan(tables.lake, tables.run, aim, wanted)
+    again = replace(tables._wanted, as_of=None).ways[0]
+    plan = tables.asked().plan(tables.lake, tables.run, aim, wanted)
     return WavesAnswer(
         value=plan,
         make_rows=lambda: _wave_rows(plan),
         make_document=lambda: fill(WavesDocument, format=WAVES_FORMAT, waves=plan),
-        page=lambda width: waves_page(plan, tables.catalogue, limit, path, ways, width),
+        page=lambda width: waves_page(plan, tables.catalogue, limit, path, again, width),
     )
 
 
@@ -416,7 +408,8 @@ def waves_status(tables: NightTables, path: str, *, limit: int = MOST) -> Answer
     aim = Aim.of(plan.target, tables.catalogue)
     nights = nights_since(tables.lake, plan.run, tables.run)
     tonight = replace(tables.asked(), part=None).standings(tables.lake, tables.run, aim)
-    found = find_status(plan, tables.run, nights, tonight)
+    later = sum(plan.run < run <= tables.run for run in tables.lake.runs["run"].to_pylist())
+    found = find_status(plan, tables.run, nights, tonight, later=later)
     return Answer(
         value=found,
         make_rows=lambda: ({name: getattr(one, name) for name in _STEP} for one in found.steps),

@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from shlex import quote
 
 from featurelib import api
 from featurelib.api.looks import EVERY_SECONDS, NODE_SECONDS
@@ -412,7 +411,6 @@ def waves(
         "--view": choice.view,
     }
     path = _waves_file(words, of_plans)
-    named = {"fleet": fleet, "config": config}
     tables, fleet = usual_tables(tables, fleet, say)
     wanted = Wanted(tables=tables, run=run, fleet=fleet, config=config)
     night = NightTables(Lake(tables), wanted, catalogue, choice)
@@ -426,7 +424,6 @@ def waves(
         by=by,
         soak="7d" if soak is None else soak,
         max_parallel=5 if max_parallel is None else max_parallel,
-        ways="".join(f" --{name} {quote(file)}" for name, file in named.items() if file),
         limit=limit,
         path=out,
     )

@@ -21,7 +21,7 @@ import inspect
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from math import ceil
 from typing import Literal
@@ -234,6 +234,12 @@ class Candidate:
         """The less, the earlier: what has no way back comes late, and large clusters do."""
         one_way = any(not way_back for way_back, _ in self.works)
         return one_way, self.nodes, self.works[0][1].name, self.cluster
+
+    def with_note(self, note: str) -> Candidate:
+        """It with something more to know before anything is done in it."""
+        (way_back, first), *others = self.works
+        first = replace(first, note=f"{note} {first.note}".strip())
+        return replace(self, works=((way_back, first), *others))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from featurelib.planning.files import say_span
 from featurelib.planning.waves import Standings, WaveHeld, WavePlan, WaveTrouble, WaveWork
 from featurelib.rows import NONE, TableRows
 from featurelib.tables import FEATURE_READINESS, FINDINGS
-from featurelib.words import levels_text
+from featurelib.words import clean, level_text, levels_text, time_text
 
 LONGEST = timedelta(days=30)  # what comes later is not laid to a step
 REMEMBERED = timedelta(days=180)  # nights before are not looked at
@@ -125,10 +125,10 @@ class StepStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveStatus:
-    """How far a plan of waves is by a night, and what may be done (`gate`). `nights`: how many were
-    looked at, back to the one it was made from at most. `strangers`: clusters that are in no place
-    of it, none where it is about a part of the fleet; `unlocked`: those that it holds, and that
-    could be in a ring by now. Both are taken in when the plan is made again."""
+    """How far a plan of waves is by a night, and what may be done (`gate`). `nights`: how many
+    came after the one it was made from. `strangers`: clusters that are in no place of it, none
+    where it is about a part of the fleet; `unlocked`: those that it holds, and that could be in a
+    ring by now. Both are taken in when the plan is made again."""
 
     target: str
     run: int
@@ -171,12 +171,13 @@ def _critical(lake: Lake, first: int, last: int) -> set[tuple[int, str]]:
 
 
 def waves_status(
-    plan: WavePlan, run: int, nights: Iterable[WaveNight], tonight: Standings
+    plan: WavePlan, run: int, nights: Iterable[WaveNight], tonight: Standings, *, later: int = 0
 ) -> WaveStatus:
-    """How far a plan is; `nights` from `run` back, at least one."""
+    """How far a plan is; `nights` from `run` back, at least one; `later`: how many came after the
+    one it was made from."""
     looked = iter(nights)
     now = next(looked)
-    since, read = _healthy_since(plan, now, looked)
+    since = _healthy_since(plan, now, looked)
     held = {one.cluster: one for one in tonight.held}
     rings = [ring.name for ring in plan.rings for _ in ring.steps]
     steps, waits, soaked = list[StepStatus](), dict[WaveWait, None](), now.as_of
@@ -218,7 +219,7 @@ def waves_status(
         target=plan.target,
         run=run,
         as_of=now.as_of,
-        nights=read,
+        nights=later,
         gate=_gate(steps),
         steps=tuple(steps),
         strangers=tuple(sorted(name for cluster, name in others if cluster not in known)),
@@ -239,23 +240,21 @@ def _gate(steps: Sequence[StepStatus]) -> WaveGate:
 
 def _healthy_since(
     plan: WavePlan, now: WaveNight, before: Iterator[WaveNight]
-) -> tuple[list[datetime | None], int]:
-    """Since when each step is at its level and healthy, None = it is not; and how many nights that
-    took to know."""
+) -> list[datetime | None]:
+    """Since when each step is at its level and healthy, None = it is not."""
     since: list[datetime | None] = []
     for step in plan.steps:
         is_there = all(now.state(work) is WorkState.AT_LEVEL for work in step.works)
         since.append(now.as_of if is_there else None)
-    going, read = {k for k, start in enumerate(since) if start is not None}, 1
+    going = {k for k, start in enumerate(since) if start is not None}
     while going and (night := next(before, None)) is not None:
-        read += 1
         for k in sorted(going):
             states = {night.state(work) for work in plan.steps[k].works}
             if states & {WorkState.BEHIND, WorkState.CRITICAL}:
                 going.discard(k)
             elif WorkState.UNKNOWN not in states:
                 since[k] = night.as_of
-    return since, read
+    return since
 
 
 def _next_of(
@@ -275,10 +274,11 @@ def _next_of(
 Moved = dict[str, dict[int, dict[str, tuple[int, int]]]]  # cluster → night → feature → from, to
 
 
-def earlier_troubles(
+def what_was(
     lake: Lake, run: int, found: Standings, catalogue: Catalogue
-) -> dict[str, WaveTrouble]:
-    """What came latest after an earlier step of what moves now, by cluster that had such."""
+) -> tuple[dict[str, WaveTrouble], dict[str, str]]:
+    """What came latest after an earlier step of what moves now, by cluster that had such; and of
+    whose levels went down and not up again, what to ask first."""
     names = {one.cluster: one.works[0][1].name for one in found.candidates}
     moves = (move for one in found.candidates for _, work in one.works for move in work.moves)
     features = sorted({move.feature for move in moves})
@@ -286,21 +286,40 @@ def earlier_troubles(
     begin = nights[run] - REMEMBERED
     nights = {number: at for number, at in sorted(nights.items()) if at >= begin}
     if not names or len(nights) == 1:
-        return {}
+        return {}, {}
     first = min(nights)
     columns = ["run", "cluster", "feature", "finalized_level"]
     rows = lake.between(FEATURE_READINESS, first, run, [("feature", "in", features)], columns)
     critical, troubles = _critical(lake, first, run), dict[str, WaveTrouble]()
+    lower = dict[str, str]()
     for cluster, moved in _moved(rows).items():
         if cluster not in names:
             continue
+        if went := _went_down(moved, nights, catalogue):
+            lower[cluster] = went
         bad = {number for number in nights if (number, cluster) in critical}
         late = [(after, text, levels) for after, text, levels in _troubles(moved, bad, nights)]
         if late:
             after, what, levels = max(late, key=lambda one: one[0])
             there = f"{say_span(after)} after it went to {levels_text(catalogue, levels.items())}"
             troubles[cluster] = WaveTrouble(after=after, text=f"{names[cluster]} {what} {there}")
-    return troubles
+    return troubles, lower
+
+
+def _went_down(
+    moved: Mapping[int, Mapping[str, tuple[int, int]]],
+    nights: Mapping[int, datetime],
+    catalogue: Catalogue,
+) -> str:
+    """What to ask first of levels of one cluster that moved down last, "" = none did."""
+    last = {name: (ends, nights[n]) for n in sorted(moved) for name, ends in moved[n].items()}
+    went = [
+        f"{clean(name)} went down from {level_text(catalogue, name, was)} to "
+        f"{level_text(catalogue, name, now)} (seen {time_text(at)})"
+        for name, ((was, now), at) in sorted(last.items())
+        if now < was
+    ]
+    return f"Ask first why {' and '.join(went)}." if went else ""
 
 
 def _moved(rows: TableRows) -> Moved:

@@ -8,7 +8,7 @@ others stands there with what holds it. Nothing that is missing is taken for goo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions
-from featurelib.audit.findings import FindingWords, Mute
+from featurelib.audit.findings import GONE, FindingWords, Mute
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet, FleetEntry, FleetPart
 from featurelib.config.settings import Settings
@@ -45,7 +45,7 @@ from featurelib.planning.waves import (
     part_moves,
     put_in_rings,
 )
-from featurelib.questions.gates import earlier_troubles
+from featurelib.questions.gates import what_was
 from featurelib.rows import join_rows, make_rows, texts_of
 from featurelib.schema import SNAPSHOT
 from featurelib.words import clean, level_text, time_text
@@ -87,14 +87,15 @@ class Aim:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """Who asks: the inventory and the clusters of it that were chosen (None: all), the settings
-    with their mutes, the catalogue; `ways`: options, after a blank each, that commands need."""
+    with their mutes, the catalogue; `ways`: options, after a blank each, that commands of a cluster
+    need."""
 
     fleet: Fleet
     part: FleetPart | None
     settings: Settings
     mutes: tuple[Mute, ...]
     catalogue: Catalogue
-    ways: str = ""
+    ways: Callable[[FleetEntry], str] = lambda entry: ""
 
     def standings(self, lake: Lake, run: int, target: Aim) -> Standings:
         """Where each cluster of that night stands. Raises NoEvidenceError without snapshots."""
@@ -136,7 +137,9 @@ class Asked:
         """The waves of that night. Raises ConfigError for a label nobody has."""
         self._expect_label(wanted)
         found = self.standings(lake, run, target)
-        wanted = replace(wanted, troubles=earlier_troubles(lake, run, found, self.catalogue))
+        troubles, lower = what_was(lake, run, found, self.catalogue)
+        wanted = replace(wanted, troubles=troubles)
+        candidates = [one.with_note(lower.get(one.cluster, "")) for one in found.candidates]
         notes = list[str]()
         for label, values in label_orders(found.candidates, wanted).items():
             if len(values) > 1 and not wanted.by[label]:
@@ -155,7 +158,7 @@ class Asked:
             part=None if self.part is None else self.part.text,
             by=tuple(wanted.by),
             max_parallel=wanted.max_parallel,
-            rings=put_in_rings(found.candidates, wanted),
+            rings=put_in_rings(candidates, wanted),
             held=found.held,
             reached=found.reached,
             notes=tuple(notes),
@@ -180,7 +183,8 @@ class _Reader:
         self._features = _by_cluster(judged.readiness.to_pylist())
         severity = judged.findings["severity"].to_pylist()
         code, others = judged.findings["code"].to_pylist(), (*_OPERATOR, _UNPINNED)
-        tells = [s in _HOLDING or c in others for s, c in zip(severity, code, strict=True)]
+        worded = {*others, *GONE}  # who is gone has one remedy for all that its range blocks
+        tells = [s in _HOLDING or c in worded for s, c in zip(severity, code, strict=True)]
         holding = judged.findings.take(np.flatnonzero(tells))
         sites = {name: entry.site for name, entry in self._entries.items()}
         words = FindingWords(asked.catalogue).of_rows(holding, sites)
@@ -225,9 +229,9 @@ class _Reader:
             operator = [one for one in self._of_operator[cluster] if one["muted"] is None]
         if strays := [one for one in operator if one["code"] in _OPERATOR]:
             return _held(entry, "operator", _said(strays))
+        note = ""
         if operator:  # it is not pinned
             note = f"Pin it first: {operator[0]['message']} {operator[0]['remedy']}"
-            works = ((works[0][0], replace(works[0][1], note=note)), *works[1:])
         moves = (
             (move.feature, move.from_level, move.to_level) for _, w in works for move in w.moves
         )
@@ -237,7 +241,7 @@ class _Reader:
             kind=(*software, *sorted(moves)),
             nodes=row["nodes"] or 0,
             labels=entry.labels,
-        )
+        ).with_note(note)
 
     def _lacks(self, row: Row, features: Sequence[Row], entry: FleetEntry) -> WaveUnlock | None:
         """What is said where the software of a cluster does not know the target."""
@@ -257,7 +261,7 @@ class _Reader:
         return WaveUnlock(
             message=f"Its software goes up to {METADATA_VERSION} {knows}, and {there}.",
             remedy=f"Upgrade its software to Kafka {first} or later first.",
-            command=f"featurelib roll {self._name(entry)} --to {first}{self._asked.ways}",
+            command=f"featurelib roll {self._name(entry)} --to {first}{self._asked.ways(entry)}",
         )
 
     def _works(
@@ -305,8 +309,9 @@ class _Reader:
         ]
         if not by_owner:
             options = " ".join(map(option_of, plain))
-            command = f"featurelib plan {self._name(entry)} update {options}{self._asked.ways}"
-            return WaveCommand(by="", moves=tuple(moves), command=clean(command, 1000))
+            command = f"featurelib plan {self._name(entry)} update {options}"
+            command = clean(command + self._asked.ways(entry), 1000)
+            return WaveCommand(by="", moves=tuple(moves), command=command)
         command = owner_command(plain, entry, self._catalogue)
         return WaveCommand(
             by=clean(entry.managed_by),

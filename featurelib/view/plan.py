@@ -16,24 +16,12 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.feature import METADATA_VERSION
 from featurelib.model import Guards, Plan, Reason
-from featurelib.planning.files import (
-    Approval,
-    ForPeople,
-    PlanFile,
-    digest,
-    say_span,
-)
+from featurelib.planning.files import Approval, ForPeople, PlanFile, digest, say_span
 from featurelib.planning.outlook import NONE, ChangeOutlook, StepOutlook, level_names, look_ahead
 from featurelib.planning.owners import LeftOver
 from featurelib.planning.planner import Planned
 from featurelib.planning.reasons import EVIDENCE
-from featurelib.planning.waves import (
-    WaveHeld,
-    WaveMove,
-    WavePlan,
-    WaveStep,
-    WaveWork,
-)
+from featurelib.planning.waves import WaveHeld, WaveMove, WavePlan, WaveStep, WaveWork
 from featurelib.questions.gates import StepState, StepStatus, WaveGate, WaveStatus
 from featurelib.view.layout import Page
 from featurelib.view.words import answer_text, show_change, show_danger, show_muted, update_text
@@ -405,7 +393,7 @@ def waves_page(
         page.line("To keep it for a review: the same command with --out FILE")
     else:
         page.line(f"The waves are in {path}. After each night:")
-        page.line(f"  featurelib waves status {quote(path)} --tables {quote(plan.tables)}{ways}")
+        page.line(f"  featurelib waves status {quote(path)}{ways}")
     return page
 
 
@@ -510,10 +498,9 @@ def waves_status_page(
     """How far the waves are: a line for each step, then what may be done now, and what keeps the
     first closed gate closed; `limit`: clusters of each, 0 = all."""
     page = Page(width)
-    nights = count(found.nights, "night")
     page.text(
         f"waves to {clean(found.target)} by run {found.run}, as of {time_text(found.as_of)}; "
-        f"{nights} looked at"
+        f"{count(found.nights, 'night')} since the plan"
     )
     page.line()
     rows = [("step", "ring", "way back", "at level", "state")]

@@ -62,10 +62,8 @@ class QuestionPage(Page):
 
     @property
     def later(self) -> str:
-        """The options with which a plan is made once something has changed: of a look at the
-        cluster or, where the inventory has no address of it, of what is collected then."""
-        now, later = self.source.wanted.ways
-        return later if self.source.entry.is_reachable else now
+        """The options with which a plan is made once something has changed."""
+        return self.source.wanted.later(self.source.entry)
 
     def level(self, feature: str, level: int | None) -> str:
         """A level with its name."""

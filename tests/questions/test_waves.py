@@ -272,6 +272,7 @@ FARED = {
     "AbbbbbbbbbbB": ("7d", ""),  # it was there before the step
     "a?bbbbbbb?bB": ("9d", "had a critical finding 9 days after it went to"),
     "a" + "b" * 32 + "B": ("7d", ""),  # nobody can tell any more
+    "ad": ("7d", ""),  # went down by the newest night
 }
 
 
@@ -281,7 +282,7 @@ def test_a_ring_soaks_as_long_as_trouble_took_after_an_earlier_step(tmp_path: Pa
     for name, story in zip(names, FARED, strict=True):
         for night, letter in enumerate(story, start=1):
             row: dict[str, object] = {"run": night, "cluster": name}
-            level = {"a": 23, "b": 24, "c": 25}.get(letter.lower())
+            level = {"a": 23, "b": 24, "c": 25, "d": 26}.get(letter.lower())
             verdict = "UNKNOWN" if level is None else "READY"
             feature = {"feature": METADATA_VERSION, "verdict": verdict, "finalized_level": level}
             levels.append(row | feature)
@@ -312,3 +313,10 @@ def test_a_ring_soaks_as_long_as_trouble_took_after_an_earlier_step(tmp_path: Pa
     # Trouble is no reason to soak less than is asked for.
     longer = tables.waves("4.1", by=f"n={order}", soak="14d").value
     assert {step.soak for step in longer.steps} == {"14d"}
+    # Who stands lower than before is asked about first, and nobody else.
+    [asked] = (work for step in answer.value.steps for work in step.works if work.note)
+    assert (asked.name, asked.note) == (
+        names[-1],
+        "Ask first why metadata.version went down from 26 (4.1-IV0) to 25 (4.0-IV3) "
+        "(seen 2026-11-21 12:00 UTC).",
+    )
