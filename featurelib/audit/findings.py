@@ -334,6 +334,7 @@ REGISTERS_NOTHING = "registration_without_features"
 # Of a broker that supports what is finalized and registers nothing: how the detail of its finding
 # begins, and its message; the remedy is that of the registration.
 OWN_ANSWER = "Its software supports "
+_LOW_PROTOCOL = "inter.broker.protocol.version below 2.7"  # incompatible.toml
 _OF_OWN_ANSWER = (
     "{feature} is finalized at {finalized}, and {role} {node} registers no features. {detail}"
 )
@@ -419,10 +420,13 @@ class FindingWords:
         calls the node gone, if one does; its remedy is the only one, for what its range blocks
         too."""
         wording = self._wordings.get(columns["code"]) or _unworded(columns["code"])
-        by_itself = (columns["detail"] or "").startswith(OWN_ANSWER)
-        if columns["code"] == INCOMPATIBLE_CODE and by_itself:
-            low_protocol = self._wordings[REGISTERS_NOTHING]
-            wording = replace(wording, message=_OF_OWN_ANSWER, remedy=low_protocol.remedy)
+        seen = columns["detail"] or ""
+        if columns["code"] == INCOMPATIBLE_CODE and _LOW_PROTOCOL in seen:
+            remedy = self._wordings[REGISTERS_NOTHING].remedy
+            if seen.startswith(OWN_ANSWER):
+                wording = replace(wording, message=_OF_OWN_ANSWER, remedy=remedy)
+            else:
+                wording = replace(wording, remedy=f"{wording.remedy} {remedy}")
         values = self._values(columns) | {"cluster": clean(site.name or "CLUSTER")}
         role = Role[(columns["role"] or Role.BROKER.text).upper()]
         way = remedies()[action_for_gone(role, columns["finalized_level"])]

@@ -349,6 +349,10 @@ def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
     registered = who.registered & ~who.expected_only & ~_vouched_for(evidence)
     in_zookeeper = evidence.membership.zookeeper[who.cluster]
     broker = registered & (who.role == Role.BROKER) & ~who.answers
+    others = who.registered & ~who.expected_only & (who.role == Role.BROKER)
+    only = broker & (
+        np.bincount(who.cluster[others], minlength=len(evidence.clusters))[who.cluster] == 1
+    )
     # Where nobody answers, nobody would carry an unregistration out, or knows who is gone for good.
     silent, heard = (
         np.bincount(who.cluster[which], minlength=len(evidence.clusters)) > 0
@@ -356,11 +360,19 @@ def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
     )
     known = evidence.membership.kraft & evidence.levels.trusted & (heard | ~silent)
     metadata_version = np.where(known, asking.metadata_version, NONE)[who.cluster]
+    metadata_version[only] = NONE  # to unregister the only broker mends nothing
 
     def no_answer(rows: Int) -> list[str]:
         failed = (who.failed_at > 0) & ~who.answers
         errors = [evidence.errors(int(who.listener[row])) if failed[row] else "" for row in rows]
         return [error and f"; it did not answer ({error})" for error in errors]
+
+    def gone_broker(rows: Int) -> list[str]:
+        start = "; no other broker is registered: start it"
+        return [
+            f"{seen}{start * bool(only[row])}"
+            for row, seen in zip(rows, no_answer(rows), strict=True)
+        ]
 
     def software(rows: Int) -> list[str]:
         return least_software(asking, who.cluster[rows])
@@ -370,7 +382,7 @@ def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
         said.of_nodes(code, hit, detail=detail, finalized_level=metadata_version[hit])
         for code, hit, detail in (
             ("range_unknown", _without_range(evidence) & ~covered, no_answer),
-            ("ghost_broker", broker & who.gone & ~in_zookeeper, no_answer),
+            ("ghost_broker", broker & who.gone & ~in_zookeeper, gone_broker),
             ("ghost_controller", registered & (who.role == Role.CONTROLLER) & who.gone, software),
             ("silent_broker", broker & (who.failed_at > 0) & in_zookeeper, no_answer),
         )

@@ -243,7 +243,8 @@ def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, as_json: bo
         path = out / name_of(one.cluster_id, now, STRIMZI)
         lines = write_lines(path, [one.line(source.observed_at)])
         done.append(Collected(entry=entry, id=one.cluster_id, file=str(path), lines=lines))
-        say(f"{one.resource}: {one.text}; cluster {entry.title}")
+        known = inventory.names.get(one.cluster_id) or one.cluster_id
+        say(f"{one.resource}: {one.text}; cluster {known}")
     return _end(done, out, as_json)
 
 

@@ -372,7 +372,9 @@ def action_for(cluster: Cluster, node: Node, moves: Moves, codes: Container[str]
         return Action.RECONFIGURE
     if not node.running and node.gone:
         level = cluster.level(METADATA_VERSION)
-        return action_for_gone(node.role, level if level or cluster.has_quorum else None)
+        brokers = [one for one in cluster.nodes if one.registered and one.role is Role.BROKER]
+        known = (level or cluster.has_quorum) and brokers != [node]
+        return action_for_gone(node.role, level if known else None)
     if not node.running:
         return Action.START
     levels = np.array(list(moves.values()), dtype=np.int32)

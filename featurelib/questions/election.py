@@ -234,7 +234,7 @@ def _outcomes(
         hit = {i: incompatible(levels, brokers[i], dialect) for i in sorted(brokers)}
         ends = {i: names for i, names in hit.items() if names}
         if not anew:
-            leaders = tuple(i for i in leaders if i not in ends)
+            leaders = tuple(sorted({*leaders, *silent} - ends.keys()))
             if text is not None and ends and not leaders and not silent:
                 found = unfit_for(found, text, tuple(sorted(set().union(*ends.values()))))
         yield ElectionOutcome(

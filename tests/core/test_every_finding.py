@@ -266,3 +266,15 @@ def test_who_registers_no_features_is_upgraded_only_if_its_software_is_too_old()
         [unable] = (row for row in judged(with_nodes(old, of=ZOOKEEPER)) if row["code"] == of)
         said = words.of(unable)  # type: ignore[arg-type]
         assert said.remedy.startswith("Upgrade the software of broker 2 ")
+        assert "inter.broker.protocol.version" in said.remedy
+    unfit = [row for row in FIRES[of]() if row["code"] == of]  # of a KRaft cluster
+    assert "inter.broker" not in words.of(unfit[0]).remedy  # type: ignore[arg-type]
+
+
+def test_the_only_broker_of_a_cluster_is_to_be_started_not_unregistered() -> None:
+    words, start = FindingWords(load_catalogue()), "no other broker is registered: start it"
+    only = judged(with_nodes(replace(FENCED, node_id=1)))
+    for rows, alone in ((only, True), (FIRES["ghost_broker"](), False)):
+        [gone] = (row for row in rows if row["code"] == "ghost_broker")
+        said = words.of(gone)  # type: ignore[arg-type]
+        assert (start in said.message, "unregister" not in said.remedy) == (alone, alone)

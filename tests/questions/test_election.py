@@ -146,6 +146,8 @@ def test_a_broker_whose_software_nobody_knows_leaves_the_levels_unknown() -> Non
     assert {v[1] for v in verdicts(found.after)[1:]} == {"UNKNOWN"}
     off = made(broker(1, WIDE), silent, features_node=False, told="2.8", version="2.6")
     assert election(off).settled is not None  # Disabled and empty, whoever wins
+    ignored = election(ask("zk-282-ignored-broker", "2.6"))
+    assert [one.leaders for one in ignored.outcomes] == [(1, 2)]  # nothing keeps 2 from it
 
 
 def test_where_one_of_two_generations_elects_nobody_nobody_leads() -> None:
