@@ -453,13 +453,16 @@ class FindingWords:
         templates = [self._wordings.get(code) or _unworded(code) for code in codes.words]
         dated = np.array(["{observed_at}" in one.message for one in templates], dtype=bool)
         managed = {code for table in _managed_remedies().values() for code in table}
-        placed = [
-            code in managed or any(of in one.command for of in (WAY, ANY_ADDRESS, "{cluster}"))
+        named = np.array(["{cluster}" in one.command for one in templates], dtype=bool)
+        sited = [
+            code in managed or WAY in one.command or ANY_ADDRESS in one.command
             for code, one in zip(codes.words, templates, strict=True)
         ]
-        place = np.where(
-            np.array(placed, dtype=bool)[codes.codes], findings.texts("cluster").codes, -1
-        )
+        clusters = findings.texts("cluster")
+        told = {name for name, site in sites.items() if site.address or site.managed_by}
+        known = np.array([name in told for name in clusters.words], dtype=bool)
+        own = np.array(sited, dtype=bool)[codes.codes] & known[clusters.codes]
+        place = np.where(own | named[codes.codes], clusters.codes, -1)
         seen = findings.replace(observed_at=np.where(dated[codes.codes], at, NONE))
         first, kind = _kinds([place, *map(_numbers, seen.select(_WORDED).columns.values())])
         gone = _gone(findings)
@@ -468,9 +471,12 @@ class FindingWords:
         rows = seen.take(first).to_pylist()
         calls_gone = seen.take(gone[first]).to_pylist()  # all null where none does
         said = [
-            self.of(row, sites.get(name) or Site(name=name), ghost if at >= 0 else None)
+            self.of(
+                row,
+                sites.get(row["cluster"], Site(name=row["cluster"])),
+                ghost if at >= 0 else None,
+            )
             for row, ghost, at in zip(rows, calls_gone, gone[first].tolist(), strict=True)
-            for name in (row["cluster"],)
         ]
         return {
             name: Texts(words=[getattr(one, name) for one in said], codes=kind)

@@ -298,8 +298,7 @@ def what_was(
         if went := _went_down(moved, nights, catalogue):
             lower[cluster] = went
         bad = {number for number in nights if (number, cluster) in critical}
-        late = [(after, text, levels) for after, text, levels in _troubles(moved, bad, nights)]
-        if late:
+        if late := list(_troubles(moved, bad, nights)):
             after, what, levels = max(late, key=lambda one: one[0])
             there = f"{say_span(after)} after it went to {levels_text(catalogue, levels.items())}"
             troubles[cluster] = WaveTrouble(after=after, text=f"{names[cluster]} {what} {there}")
