@@ -184,12 +184,15 @@ def _side_effects(asking: Judge, more: Bool, said: BatchFindings) -> None:
 
 
 def _unmet(asking: Judge, move: Move, cluster: int) -> str:
-    """`metadata.version 23`: what a level depends on and what is not finalized in its cluster."""
+    """`metadata.version 23`: what a level depends on and what is not finalized in its cluster; of
+    several levels of one feature the highest."""
     asked = asking.asked
     mine = np.flatnonzero(asked.known & (asked.cluster == cluster)).tolist()
     levels = {asked.names[asked.feature[one]]: int(asked.current[one]) for one in mine}
     unmet = asking.catalogue.whole.unmet(levels | {move.feature: move.to_level})
-    return ", ".join(f"{d.other} {d.least}" for d in unmet if d.feature == move.feature)
+    lowest_first = sorted(unmet, key=lambda needed: needed.least)
+    needs = {d.other: d.least for d in lowest_first if d.feature == move.feature}
+    return ", ".join(f"{other} {least}" for other, least in needs.items())
 
 
 def _unrecorded(asking: Judge, said: BatchFindings) -> None:

@@ -338,7 +338,7 @@ _LOW_PROTOCOL = "inter.broker.protocol.version below 2.7"  # incompatible.toml
 _OF_OWN_ANSWER = (
     "{feature} is finalized at {finalized}, and {role} {node} registers no features. {detail}"
 )
-OF_RANGE = ("unsupported_by_node", INCOMPATIBLE_CODE)
+OF_RANGE = ("unsupported_by_node", "evidence_too_old", INCOMPATIBLE_CODE)
 
 # The core composes these details itself, of whole sentences, and cuts and escapes what it quotes;
 # or they are a controller's refusal, which names who is in the way at its end.

@@ -42,7 +42,12 @@ from featurelib.words import (
 )
 
 BY_NODE = "unsupported_by_node"
-NO_RANGE = "range_unknown"
+# What a node that is gone holds back by, and what its cause says of that.
+OF_GHOSTS = {
+    BY_NODE: "",
+    "range_unknown": ", of which nobody knows what they support",
+    "evidence_too_old": ", and were seen too long ago to judge by",
+}
 CONSEQUENCE = "dependency_unmet"  # follows from another finding: a cause only where it is alone
 NOT_LANDED = "cluster_not_landed"
 NODE_MISSING = "expected_node_missing"
@@ -168,10 +173,10 @@ def _causes_of(cluster: ReportedCluster) -> Iterator[tuple[_Key, ReportedFinding
         for finding in found
         if (finding.code, finding.feature) == (BY_NODE, METADATA_VERSION)
     }
-    ghosts = {(one.role, one.node_id) for one in cluster.findings if one.code in GONE}
+    ghosts = gone_nodes(cluster.findings)
     for finding in others or found:
         key = _Key(finding.code, finding.severity)
-        if finding.code in (BY_NODE, NO_RANGE) and (finding.role, finding.node_id) in ghosts:
+        if finding.code in OF_GHOSTS and (finding.role, finding.node_id) in ghosts:
             key = key._replace(ghosts=True)  # to be unregistered, whatever it supported
         elif finding.code == BY_NODE and finding.node_id in metadata:
             key = key._replace(feature=METADATA_VERSION, supported=metadata[finding.node_id])
@@ -189,7 +194,7 @@ def _cause(
     title = code_text(key.code)
     if key.ghosts:
         title = "nodes that are off and still registered"
-        title += ", of which nobody knows what they support" if key.code == NO_RANGE else ""
+        title += OF_GHOSTS[key.code]
     elif key.code == BY_NODE and key.supported is None:
         title = f"nodes that do not support {key.feature} at all"
     elif key.code == BY_NODE and key.supported is not None:
@@ -293,6 +298,11 @@ def late_since(
         return None
     muted = any(found.muted is not None and found.code in TOO_OLD for found in findings)
     return None if muted else newest_line
+
+
+def gone_nodes(findings: Findings) -> set[tuple[str | None, int | None]]:
+    """Role and id of the nodes that are gone: to collect again shows nothing new of them."""
+    return {(found.role, found.node_id) for found in findings if found.code in GONE}
 
 
 def is_silent(findings: Findings, number: int) -> bool:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from featurelib.audit.findings import Action, FindingWords, remedies
+from featurelib.audit.findings import Action, FindingWords, ghosts, remedies
 from featurelib.core.dialect import GENERATIONS, STRICT
 from featurelib.core.features_znode import ENABLED, ZnodeChange, ZnodeContent, ZnodeReason
 from featurelib.feature import METADATA_VERSION, Severity
@@ -182,9 +182,7 @@ def _way_out(found: WhyNot, page: QuestionPage) -> None:
         return
     if found.answer is LevelStatus.UNKNOWN:
         page.line()
-        page.text(
-            "nothing that is known stands in the way: find out what is not known, and ask again"
-        )
+        page.text(f"{_what_lacks(found.unknown, page)}, and ask again")
         return
     if found.unlock is not None:
         page.head("the smallest set of changes that unlocks it")
@@ -197,6 +195,15 @@ def _way_out(found: WhyNot, page: QuestionPage) -> None:
     if now != later:
         page.item(LOOK_AGAIN if page.later == later else COLLECT_AGAIN, 2)
     page.line(f"  then: {command}{page.later}")
+
+
+def _what_lacks(unknown: Sequence[Proof], page: QuestionPage) -> str:
+    """What to find out; a node that is gone has a way out already."""
+    gone = {half[1:] for half in ghosts(page.source.sight.judged.findings)}
+    off = dict.fromkeys(one.node for one in unknown if (one.role, one.node_id) in gone)
+    known = [f"{node} is off and still registered: do what is said of it" for node in off]
+    known = known or ["nothing that is known stands in the way"]
+    return "; ".join(known) + ": find out what is not known" * (len(off) < len(unknown))
 
 
 def _unlock(found: WhyNot, way: WayOut, page: QuestionPage) -> None:

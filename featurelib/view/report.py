@@ -53,6 +53,7 @@ from featurelib.view.digest import (
     OPEN,
     TOO_OLD,
     after_all,
+    gone_nodes,
     has_landed,
     is_silent,
     late_since,
@@ -566,8 +567,8 @@ def _count(kind: type[Kind], values: Iterable[Kind]) -> dict[Kind, int]:
 
 
 def _is_too_old(cluster: ReportedCluster) -> bool:
-    old = any(found.code in TOO_OLD for found in cluster.findings)
-    return old and cluster.verdict is Verdict.UNKNOWN
+    old = {(one.role, one.node_id) for one in cluster.findings if one.code in TOO_OLD}
+    return bool(old - gone_nodes(cluster.findings)) and cluster.verdict is Verdict.UNKNOWN
 
 
 def _mute(rule: Mute, findings: TableRows, today: date, names: Mapping[str, str]) -> ReportedMute:

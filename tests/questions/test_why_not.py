@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,9 +18,10 @@ from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
 from featurelib.planning.reasons import PROBE, ladder
 from featurelib.questions.why_not import LevelStatus, why_not
+from tests.cli.commands import run
 from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
 from tests.core.made_up import catalogue_of
-from tests.core.oracle import Cluster, Node
+from tests.core.oracle import STALE, Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper
 from tests.questions.nights import CATALOGUE, NAMES, sight
 from tests.test_collect import OK, WITH_UPGRADE, Fake, asked, contents, judged
@@ -104,6 +106,19 @@ def test_a_node_nobody_asked_proves_nothing_and_is_named_as_unknown() -> None:
     found = why_not(one, METADATA_VERSION, 29, CATALOGUE)
     assert (found.answer, found.proofs, found.unlock) == (LevelStatus.UNKNOWN, (), None)
     assert ("node_not_asked", "broker 1") in [(p.code, p.node) for p in found.unknown]
+
+
+def test_a_ghost_that_was_seen_too_long_ago_keeps_its_way_out(tmp_path: Path) -> None:
+    gone = node(2, "broker", RELEASES["4.0"], fenced=True, answered=STALE, failed=0)
+    new = RELEASES["4.1"]
+    lines = cluster_of(node(1, "broker", new), node(11, "controller", new), gone)
+    landed = tmp_path / "k.jsonl"
+    landed.write_bytes(b"\n".join(lines))
+    code, said, _ = run("why-not", "metadata.version=27", "--capture", str(landed))
+    assert code == 0
+    assert "evidence_too_old: What broker 2 supports was last seen on" in said
+    assert "kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id 2" in said
+    assert "broker 2 is off and still registered: do what is said of it, and ask again" in said
 
 
 def test_a_level_of_another_feature_that_it_needs_moves_with_it() -> None:

@@ -12,7 +12,7 @@ from featurelib.rows import join_rows
 from featurelib.view.model import Ingest, Report
 from featurelib.view.report import report_run, summarize
 from tests.report.samples import CATALOGUE, judge_samples
-from tests.report.tables import AS_OF, Row, finding, judged, plan, report, unfit
+from tests.report.tables import AS_OF, SEEN, Row, finding, judged, plan, report, unfit
 
 HOUR = 3600 * 10**6
 TODAY = date(2026, 11, 21)  # as of which these reports judge
@@ -139,6 +139,10 @@ def scenes() -> Iterator[tuple[str, Report]]:
     yield "a share is too old", report(judged(plans, rows))
     young = judged(plans[:1], rows[:1])
     yield "all is too old, and the newest line young", report(young, newest=AS_OF - 71 * HOUR)
+    about = {"role": "broker", "node_id": 2, "finalized_level": 25, "detail": ""}
+    rows = [finding("a", "ghost_broker", "warning", **about)]
+    rows.append(finding("a", "evidence_too_old", "unknown", **about, observed_at=SEEN))
+    yield "a ghost that was seen too long ago", report(judged(plans[:1], rows))
     yield from late_scenes()
     plans = [plan(name, "BLOCKED") for name in "abc"]
     rows = [unfit("a", 2, "f", 1, 2) | ASIDE, unfit("b", 2, "f", 1, 2) | ASIDE]
