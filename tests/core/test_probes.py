@@ -61,9 +61,12 @@ def probe(
     return json.dumps(head | said).encode()
 
 
-def its_ceiling(*more: Node, level: int = 19, **keys: Any) -> Cluster:
-    """A cluster that is finalized at all that its nodes support."""
-    said = {"ranges": {METADATA: (7, level)}, "levels": {METADATA: level}, "epoch": 900}
+def its_ceiling(*more: Node, level: int = 19, beside: int = 0, **keys: Any) -> Cluster:
+    """A cluster that is finalized at all that its nodes support; `beside`: and at that level
+    features on either side of metadata.version."""
+    ranges = {METADATA: (7, level)} | dict.fromkeys("fz" if beside else "", (1, beside))
+    levels = {name: most for name, (_, most) in ranges.items()}
+    said = {"ranges": ranges, "levels": levels, "epoch": 900}
     nodes = Node(node_id=1, **said), Node(node_id=9, role="controller", **said)  # type: ignore[arg-type]
     return Cluster(name="c", nodes=(*nodes, *more), **{"registry": "live", "voters": (9,)} | keys)
 
@@ -123,6 +126,12 @@ SCENES: dict[str, tuple[Cluster, Iterable[bytes], set[str]]] = {
     # KIP-919: controllers register from metadata.version 15 on; before that none is asked.
     "below 15 no controller answers for another": (
         its_ceiling(SILENT, level=14, **LISTED), [probe({METADATA: (14, 14)})], UNKNOWN),
+    "whatever the levels of other features are": (
+        its_ceiling(SILENT, level=14, beside=19, **LISTED),
+        [probe({METADATA: (14, 14), "f": (19, 19), "z": (19, 19)})], UNKNOWN),
+    "and from 15 on it does": (
+        its_ceiling(SILENT, beside=1, **LISTED),
+        [probe(PRESENT | {"f": (1, 1), "z": (1, 1)})], {"UP_TO_DATE"}),
 }  # fmt: skip
 
 
