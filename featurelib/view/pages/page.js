@@ -58,7 +58,9 @@
     const chosen = inputs.slice(1).filter((input) => input.value);
     let shown = 0;
     for (const row of rows) {
-      const said = `${row.textContent} ${row.dataset.f} ${row.dataset.p}`.toLowerCase();
+      const said = words.length
+        ? `${row.textContent} ${row.dataset.f} ${row.dataset.p}`.toLowerCase()
+        : "";
       row.hidden =
         !words.every((word) => said.includes(word)) ||
         !chosen.every((input) => fits(row, input));
