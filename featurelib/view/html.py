@@ -30,7 +30,6 @@ from featurelib.view.digest import (
     moves,
     mute_text,
     muted_lines,
-    no_returns,
     owner_text,
     release_texts,
     software_text,
@@ -39,7 +38,6 @@ from featurelib.view.digest import (
     until_text,
     warns,
 )
-from featurelib.view.digest import parts as parts_of
 from featurelib.view.model import SEVERITY_RANK, VERDICT_RANK, Report, ReportedCluster
 from featurelib.view.plot import Plot, draw
 from featurelib.view.report import IN_FULL
@@ -83,7 +81,6 @@ def render_html(
     return _template("report.html.j2").render(
         report=report,
         loud=_loud(report),
-        beware=_beware(report),
         todo=_todo(report),
         moved={one.key: one for one in report.change.verdicts} if report.change else {},
         features=features[:COLUMNS],
@@ -217,14 +214,6 @@ def _places(report: Report, names: Mapping[str, str], root: str) -> dict[str, st
 def _loud(report: Report) -> set[str]:
     """The clusters, by key, beside which nothing is green."""
     return lowered(report.change) | {one.key for one in report.clusters if warns(one)}
-
-
-def _beware(report: Report) -> dict[str, set[str]]:
-    """The clusters beside which a plan is not green: they are loud, or it has no way back."""
-    return {
-        verb: _loud(report) | {c.key for c in report.clusters if no_returns(c, parts_of(c)[theirs])}
-        for theirs, verb in enumerate(("Approve", "Hand over"))
-    }
 
 
 def _todo(report: Report) -> dict[str, list[str]]:

@@ -159,8 +159,9 @@ class ReportedRun:
 class FleetCounts:
     """Counts over the fleet; a key is there even if its count is 0.
 
-    `features` counts each feature of each cluster. `muted`: those of `findings` that a mute sets
-    aside; `muted_until`: the day the nearest of these mutes runs out, null without any.
+    `critical_by_verdict`: clusters with a critical finding that is not muted. `features` counts
+    each feature of each cluster. `muted`: those of `findings` that a mute sets aside;
+    `muted_until`: the day the nearest of these mutes runs out, null without any.
     `need_person`: clusters where a person has to look, or has a plan to approve. `can_move`:
     clusters whose plan has steps. `incompatible_nodes`: nodes that do not fit what is finalized
     already. `all_too_old`: nothing could be judged for the age of the evidence. `too_old`: clusters
@@ -170,6 +171,7 @@ class FleetCounts:
 
     clusters: Count
     clusters_by_verdict: dict[Verdict, Count]
+    critical_by_verdict: dict[Verdict, Count]
     clusters_by_phase: dict[Phase, Count]
     features: Count
     features_by_verdict: dict[Verdict, Count]
@@ -448,15 +450,16 @@ Verb = Literal[
 class Task:
     """One thing to do today: what is the matter, how to do it, and where.
 
-    `how` and `command` may be empty; of several clusters they are about the first. `clusters`: the
-    `key` of each. `owners`: whose they are, as far as the inventory says; of a cluster without an
-    owner its contact.
+    `how` and `command` may be empty; of several clusters they are about the first. `codes`: of the
+    findings it is about. `clusters`: the `key` of each. `owners`: whose they are, as far as the
+    inventory says; of a cluster without an owner its contact.
     """
 
     verb: Verb
     text: str
     how: str
     command: str
+    codes: tuple[str, ...]
     clusters: tuple[str, ...]
     owners: tuple[str, ...]
 

@@ -545,6 +545,9 @@ def _count_fleet(clusters: Sequence[ReportedCluster]) -> FleetCounts:
     return FleetCounts(
         clusters=len(clusters),
         clusters_by_verdict=_count(Verdict, (cluster.verdict for cluster in clusters)),
+        critical_by_verdict=_count(
+            Verdict, (one.verdict for one in clusters if one.severity is Severity.CRITICAL)
+        ),
         clusters_by_phase=_count(Phase, (cluster.phase for cluster in clusters)),
         features=len(ready),
         features_by_verdict=_count(Verdict, ready),

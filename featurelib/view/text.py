@@ -204,6 +204,8 @@ def _counts(report: Report, page: Page) -> None:
         page.line()
         heads = ["", *(paint(verdict.value, STYLES[verdict]) for verdict in Verdict), "all"]
         counts = [("clusters", fleet.clusters_by_verdict, fleet.clusters)]
+        if critical := sum(fleet.critical_by_verdict.values()):
+            counts.append(("of them critical", fleet.critical_by_verdict, critical))
         counts += [("their features", fleet.features_by_verdict, fleet.features)]
         rows = [[name, *(f"{of[v]:,}" for v in Verdict), f"{n:,}"] for name, of, n in counts]
         page.table([heads, *rows])

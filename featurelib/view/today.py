@@ -32,6 +32,7 @@ from featurelib.view.digest import (
     step_text,
     unmuted,
     warns,
+    worth_saying,
 )
 from featurelib.view.model import (
     Cause,
@@ -48,10 +49,12 @@ from featurelib.words import age, code_text, count, some, time_text
 
 AUDIT = "./spark-submit.sh audit"
 MOST = 7
-CRITICAL = 2  # kinds of critical findings with a line each
+MOST_CRITICAL = 2  # kinds of critical findings with a line each
+KINDS = 3  # of findings, named in one line
 FEATURES = 2  # of a plan, named in one line
 
 Clusters = Sequence[ReportedCluster]
+Rows = Sequence[tuple[ReportedCluster, ReportedFinding | None]]  # None: nothing is found there
 
 
 def plan_day(
@@ -78,17 +81,26 @@ def plan_day(
             unlocked = [by_key[key] for key in cause.unlocked if key not in done]
             tasks += _unlock(cause, [cluster for cluster in unlocked if cluster.needs_person])
     covered = {key for task in tasks for key in task.clusters}
-    if rest := [c for c in clusters if c.needs_person and c.key not in covered]:
-        tasks.append(_task("Look at", rest, "What each needs stands with the cluster."))
+    rest = [c for c in clusters if c.needs_person and c.key not in covered]
+    worst = [(c, next(iter(worth_saying(unmuted(c.findings))), None)) for c in rest]
+    tasks += [_mend("Look at", *kind) for kind in _kinds(worst, MOST - len(tasks))]
     return tuple(tasks)
 
 
-def _task(verb: Verb, clusters: Clusters, text: str, how: str = "", command: str = "") -> Task:
+def _task(
+    verb: Verb,
+    clusters: Clusters,
+    text: str,
+    how: str = "",
+    command: str = "",
+    codes: Iterable[str] = (),
+) -> Task:
     return Task(
         verb=verb,
         text=text,
         how=how,
         command=command,
+        codes=tuple(dict.fromkeys(codes)),
         clusters=tuple(cluster.key for cluster in clusters),
         owners=tuple(dict.fromkeys(one for c in clusters if (one := c.owner or c.contact))),
     )
@@ -119,31 +131,40 @@ def _collect_again(clusters: Clusters, run: ReportedRun) -> Task:
 
 
 def _critical(clusters: Clusters) -> Iterator[Task]:
-    """A task for each kind of critical finding; the last one takes in all further kinds."""
-    held: dict[str, list[tuple[ReportedCluster, ReportedFinding]]] = defaultdict(list)
-    for cluster in clusters:
-        for finding in unmuted(cluster.findings):
-            if finding.severity is Severity.CRITICAL:
-                held[finding.code].append((cluster, finding))
+    """A task for each kind of critical finding."""
+    rows = [
+        (c, f) for c in clusters for f in unmuted(c.findings) if f.severity is Severity.CRITICAL
+    ]
+    for kind in _kinds(rows, MOST_CRITICAL):
+        yield _mend("Mend", *kind)
+
+
+def _kinds(rows: Rows, most: int) -> list[tuple[str, Rows]]:
+    """Findings of one code together, behind its title; the last of `most` kinds takes in all
+    further ones, and counts the clusters of each."""
+    held = defaultdict[str, list[tuple[ReportedCluster, ReportedFinding | None]]](list)
+    for row in rows:
+        held[code_text(row[1].code) if row[1] else "no finding says why"].append(row)
     kinds = list(held.items())
-    if len(kinds) > CRITICAL:
-        rest = [row for _, rows in kinds[CRITICAL - 1 :] for row in rows]
-        kinds = [*kinds[: CRITICAL - 1], ("other critical findings", rest)]
-    for code, rows in kinds:
-        yield _mend("Mend", code_text(code), [c for c, _ in rows], [f for _, f in rows])
+    rest = kinds[most - 1 :]
+    if len(rest) < 2:
+        return [*kinds]
+    many = ((title, len({one.key for one, _ in mine})) for title, mine in rest)
+    names = [f"{title} in {count(clusters, 'cluster')}" for title, clusters in many]
+    return [*kinds[: most - 1], (some(names, KINDS), [row for _, mine in rest for row in mine])]
 
 
-def _mend(
-    verb: Verb, title: str, clusters: Iterable[ReportedCluster], findings: Sequence[ReportedFinding]
-) -> Task:
+def _mend(verb: Verb, title: str, rows: Rows) -> Task:
     """A task of findings that have a remedy: of one cluster in full, of many by their title."""
-    distinct = list({cluster.key: cluster for cluster in clusters}.values())
-    group, *others = group_findings(findings)
-    if len(distinct) > 1 or others:
+    distinct = list({cluster.key: cluster for cluster, _ in rows}.values())
+    groups = group_findings([finding for _, finding in rows if finding])
+    first, codes = groups[0].first if groups else None, [one.first.code for one in groups]
+    if len(distinct) > 1 or len(groups) != 1 or first is None:
         text = f"{title[:1].upper()}{title[1:]}."
-        return _task(verb, distinct, text, f"In the first: {group.first.remedy}")
-    text = " ".join(filter(None, (group.messages[0], group.others)))
-    return _task(verb, distinct, text, group.first.remedy, group.first.command)
+        how = f"In the first: {first.remedy}" if first and first.remedy else ""
+        return _task(verb, distinct, text, how, codes=codes)
+    text = " ".join(filter(None, (groups[0].messages[0], groups[0].others)))
+    return _task(verb, distinct, text, first.remedy, first.command, codes)
 
 
 def _not_landed(clusters: Clusters, newest: datetime | None) -> Iterator[Task]:
@@ -174,9 +195,7 @@ def _silent(clusters: Clusters) -> Iterator[Task]:
         if finding.code == NOT_ANSWERING and cluster.verdict is Verdict.UNKNOWN
     ]
     if silent:
-        yield _mend(
-            "Start", code_text(NOT_ANSWERING), [c for c, _ in silent], [f for _, f in silent]
-        )
+        yield _mend("Start", code_text(NOT_ANSWERING), silent)
 
 
 def _waiting(clusters: Clusters, out: str | None, down: Collection[str]) -> Iterator[Task]:
@@ -232,22 +251,20 @@ def _caution(clusters: Clusters, down: Collection[str]) -> str:
 def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:
     """The one change that lets these clusters move; none where all that holds them is muted."""
     codes = GONE if cause.ghosts else (cause.code,)
-    found = {c.key: [f for f in unmuted(c.findings) if f.code in codes] for c in clusters}
-    clusters = [cluster for cluster in clusters if found[cluster.key]]
-    if not clusters:
+    rows = [(c, f) for c in clusters for f in unmuted(c.findings) if f.code in codes]
+    if not rows:
         return
     verbs: dict[str, Verb] = {BY_NODE: "Upgrade", NOT_ANSWERING: "Start"}
     verb = "Unregister" if cause.ghosts else verbs.get(cause.code, "Mend")
-    task = _mend(verb, cause.title, clusters, [f for few in found.values() for f in few])
+    task = _mend(verb, cause.title, rows)
     holds = ""
     if cause.ghosts and cause.features:
         holds = f"Held back by it: {some(cause.features, FEATURES)}."
-    elif len(clusters) > 1:
-        unseen = any(cluster.verdict is Verdict.UNKNOWN for cluster in clusters)
+    elif len(task.clusters) > 1:
+        unseen = any(cluster.verdict is Verdict.UNKNOWN for cluster, _ in rows)
         what = "get a verdict" if unseen else "can move"
-        holds = f"{count(len(clusters), 'cluster')} {what} then."
-    text = f"{task.text} {holds}".rstrip()
-    yield _task(verb, clusters, text, task.how, task.command)
+        holds = f"{count(len(task.clusters), 'cluster')} {what} then."
+    yield replace(task, text=f"{task.text} {holds}".rstrip())
 
 
 # The sentences above it.

@@ -314,19 +314,24 @@ def test_who_approves_is_told_first_whose_levels_went_down() -> None:
     [task] = said.today
     assert task.clusters == ("b", "a")
     assert "Ask first why levels of a went down." in task.how
-    page = render_html(said)
-    assert '<li class="plan">' not in page
-    assert "f 2 → 1, WENT DOWN" in page
+    assert "f 2 → 1, WENT DOWN" in render_html(said)
     [calm] = report(tables).today
     assert calm.how == "Read the plan, then approve it."
-    assert '<li class="plan">' in render_html(report(tables))
 
 
-def test_a_plan_without_a_way_back_says_so_and_is_not_green() -> None:
+def test_what_is_urgent_is_red_and_nothing_below_it_is_redder() -> None:
+    page = render_html(report_samples())
+    shades = re.findall(r'<li class="(\w*)"><b>([\w ]+)</b>', page)
+    assert shades == [
+        ("urgent", "Mend"), ("urgent", "Collect"), ("urgent", "Start"), ("", "Approve"),
+        ("", "Hand over"), ("", "Unregister"), ("rest", "Look at"),
+    ]  # fmt: skip
+
+
+def test_a_plan_without_a_way_back_says_so() -> None:
     back = [{"feature": "f", "downgrade_floor": 9, "point_of_no_return": 9}]
     plans = [plan(name, "READY", steps=[step("f")], returns_after=back) for name in "abc"]
     for several, text in ((plans, "No way back in a, b and 1 more from some levels on."),
                           (plans[:1], "No way back from f 9 on.")):  # fmt: skip
         said = report(judged(several))
         assert said.today[0].how == f"Read the plan, then approve it. {text}"
-        assert '<li class="plan">' not in render_html(said)
