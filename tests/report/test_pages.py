@@ -120,6 +120,25 @@ def test_axe_finds_no_fault(
     assert [(fault["id"], fault["nodes"][0]["html"]) for fault in faults] == []
 
 
+def test_rows_that_are_not_laid_out_are_still_a_table_to_a_screen_reader(
+    browser: Browser, files: dict[str, Path]
+) -> None:
+    # As it runs where a screen reader does.
+    args = ["--no-sandbox", "--force-renderer-accessibility"]
+    heard = browser.browser_type.launch(executable_path=CHROMIUM, args=args)
+    page = opened(heard, files["samples"])
+    reader = page.context.new_cdp_session(page)
+    root = reader.send("DOM.getDocument")["root"]["nodeId"]
+    roles = []
+    for part in ("", " thead tr", " thead th", " tr:last-child", " tr:last-child > td"):
+        asked = {"nodeId": root, "selector": f"#grid{part}"}
+        found = {"nodeId": reader.send("DOM.querySelector", asked)["nodeId"]}
+        tree = reader.send("Accessibility.getPartialAXTree", found | {"fetchRelatives": False})
+        roles.append(tree["nodes"][0]["role"]["value"])
+    heard.close()
+    assert roles == ["table", "row", "columnheader", "row", "cell"]
+
+
 def test_the_table_narrows_and_sorts(browser: Browser, files: dict[str, Path]) -> None:
     page = opened(browser, files["samples"])
     page.fill("#find", "ghost-broker")
@@ -282,6 +301,10 @@ def test_nothing_is_green_beside_what_warns(browser: Browser, files: dict[str, P
     rows = page.locator("#grid tbody tr", has=page.locator(".warning, .unknown, .critical"))
     assert rows.count() == 5
     assert green not in rows.locator("td").evaluate_all(colours)
+    parts = page.locator("article", has=page.locator(".warning, .unknown, .critical"))
+    assert parts.count() >= 5  # blocked ones may have such findings too
+    shown = parts.locator("header .READY, header .UP_TO_DATE").evaluate_all(colours)
+    assert set(shown) == set(rows.locator(".READY, .UP_TO_DATE").evaluate_all(colours))
     borders = "(all) => all.map((e) => getComputedStyle(e).borderLeftColor)"
     for verb in ("Approve", "Hand over"):  # one of them warns, the other has no way back
         assert page.locator(".today li", has_text=verb).evaluate_all(borders) != [green]
