@@ -60,7 +60,8 @@ KEYS = {
     ),
     Roll: row_of(
         "release mode may_join finalized=levels finalized_known=levels_known misfits "
-        "only_with_unstable_features=only_unstable refused first joins_now format_with way_back"
+        "only_with_unstable_features=only_unstable refused not_running=idle "
+        "first joins_now format_with way_back"
     ),
     WayBack: row_of(
         "brings joins_after_finalizing=joins_after back downgrade_floor=floor "

@@ -117,6 +117,11 @@ class Roll:
         """Whether a node of production software may come now."""
         return not (self.misfits or self.refused)
 
+    @property
+    def idle(self) -> tuple[int, ...]:
+        """Who does not run, and is left as now."""
+        return self.then.idle
+
 
 def roll(sight: Sight, text: str, terms: Terms) -> Roll:
     """Whether every node may run software of the release `text`, and what follows.

@@ -22,6 +22,7 @@ from featurelib.view.words import (
     COLLECT_AGAIN,
     LOOK_AGAIN,
     answer_text,
+    idle_text,
     judge_text,
     judges_text,
     no_return_text,
@@ -299,9 +300,7 @@ def what_if_page(found: WhatIf, change: str, source: Source, width: int | None =
         page.text(f"{nodes(None, found.joined)} may join with that software")
     _refused(found.refused, page)
     if found.idle:
-        does = "does not run and is" if len(found.idle) == 1 else "do not run and are"
-        who = nodes(None, found.idle)
-        page.text(f"{who} {does} left as now: name it with --node or --remove")
+        page.text(f"{idle_text(found.idle)}: name it with --node or --remove")
     if found.election is not None:
         _election(found.election, page)
     was, now = (f"{side.verdict} ({side.phase})" for side in (found.was, found.now))
@@ -580,6 +579,9 @@ def _way_back(found: Roll, way: WayBack, page: QuestionPage) -> Iterator[str]:
         yield f"{found.release} brings no new level"
         return
     yield f"{found.release} brings {levels_text(catalogue, way.brings.items())}"
+    if found.idle:
+        asked = f"what-if {page.name} --release {found.release}{page.source.wanted.ways[0]}"
+        yield f"{idle_text(found.idle)}; what that holds back of it: featurelib {asked}"
     if way.no_return is not None:
         before = found.levels[METADATA_VERSION]
         yield no_return_text(METADATA_VERSION, before, way.no_return, catalogue)

@@ -16,7 +16,7 @@ from featurelib.planning.outlook import NONE, ChangeOutlook
 from featurelib.planning.reasons import PROBE
 from featurelib.view.digest import muted_lines
 from featurelib.view.layout import Page
-from featurelib.words import clean, level_text
+from featurelib.words import clean, level_text, nodes
 
 MUTED = "muted in conf/audit.toml, and still in the way"
 LOOK_AGAIN = (
@@ -121,3 +121,9 @@ def show_muted(found: Iterable[SetAside | None], page: Page, head: str = MUTED) 
         page.text(head)
         for text in muted_lines(muted):
             page.item(clean(text, 600), 2)
+
+
+def idle_text(ids: Sequence[int]) -> str:
+    """Names the nodes that no question about other software changes."""
+    does = "does not run and is" if len(ids) == 1 else "do not run and are"
+    return f"{nodes(None, ids)} {does} left as now"
