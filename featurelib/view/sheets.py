@@ -159,10 +159,8 @@ def _text(value: Any) -> str:
     """A cell: empty for null, several values with a semicolon between them."""
     if value is None:
         return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
     if isinstance(value, int | float):
-        return str(value)
+        return str(value).lower()  # true and false, too
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, str):

@@ -18,6 +18,7 @@ from featurelib.view.digest import muted_lines
 from featurelib.view.layout import Page
 from featurelib.words import clean, level_text, nodes
 
+_JUDGES = {STRICT: "policy", GOAL: "the release's catalogue", PROBE: "the controller itself"}
 MUTED = "muted in conf/audit.toml, and still in the way"
 LOOK_AGAIN = (
     "what was read stays as it is: collect and run the nightly again, or let the plan look at the "
@@ -92,13 +93,7 @@ def show_danger(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None
 
 def judge_text(judge: str) -> str:
     """Who says something, in a word or two."""
-    if judge == STRICT:
-        return "policy"
-    if judge == GOAL:
-        return "the release's catalogue"
-    if judge == PROBE:
-        return "the controller itself"
-    return load(judge).title if judge in GENERATIONS else judge
+    return _JUDGES.get(judge) or (load(judge).title if judge in GENERATIONS else judge)
 
 
 def judges_text(dialects: Sequence[str]) -> str:
