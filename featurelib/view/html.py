@@ -63,13 +63,12 @@ WIDTH, LEFT, RIGHT = 540, 118, 328
 TICK = 13  # that two numbers on the axis need between them  # of a plot, and of the track within it
 LINEAR = 40  # levels that still have room side by side; of more only the ends are places
 COLUMNS = 10  # features with a column of their own
+FEW = 4  # clusters of a cause or a change that are named; a filter shows them all
+CAUSES = 25  # that a filter is for
 
 
 def render_html(
-    report: Report,
-    *,
-    parts: Sequence[PartPage] = (),
-    whole: Report | None = None,
+    report: Report, *, parts: Sequence[PartPage] = (), whole: Report | None = None
 ) -> str:
     """The one file. `parts`: pages it leads to. `whole`: the report that this one is a part of,
     one folder above."""
@@ -78,23 +77,38 @@ def render_html(
     names = dict(zip(keys, page_names(every), strict=True))
     spread = Counter(ready.feature for cluster in report.clusters for ready in cluster.readiness)
     features = sorted(spread, key=lambda name: (metadata_first(name)[0], -spread[name], name))
+    places = _places(report, names, root)
+    alike = Counter(one.name for one in report.clusters)  # no link to the wrong one of two
+    keyed = {one.name: one.key for one in report.clusters if alike[one.name] == 1}
+    moves = gather_moves(report.change) + gather_levels(report.change) if report.change else []
+    held = {one.title: [keyed.get(name, name) for name in one.held] for one in report.causes}
+    groups = {"cause": held, "change": {move: [one.key for one in moved] for move, moved in moves}}
+    large = {
+        name: [title for title, keys in of.items() if keys[FEW:] and places.keys() & keys]
+        for name, of in groups.items()
+    }
+    del large["cause"][CAUSES:]
     return _template("report.html.j2").render(
         report=report,
+        few=FEW,
+        groups=groups,
+        large=large,
+        marks={name: _marks(groups[name][title] for title in large[name]) for name in groups},
         loud=_loud(report),
         todo=_todo(report),
         moved={one.key: one for one in report.change.verdicts} if report.change else {},
         features=features[:COLUMNS],
         others=len(features) > COLUMNS,
         in_full=IN_FULL,
-        places=_places(report, names, root),
+        places=places,
         pages=has_pages(every)
         and [f"{root}{FOLDER}/{names[cluster.key]}" for cluster in report.clusters],
         parts=parts,
-        names={cluster.key: cluster.name for cluster in report.clusters},
+        names={one.key: one.name for _, moved in moves for one in moved}
+        | {cluster.key: cluster.name for cluster in report.clusters},
         phases=[phase for phase, clusters in report.fleet.clusters_by_phase.items() if clusters],
         releases=sorted(
-            {name for cluster in report.clusters for name in _releases(cluster)},
-            key=release_number,
+            {name for cluster in report.clusters for name in _releases(cluster)}, key=release_number
         ),
         home="",
         unowned=any(not cluster.owner for cluster in report.clusters),
@@ -111,33 +125,16 @@ class PartPage:
     report: Report
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Code:
-    """What a code of this report means: what it rests on, and where it was found."""
-
-    code: str
-    source: str
-    findings: int
-    clusters: tuple[str, ...]  # their keys
-
-
-def explain_codes(report: Report) -> list[Code]:
-    """Return every code of the report's findings, by name; a finding's code leads there."""
+def explain_codes(report: Report) -> list[tuple[str, str, list[str]]]:
+    """Return every code of the report's findings, by name, with what it rests on and, of each
+    finding, the key of its cluster; a finding's code leads there."""
     sources: dict[str, str] = {}
     where: defaultdict[str, list[str]] = defaultdict(list)
     for cluster in report.clusters:
         for finding in cluster.findings:
             sources[finding.code] = finding.source
             where[finding.code].append(cluster.key)
-    return [
-        Code(
-            code=code,
-            source=sources[code],
-            findings=len(where[code]),
-            clusters=tuple(dict.fromkeys(where[code])),
-        )
-        for code in sorted(where)
-    ]
+    return [(code, sources[code], where[code]) for code in sorted(where)]
 
 
 def has_pages(report: Report) -> bool:
@@ -216,6 +213,15 @@ def _loud(report: Report) -> set[str]:
     return lowered(report.change) | {one.key for one in report.clusters if warns(one)}
 
 
+def _marks(groups: Iterable[Iterable[str]]) -> dict[str, str]:
+    """In which of these groups each of their clusters is: `1 4`."""
+    marks = defaultdict[str, list[str]](list)
+    for number, keys in enumerate(groups, start=1):
+        for key in keys:
+            marks[key].append(str(number))
+    return {key: " ".join(numbers) for key, numbers in marks.items()}
+
+
 def _todo(report: Report) -> dict[str, list[str]]:
     """The verbs of what there is to do today in each cluster, by its key."""
     verbs: defaultdict[str, list[str]] = defaultdict(list)
@@ -262,7 +268,7 @@ def _environment() -> Environment:
         release_texts,
         step_text,
     )
-    over_nights = (trends, line, span_text, changed, gather_moves, gather_levels)
+    over_nights = (trends, line, span_text, changed)
     words = (time_text, clean, count, some, place, draw, ticks, Scale)
     environment.globals.update(
         {one.__name__: one for one in (*values, *more, *over_nights, *words)},

@@ -129,11 +129,7 @@ def plan_page(
 
 
 def approval_page(
-    file: PlanFile,
-    approval: Approval,
-    name: str,
-    catalogue: Catalogue,
-    width: int | None = None,
+    file: PlanFile, approval: Approval, name: str, catalogue: Catalogue, width: int | None = None
 ) -> Page:
     """What an approver is asked: what the plan does, what cannot be taken back, by whom and until
     when it is approved; `name` is the inventory's."""

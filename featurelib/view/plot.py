@@ -18,13 +18,7 @@ from dataclasses import dataclass
 
 from featurelib.feature import Role, Verdict
 from featurelib.view.digest import BY_NODE
-from featurelib.view.model import (
-    Level,
-    Readiness,
-    ReportedCluster,
-    ReportedProfile,
-    ReportedReturn,
-)
+from featurelib.view.model import Level, Readiness, ReportedCluster, ReportedProfile, ReportedReturn
 from featurelib.words import brokers_and_controllers, count
 
 NOT_LISTED = (0, 0)

@@ -17,8 +17,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.view.html import render_html
 from featurelib.view.model import Report
-from tests.report.samples import report_samples
-from tests.report.tables import judged, plan, report
+from tests.report.samples import made_up_nights, report_samples
+from tests.report.tables import SEEN, judged, plan, report, unfit
 from tests.report.test_html import big_report
 
 ROOT = Path(__file__).parents[2]
@@ -252,6 +252,25 @@ def test_a_count_brings_the_table_that_it_narrows_into_view(
         page.wait_for_function("scrollY > 0")
         assert page.locator("#grid").evaluate(in_view)
         assert page.text_content("#shown") == f"{shown} of 27 clusters"
+    page.context.close()
+
+
+def test_a_cause_and_a_change_of_many_clusters_name_a_few_and_lead_to_all(
+    browser: Browser, tmp_path: Path
+) -> None:
+    plans = [*(plan(name, "BLOCKED") for name in "abcdef"), plan("g", "READY")]
+    said = report(
+        judged(plans, [unfit(name, 1, "f", 1, 2) for name in "abcdef"]),
+        nights=made_up_nights(20261121080000, SEEN),
+        before=dict.fromkeys("abcdeg", "READY") | {"f": "BLOCKED"},
+    )
+    (tmp_path / "report.html").write_text(render_html(said), encoding="utf-8")
+    page = opened(browser, tmp_path / "report.html")
+    for where, words, shown in (("tr", "nodes that support", 6), (".change li", "READY", 5)):
+        named = page.locator(where, has_text=words).locator("a")
+        assert named.all_text_contents() == ["a", "b", "c", "d", f"{shown - 4} more"]
+        named.last.click()
+        page.locator("#shown", has_text=f"{shown} of 7 clusters").wait_for()
     page.context.close()
 
 

@@ -38,6 +38,8 @@
   };
   const fits = (row, input) => {
     if (input.id === "phase") return row.dataset.p === input.value;
+    if (input.matches("#cause, #change"))
+      return (row.dataset[input.id] ?? "").split(" ").includes(`${input.selectedIndex}`);
     const said = (row.cells[places[input.id]]?.firstChild?.textContent ?? "").trim();
     // Several things may be to do in a cluster, and any of several be asked for.
     if (input.id === "todo") {
