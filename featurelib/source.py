@@ -221,17 +221,17 @@ def usual_tables(tables: str | None, fleet: str | None, say: Say) -> tuple[str, 
                 "--tables: expected the folder of the nightly's tables, found none named. Name it; "
                 "`./spark-submit.sh` makes those of the samples."
             )
-        tables = str(_relative(SAMPLE_TABLES))
+        tables = str(relative(SAMPLE_TABLES))
         say(f"reading the samples' tables, {tables}; others with --tables FOLDER")
     if fleet is None and Path(tables).absolute() == SAMPLE_TABLES:
-        fleet = str(_relative(SAMPLES / INVENTORY))
+        fleet = str(relative(SAMPLES / INVENTORY))
     return tables, fleet
 
 
 def usual_settings(tables: str, config: str | None) -> str | None:
     """The settings file that was named, or the one the samples' tables were judged by."""
     if config is None and Path(tables).absolute() == SAMPLE_TABLES:
-        return str(_relative(SAMPLES / SETTINGS))
+        return str(relative(SAMPLES / SETTINGS))
     return config
 
 
@@ -245,7 +245,7 @@ def _others(wanted: Wanted) -> str:
     if samples.named(wanted.cluster) is None:
         return _OTHERS
     made = "" if SAMPLE_TABLES.is_dir() else " (once ./spark-submit.sh has made them)"
-    asked = f"--tables {_relative(SAMPLE_TABLES)} --fleet {_relative(path)}"
+    asked = f"--tables {relative(SAMPLE_TABLES)} --fleet {relative(path)}"
     return f"{_OTHERS}. It is a sample: {asked}{made}"
 
 
@@ -253,7 +253,8 @@ def _absolute(path: str) -> str:
     return str(Path(path).absolute())
 
 
-def _relative(path: Path) -> Path:
+def relative(path: Path) -> Path:
+    """Write a path as whoever stands here types it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 

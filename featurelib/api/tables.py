@@ -99,6 +99,7 @@ class NightTables:
             self.catalogue,
             inventory=inventory,
             find_line=self._places(judged.findings).get,
+            ways=replace(self._wanted, as_of=RUN_TIME).later,
             mutes=mutes_of(settings.mute, inventory, file),
             nights=nights,
             before=before,

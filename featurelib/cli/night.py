@@ -35,7 +35,17 @@ from featurelib.lake import lines_of, night_before
 from featurelib.lake import places as find_places
 from featurelib.planning.files import file_names
 from featurelib.planning.requirements import Guarding
-from featurelib.source import NEWEST, NIGHTS_BEFORE, SAMPLE_BUILD, SAMPLES, open_fleet, parse_as_of
+from featurelib.source import (
+    NEWEST,
+    NIGHTS_BEFORE,
+    RUN_TIME,
+    SAMPLE_BUILD,
+    SAMPLES,
+    Wanted,
+    open_fleet,
+    parse_as_of,
+    relative,
+)
 from featurelib.tables import (
     ALL,
     AUDIT_RUN,
@@ -45,13 +55,7 @@ from featurelib.tables import (
     is_name,
 )
 from featurelib.view.html import FOLDER as PAGES
-from featurelib.view.html import (
-    PAGE,
-    PartPage,
-    html_names,
-    render_html,
-    render_pages,
-)
+from featurelib.view.html import PAGE, PartPage, html_names, render_html, render_pages
 from featurelib.view.model import Ingest, Report, render_json
 from featurelib.view.prometheus import render_prometheus
 from featurelib.view.report import MOST, narrow, report_run, summarize
@@ -73,6 +77,7 @@ class Places:
     tables: str
     out: str | None
     fleet: Fleet
+    wanted: Wanted  # for another command
     settings: Settings
     mutes: tuple[Mute, ...]
     as_of: int | None
@@ -106,7 +111,7 @@ def choose_places(
     catalogue = load()
     if rows is not None:
         catalogue = with_overlay(catalogue, read_file("--overlay", rows), str(rows))
-    inventory = str(SAMPLES / INVENTORY) if samples and fleet is None else fleet
+    inventory = str(relative(SAMPLES / INVENTORY)) if samples and fleet is None else fleet
     _, expected = open_fleet(inventory, catalogue)
     usual = str(SAMPLES / SETTINGS) if samples else None
     settings, where = find_settings(config or usual)
@@ -115,6 +120,7 @@ def choose_places(
         tables=tables,
         out=out,
         fleet=expected,
+        wanted=Wanted(as_of=RUN_TIME, fleet=inventory, config=config),
         settings=settings,
         mutes=mutes_of(settings.mute, expected, where),
         as_of=parse_as_of(NEWEST if samples and as_of is None else as_of),
@@ -247,6 +253,8 @@ def judge_and_publish(
         quarantine = pool.submit(read_quarantine, store, QUARANTINED)
         lines = find_places(store.rows, lines_of(audited.judged.findings))
         nights, before, levels = night_before(store.rows, run)
+    # What commands without Spark can be given: not a name.
+    tables = (store.is_named and store.folder.removeprefix("file:")) or places.tables
     report = summarize(
         audited.judged,
         report_run(
@@ -257,8 +265,7 @@ def judge_and_publish(
             ingest=msgspec.convert(counts, Ingest | None, from_attributes=True),
             newest=audited.newest,
             max_age=places.settings.max_age,
-            # What commands without Spark can be given: not a name.
-            tables=(store.is_named and store.folder.removeprefix("file:")) or places.tables,
+            tables=tables,
             out=places.out or "",
             quarantine=quarantine.result(),
         ),
@@ -266,6 +273,7 @@ def judge_and_publish(
         inventory=places.fleet,
         plan_files={cluster: f"plans/{name}" for cluster, (name, _) in plans.items() if places.out},
         find_line=lines.get,
+        ways=replace(places.wanted, tables=tables).later,
         mutes=places.mutes,
         nights=nights,
         before=before,

@@ -32,14 +32,7 @@ from featurelib.view.model import (
     ReportedReturn,
     ReportedStep,
 )
-from featurelib.words import (
-    code_text,
-    count,
-    metadata_first,
-    nodes,
-    some,
-    time_text,
-)
+from featurelib.words import code_text, count, metadata_first, nodes, some, time_text
 
 BY_NODE = "unsupported_by_node"
 # What a node that is gone holds back by, and what its cause says of that.
@@ -52,6 +45,7 @@ CONSEQUENCE = "dependency_unmet"  # follows from another finding: a cause only w
 NOT_LANDED = "cluster_not_landed"
 NODE_MISSING = "expected_node_missing"
 NOT_ANSWERING = "node_not_answering"
+BY_NAME = "side_effect_by_name"  # its command is a plan of ours
 HOLDS_BACK = frozenset({Severity.BLOCKER, Severity.UNKNOWN})
 TOO_OLD = frozenset({"evidence_too_old", "levels_too_old"})
 LATE = timedelta(hours=20)  # behind the fleet's newest line: a night went by without the cluster

@@ -40,15 +40,10 @@ from featurelib.feature import (
 from featurelib.planning.owners import Shares, owner_command, share
 from featurelib.planning.requirements import guards_of, steps_of
 from featurelib.rows import TableRows
-from featurelib.schema import (
-    FINDING,
-    INCOMPATIBLE_BROKER,
-    READINESS,
-    UPGRADE_PLAN,
-    Schema,
-)
+from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN, Schema
 from featurelib.snapshot.history import LevelChange
 from featurelib.view.digest import (
+    BY_NAME,
     NOT_ANSWERING,
     OPEN,
     TOO_OLD,
@@ -96,6 +91,7 @@ from featurelib.words import (
     clean_place,
     level_text,
     metadata_first,
+    printable,
     range_text,
     releases_text,
 )
@@ -168,6 +164,7 @@ def summarize(
     inventory: Inventory | None = None,
     plan_files: Mapping[str, str] | None = None,
     find_line: FindLine = lambda line_id: None,
+    ways: Callable[[Entry], str] = lambda entry: "",
     mutes: Sequence[Mute] = (),
     nights: Iterable[Night] = (),
     before: Mapping[str, str] | None = None,
@@ -176,12 +173,12 @@ def summarize(
     """The report on one run's tables; further columns in them (`run`) are left alone.
 
     `inventory`: what people call the clusters, and whose they are. `plan_files`: by cluster id,
-    where its plan was written. `find_line`: from a line_id to `file:line`, None where it is not
-    known. `mutes`: of conf/audit.toml, clusters by id. `nights`: rows of gold.audit_run, this
-    run's too; `before`: the verdict of each cluster in the night before it, None without one.
+    where its plan was written. `find_line`: `file:line` of a line_id, None where it is not known.
+    `ways`: options that plan a cluster. `mutes`: clusters by id. `nights`: of gold.audit_run,
+    this run's too; `before`: the verdict of each cluster in the night before, None without one.
     """
     entries = {entry.id: entry for entry in inventory.cluster} if inventory else {}
-    reader = _Reader(catalogue, find_line, entries, judged.findings, run)
+    reader = _Reader(catalogue, find_line, ways, entries, judged.findings, run)
     findings = _by_cluster(judged.findings, FINDING, reader.finding)
     readiness = _by_cluster(judged.readiness, READINESS, reader.readiness)
     incompatible = _by_cluster(judged.incompatible, INCOMPATIBLE_BROKER, reader.incompatible)
@@ -336,12 +333,13 @@ class _Reader:
         self,
         catalogue: Catalogue,
         find_line: FindLine,
+        ways: Callable[[Entry], str],
         entries: Mapping[str, Entry],
         findings: TableRows,
         run: ReportedRun,
     ) -> None:
         self._catalogue, self._words = catalogue, FindingWords(catalogue)
-        self._find_line, self._entries = find_line, entries
+        self._find_line, self._ways, self._entries = find_line, ways, entries
         self._out, self._newest = run.out, run.newest_line
         gone = ghosts(findings)
         rows = findings.take(np.array([*gone.values()], dtype=np.int64)).to_pylist()
@@ -414,7 +412,7 @@ class _Reader:
                 " ".join([tool, *(f"--feature {s.feature}={s.to_level.number}" for s in some)])
                 for _, some in requests
             )
-        plan = f"featurelib plan {shlex.quote(entry.title)} upgrade-all"
+        plan = f"featurelib plan {shlex.quote(entry.title)} upgrade-all{self._ways(entry)}"
         ours = show_command(self._out, plan_file) if plan_file else plan
         return (clean(ours, COMMAND),) * bool(steps)
 
@@ -436,12 +434,13 @@ class _Reader:
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
         ghost = self._ghosts.get((row["cluster"], row["role"], row["node_id"]))
         words = self._words.of(row, entry.site, ghost)
+        ours = printable(self._ways(entry)) if row["code"] == BY_NAME else ""
         line_id = row["line_id"]
         line = None if line_id is None else self._find_line(line_id)
         return self._read(
             ReportedFinding,
             row,
-            **asdict(words) | {"severity": row["severity"]},
+            **asdict(words) | {"severity": row["severity"], "command": words.command + ours},
             line_id=None if line_id is None else f"{line_id & 0xFFFF_FFFF_FFFF_FFFF:016x}",
             line=None if line is None else clean_place(line),
             detail=self._words.detail(row["code"], row["detail"]),

@@ -21,6 +21,7 @@ from featurelib.rows import TableRows, join_rows
 from featurelib.schema import SNAPSHOT
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from featurelib.snapshot.history import LevelChange, LevelMove
+from featurelib.source import RUN_TIME, Wanted
 from featurelib.view.model import Ingest, Report
 from featurelib.view.report import look_closer, read_profiles, report_run, summarize
 from tests.rows import make
@@ -159,6 +160,9 @@ def report_samples() -> Report:
         inventory=FLEET,
         plan_files={cluster: f"plans/{name}.json" for cluster, name in samples.names.items()},
         find_line=samples.places.get,
+        ways=Wanted(
+            tables="build/samples/tables", as_of=RUN_TIME, fleet="data/samples/fleet.toml"
+        ).later,
         mutes=MUTES,
         nights=made_up_nights(run, datetime.fromtimestamp(samples.newest / 1e6, UTC)),
         before=before,
