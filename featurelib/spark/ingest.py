@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial, reduce
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,7 +27,7 @@ from featurelib.errors import LandingError, NoEvidenceError
 from featurelib.faults import explaining
 from featurelib.lake import place
 from featurelib.spark.lines import SCHEMA, parse_file, parse_files, read_local
-from featurelib.spark.local_files import ENDINGS, list_local, missing
+from featurelib.spark.local_files import ENDINGS, Landed, list_local, missing
 from featurelib.spark.log import LOCAL, Wanted, escape
 from featurelib.spark.store import Store, resolve_uri
 from featurelib.tables import CLUSTER_SNAPSHOT, FILE, INGEST_RUN, LANDING_LINE
@@ -100,14 +99,6 @@ def read_quarantine(
     return bad.num_rows, [(place(row), row["reason"]) for row in first]
 
 
-class Landed(NamedTuple):
-    """A landing file as it lies there; when it was changed in microseconds."""
-
-    source_file: str
-    size: int
-    modified_at: int
-
-
 def list_files(session: SparkSession, landing: str, say: Callable[[str], None]) -> list[Landed]:
     """Every landing file below `landing`, sorted by name, none of it read.
 
@@ -117,10 +108,7 @@ def list_files(session: SparkSession, landing: str, say: Callable[[str], None]) 
     uri = resolve_uri(landing)
     with _say_unreadable(landing):
         if uri.startswith(LOCAL) and os.path.isdir(folder := uri.removeprefix(LOCAL)):
-            there = list_local(folder, say)
-            at = there["modified_at"].cast(pa.int64())
-            columns = (there["source_file"], there["size"], at)
-            return sorted(map(Landed, *(column.to_pylist() for column in columns)))
+            return sorted(list_local(folder, say))
         at_micros = F.unix_micros("modificationTime")
         files = _open_files(session, [uri]).select("path", "length", at_micros)
         return sorted(Landed(*row) for row in files.collect())
@@ -213,10 +201,10 @@ def known_lines(oldest: int | None, newest: int | None) -> list[list[Wanted]]:
     """Which lines could repeat one observed between these times (µs, UTC): one of these.
 
     Equal lines were observed at the same time, so the files of other nights are not opened. Both
-    bounds are null when no line has a time: then only lines without one can be repeated, and only
-    lines with a fault have none.
+    bounds are null when no line has a time: then only lines without one can be repeated. Lines with
+    a fault may have none, and what says that nobody answered.
     """
-    timeless: list[Wanted] = [("observed_at", "is null", None), ("reason", "is not null", None)]
+    timeless: list[Wanted] = [("observed_at", "is null", None)]
     if oldest is None:
         return [timeless]
     return [timeless, [("observed_at", ">=", oldest), ("observed_at", "<=", newest)]]

@@ -11,19 +11,19 @@ import os
 import stat
 from collections import deque
 from collections.abc import Callable, Iterator
-
-import pyarrow as pa
+from typing import NamedTuple
 
 from featurelib.errors import LandingError
 
 ENDINGS = ("jsonl", "jsonl.gz", "ndjson", "ndjson.gz", "json", "json.gz")
-LISTED = pa.schema(
-    [
-        ("source_file", pa.string()),
-        ("size", pa.int64()),
-        ("modified_at", pa.timestamp("us", tz="UTC")),
-    ]
-)
+
+
+class Landed(NamedTuple):
+    """A landing file as it lies there; when it was changed in microseconds."""
+
+    source_file: str
+    size: int
+    modified_at: int
 
 
 def missing(landing: str) -> LandingError:
@@ -58,9 +58,8 @@ def walk(root: str, say: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
                 yield entry
 
 
-def list_local(root: str, say: Callable[[str], None]) -> pa.Table:
-    """LISTED of the landing files below a folder. Raises OSError."""
-    rows: list[tuple[str, int, int]] = []
+def list_local(root: str, say: Callable[[str], None]) -> Iterator[Landed]:
+    """The landing files below a folder that are not empty. Raises OSError."""
     for entry in walk(root, say):
         found = _stat(entry)
         if found is None or not stat.S_ISREG(found.st_mode) or found.st_size == 0:
@@ -70,12 +69,7 @@ def list_local(root: str, say: Callable[[str], None]) -> pa.Table:
             continue
         # To the millisecond, as Spark has it in the tables that are there.
         at = found.st_mtime_ns // 1_000_000 * 1000
-        rows.append((f"file:{entry.path}", found.st_size, at))
-    columns = list(zip(*rows, strict=True)) or [(), (), ()]
-    arrays = [
-        pa.array(column, pa.int64() if of else pa.string()) for of, column in enumerate(columns)
-    ]
-    return pa.table(arrays, names=LISTED.names).cast(LISTED)
+        yield Landed(f"file:{entry.path}", found.st_size, at)
 
 
 def _is_text(name: str) -> bool:

@@ -21,7 +21,6 @@ from featurelib.spark import ingest as module
 from featurelib.spark.ingest import (
     NAMES,
     IngestCounts,
-    Landed,
     check_files,
     ingest,
     known_lines,
@@ -29,6 +28,7 @@ from featurelib.spark.ingest import (
     read_lines,
     read_quarantine,
 )
+from featurelib.spark.local_files import Landed
 from featurelib.spark.store import Store
 from featurelib.tables import INGEST_RUN, LANDING_LINE, Table
 from tests.backends.clusters import ZK
@@ -39,6 +39,7 @@ from tests.test_collect import NIGHT, embedded, open_one, quiet
 ROOT = Path(__file__).parents[2]
 RUN = 20261121000000
 BAD = b"not a landing line"
+SILENT = b'{"kind":"describe_quorum","cluster_id":"x","asked_node":1,"listener":"b","error":"?"}'
 
 pytestmark = pytest.mark.spark
 
@@ -178,7 +179,7 @@ def test_damaged_and_odd_files_are_read_as_far_as_they_go(store: Store, tmp_path
 def test_a_crash_between_the_two_commits_heals_with_the_next_run(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    landing = land(tmp_path / "l", a=[line("x"), BAD])
+    landing = land(tmp_path / "l", a=[line("x"), BAD, SILENT])  # the last two have no time
 
     add = Store.add
 
@@ -194,7 +195,7 @@ def test_a_crash_between_the_two_commits_heals_with_the_next_run(
     before = bronze(store)
     with pytest.raises(ConfigError, match=f"run {RUN}: not greater than run {RUN}"):
         run_ingest(store, landing)
-    assert run_ingest(store, landing, RUN + 1) == counts(1, 0, 2, 0)
+    assert run_ingest(store, landing, RUN + 1) == counts(1, 0, 3, 0)
     assert bronze(store) == before
     assert run_ingest(store, landing, RUN + 2) == IngestCounts()
 
