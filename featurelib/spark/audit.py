@@ -233,7 +233,7 @@ def expected_rows(known: pa.ChunkedArray, fleet: Fleet) -> pa.Table:
 def judge_snapshots(store: Store, judging: Judging) -> pa.Table:
     """CELLS of the snapshot table, judged by Spark's workers. Where its files have names that every
     worker can open, workers read whole files, and nothing of them goes through Java."""
-    files, context = store.local_files(CLUSTER_SNAPSHOT), store.session.sparkContext
+    files, context = store.local_files(CLUSTER_SNAPSHOT) or [], store.session.sparkContext
     tasks = context.defaultParallelism
     if len(files) < tasks:  # not known, or too large to be shared out
         rows = store.read(CLUSTER_SNAPSHOT).select(*CORE_COLUMNS)

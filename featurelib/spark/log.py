@@ -127,6 +127,10 @@ class LocalLog:
             ),
         )
 
+    def write(self, rows: DataFrame, run: int, note: str, mode: Mode) -> None:
+        """As add, of rows that Spark has; `overwrite`: in place of all that are there."""
+        write(rows, self._table, LOCAL + self._path, run, note, mode)
+
     def dataset(self, version: int | None) -> Dataset | None:
         """The files of a version, with their bounds in the log; None = they alone do not say what
         the table holds (deletion vectors, renamed columns), and Delta itself has to be asked."""
@@ -236,8 +240,10 @@ class SparkLog:
             return None
 
     def add(self, rows: pa.Table, run: int, note: str, mode: Mode) -> None:
-        frame = self._session.createDataFrame(rows)
-        writer(frame, self._table, run, note).mode(mode).save(self._uri)
+        self.write(self._session.createDataFrame(rows), run, note, mode)
+
+    def write(self, rows: DataFrame, run: int, note: str, mode: Mode) -> None:
+        write(rows, self._table, self._uri, run, note, mode)
 
 
 def read_delta(session: SparkSession, uri: str, version: int | None) -> DataFrame:
@@ -284,9 +290,13 @@ class CatalogLog(SparkLog):
         reader = session.read if version is None else session.read.option("versionAsOf", version)
         return reader.table(self._uri)
 
-    def add(self, rows: pa.Table, run: int, note: str, mode: Mode) -> None:
-        frame = self._session.createDataFrame(rows)
-        write_named(frame, self._table, self._uri, run, note, mode)
+    def write(self, rows: DataFrame, run: int, note: str, mode: Mode) -> None:
+        writing = fit(self._table, rows).writeTo(self._uri)
+        writing = writing.options(**_options(self._table, run, note))
+        if mode == "append":
+            writing.append()
+        else:  # not replace(), which would take the table's properties along
+            writing.overwrite(F.lit(True))
 
 
 def alter(session: SparkSession, place: str, change: str) -> None:
@@ -308,18 +318,10 @@ def _options(table: Table, run: int, note: str) -> dict[str, str]:
     return options
 
 
-def writer(rows: DataFrame, table: Table, run: int, note: str) -> Any:
-    """Spark's writer of one run's rows as one commit, which carries the run and the note."""
-    return fit(table, rows).write.format("delta").options(**_options(table, run, note))
-
-
-def write_named(rows: DataFrame, table: Table, name: str, run: int, note: str, mode: Mode) -> None:
-    """As writer does, into a table of a catalog; `mode`: append, or overwrite all rows."""
-    writing = fit(table, rows).writeTo(name).options(**_options(table, run, note))
-    if mode == "append":
-        writing.append()
-    else:  # not replace(), which would take the table's properties along
-        writing.overwrite(F.lit(True))
+def write(rows: DataFrame, table: Table, uri: str, run: int, note: str, mode: Mode) -> None:
+    """Let Spark write one run's rows to a place, as one commit that carries the run and note."""
+    writing = fit(table, rows).write.format("delta").options(**_options(table, run, note))
+    writing.mode(mode).save(uri)
 
 
 def fit(table: Table, df: DataFrame) -> DataFrame:

@@ -54,8 +54,6 @@ from featurelib.spark.log import (
     fit,
     pairs,
     spark_schema,
-    write_named,
-    writer,
 )
 from featurelib.tables import Table, is_name
 
@@ -159,28 +157,26 @@ class Store:
         names = list(columns or table.schema.names)
         return arrow.rows_of(self.fetch(table, wanted, names), table.schema.select(names))
 
-    def local_files(self, table: Table) -> list[str]:
-        """The table's files, by paths that hold on every machine; none = they alone do not say what
-        it holds, or lie where only Spark reads them."""
+    def local_files(self, table: Table, wanted: Sequence[Wanted] = ()) -> list[str] | None:
+        """The table's files that may hold such rows, by paths that hold on every machine; None =
+        they alone do not say what it holds, or lie where only Spark reads them."""
         self._expect_readable(table)
         log = self._log(table)
         if not isinstance(log, LocalLog):
-            return []
+            return None
         with explaining(self.path(table)):
             opened = log.dataset(None)
-            return [] if opened is None else log.files(opened, ())
+            return None if opened is None else log.files(opened, wanted)
 
     def weigh(self, table: Table, wanted: Sequence[Wanted] = ()) -> int | None:
         """Bytes of the files that may hold such rows, unpacked: a line of 16 MB may be stored in
         some kB. None = nobody can say without a job of Spark's."""
-        log = self._log(table)
-        if not isinstance(log, LocalLog) or (opened := log.dataset(None)) is None:
+        if (files := self.local_files(table, wanted)) is None:
             return None
         with explaining(self.path(table)):
-            footers = (parquet.read_metadata(path) for path in log.files(opened, wanted))
+            footers = map(parquet.read_metadata, files)
             groups = (foot.row_group(at) for foot in footers for at in range(foot.num_row_groups))
-            weight: int = sum(group.total_byte_size for group in groups)
-            return weight
+            return sum(int(group.total_byte_size) for group in groups)
 
     def _expect_readable(self, table: Table) -> None:
         if _is_outdated(table, self.check(table)):
@@ -300,11 +296,7 @@ class Store:
         rows = df.sortWithinPartitions(*table.sort_by) if table.sort_by else df
         self._expect_fit()
         with explaining(self.path(table)):
-            if self.is_named:
-                write_named(rows, table, self.in_sql(table), run, note, mode)
-            else:
-                writing = writer(rows, table, run, note).mode(mode)
-                writing.save(self.path(table))
+            self._log(table).write(rows, run, note, mode)
         return self._committed(table, run, note)
 
     def _committed(self, table: Table, run: int, note: str) -> int:
@@ -313,6 +305,14 @@ class Store:
         known = self._runs[table.full_name]
         head = self._head(table)
         if head is not None and head.note == note:
+            try:  # S3 lets a run that slept within its commit write over another's
+                self._expect_fit()
+            except BusyError as lost:
+                raise BusyError(
+                    f"{lost} But version {head.version} of {table.full_name}, which it wrote "
+                    "meanwhile, may stand in the place of another run's: first move the folders "
+                    "silver and bronze/ingest_run away, and all landing files are read again."
+                ) from lost
             return head.version
         if known >= run:
             self._refuse_old_run(table, run, known)

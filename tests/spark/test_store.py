@@ -292,14 +292,19 @@ def test_retention_is_set_and_vacuum_keeps_what_is_younger(store: Store) -> None
     assert store.newest_run(THING) == RUN + 1
 
 
-def test_whatever_commits_looks_first_whether_the_tables_are_still_this_run_s(
+def test_whatever_commits_looks_before_and_after_whether_the_tables_are_still_this_run_s(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[bool] = []
+    write = deltalake.write_deltalake
 
     def look(*_: object) -> None:
         if taken:
-            raise BusyError("another run holds them now")
+            raise BusyError("another run holds them now.")
+
+    def sleep_within(*words: object, **named: object) -> None:
+        write(*words, **named)  # type: ignore[arg-type]  # what they are is not ours
+        taken.append(True)
 
     monkeypatch.setattr(Executors, "expect", look)
     row = pa.table({"run": [RUN + 1], "level": [1], "note": ["a"]})
@@ -312,9 +317,10 @@ def test_whatever_commits_looks_first_whether_the_tables_are_still_this_run_s(
         lambda: store.expect_newer(RUN, THING),  # whose run is another's
     ]
     with store.hold(RUN, "audit", print):
-        store.add(THING, row, RUN + 1)
+        monkeypatch.setattr("deltalake.write_deltalake", sleep_within)
+        with pytest.raises(BusyError, match=r"now\. But version 1 of bronze\.thing, .* may stand"):
+            store.add(THING, row, RUN + 1)
         before = store.version(THING)
-        taken.append(True)
         for commit in commits:
             with pytest.raises(BusyError, match="another run holds them now"):
                 commit()
