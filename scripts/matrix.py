@@ -54,7 +54,7 @@ def set_up(checkout: Path, python: Path, spark: str) -> str:
             shutil.copy(source, target)
     wanted = [f"pyspark=={spark}"]
     if spark == LOWEST:
-        wanted = ["--resolution", "lowest-direct", "-e", ".[spark,lake]"]
+        wanted = ["--upgrade", "--resolution", "lowest-direct", "-e", ".[spark,lake]"]
     return (
         run(checkout, "scripts/setup.sh", "--no-java", PYTHON=str(python))
         or run(checkout, ".venv/bin/uv", "pip", "install", *wanted)

@@ -483,7 +483,7 @@ def read_waves(text: str | bytes, where: str) -> WavePlan:
                 f"{head.get('format')!r} version {head.get('version')!r}. {AGAIN}"
             )
         plan = msgspec.convert(given, WaveFile).waves
-    except (RecursionError, ValueError) as error:  # also of msgspec
+    except (RecursionError, ValueError, msgspec.ValidationError) as error:
         said = "lists in lists" if isinstance(error, RecursionError) else str(error)
         raise PlanError(f"{where}: expected a plan of waves, found: {said}. {AGAIN}") from error
     if fault := next(faults(plan), None):
