@@ -19,7 +19,7 @@ from typing import Any
 from featurelib.spark.session import Jar, jars_for
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("spark", "kafka", "lake", "zookeeper", "notebook")
+EXTRAS = ("spark", "kafka", "lake", "zookeeper", "metrics", "kubernetes", "notebook")
 
 
 def write(path: Path) -> list[dict[str, Any]]:
