@@ -36,7 +36,7 @@ BROKER, CONTROLLER = int(Role.BROKER), int(Role.CONTROLLER)
 ZERO_MINIMUM_FROM = 21
 UNREADABLE = -2
 NOBODY = -1
-REGISTERED, _, EXPECTED_ONLY = range(3)  # why a node counts
+REGISTERED, VOTES_OR_ANSWERS, EXPECTED_ONLY = range(3)  # why a node counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
