@@ -17,7 +17,6 @@ is held to the same rules when it is read as when it is made (`faults`).
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -489,11 +488,3 @@ def read_waves(text: str | bytes, where: str) -> WavePlan:
     if fault := next(faults(plan), None):
         raise PlanError(f"{where}: {fault}. Mend it there, or make the plan again.")
     return plan
-
-
-def make_schema() -> dict[str, object]:
-    """The JSON Schema (draft 2020-12) of the file."""
-    schema = msgspec.json.schema(WaveFile)
-    for definition in schema["$defs"].values():
-        definition["description"] = inspect.cleandoc(definition["description"])
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -7,7 +7,6 @@ file is made from the types, the class docstrings are its descriptions, and a te
 
 from __future__ import annotations
 
-import inspect
 import json
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -509,12 +508,3 @@ def render_json(report: Report) -> bytes:
 
 def _escape(character: str) -> str:
     return character if character.isprintable() else json.dumps(character)[1:-1]
-
-
-def make_schema() -> dict[str, object]:
-    """The JSON Schema (draft 2020-12) of what `render_json` writes."""
-    schema = msgspec.json.schema(Report)
-    for definition in schema["$defs"].values():
-        if "description" in definition:
-            definition["description"] = inspect.cleandoc(definition["description"])
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
