@@ -45,7 +45,7 @@ from featurelib.planning.waves import (
     part_moves,
     put_in_rings,
 )
-from featurelib.questions.gates import what_was
+from featurelib.questions.setbacks import find_setbacks
 from featurelib.rows import join_rows, make_rows, texts_of
 from featurelib.schema import SNAPSHOT
 from featurelib.words import clean, level_text, time_text
@@ -137,7 +137,7 @@ class Asked:
         """The waves of that night. Raises ConfigError for a label nobody has."""
         self._expect_label(wanted)
         found = self.standings(lake, run, target)
-        troubles, lower = what_was(lake, run, found, self.catalogue)
+        troubles, lower = find_setbacks(lake, run, found, self.catalogue)
         wanted = replace(wanted, troubles=troubles)
         candidates = [one.with_note(lower.get(one.cluster, "")) for one in found.candidates]
         notes = list[str]()

@@ -1,0 +1,116 @@
+"""What came late after earlier steps of the clusters that move now, by what the nights remember.
+
+What came so late that a soak would have ended before it is a reason to soak longer: a critical
+finding that is new, or a level that somebody took back. What comes after the next step is that
+one's, and after a month nobody can tell.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from featurelib.catalogue import Catalogue
+from featurelib.lake import Lake
+from featurelib.planning.files import say_span
+from featurelib.planning.waves import Standings, WaveTrouble
+from featurelib.questions.gates import critical_nights
+from featurelib.rows import NONE, TableRows
+from featurelib.tables import FEATURE_READINESS
+from featurelib.words import clean, level_text, levels_text, time_text
+
+LONGEST = timedelta(days=30)  # what comes later is not laid to a step
+REMEMBERED = timedelta(days=180)  # nights before are not looked at
+Moved = dict[str, dict[int, dict[str, tuple[int, int]]]]  # cluster → night → feature → from, to
+
+
+def find_setbacks(
+    lake: Lake, run: int, found: Standings, catalogue: Catalogue
+) -> tuple[dict[str, WaveTrouble], dict[str, str]]:
+    """What came latest after an earlier step of what moves now, by cluster that had such; and of
+    whose levels went down and not up again, what to ask first."""
+    names = {one.cluster: one.works[0][1].name for one in found.candidates}
+    moves = (move for one in found.candidates for _, work in one.works for move in work.moves)
+    features = sorted({move.feature for move in moves})
+    nights = {row["run"]: row["as_of"] for row in lake.runs.to_pylist() if row["run"] <= run}
+    begin = nights[run] - REMEMBERED
+    nights = {number: at for number, at in sorted(nights.items()) if at >= begin}
+    if not names or len(nights) == 1:
+        return {}, {}
+    first = min(nights)
+    columns = ["run", "cluster", "feature", "finalized_level"]
+    rows = lake.between(FEATURE_READINESS, first, run, [("feature", "in", features)], columns)
+    critical, troubles = critical_nights(lake, first, run), dict[str, WaveTrouble]()
+    lower = dict[str, str]()
+    for cluster, moved in _moved(rows).items():
+        if cluster not in names:
+            continue
+        if went := _went_down(moved, nights, catalogue):
+            lower[cluster] = went
+        bad = {number for number in nights if (number, cluster) in critical}
+        if late := list(_troubles(moved, bad, nights)):
+            after, what, levels = max(late, key=lambda one: one[0])
+            there = f"{say_span(after)} after it went to {levels_text(catalogue, levels.items())}"
+            troubles[cluster] = WaveTrouble(after=after, text=f"{names[cluster]} {what} {there}")
+    return troubles, lower
+
+
+def _went_down(
+    moved: Mapping[int, Mapping[str, tuple[int, int]]],
+    nights: Mapping[int, datetime],
+    catalogue: Catalogue,
+) -> str:
+    """What to ask first of levels of one cluster that moved down last, "" = none did."""
+    last = {name: (ends, nights[n]) for n in sorted(moved) for name, ends in moved[n].items()}
+    went = [
+        f"{clean(name)} went down from {level_text(catalogue, name, was)} to "
+        f"{level_text(catalogue, name, now)} (seen {time_text(at)})"
+        for name, ((was, now), at) in sorted(last.items())
+        if now < was
+    ]
+    return f"Ask first why {' and '.join(went)}." if went else ""
+
+
+def _moved(rows: TableRows) -> Moved:
+    """Every level that another night found than the one before which knew it."""
+    level, run = rows.numbers("finalized_level"), rows.numbers("run")
+    codes = rows.texts("cluster").codes, rows.texts("feature").codes
+    known = np.flatnonzero(level != NONE)
+    order = known[np.lexsort((run[known], codes[1][known], codes[0][known]))]
+    before, after = order[:-1], order[1:]
+    hit = level[before] != level[after]
+    for of in codes:
+        hit &= of[before] == of[after]
+    moved: Moved = defaultdict(lambda: defaultdict(dict))
+    was = level[before[hit]].tolist()
+    for row, low in zip(rows.take(after[hit]).to_pylist(), was, strict=True):
+        moved[row["cluster"]][row["run"]][row["feature"]] = (low, row["finalized_level"])
+    return moved
+
+
+def _troubles(
+    moved: Mapping[int, Mapping[str, tuple[int, int]]],
+    critical: set[int],
+    nights: Mapping[int, datetime],
+) -> Iterator[tuple[timedelta, str, dict[str, int]]]:
+    """What came after each step of one cluster: after how long, in words, and the step's levels."""
+    up = {
+        night: {name: high for name, (low, high) in levels.items() if low < high}
+        for night, levels in moved.items()
+    }
+    order = list(nights)
+    for night, levels in up.items():
+        place = order.index(night)
+        if not levels or critical.intersection(order[place - 1 : place + 1]):
+            continue
+        for later in order[place + 1 :]:
+            after = nights[later] - nights[night]
+            if after > LONGEST or up.get(later):
+                break
+            if later in critical or later in moved:
+                what = "had a critical finding" if later in critical else "was taken back"
+                yield after, what, levels
+                break
