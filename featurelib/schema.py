@@ -244,6 +244,9 @@ FINDING = Schema.of(
         ("detail", TEXT),
         ("muted", TEXT),  # why conf/audit.toml sets it aside; null = it does not
         ("muted_until", DATE),  # the last day on which it does, in UTC
+        # What the remedy names beside node and feature: a principal, a resource of Strimzi as
+        # NAMESPACE/NAME, or why a broker registers nothing.
+        ("subject", TEXT),
     ]
 )
 

@@ -25,7 +25,7 @@ import numpy as np
 from featurelib.audit.columns import marked
 from featurelib.audit.controllers import Software
 from featurelib.audit.evidence import BatchFindings, Evidence
-from featurelib.audit.findings import INCOMPATIBLE_CODE, OWN_ANSWER
+from featurelib.audit.findings import INCOMPATIBLE_CODE, PROTOCOL, PROTOCOL_OR_SOFTWARE
 from featurelib.audit.registrations import NOBODY, ranges_of
 from featurelib.catalogue import ANY, FEATURE_RECORDS_FROM, Tables
 from featurelib.core.batch import Levels
@@ -39,7 +39,7 @@ from featurelib.core.rules import (
     metadata_version_unmet,
 )
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, SILENT_METADATA_VERSION, Role
-from featurelib.rows import NONE, Bool, Int, TableRows, make_rows
+from featurelib.rows import NONE, Bool, Int, TableRows, make_rows, texts_of
 from featurelib.schema import INCOMPATIBLE_BROKER
 
 DEPENDENCY_CODE = "finalized_dependency_unmet"
@@ -84,10 +84,12 @@ def find_incompatible(evidence: Evidence, said: BatchFindings) -> TableRows:
         ],
         fates["broker_other"],
     )
+    details, wrong = _own_answers(evidence, question, subject, fate.tolist())
     said.of_nodes(
         INCOMPATIBLE_CODE,
         subject,
-        detail=_own_answers(evidence, question, subject, fate.tolist()),
+        detail=details,
+        subject=texts_of(wrong),
         feature=evidence.features(question),
         finalized_level=asked.current[question],
         min_version=asked.listed(asked.pair_min, pair),
@@ -101,11 +103,11 @@ def find_incompatible(evidence: Evidence, said: BatchFindings) -> TableRows:
 
 def _own_answers(
     evidence: Evidence, question: Int, subject: Int, fates: Sequence[str]
-) -> list[str]:
-    """The fates, with what the software supports of brokers that register no features and answered
-    themselves, where that holds what is finalized: there nothing but the protocol version is low.
-    """
+) -> tuple[list[str], list[str | None]]:
+    """The fates, and what is wrong with brokers that register no features: nothing but the protocol
+    version where they answered themselves, and their software supports what is finalized."""
     asked, who, details = evidence.questions, evidence.subjects, list(fates)
+    wrong = [PROTOCOL_OR_SOFTWARE if low else None for low in who.listed_nothing[subject].tolist()]
     mine = who.listed_nothing[subject] & (who.answered_with[subject] != NOBODY)
     for row in np.flatnonzero(mine).tolist():
         at = question[row]
@@ -114,8 +116,9 @@ def _own_answers(
         level = int(asked.current[at])
         least = int(asked.finalized_min[at]) or level
         if low <= least and level <= high:
-            details[row] = f"{OWN_ANSWER}{low}-{high}. {details[row]}"
-    return details
+            details[row] = f"Its software supports {low}-{high}. {details[row]}"
+            wrong[row] = PROTOCOL
+    return details, wrong
 
 
 @cache

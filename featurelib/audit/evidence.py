@@ -352,14 +352,13 @@ class BatchFindings(Findings):
         where: Int | Bool | Sequence[int] | Mapping[int, str],
         seen: Seen = (),
         detail: Details | None = None,
-        feature: Texts | None = None,
-        **columns: Int,
+        **columns: Int | Texts,
     ) -> Int:
         """Add one for each cluster; a mapping gives their details, too."""
         if isinstance(where, Mapping):
             detail = list(where.values())
         rows = _positions(list(where) if isinstance(where, Mapping) else where)
-        return self._add(code, rows, rows, seen, detail, columns, feature)
+        return self._add(code, rows, rows, seen, detail, columns)
 
     def of_nodes(
         self,
@@ -367,23 +366,22 @@ class BatchFindings(Findings):
         where: Int | Bool,
         seen: Seen = (),
         detail: Details | None = None,
-        feature: Texts | None = None,
-        **columns: Int,
+        **columns: Int | Texts,
     ) -> Int:
         """Add one for each subject; where its range was seen, unless `seen` says otherwise."""
         who, rows = self.evidence.subjects, _positions(where)
         columns |= {"role": who.role[rows], "node_id": who.node_id[rows]}
         seen = seen or (who.at, who.line)
-        return self._add(code, who.cluster[rows], rows, seen, detail, columns, feature)
+        return self._add(code, who.cluster[rows], rows, seen, detail, columns)
 
     def of_questions(
-        self, code: str, where: Int | Bool, detail: Details | None = None, **columns: Int
+        self, code: str, where: Int | Bool, detail: Details | None = None, **columns: Int | Texts
     ) -> Int:
         """Add one for each question; where its cluster's levels were seen."""
         asked, rows = self.evidence.questions, _positions(where)
-        columns = {"finalized_level": self._current[rows]} | columns
-        cluster, feature = asked.cluster[rows], self.evidence.features(rows)
-        self._add(code, cluster, cluster, self.evidence.levels.seen, detail, columns, feature)
+        cluster, columns = asked.cluster[rows], {**columns, "feature": self.evidence.features(rows)}
+        columns.setdefault("finalized_level", self._current[rows])
+        self._add(code, cluster, cluster, self.evidence.levels.seen, detail, columns)
         return np.bincount(rows, minlength=len(asked.cluster))
 
     def _add(
@@ -393,14 +391,13 @@ class BatchFindings(Findings):
         at: Int,
         seen: Seen,
         detail: Details | None,
-        columns: dict[str, Int],
-        feature: Texts | None = None,
+        columns: Mapping[str, Int | Texts],
     ) -> Int:
         if len(at):
             places = zip(("at", "line", "epoch"), seen, strict=False)
-            columns = {name: values[at] for name, values in places} | columns
+            more = {name: values[at] for name, values in places} | {**columns}
             details = list(detail(at) if callable(detail) else detail or ()) or None
-            self.add(code, cluster, feature=feature, detail=details, **columns)
+            self.add(code, cluster, detail=details, **more)
         return np.bincount(cluster, minlength=len(self.evidence.clusters))
 
 

@@ -78,15 +78,14 @@ class Findings:
         code: str,
         cluster: Int,
         *,
-        role: Int | None = None,
-        feature: Texts | None = None,
         detail: list[str] | None = None,
-        **numbers: Int,
+        **more: Int | Texts,
     ) -> None:
         """One row for each position in `cluster`; a column left out is null in all of them.
 
-        `numbers`: node_id, finalized_level, level, min_version, max_version, epoch, at, line. In
-        `at` and `line` 0, in `node_id` and `epoch` -1 means that there is none.
+        `more`: feature and subject as texts; role, node_id, finalized_level, level, min_version,
+        max_version, epoch, at and line as numbers. In `at` and `line` 0, in `node_id` and `epoch`
+        -1 means that there is none.
         """
         count = len(cluster)
         if count == 0:
@@ -96,15 +95,16 @@ class Findings:
             "code": _repeated(code, count),
             "severity": _repeated(self._severities[code].value, count),
         }
-        if role is not None:
-            columns["role"] = Texts(words=_ROLES, codes=role)
-        if feature is not None:
-            columns["feature"] = feature
         if detail is not None:
             columns["detail"] = texts_of(detail)
-        for given, values in numbers.items():
-            name, none = _NUMBERS[given]
-            columns[name] = np.where(values == none, NONE, values)
+        for given, values in more.items():
+            if isinstance(values, Texts):
+                columns[given] = values
+            elif given == "role":
+                columns[given] = Texts(words=_ROLES, codes=values)
+            else:
+                name, none = _NUMBERS[given]
+                columns[name] = np.where(values == none, NONE, values)
         self._blocks.append((code, make_rows(FINDING, count, columns)))
 
     def rows(self, code: str | None = None) -> TableRows:
@@ -331,11 +331,11 @@ def software(release: str) -> str:
 GONE = ("ghost_broker", "ghost_controller")
 INCOMPATIBLE_CODE = "incompatible_with_finalized"
 REGISTERS_NOTHING = "registration_without_features"
-# Of a broker that supports what is finalized and registers nothing: how the detail of its finding
-# begins, and its message; the remedy is that of the registration.
-OWN_ANSWER = "Its software supports "
-_LOW_PROTOCOL = "inter.broker.protocol.version below 2.7"  # incompatible.toml
-_OF_OWN_ANSWER = (
+# Why a broker that registers nothing does not fit, the subject of its finding: only for that, where
+# its software supports what is finalized, and then the message is another; or for both.
+PROTOCOL = "inter.broker.protocol.version"
+PROTOCOL_OR_SOFTWARE = f"{PROTOCOL}, software"
+_OF_PROTOCOL = (
     "{feature} is finalized at {finalized}, and {role} {node} registers no features. {detail}"
 )
 OF_RANGE = ("unsupported_by_node", "evidence_too_old", INCOMPATIBLE_CODE)
@@ -352,9 +352,6 @@ COMPOSED_LENGTH = 1200
 RELEASED = frozenset({"ghost_controller", "voter_not_registered"})
 WAY = "{way}"  # of remedies.toml, by the finding's role and metadata.version
 
-# How a detail begins that is about a Kafka resource of Kubernetes; how one says who has no right.
-_RESOURCE = re.compile(r"(\w[\w.-]*)/(\w[\w.-]*): ", re.ASCII)
-_PRINCIPAL = re.compile(r"was refused to (User:.+?) by ")
 # A level of its own: no part of a version's name, as 4.1-IV1, and none that is named already.
 _DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?![.-]\w| \()")
 
@@ -400,6 +397,7 @@ class FindingColumns(TypedDict):
     max_version: int | None
     observed_at: datetime | None
     detail: str | None
+    subject: str | None
 
 
 _WORDED = tuple(FindingColumns.__annotations__)
@@ -420,11 +418,10 @@ class FindingWords:
         calls the node gone, if one does; its remedy is the only one, for what its range blocks
         too."""
         wording = self._wordings.get(columns["code"]) or _unworded(columns["code"])
-        seen = columns["detail"] or ""
-        if columns["code"] == INCOMPATIBLE_CODE and _LOW_PROTOCOL in seen:
+        if columns["subject"] in (PROTOCOL, PROTOCOL_OR_SOFTWARE):
             remedy = self._wordings[REGISTERS_NOTHING].remedy
-            if seen.startswith(OWN_ANSWER):
-                wording = replace(wording, message=_OF_OWN_ANSWER, remedy=remedy)
+            if columns["subject"] == PROTOCOL:
+                wording = replace(wording, message=_OF_PROTOCOL, remedy=remedy)
             else:
                 wording = replace(wording, remedy=f"{wording.remedy} {remedy}")
         values = self._values(columns) | {"cluster": clean(site.name or "CLUSTER")}
@@ -496,8 +493,7 @@ class FindingWords:
         level, finalized = columns["level"], columns["finalized_level"]
         low, high = columns["min_version"], columns["max_version"]
         ends = None if low is None or high is None else (low, high)
-        of = _RESOURCE.match(detail or "")
-        refused = _PRINCIPAL.search(detail or "")
+        namespace, _, name = (columns["subject"] or "").rpartition("/")
         return {
             "role": columns["role"] or "node",
             "node": "?" if node is None else str(node),
@@ -510,9 +506,9 @@ class FindingWords:
             # An empty detail has nothing to add; a missing one should have been there.
             "detail": "?" if detail is None else self.detail(columns["code"], detail) or "",
             "software": software(detail or "") if columns["code"] in RELEASED else software(""),
-            "namespace": of[1] if of else "NAMESPACE",
-            "name": of[2] if of else "NAME",
-            "principal": clean(refused[1]) if refused else "User:NAME",
+            "namespace": _argument(namespace, "NAMESPACE"),
+            "name": _argument(name, "NAME"),
+            "principal": _argument(columns["subject"] or "", "User:NAME"),
             "observed_at": time_text(columns["observed_at"]) or "an unknown day",
             "dated": catalogue.label,
         }
@@ -573,6 +569,11 @@ def _instead(columns: FindingColumns, managed_by: str) -> str:
     table = _managed_remedies().get("service" if owner in _SERVICES else owner, {})
     found = table.get(columns["code"])
     return found.remedy if found and found.role in ("", columns["role"]) else ""
+
+
+def _argument(text: str, unknown: str) -> str:
+    """A text for a command, or what stands for it where it is not known or may be an option."""
+    return clean(text) if text[:1].isalnum() else unknown
 
 
 def _fill_command(template: str, values: dict[str, str]) -> str:

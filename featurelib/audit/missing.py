@@ -96,12 +96,12 @@ def _features(said: BatchFindings) -> Int:
     where = np.array([cluster for cluster, _, _ in disputed], dtype=np.int64)
     names = texts_of(name for _, name, _ in disputed)
     details = [detail for _, _, detail in disputed]
-    said.of_clusters("witnesses_disagree", where, levels.place, details, names)
+    said.of_clusters("witnesses_disagree", where, levels.place, details, feature=names)
     questions = [_questions(evidence, where, names)]
     unseen = np.flatnonzero(levels.entry_level == UNSEEN)  # by the witness that is believed
     where, names = levels.entry_cluster[unseen], levels.names.take(unseen)
     details = [f"the {witness_text(kind)} does not show it" for kind in levels.kind[where]]
-    said.of_clusters("level_unknown", where, levels.place, details, names)
+    said.of_clusters("level_unknown", where, levels.place, details, feature=names)
     questions.append(_questions(evidence, where, names))
     questions.append(_metrics(said))
     pair, subject = evidence.expand(np.flatnonzero(asked.pair_unclear))
@@ -241,18 +241,23 @@ def _rights(said: BatchFindings) -> tuple[Int, Bool]:
     by_request = dict[tuple[int, str], list[Withheld]]()
     for cluster, one in zip(refused.row.tolist(), refused.structs(Withheld), strict=True):
         by_request.setdefault((cluster, one.request), []).append(one)
-    found: dict[str, list[tuple[int, int, int, str]]] = {"right_missing": [], "right_withheld": []}
+    found: dict[str, list[tuple[int, int, int, str, str | None]]] = {
+        "right_missing": [],
+        "right_withheld": [],
+    }
     for (cluster, request), refusals in sorted(by_request.items()):
         settled = any(one.elsewhere for one in refusals) or evidence.controllers_vouched[cluster]
         code = "right_missing" if request == QUORUM and not settled else "right_withheld"
         newest = max((one.at, one.line) for one in refusals)
-        found[code].append((cluster, *newest, _detail(refusals)))
+        found[code].append((cluster, *newest, _detail(refusals), refusals[0].principal or None))
     counts = {}
     for code, rows in found.items():
         numbers = [row[:3] for row in rows]
         where, at, line = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
-        details = [row[3] for row in rows]
-        counts[code] = said.of_clusters(code, where, detail=details, at=at, line=line)
+        details, principals = [row[3] for row in rows], texts_of(row[4] for row in rows)
+        counts[code] = said.of_clusters(
+            code, where, detail=details, at=at, line=line, subject=principals
+        )
     return counts["right_missing"], counts["right_missing"] > 0
 
 

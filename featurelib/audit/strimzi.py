@@ -26,7 +26,7 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import STRICT
 from featurelib.core.downgrade import of_metadata_version, position
 from featurelib.feature import METADATA_VERSION
-from featurelib.rows import NONE
+from featurelib.rows import NONE, texts_of
 from featurelib.snapshot.state import ONE_LOOK
 from featurelib.words import clean, level_text, releases_text
 
@@ -87,7 +87,8 @@ def report_strimzi(
         columns = [(v.cluster, v.said.at, v.said.line, v.finalized or NONE) for v, _ in rows]
         where, at, line, now = np.array(columns, dtype=np.int64).T
         more = {"at": at, "line": line, "finalized_level": now}
-        said.of_clusters(code, where, detail=[text for _, text in rows], **more)
+        names, texts = texts_of(v.said.resource for v, _ in rows), [text for _, text in rows]
+        said.of_clusters(code, where, detail=texts, subject=names, **more)
     _unlisted(said, views)
 
 

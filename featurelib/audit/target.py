@@ -363,3 +363,9 @@ def _answers(
         is_young = is_fresh(at, conditions.as_of, conditions.max_age)[0]
         if is_young and spoken and honoured:
             yield cluster, {one.feature: one for one in updates[first:end]}, (at, line), spoken
+
+
+def agreed_levels(evidence: Evidence) -> set[tuple[str, int]]:
+    """Features and the levels that their controllers, asked to validate only, agreed to."""
+    updates = evidence.snapshots["probe"].structs(Validated)
+    return {(one.feature, one.to_level) for one in updates if one.code == 0}

@@ -224,6 +224,7 @@ class Reasons:
             max_version=high,
             observed_at=None,
             detail=detail,
+            subject=None,
         )
         return self._of_row(columns, judge)
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from featurelib.audit.cluster_view import Sight
 from featurelib.audit.findings import wordings
-from featurelib.audit.target import PROBE_AGREED
+from featurelib.audit.target import PROBE_AGREED, agreed_levels
 from featurelib.audit.verdict import TIMEOUT_MS
 from featurelib.catalogue import ANY, Catalogue
 from featurelib.core.cluster import Cluster, Range
@@ -277,8 +277,7 @@ def _proof_of(reason: Reason, **more: Any) -> Proof:
 def _agreement(sight: Sight, moves: Moves, seen: _Seen) -> Proof | None:
     """That the controller itself agreed to these levels, if it was asked about all of them."""
     for row in sight.judged.findings.to_pylist():
-        asked = {f"{name} {level}" for name, level in moves.items()}
-        if row["code"] == PROBE_AGREED and asked <= set(row["detail"].split(", ")):
+        if row["code"] == PROBE_AGREED and moves.items() <= agreed_levels(sight.evidence):
             message = wordings(load(STRICT))[PROBE_AGREED].message.format_map(row)
             agreed = Reason(judge=PROBE, code=PROBE_AGREED, message=message)
             return _dated(_proof_of(agreed), seen)

@@ -28,6 +28,7 @@ NOTHING: FindingColumns = {
     "max_version": None,
     "observed_at": None,
     "detail": None,
+    "subject": None,
 }
 EVERYTHING: FindingColumns = {
     "code": "",
@@ -40,6 +41,7 @@ EVERYTHING: FindingColumns = {
     "max_version": 25,
     "observed_at": SEEN,
     "detail": "metadata.version 23",
+    "subject": "User:ann",
 }
 
 
@@ -119,16 +121,19 @@ def test_a_level_in_a_detail_gets_its_name_and_the_name_of_a_version_none(
 
 
 @pytest.mark.parametrize(
-    ("seen", "asked"),
+    ("named", "asked"),
     [
-        ("kafka/orders: its reconciliation is paused", "orders --namespace kafka"),
-        ("a.b/x-y: the operator says: b/c: no", "x-y --namespace a.b"),
-        ("a/--all: no", "NAME --namespace NAMESPACE"),
-        ("a/$(rm -rf x): no", "NAME --namespace NAMESPACE"),
+        ("kafka/orders", "orders --namespace kafka"),
+        ("a.b/x-y", "x-y --namespace a.b"),
+        ("a/--all", "NAME --namespace a"),
+        ("a/x$(rm -rf x)", "'x$(rm -rf x)' --namespace a"),
+        (None, "NAME --namespace NAMESPACE"),
     ],
 )
-def test_what_a_kafka_resource_waits_for_is_asked_of_kubernetes(seen: str, asked: str) -> None:
-    said = one(**finding("c", "strimzi_not_carried_out", "warning", detail=seen))
+def test_what_a_kafka_resource_waits_for_is_asked_of_kubernetes(
+    named: str | None, asked: str
+) -> None:
+    said = one(**finding("c", "strimzi_not_carried_out", "warning", subject=named))
     assert said.command == f"kubectl describe kafka {asked}"
 
 
