@@ -46,10 +46,7 @@ from featurelib.landing.fields import (
     reader,
 )
 from featurelib.landing.samples import MetricsLine, NodeMetrics
-from featurelib.landing.strict import (
-    FaultError,
-    show,
-)
+from featurelib.landing.strict import FaultError, show
 from featurelib.landing.strimzi import StrimziLine
 
 ROLES = {role.text: role for role in Role}

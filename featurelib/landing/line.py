@@ -14,12 +14,7 @@ from typing import NoReturn, TypeVar
 
 import msgspec
 
-from featurelib.landing.fields import (
-    ClusterId,
-    Time,
-    checked_id,
-    microseconds,
-)
+from featurelib.landing.fields import ClusterId, Time, checked_id, microseconds
 from featurelib.landing.kinds import Content, KindLine, RequestLine
 from featurelib.landing.strict import (
     FaultError,

@@ -16,11 +16,7 @@ from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.catalogue import Catalogue
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.compatibility import fits, may_join
-from featurelib.core.downgrade import (
-    fitting_after_lowering,
-    of_metadata_version,
-    position,
-)
+from featurelib.core.downgrade import fitting_after_lowering, of_metadata_version, position
 from featurelib.core.dry_run import dialect_of
 from featurelib.core.storage_format import format_with
 from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION

@@ -15,14 +15,7 @@ from typing import Any
 from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.catalogue import Catalogue, Tables
 from featurelib.core.cluster import Cluster, Features, Node
-from featurelib.core.compatibility import (
-    Admission,
-    Effect,
-    Newcomer,
-    Unfit,
-    join,
-    stopped,
-)
+from featurelib.core.compatibility import Admission, Effect, Newcomer, Unfit, join, stopped
 from featurelib.core.dialect import Dialect
 from featurelib.core.dry_run import dialect_of
 from featurelib.errors import ConfigError

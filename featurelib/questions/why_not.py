@@ -27,13 +27,7 @@ from featurelib.audit.verdict import TIMEOUT_MS
 from featurelib.catalogue import ANY, Catalogue
 from featurelib.core.cluster import Cluster, Range
 from featurelib.core.dialect import GENERATIONS, STRICT, Dialect, load
-from featurelib.core.dry_run import (
-    dialect_of,
-    refusals_by,
-    request_of,
-    try_requests,
-    who_may_lead,
-)
+from featurelib.core.dry_run import dialect_of, refusals_by, request_of, try_requests, who_may_lead
 from featurelib.errors import ConfigError
 from featurelib.feature import (
     KRAFT_VERSION,
@@ -44,14 +38,7 @@ from featurelib.feature import (
     UpgradeType,
 )
 from featurelib.model import Move, Reason, Step
-from featurelib.planning.goal import (
-    GOAL,
-    Command,
-    Intent,
-    goal_of,
-    read_level,
-    software_of,
-)
+from featurelib.planning.goal import GOAL, Command, Intent, goal_of, read_level, software_of
 from featurelib.planning.planner import known_cluster, lowest_supported, mode_of, only_narrow, turn
 from featurelib.planning.reasons import EVIDENCE, PROBE, Fix, Reasons, unlock
 from featurelib.rows import NONE

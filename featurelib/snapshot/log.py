@@ -17,12 +17,7 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import NamedTuple
 
-from featurelib.feature import (
-    KRAFT_VERSION,
-    METADATA_VERSION,
-    SILENT_METADATA_VERSION,
-    Role,
-)
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, SILENT_METADATA_VERSION, Role
 from featurelib.landing import metadata_log as log
 from featurelib.landing.metadata_log import parse_line
 from featurelib.snapshot.history import LOG, Shown

@@ -26,12 +26,7 @@ from typing import Annotated, NamedTuple, Self, TypeVar
 import msgspec
 
 from featurelib.backends.credentials import Credentials
-from featurelib.backends.kafka.connection import (
-    LONGEST_WORDS,
-    Allowance,
-    Connection,
-    LostError,
-)
+from featurelib.backends.kafka.connection import LONGEST_WORDS, Allowance, Connection, LostError
 from featurelib.backends.kafka.internals import Api
 from featurelib.core.reply import Reply
 from featurelib.errors import OutcomeUnknownError, ProtocolError, RefusedError, UnreachableError
