@@ -124,8 +124,9 @@ def _own_answers(
 @cache
 def _fates() -> dict[str, str]:
     """What nodes do that do not support what is finalized, by mode, role and feature."""
-    text = resources.files(__package__).joinpath("incompatible.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    text = resources.files(__package__).joinpath("findings.toml").read_text(encoding="utf-8")
+    fates: dict[str, str] = tomllib.loads(text)[INCOMPATIBLE_CODE]["fates"]
+    return fates
 
 
 def levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[Levels, Int, Bool]:
