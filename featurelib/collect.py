@@ -137,14 +137,20 @@ def strimzi_resources(name: str) -> StrimziFleet:
     if name.startswith(PREFIX):
         return read_resources(list_resources(name.removeprefix(PREFIX)), name)
     where = "standard input" if name == STDIN else name
+    return read_resources(objects_of(read_text(name), where), where)
+
+
+def read_text(name: str) -> str:
+    """What stands in a file of JSON, gzipped or not, or comes by stdin (`-`). Raises
+    LandingError."""
     try:
-        text = b"".join(read_lines(name)).decode("utf-8-sig")
+        return b"".join(read_lines(name)).decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        where = "standard input" if name == STDIN else name
         raise LandingError(
             f"{where}: expected JSON in UTF-8, found byte 0x{error.object[error.start]:02x} at "
             f"{error.start + 1}. Nothing was written."
         ) from None
-    return read_resources(objects_of(text, where), where)
 
 
 def landing_lines(option: str, path: str) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from enum import IntEnum, StrEnum
 
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
+HIGHEST_LEVEL = 2**15 - 1  # int16 on the wire
 # 3.0-IV1: where a KRaft cluster without a word on metadata.version is, and all that a node without
 # one supports of it (KIP-778; QuorumController).
 SILENT_METADATA_VERSION = 1

@@ -38,7 +38,7 @@ from featurelib.config.files import (
 )
 from featurelib.config.fleet import ADDRESSES, Fleet, FleetEntry, faults, parse_fleet
 from featurelib.config.settings import Settings, mutes_of
-from featurelib.controller.journal import Way
+from featurelib.controller.journal import Way, say_seconds
 from featurelib.controller.look import Watcher
 from featurelib.errors import ConfigError, NoEvidenceError, SurroundingsError, TableError
 from featurelib.lake import Lake, places
@@ -300,8 +300,7 @@ class Source:
     @property
     def seen_at(self) -> str:
         """When the newest line of it was read."""
-        seen = datetime.fromtimestamp(self.sight.newest / 1_000_000, UTC)
-        return seen.isoformat(timespec="seconds").replace("+00:00", "Z")
+        return say_seconds(self.sight.newest // 1_000_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,9 +40,7 @@ from featurelib.catalogue.rows import (
     pairs,
 )
 from featurelib.errors import ConfigError
-from featurelib.feature import METADATA_VERSION
-
-HIGHEST_LEVEL = 2**15 - 1  # int16 on the wire
+from featurelib.feature import HIGHEST_LEVEL, METADATA_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from featurelib.cli.entrance import say
-from featurelib.collect import read_lines, strimzi_resources
+from featurelib.collect import read_text, strimzi_resources
 from featurelib.config.inventory import new_ones, of_msk, of_strimzi
-from featurelib.errors import ConfigError, LandingError
+from featurelib.errors import ConfigError
 from featurelib.source import open_fleet
 from featurelib.view.documents import FoundDocument, fill
 from featurelib.view.documents import as_json as to_json
@@ -41,7 +41,7 @@ def fleet(
         listed = strimzi_resources(from_strimzi)
         found, left_out = [*of_strimzi(listed.clusters)], [*listed.left_out]
     else:
-        found, left_out = of_msk([(name, _text(name)) for name in from_msk or ()])
+        found, left_out = of_msk([(name, read_text(name)) for name in from_msk or ()])
     new = new_ones(found, inventory)
     for reason in left_out:
         say(reason)
@@ -55,11 +55,3 @@ def fleet(
     else:
         print("\n".join(one.toml for one in new), end="")
     return 0
-
-
-def _text(name: str) -> str:
-    """What stands in a file. Raises LandingError."""
-    try:
-        return b"".join(read_lines(name)).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise LandingError(f"{name}: expected JSON in UTF-8, found other bytes.") from error

@@ -14,7 +14,7 @@ from featurelib.config.files import choose_software, open_catalogue
 from featurelib.core.storage_format import FormatRequest, is_for_itself, preview_levels
 from featurelib.core.storage_format import initial_levels as format_levels
 from featurelib.errors import ConfigError, RefusedError
-from featurelib.feature import METADATA_VERSION
+from featurelib.feature import HIGHEST_LEVEL, METADATA_VERSION
 from featurelib.view.documents import (
     DependenciesDocument,
     FormatRefusalDocument,
@@ -26,7 +26,6 @@ from featurelib.view.documents import (
 from featurelib.view.documents import as_json as to_json
 
 LEVEL = re.compile("[0-9]{1,5}")
-LEVELS = range(2**15)  # int16 on the wire
 
 
 def version_mapping(
@@ -198,8 +197,8 @@ def parse_features(texts: list[str]) -> dict[str, int]:
     found = read_pairs(
         "--feature",
         texts,
-        f"NAME=LEVEL with a whole number up to {LEVELS[-1]}, as group.version=1",
-        fits=lambda name, level: LEVEL.fullmatch(level) is not None and int(level) in LEVELS,
+        f"NAME=LEVEL with a whole number up to {HIGHEST_LEVEL}, as group.version=1",
+        fits=lambda name, level: LEVEL.fullmatch(level) is not None and int(level) <= HIGHEST_LEVEL,
         more=" What a release version means in numbers is what `featurelib version-mapping "
         "--release-version VERSION` says.",
     )

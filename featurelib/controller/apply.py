@@ -37,11 +37,11 @@ from featurelib.errors import (
     RejectedError,
     StalePlanError,
 )
-from featurelib.feature import UpgradeType
+from featurelib.feature import HIGHEST_LEVEL, UpgradeType
 from featurelib.model import Move, Plan, Step
 from featurelib.planning.files import SKEW, digest, say_time
 from featurelib.planning.owners import expect_ours
-from featurelib.planning.requirements import HIGHEST_INT32, HIGHEST_LEVEL, plan_faults
+from featurelib.planning.requirements import HIGHEST_INT32, plan_faults
 
 NO_PLAN = "none"  # what the journal has in the place of a plan's digest, and of an approval
 TIMEOUT_MS = 60_000  # UpdateFeaturesRequest's default

@@ -50,13 +50,12 @@ class Look:
     def seen(self, features: Iterable[str]) -> LevelsSeen:
         """The levels as the witness that is believed says them, of `features` and all others. What
         nobody mentions is not finalized, if there is such a witness."""
-        evidence = self.sight.evidence
-        asked = evidence.questions
+        asked = self.sight.evidence.questions
         names = [asked.names[code] for code in asked.feature.tolist()]
         known = dict(zip(names, asked.known.tolist(), strict=True))
         levels = dict(zip(names, asked.current.tolist(), strict=True))
-        trusted = bool(evidence.levels.trusted[0] and not evidence.levels.too_old[0])
-        unsure = {name for name in {*names, *features} if not known.get(name, trusted)}
+        is_known = self.sight.is_trusted
+        unsure = {name for name in {*names, *features} if not known.get(name, is_known)}
         return LevelsSeen(levels=levels, unknown=frozenset(unsure))
 
     def seen_after(self, passed: Passed, features: Collection[str]) -> LevelsSeen | None:

@@ -393,9 +393,9 @@ def hash_order(hashes: Iterable[int], least: int = 16) -> list[int]:
     return sorted(range(len(keys)), key=lambda i: ((keys[i] ^ keys[i] >> 16) & (size - 1), i))
 
 
-def name_order(names: Iterable[str]) -> list[int]:
+def name_order(names: Iterable[str], least: int = 16) -> list[int]:
     """Positions of distinct names, as a HashMap with String keys walks them."""
-    return hash_order(string_hash(name) for name in names)
+    return hash_order((string_hash(name) for name in names), least)
 
 
 def table_order(ids: Iterable[int]) -> list[int]:

@@ -31,7 +31,7 @@ import numpy as np
 
 from featurelib.catalogue import Catalogue, Tables
 from featurelib.core.batch import NOT_HERE, Flags, Levels
-from featurelib.core.cluster import Cluster, Node, Range, string_hash
+from featurelib.core.cluster import Cluster, Node, Range, name_order
 from featurelib.core.dialect import (
     Absence,
     Dialect,
@@ -379,12 +379,9 @@ def _order(cluster: Cluster, node: Node) -> list[str]:
     what is finalized as a copy of its hash map walks it."""
     there = (name for name, (_, level) in cluster.finalized.items() if level)
     finalized = sorted({METADATA_VERSION, KRAFT_VERSION, *there})
-    size = 2
-    while size < int(len(finalized) / 0.75 + 1):  # as HashMap(Map) reckons
-        size *= 2
-    hashes = {name: string_hash(name) for name in finalized}
-    finalized.sort(key=lambda name: (hashes[name] ^ hashes[name] >> 16) & (size - 1))
-    in_order = (*node.supported, METADATA_VERSION, *finalized, *cluster.finalized)
+    size = 1 << int(len(finalized) / 0.75).bit_length()  # as HashMap(Map) reckons
+    walk = (finalized[i] for i in name_order(finalized, size))
+    in_order = (*node.supported, METADATA_VERSION, *walk, *cluster.finalized)
     return list(dict.fromkeys(in_order))
 
 

@@ -21,10 +21,16 @@ from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.config.settings import Settings
 from featurelib.core.dialect import GENERATIONS, STRICT, load
-from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, UpgradeType, Witness
+from featurelib.feature import (
+    HIGHEST_LEVEL,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    Role,
+    UpgradeType,
+    Witness,
+)
 from featurelib.model import Guards, Move, Plan, RangeGroup, Requirements, Step
 
-HIGHEST_LEVEL = 2**15 - 1  # int16 on the wire
 HIGHEST_INT32 = 2**31 - 1
 Value = TypeVar("Value", str, int)
 

@@ -303,17 +303,14 @@ def tool_of(release: str | None, sight: Sight, catalogue: Catalogue) -> Tool:
     """The tool of a release; of none, of that whose software leads the cluster. Raises ConfigError
     for a release without one that can name a feature."""
     text = sight.releases[0] if release is None else release
-    named = catalogue.release_named(text)
-    if named is None or release_number(catalogue.of(named).based_on) < release_number(FIRST):
-        known = [one.release for one in catalogue.releases]
-        known = [
-            n for n in known if release_number(catalogue.of(n).based_on) >= release_number(FIRST)
-        ]
+    tools = {own.release: Tool(own=own, catalogue=catalogue) for own in catalogue.releases}
+    known = [release for release, tool in tools.items() if tool.has(FIRST)]
+    if (named := catalogue.release_named(text)) not in known:
         raise ConfigError(
             f"{OPTION}: expected the tool of a release from {FIRST} on ({', '.join(known)}), found "
             f"{text}. Name the release whose kafka-features.sh you run: --tool {known[-1]}."
         )
-    return Tool(own=catalogue.of(named), catalogue=catalogue)
+    return tools[named]
 
 
 def run_tool(

@@ -256,14 +256,7 @@ def _missing(refusals: Sequence[Reason], nodes: Sequence[NodeNow]) -> Iterator[M
     of_policy = [one for one in others if one.judge not in GENERATIONS]
     is_shown = bool(of_policy or silent) or any(one.lacks for one in nodes)
     for one in of_policy if is_shown else others:
-        yield Missing(
-            code=one.code,
-            feature=one.feature,
-            level=one.level,
-            node=one.node,
-            message=one.message,
-            remedy=one.remedy,
-        )
+        yield Missing(**{name: getattr(one, name) for name in Missing.__slots__})
 
 
 def _no_longer_listed(node: NodeNow) -> Missing:

@@ -30,6 +30,7 @@ from featurelib.core.dialect import GENERATIONS, STRICT, Dialect, load
 from featurelib.core.dry_run import dialect_of, refusals_by, request_of, try_requests, who_may_lead
 from featurelib.errors import ConfigError
 from featurelib.feature import (
+    HIGHEST_LEVEL,
     KRAFT_VERSION,
     METADATA_VERSION,
     SILENT_METADATA_VERSION,
@@ -45,7 +46,6 @@ from featurelib.rows import NONE
 from featurelib.words import clean, moment
 
 Moves = dict[str, int]
-LEVELS = range(2**15)  # int16 on the wire
 
 
 class LevelStatus(StrEnum):
@@ -208,8 +208,7 @@ def _moves(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> Move
     moves = dict(needs) | moves
     if mode_of(sight) == "zk":
         return moves
-    levels = {name: level for name, (_, level) in sight.cluster.finalized.items()}
-    levels = {METADATA_VERSION: SILENT_METADATA_VERSION} | levels | moves
+    levels = {METADATA_VERSION: SILENT_METADATA_VERSION} | sight.cluster.levels | moves
     least = [
         needed.least
         for release in {catalogue.release_named(release) for release in sight.releases} - {None}
@@ -445,7 +444,7 @@ def named_level(sight: Sight, feature: str, text: str, catalogue: Catalogue) -> 
             f"of that name; the nearest are {', '.join(map(clean, near))}."
         )
     level = read_level(feature, text, cluster, catalogue)
-    if level is None or level not in LEVELS:
+    if level is None or not 0 <= level <= HIGHEST_LEVEL:
         if feature == METADATA_VERSION and (newer := catalogue.of(ANY).level_of(text)) is not None:
             runs = f"the controller runs {cluster.release} and does not know {text}"
             if software_of(cluster, catalogue) is None:
@@ -456,7 +455,7 @@ def named_level(sight: Sight, feature: str, text: str, catalogue: Catalogue) -> 
                 f"{runs}. Write {name} or {newer}."
             )
         raise ConfigError(
-            f"{feature}={text}: expected a level as a number up to {LEVELS[-1]} or, of "
+            f"{feature}={text}: expected a level as a number up to {HIGHEST_LEVEL} or, of "
             "metadata.version, a name or release, as 3.9-IV0 or 4.1; found neither. "
             "`featurelib version-mapping` lists the names."
         )
