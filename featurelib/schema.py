@@ -245,8 +245,8 @@ FINDING = Schema.of(
         ("muted", TEXT),  # why conf/audit.toml sets it aside; null = it does not
         ("muted_until", DATE),  # the last day on which it does, in UTC
         # What the remedy names beside node and feature: a principal, a resource of Strimzi as
-        # NAMESPACE/NAME, or why a broker registers nothing.
-        ("subject", TEXT),
+        # NAMESPACE/NAME, or what keeps a broker from registering.
+        ("to_mend", TEXT),
     ]
 )
 

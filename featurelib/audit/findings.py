@@ -83,7 +83,7 @@ class Findings:
     ) -> None:
         """One row for each position in `cluster`; a column left out is null in all of them.
 
-        `more`: feature and subject as texts; role, node_id, finalized_level, level, min_version,
+        `more`: feature and to_mend as texts; role, node_id, finalized_level, level, min_version,
         max_version, epoch, at and line as numbers. In `at` and `line` 0, in `node_id` and `epoch`
         -1 means that there is none.
         """
@@ -331,8 +331,8 @@ def software(release: str) -> str:
 GONE = ("ghost_broker", "ghost_controller")
 INCOMPATIBLE_CODE = "incompatible_with_finalized"
 REGISTERS_NOTHING = "registration_without_features"
-# Why a broker that registers nothing does not fit, the subject of its finding: only for that, where
-# its software supports what is finalized, and then the message is another; or for both.
+# What is to mend of a broker that registers nothing: only its protocol version, where its
+# software supports what is finalized, and then the message is another; or both.
 PROTOCOL = "inter.broker.protocol.version"
 PROTOCOL_OR_SOFTWARE = f"{PROTOCOL}, software"
 _OF_PROTOCOL = (
@@ -397,7 +397,7 @@ class FindingColumns(TypedDict):
     max_version: int | None
     observed_at: datetime | None
     detail: str | None
-    subject: str | None
+    to_mend: str | None
 
 
 _WORDED = tuple(FindingColumns.__annotations__)
@@ -418,9 +418,9 @@ class FindingWords:
         calls the node gone, if one does; its remedy is the only one, for what its range blocks
         too."""
         wording = self._wordings.get(columns["code"]) or _unworded(columns["code"])
-        if columns["subject"] in (PROTOCOL, PROTOCOL_OR_SOFTWARE):
+        if columns["to_mend"] in (PROTOCOL, PROTOCOL_OR_SOFTWARE):
             remedy = self._wordings[REGISTERS_NOTHING].remedy
-            if columns["subject"] == PROTOCOL:
+            if columns["to_mend"] == PROTOCOL:
                 wording = replace(wording, message=_OF_PROTOCOL, remedy=remedy)
             else:
                 wording = replace(wording, remedy=f"{wording.remedy} {remedy}")
@@ -493,7 +493,7 @@ class FindingWords:
         level, finalized = columns["level"], columns["finalized_level"]
         low, high = columns["min_version"], columns["max_version"]
         ends = None if low is None or high is None else (low, high)
-        namespace, _, name = (columns["subject"] or "").rpartition("/")
+        namespace, _, name = (columns["to_mend"] or "").rpartition("/")
         return {
             "role": columns["role"] or "node",
             "node": "?" if node is None else str(node),
@@ -508,7 +508,7 @@ class FindingWords:
             "software": software(detail or "") if columns["code"] in RELEASED else software(""),
             "namespace": _argument(namespace, "NAMESPACE"),
             "name": _argument(name, "NAME"),
-            "principal": _argument(columns["subject"] or "", "User:NAME"),
+            "principal": _argument(columns["to_mend"] or "", "User:NAME"),
             "observed_at": time_text(columns["observed_at"]) or "an unknown day",
             "dated": catalogue.label,
         }

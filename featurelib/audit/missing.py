@@ -256,7 +256,7 @@ def _rights(said: BatchFindings) -> tuple[Int, Bool]:
         where, at, line = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
         details, principals = [row[3] for row in rows], texts_of(row[4] for row in rows)
         counts[code] = said.of_clusters(
-            code, where, detail=details, at=at, line=line, subject=principals
+            code, where, detail=details, at=at, line=line, to_mend=principals
         )
     return counts["right_missing"], counts["right_missing"] > 0
 

@@ -224,7 +224,7 @@ class Reasons:
             max_version=high,
             observed_at=None,
             detail=detail,
-            subject=None,
+            to_mend=None,
         )
         return self._of_row(columns, judge)
 
