@@ -7,6 +7,7 @@ writing, line ends) is shown as an escape, `\\x1b`; what is too long is cut and 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -37,6 +38,12 @@ def clean(text: str, length: int = LENGTH) -> str:
 def printable(text: str) -> str:
     """Returns `text` in one line, with escapes for what cannot be printed."""
     return text if text.isprintable() else "".join(map(_escape, text))
+
+
+def toml_text(text: str) -> str:
+    """Returns `text` as TOML writes it, in one line and printable; it reads back as it was."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)
 
 
 def _escape(character: str) -> str:

@@ -20,7 +20,7 @@ from featurelib.audit.evidence import Conditions, read
 from featurelib.audit.findings import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.config.files import find_settings, open_catalogue, read_file
-from featurelib.config.fleet import Choice, FleetEntry, FleetPart
+from featurelib.config.fleet import Choice, FleetEntry
 from featurelib.config.settings import mutes_of
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError, NoEvidenceError, SurroundingsError, TableError
@@ -72,8 +72,8 @@ class NightTables:
         self, lake: Lake, wanted: Wanted, catalogue: Catalogue, choice: Choice | None = None
     ) -> None:
         self.lake, self._wanted, self.catalogue = lake, wanted, catalogue
-        where, self._inventory = open_fleet(wanted.fleet, catalogue)
-        self.part: FleetPart | None = self._inventory.choose(choice or Choice(), where)
+        self._listed_in, self._inventory = open_fleet(wanted.fleet, catalogue)
+        self.part = self._inventory.choose(choice or Choice(), self._listed_in)
         self.run = lake.run(wanted.run)
 
     def __repr__(self) -> str:
@@ -100,6 +100,7 @@ class NightTables:
             inventory=inventory,
             find_line=self._places(judged.findings).get,
             ways=replace(self._wanted, as_of=RUN_TIME).later,
+            listed_in=self._listed_in,
             mutes=mutes_of(settings.mute, inventory, file),
             nights=nights,
             before=before,

@@ -34,7 +34,8 @@ from featurelib.core.dialect import Dialect
 from featurelib.core.rules import level_newer_than_catalogue
 from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION, Severity, UpgradeType
 from featurelib.model import Move, Step
-from featurelib.rows import Bool, Int, TableRows
+from featurelib.rows import Bool, Int, TableRows, texts_of
+from featurelib.words import toml_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,7 @@ def judge(
     unsure |= (hangs & (target > asking.asked.current)) | unread
     _unstable(asking, said)
     report_strimzi(said, software, catalogue, conditions)
+    _unlisted(said, conditions)
     _unrecorded(asking, said)
     more = beyond_ceiling(asking)
     _side_effects(asking, more, said)
@@ -201,6 +203,15 @@ def _unrecorded(asking: Judge, said: BatchFindings) -> None:
     asked, kraft = asking.asked, asking.evidence.membership.kraft
     first = asked.of_feature(METADATA_VERSION) & (asked.current <= SILENT_METADATA_VERSION)
     said.of_questions("metadata_version_not_recorded", first & asked.known & kraft[asked.cluster])
+
+
+def _unlisted(said: BatchFindings, conditions: Conditions) -> None:
+    """Clusters that landed and that the inventory does not have; one without entries lists none."""
+    names, listed = said.evidence.clusters, conditions.inventory
+    missing = np.array([bool(listed) and name not in listed for name in names], dtype=bool)
+    where = np.flatnonzero(missing & said.evidence.landed)
+    entries = texts_of(f"id = {toml_text(names[cluster])}" for cluster in where.tolist())
+    said.of_clusters("not_in_inventory", where, to_mend=entries)
 
 
 def _unstable(asking: Judge, said: BatchFindings) -> None:

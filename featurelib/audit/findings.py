@@ -54,11 +54,8 @@ _ROLES = (Role.BROKER.text, Role.CONTROLLER.text)
 
 # The columns of numbers by the name `add` has for them, and which number means that there is none.
 _NUMBERS = {
+    **{name: (name, NONE) for name in ("finalized_level", "level", "min_version", "max_version")},
     "node_id": ("node_id", NOBODY),
-    "finalized_level": ("finalized_level", NONE),
-    "level": ("level", NONE),
-    "min_version": ("min_version", NONE),
-    "max_version": ("max_version", NONE),
     "epoch": ("epoch", -1),
     "at": ("observed_at", 0),
     "line": ("line_id", 0),
@@ -359,11 +356,12 @@ _DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?![.-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """What a remedy depends on besides its finding: what people call the cluster, the address of
-    its brokers, "" = not known, and who manages it, "" = nobody else."""
+    its brokers, "" = not known, who manages it, "" = nobody else, and the inventory's file."""
 
     name: str = ""
     address: str = ""
     managed_by: str = ""
+    inventory: str = "conf/fleet.toml"
 
 
 NO_SITE = Site()
@@ -424,7 +422,8 @@ class FindingWords:
                 wording = replace(wording, message=_OF_PROTOCOL, remedy=remedy)
             else:
                 wording = replace(wording, remedy=f"{wording.remedy} {remedy}")
-        values = self._values(columns) | {"cluster": clean(site.name or "CLUSTER")}
+        values = self._values(columns) | {"inventory": site.inventory}
+        values["cluster"] = clean(site.name or "CLUSTER")
         role = Role[(columns["role"] or Role.BROKER.text).upper()]
         way = remedies()[action_for_gone(role, columns["finalized_level"])]
         values["way"] = way.text.format_map(values)
@@ -508,6 +507,7 @@ class FindingWords:
             "software": software(detail or "") if columns["code"] in RELEASED else software(""),
             "namespace": _argument(namespace, "NAMESPACE"),
             "name": _argument(name, "NAME"),
+            "to_mend": columns["to_mend"] or "",
             "principal": _argument(columns["to_mend"] or "", "User:NAME"),
             "observed_at": time_text(columns["observed_at"]) or "an unknown day",
             "dated": catalogue.label,

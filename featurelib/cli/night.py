@@ -77,6 +77,7 @@ class Places:
     tables: str
     out: str | None
     fleet: Fleet
+    listed_in: str  # the file of the inventory
     wanted: Wanted  # for another command
     settings: Settings
     mutes: tuple[Mute, ...]
@@ -112,7 +113,7 @@ def choose_places(
     if rows is not None:
         catalogue = with_overlay(catalogue, read_file("--overlay", rows), str(rows))
     inventory = str(relative(SAMPLES / INVENTORY)) if samples and fleet is None else fleet
-    _, expected = open_fleet(inventory, catalogue)
+    listed_in, expected = open_fleet(inventory, catalogue)
     usual = str(SAMPLES / SETTINGS) if samples else None
     settings, where = find_settings(config or usual)
     return Places(
@@ -120,6 +121,7 @@ def choose_places(
         tables=tables,
         out=out,
         fleet=expected,
+        listed_in=listed_in,
         wanted=Wanted(as_of=RUN_TIME, fleet=inventory, config=config),
         settings=settings,
         mutes=mutes_of(settings.mute, expected, where),
@@ -274,6 +276,7 @@ def judge_and_publish(
         plan_files={cluster: f"plans/{name}" for cluster, (name, _) in plans.items() if places.out},
         find_line=lines.get,
         ways=replace(places.wanted, tables=tables).later,
+        listed_in=places.listed_in,
         mutes=places.mutes,
         nights=nights,
         before=before,

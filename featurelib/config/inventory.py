@@ -7,7 +7,6 @@ comments until somebody fills that in. Every text is written so that it reads ba
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from shlex import quote
@@ -19,6 +18,7 @@ from featurelib.config.fleet import Fleet, FleetEntry, is_address
 from featurelib.errors import LandingError
 from featurelib.landing.strict import show
 from featurelib.landing.strimzi import KIND, StrimziCluster
+from featurelib.words import toml_text
 
 MSK = "msk"
 CLUSTERS_COMMAND = "aws kafka list-clusters-v2"
@@ -239,7 +239,4 @@ def _value(value: object) -> str:
     """A text, a number or a list of them as TOML, in one line and printable."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(_value, value))}]"
-    if not isinstance(value, str):
-        return str(value)
-    quoted = json.dumps(value, ensure_ascii=False)
-    return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)
+    return toml_text(value) if isinstance(value, str) else str(value)

@@ -43,6 +43,7 @@ OF_GHOSTS = {
 }
 CONSEQUENCE = "dependency_unmet"  # follows from another finding: a cause only where it is alone
 NOT_LANDED = "cluster_not_landed"
+NOT_LISTED = "not_in_inventory"
 NODE_MISSING = "expected_node_missing"
 NOT_ANSWERING = "node_not_answering"
 BY_NAME = "side_effect_by_name"  # its command is a plan of ours

@@ -22,7 +22,7 @@ import numpy as np
 
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Evidence
-from featurelib.audit.findings import FindingWords, Mute, covered, filled, ghosts
+from featurelib.audit.findings import NO_SITE, FindingWords, Mute, covered, filled, ghosts
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet as Inventory
 from featurelib.config.fleet import FleetEntry as Entry
@@ -45,6 +45,7 @@ from featurelib.snapshot.history import LevelChange
 from featurelib.view.digest import (
     BY_NAME,
     NOT_ANSWERING,
+    NOT_LISTED,
     OPEN,
     TOO_OLD,
     after_all,
@@ -165,6 +166,7 @@ def summarize(
     plan_files: Mapping[str, str] | None = None,
     find_line: FindLine = lambda line_id: None,
     ways: Callable[[Entry], str] = lambda entry: "",
+    listed_in: str = NO_SITE.inventory,
     mutes: Sequence[Mute] = (),
     nights: Iterable[Night] = (),
     before: Mapping[str, str] | None = None,
@@ -174,11 +176,12 @@ def summarize(
 
     `inventory`: what people call the clusters, and whose they are. `plan_files`: by cluster id,
     where its plan was written. `find_line`: `file:line` of a line_id, None where it is not known.
-    `ways`: options that plan a cluster. `mutes`: clusters by id. `nights`: of gold.audit_run,
-    this run's too; `before`: the verdict of each cluster in the night before, None without one.
+    `ways`: options that plan a cluster. `listed_in`: the file of the inventory. `mutes`: clusters
+    by id. `nights`: of gold.audit_run, this run's too; `before`: the verdict of each cluster in the
+    night before, None without one.
     """
     entries = {entry.id: entry for entry in inventory.cluster} if inventory else {}
-    reader = _Reader(catalogue, find_line, ways, entries, judged.findings, run)
+    reader = _Reader(catalogue, find_line, ways, listed_in, entries, judged.findings, run)
     findings = _by_cluster(judged.findings, FINDING, reader.finding)
     readiness = _by_cluster(judged.readiness, READINESS, reader.readiness)
     incompatible = _by_cluster(judged.incompatible, INCOMPATIBLE_BROKER, reader.incompatible)
@@ -334,12 +337,14 @@ class _Reader:
         catalogue: Catalogue,
         find_line: FindLine,
         ways: Callable[[Entry], str],
+        listed_in: str,
         entries: Mapping[str, Entry],
         findings: TableRows,
         run: ReportedRun,
     ) -> None:
         self._catalogue, self._words = catalogue, FindingWords(catalogue)
         self._find_line, self._ways, self._entries = find_line, ways, entries
+        self._listed_in = printable(listed_in)
         self._out, self._newest = run.out, run.newest_line
         gone = ghosts(findings)
         rows = findings.take(np.array([*gone.values()], dtype=np.int64)).to_pylist()
@@ -433,7 +438,7 @@ class _Reader:
         """A row of featurelib.schema.FINDING."""
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
         ghost = self._ghosts.get((row["cluster"], row["role"], row["node_id"]))
-        words = self._words.of(row, entry.site, ghost)
+        words = self._words.of(row, replace(entry.site, inventory=self._listed_in), ghost)
         ours = printable(self._ways(entry)) if row["code"] == BY_NAME else ""
         line_id = row["line_id"]
         line = None if line_id is None else self._find_line(line_id)
@@ -523,6 +528,7 @@ def _worst_first(cluster: ReportedCluster) -> tuple[bool, bool, int, str, str]:
 def _finding_order(found: ReportedFinding) -> tuple[object, ...]:
     return (
         SEVERITY_RANK[found.severity],
+        found.code == NOT_LISTED,  # of equals what is wrong with the cluster goes first
         found.code,
         found.role or "",
         -1 if found.node_id is None else found.node_id,

@@ -20,6 +20,7 @@ from featurelib.view.digest import (
     BY_NODE,
     NOT_ANSWERING,
     NOT_LANDED,
+    NOT_LISTED,
     TOO_OLD,
     count_muted,
     group_findings,
@@ -83,6 +84,10 @@ def plan_day(
     covered = {key for task in tasks for key in task.clusters}
     rest = [c for c in clusters if c.needs_person and c.key not in covered]
     worst = [(c, next(iter(worth_saying(unmuted(c.findings))), None)) for c in rest]
+    strangers = [(c, f) for c in clusters for f in unmuted(c.findings) if f.code == NOT_LISTED]
+    if strangers and len(tasks) < MOST - 1:
+        tasks.append(_mend("Add", code_text(NOT_LISTED), strangers))
+        worst = [row for row in worst if row[1] is None or row[1].code != NOT_LISTED]
     tasks += [_mend("Look at", *kind) for kind in _kinds(worst, MOST - len(tasks))]
     return tuple(tasks)
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
 import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from featurelib.audit.audit import judge
 from featurelib.audit.evidence import Conditions, Expected, Waiting
-from featurelib.audit.findings import FindingWords, Mute
+from featurelib.audit.findings import FindingWords, Mute, Site
 from featurelib.catalogue import load as load_catalogue
+from featurelib.config.fleet import parse_fleet
 from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
 from featurelib.rows import TableRows
@@ -149,6 +152,7 @@ FOLLOWED = quorum_line("c", (9,), observers=(77,))
 
 FIRES: dict[str, Callable[[], list[Found]]] = {
     "cluster_not_landed": lambda: stored(**dict.fromkeys(set(SNAPSHOT.names) - {"cluster"})),
+    "not_in_inventory": lambda: judged(inventory={"another": EXPECTED}),
     "mode_unknown": lambda: judged(Cluster(name="c", nodes=(BROKER,), registry="none")),
     "right_missing": lambda: judged(replace(GOOD, voters=None, refused=True)),
     "right_withheld": lambda: judged(
@@ -252,6 +256,21 @@ def test_it_fires_and_its_sentence_can_be_filled_in(code: str) -> None:
     for row in findings:
         words = FindingWords(load_catalogue()).of(row)  # type: ignore[arg-type]  # a row of them
         assert "{" not in words.message + words.remedy
+
+
+@pytest.mark.parametrize("name", ["-_a9", 'it\'s "so" \\', "größe\u202e \U0001f600", "$(rm x)`"])
+def test_the_command_that_is_printed_lists_the_cluster(tmp_path: Path, name: str) -> None:
+    file, stranger = tmp_path / "our fleet.toml", replace(GOOD, name=name)
+    file.write_text('[[cluster]]\nid = "another"', "utf-8")  # and no line end
+    [row] = judged(stranger, inventory=parse_fleet(file.read_text("utf-8"), "x").inventory)
+    site = Site(name=name, inventory=str(file))
+    words = FindingWords(load_catalogue()).of(row, site)  # type: ignore[arg-type]  # a row of them
+    assert words.command.isprintable()
+    subprocess.run(["bash", "-c", words.command], check=True, timeout=60)
+    fleet = parse_fleet(file.read_text("utf-8"), "x")
+    assert [entry.id for entry in fleet.cluster] == ["another", name]
+    assert judged(stranger, inventory=fleet.inventory) == []
+    assert judged(stranger, inventory={}) == []  # nothing is listed anywhere
 
 
 def test_who_registers_no_features_is_upgraded_only_if_its_software_is_too_old() -> None:

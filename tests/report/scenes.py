@@ -127,6 +127,21 @@ def scenes() -> Iterator[tuple[str, Report]]:
     may = {"may_join": ["3.9", "4.1", "4.2", "4.4", "vendor-1"], "may_join_after": []}
     plans = [plan("a", "READY", steps=[step(start=25, goal=29)], returns_after=back, **may)]
     yield "the way back", report(judged(plans, readiness=[ready | levels]))
+    strangers = [
+        finding(name, "not_in_inventory", "warning", to_mend=f'id = "{name}"') for name in "xyz"
+    ]
+    gone = finding("y", "ghost_broker", "warning", role="broker", node_id=2, finalized_level=25)
+    calm = [plan(name, "UP_TO_DATE", "finalized") for name in "xa"]
+    yield "one that is not in the inventory", report(judged(calm, strangers[:1]), inventory=OWNED)
+    plans = [*calm, plan("y", "UP_TO_DATE"), plan("z", "BLOCKED")]
+    yield (
+        "several that are not in the inventory",
+        report(
+            judged(plans, [*strangers, gone | {"detail": ""}, unfit("z", 1, "f", 1, 2)]),
+            inventory=OWNED,
+            listed_in="our fleet.toml",
+        ),
+    )
     yield "a cluster that did not land", report(judged([plan("gone", "UNKNOWN")], missing("gone")))
     yield "nodes that did not land", report(judged([plan("a", "UNKNOWN")], missing("a")[1:]))
     grave = report(judged([plan("a", "UNKNOWN")], missing("a", "critical")))
