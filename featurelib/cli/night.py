@@ -54,6 +54,7 @@ from featurelib.tables import (
     LANDING_LINE,
     is_name,
 )
+from featurelib.view.ci import CiForm, render_for_ci
 from featurelib.view.html import FOLDER as PAGES
 from featurelib.view.html import PAGE, PartPage, html_names, render_html, render_pages
 from featurelib.view.model import Ingest, Report, render_json
@@ -190,11 +191,13 @@ def expect_tables(store: Store) -> None:
 
 
 def pages_of(report: Report, fleet: Fleet) -> Iterator[tuple[str, str]]:
-    """Name and text of every page of a report: the one file first, then Prometheus' gauges, then a
-    page for each cluster that the one file only lists."""
+    """Name and text of every page of a report: the one file first, then what Prometheus and CI
+    servers read, then a page for each cluster that the one file only lists."""
     parts = part_pages(report, fleet)
     yield PAGE, render_html(report, parts=parts)
     yield "report.prom", render_prometheus(report)
+    for form in CiForm:
+        yield form.file, render_for_ci(report, form)
     yield from render_pages(report, most=MOST)
     for page in parts:
         yield page.name, render_html(page.report, whole=report)

@@ -185,6 +185,7 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
         "SEVERITY any."
     ),
     "csv": _of("One part of it as CSV."),
+    "as_form": _of("All of it as a CI server reads it.", flag="--as"),
     "waves.words": _of(
         "A release version, as 4.1, or upgrade-all: every feature as far as it is READY. With "
         "`status`: what --out wrote.",

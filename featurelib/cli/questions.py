@@ -27,6 +27,7 @@ from featurelib.planning.files import parse_span
 from featurelib.questions.gates import WaveGate
 from featurelib.questions.watch import Watched
 from featurelib.source import Chosen, Wanted, usual_tables
+from featurelib.view.ci import CiForm, render_for_ci
 from featurelib.view.documents import as_json as as_json_text
 from featurelib.view.layout import Page
 from featurelib.view.model import render_json
@@ -327,6 +328,7 @@ def report(
     tables: str | None = None,
     run: int | None = None,
     csv: Sheet | None = None,
+    as_form: CiForm | None = None,
     fleet: str | None = None,
     config: str | None = None,
     overlay: str | None = None,
@@ -340,22 +342,25 @@ def report(
     \b
         featurelib report --owner payments --tables TABLES
         featurelib report --view live --csv findings --tables TABLES > findings.csv
+        featurelib report --owner payments --as junit --tables TABLES > report.junit.xml
         featurelib report --run 20261121060000 --tables TABLES --json
 
     Counts, causes and what to do today are of the clusters that are chosen alone. --csv prints one
     part of it for a spreadsheet or a database; what a spreadsheet would calculate begins with an
-    apostrophe there.
+    apostrophe there. --as prints it for a CI server.
 
     Exit codes: 0 done; 2 usage; 5 there is no night, or it judged none of these clusters.
     """
-    if csv is not None and as_json:
-        raise ConfigError("expected --csv or --json, found both. Keep one.")
+    if (csv is not None) + (as_form is not None) + as_json > 1:
+        raise ConfigError("expected one of --csv, --as and --json, found several. Keep one.")
     catalogue = open_catalogue(overlay, say)
     tables, fleet = usual_tables(tables, fleet, say)
     wanted = Wanted(tables=tables, run=run, fleet=fleet, config=config)
     found = NightTables(Lake(tables), wanted, catalogue, choice).report
     if csv is not None:
         print(render_sheet(found, csv), end="")
+    elif as_form is not None:
+        print(render_for_ci(found, as_form), end="")
     elif as_json:
         print(render_json(found).decode(), end="")
     else:

@@ -125,7 +125,7 @@ def test_a_night_writes_its_files_for_clusters_of_any_name(
     plans = {path: json.loads(path.read_text()) for path in (out / "plans").glob("*.json")}
     assert sorted(plan["meaning"]["cluster"] for plan in plans.values()) == sorted(HOSTILE)
     names = {f"plans/{path.name}" for path in plans}
-    reports = {f"report.{kind}" for kind in ("json", "txt", "html", "prom")}
+    reports = {f"report.{kind}" for kind in ("json", "txt", "html", "prom", "junit.xml", "sarif")}
     reports |= {f"csv/{sheet}.csv" for sheet in Sheet}
     assert files_below(out) == reports | {"plans/stale.txt"} | names
     assert "1 quarantined" in first.out

@@ -1,0 +1,206 @@
+"""The report as CI servers read it: JUnit's XML, and SARIF 2.1.0.
+
+In JUnit's XML a cluster is a suite and each of its features a case; what is about no feature is the
+case `cluster`. Only what is known and not wrong passes: a case fails where the feature is BLOCKED
+or a finding is critical, and is skipped where that is not known, or where a mute sets it aside.
+SARIF has every finding, at the landing line it was read from; one that is muted is suppressed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, NamedTuple
+from urllib.parse import quote
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+import msgspec
+
+from featurelib.audit.findings import WAY, Action, remedies, wordings
+from featurelib.core.dialect import STRICT, load
+from featurelib.feature import Severity, Verdict
+from featurelib.view.digest import late_since, unmuted
+from featurelib.view.model import Report, ReportedCluster, ReportedFinding
+from featurelib.words import code_text
+
+WHOLE = "cluster"  # the case of what is about no feature
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
+SARIF_LEVELS = {
+    Severity.CRITICAL: "error",
+    Severity.BLOCKER: "error",
+    Severity.UNKNOWN: "warning",
+    Severity.WARNING: "warning",
+    Severity.INFO: "note",
+}
+UNKNOWN, BLOCKED = Verdict.UNKNOWN, Verdict.BLOCKED
+_HOLDS = {BLOCKED: Severity.BLOCKER, UNKNOWN: Severity.UNKNOWN}
+_GAP = re.compile(r"\{(\w+)\}")
+
+
+class CiForm(StrEnum):
+    """A form that CI servers read, as a command names it."""
+
+    JUNIT = "junit"
+    SARIF = "sarif"
+
+    @property
+    def file(self) -> str:
+        """Its name beside the other reports of a night."""
+        return "report.junit.xml" if self is CiForm.JUNIT else "report.sarif"
+
+
+class Case(NamedTuple):
+    """A case of a suite: how it ended ("" = it passed), and the findings that say why."""
+
+    name: str
+    end: str
+    why: Sequence[ReportedFinding] = ()
+
+
+def render_for_ci(report: Report, form: CiForm) -> str:
+    """Return the report in one of these forms."""
+    return render_junit(report) if form is CiForm.JUNIT else render_sarif(report)
+
+
+def render_junit(report: Report) -> str:
+    """Return what Ant's and Jenkins' schemas of JUnit's XML both take. Nothing in it took time."""
+    root = Element("testsuites")
+    at = f"{report.run.as_of.astimezone(UTC):%Y-%m-%dT%H:%M:%S}"
+    for number, cluster in enumerate(report.clusters):
+        cases = list(_cases(cluster, report.run.newest_line))
+        ends = Counter(case.end for case in cases)
+        counts = {"tests": len(cases), "failures": ends["failure"], "skipped": ends["skipped"]}
+        suite = SubElement(
+            root,
+            "testsuite",
+            {"name": cluster.name, "package": "featurelib", "id": str(number), "timestamp": at},
+            hostname="localhost",
+            errors="0",
+            time="0",
+            **{name: str(count) for name, count in counts.items()},
+        )
+        about = SubElement(suite, "properties")
+        for name in ("id", "owner", "verdict", "phase"):
+            SubElement(about, "property", name=name, value=getattr(cluster, name) or "")
+        for case in cases:
+            _add_case(suite, case, cluster)
+        SubElement(suite, "system-out").text = cluster.summary
+        SubElement(suite, "system-err")
+    indent(root)
+    text = tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+def _cases(cluster: ReportedCluster, fleet: datetime | None) -> Iterator[Case]:
+    """The cases of a cluster; `fleet` is when the newest line of all clusters was read."""
+    features = {ready.feature for ready in cluster.readiness}
+    whole = [found for found in cluster.findings if found.feature not in features]
+    verdict = Verdict.UP_TO_DATE if features else cluster.verdict
+    if late_since(cluster.newest_line, cluster.findings, fleet) or cluster.verdict is UNKNOWN:
+        verdict = UNKNOWN
+    yield _case(WHOLE, verdict, whole, [])
+    for ready in cluster.readiness:
+        own = [found for found in cluster.findings if found.feature == ready.feature]
+        yield _case(ready.feature, ready.verdict, own, whole)
+
+
+def _case(
+    name: str,
+    verdict: Verdict,
+    own: Sequence[ReportedFinding],
+    whole: Sequence[ReportedFinding],
+) -> Case:
+    critical = [found for found in own if found.severity is Severity.CRITICAL]
+    held = [found for found in (*own, *whole) if found.severity is _HOLDS.get(verdict)]
+    wrong = unmuted(critical)
+    if verdict is BLOCKED:
+        wrong += unmuted(held)
+    if wrong or (verdict is BLOCKED and not held):
+        return Case(name, "failure", wrong)
+    return Case(name, "skipped" if critical or verdict in _HOLDS else "", [*critical, *held])
+
+
+def _add_case(suite: Element, case: Case, cluster: ReportedCluster) -> None:
+    element = SubElement(suite, "testcase", name=case.name, classname=cluster.name, time="0")
+    if case.end:
+        message = case.why[0].message if case.why else cluster.summary
+        ended = SubElement(element, case.end, message=message)
+        if case.end == "failure":
+            ended.set("type", case.why[0].code if case.why else cluster.verdict)
+        ended.text = "\n\n".join(map(_lines, case.why))
+
+
+def _lines(found: ReportedFinding) -> str:
+    """All that a finding says, a line for each thing."""
+    place = f"read from {found.line}" if found.line else ""
+    muted = f"muted until {found.muted_until}: {found.muted}" if found.muted else ""
+    said = (f"{found.severity}: {found.message}", found.remedy, found.command, place, muted)
+    return "\n".join(filter(None, said))
+
+
+def render_sarif(report: Report) -> str:
+    """Return one SARIF run: a rule for each code that was found, a result for each finding."""
+    rules: dict[str, int] = {}
+    results = [
+        _result(cluster, found, rules.setdefault(found.code, len(rules)))
+        for cluster in report.clusters
+        for found in cluster.findings
+    ]
+    tool = {
+        "name": "featurelib",
+        "version": report.run.release or "unknown",
+        "rules": [*map(_rule, rules)],
+    }
+    run = {
+        "tool": {"driver": tool},
+        "automationDetails": {"id": f"featurelib/{report.run.number}"},
+        "results": results,
+    }
+    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    return msgspec.json.format(msgspec.json.encode(log), indent=1).decode() + "\n"
+
+
+def _rule(code: str) -> dict[str, Any]:
+    """What a code means, and what helps; what depends on the case stands in capitals."""
+    rule: dict[str, Any] = {"id": code, "shortDescription": {"text": code_text(code)}}
+    if words := wordings(load(STRICT)).get(code):  # those of another release are not known
+        way = remedies()[Action.START_AGAIN].text  # the least; each result has its own
+        remedy = _GAP.sub(lambda gap: gap[1].upper(), words.remedy.replace(WAY, way))
+        rule["help"] = {"text": f"{remedy[:1].upper()}{remedy[1:]} It rests on: {words.source}"}
+    return rule
+
+
+def _result(cluster: ReportedCluster, found: ReportedFinding, rule: int) -> dict[str, Any]:
+    node = "" if found.node_id is None else f"{found.role or 'node'} {found.node_id}"
+    about = [part for part in (cluster.name, found.feature, node) if part]
+    named = {"name": about[-1], "fullyQualifiedName": "/".join(about), "kind": "resource"}
+    location: dict[str, Any] = {"logicalLocations": [named]}
+    if found.line:
+        location["physicalLocation"] = _place(found.line)
+    same = "/".join((found.code, cluster.id, *about[1:]))
+    return {
+        "ruleId": found.code,
+        "ruleIndex": rule,
+        "level": SARIF_LEVELS[found.severity],
+        "message": {"text": "\n".join(filter(None, (found.message, found.remedy, found.command)))},
+        "locations": [location],
+        # As `featurelib diff` knows a finding again in another night.
+        "partialFingerprints": {"finding/v1": same},
+        "properties": {"severity": found.severity, "owner": cluster.owner},
+        # Of all results or of none, SARIF asks.
+        "suppressions": [{"kind": "external", "justification": found.muted}] * bool(found.muted),
+    }
+
+
+def _place(line: str) -> dict[str, Any]:
+    """Where `file:line` is, as a URI: of a local file, of a store, or relative."""
+    path, _, number = line.rpartition(":")
+    scheme, is_store, rest = path.partition("://")
+    uri = f"{scheme}://{quote(rest)}" if is_store else quote(path)
+    if path.startswith("/"):
+        uri = f"file:///{quote(path.lstrip('/'))}"
+    region = {"region": {"startLine": int(number)}} if number.isdecimal() else {}
+    return {"artifactLocation": {"uri": uri}, **region}
