@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ pytest_plugins = ["tests.skips"]
 SHARING = ("spark", "backends", "golden", "questions", "report")
 LONG = ("faults", "deploy", "cli", "docs", "walk", "controller")
 OF_SPARK = "tests/golden/test_tables.py"  # the same session
+# What these reach of floors 0 to 2 (`--cov`) the others reach too, and traced they take longer.
+UNTRACED = ("spark", "backends", "report", "faults", "deploy", "docs", "walk")
 
 
 def share_of(test: str) -> str:
@@ -31,6 +34,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.no_cover)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Trace a test and its fixtures only where they count."""
+    plugin = item.config.pluginmanager.getplugin("_cov")
+    if plugin is not None and (tracer := plugin.cov_controller) is not None:
+        traced = item.nodeid.split("/")[1] not in UNTRACED
+        if traced != tracer.started:
+            (tracer.resume if traced else tracer.pause)()
+    return (yield)
 
 
 def place_of(share: str) -> int:
