@@ -54,14 +54,24 @@ LINES = {
 }
 FLEET = SAMPLES / "fleet.toml"
 START = "import os; from featurelib.__main__ import main; os.write(3, b'x'); main()"
-# One process imports everything once; each line of it is a command in a process of its own, which
-# ends as Python ends: with a last flush of its streams, and the exit code that follows from it.
+# One process imports everything once, also what the first command of a process imports (typer's
+# parser, Arrow, Delta), and none collects as garbage what all have (`freeze`); each line of it is a
+# command in a process of its own, which ends as Python ends: with a last flush of its streams, and
+# the exit code that follows from it.
 SERVER = """
-import io, json, os, sys
-from featurelib.cli.app import COMMANDS, load
+import gc, io, json, os, sys
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from featurelib.cli.app import COMMANDS, load, main as command
 from featurelib.__main__ import main
 for _, place in COMMANDS.values():
     load(place)
+with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+    for words in ("describe --file c.db", "diff --tables nowhere"):
+        sys.argv = ["featurelib", *words.split()]
+        with suppress(SystemExit):
+            command()
+import deltalake, pyarrow.dataset
+gc.freeze()
 for line in iter(sys.stdin.readline, ""):
     case = json.loads(line)
     if child := os.fork():
