@@ -8,6 +8,8 @@ QUICK_TESTS := $(wildcard tests/core tests/landing tests/spec tests/test_floors.
 COVERAGE ?= 99
 # A tool for developers on demand: it is in no lock, and `make setup` does not install it.
 COSMIC_RAY := 8.7.0
+# Some images set it: each process of the tests, and there are hundreds, would compile all it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup test quick exhaustive mutants walk faults matrix lint docs sbom bench clean
 
