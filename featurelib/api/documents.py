@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from featurelib.collect import Collected, Round
+from featurelib.controller.journal import Verified
 from featurelib.core.features_znode import Entries, ZnodeContent
 from featurelib.feature import Role
 from featurelib.model import Move, Recipient
@@ -364,8 +365,9 @@ class EntryDocument(JsonPart):
     found_out: list[OutcomeDocument]
 
 
-class JournalDocument(Document):
-    """featurelib journal"""
+class JournalDocument(Document, kw_only=True):
+    """featurelib journal; with --verify `verified` in place of the entries"""
 
     journal: str
-    entries: list[EntryDocument]
+    entries: list[EntryDocument] | UnsetType = UNSET
+    verified: Verified | UnsetType = UNSET

@@ -23,14 +23,14 @@ from featurelib.api.documents import (
 from featurelib.catalogue import Catalogue
 from featurelib.config.files import journal_path
 from featurelib.config.fleet import Choice, Fleet
-from featurelib.controller.journal import Journal, JournalEntry, Way, say_seconds
+from featurelib.controller.journal import Journal, JournalEntry, Verified, Way, say_seconds
 from featurelib.controller.look import Watcher
 from featurelib.controller.send import Resumed, find_unexplained
 from featurelib.controller.send import resume as settle_open
 from featurelib.errors import BackendError, ConfigError, RefusedError
 from featurelib.source import Chosen, ReachedCluster, Wanted, open_fleet
 from featurelib.view.documents import fill
-from featurelib.view.outcome import journal_page, name_of, resumed_end, resumed_page
+from featurelib.view.outcome import journal_page, name_of, resumed_end, resumed_page, verified_page
 
 
 def read_journal(
@@ -66,6 +66,20 @@ def read_journal(
         page=lambda width: journal_page(
             entries, str(path), names, catalogue, only_open, part, width
         ),
+    )
+
+
+def verify_journal(journal: str | None, kept: str | None = None) -> Answer[Verified]:
+    """Whether its records are as they were written, and `kept`, an earlier newest digest, is one of
+    theirs. Raises ConfigError, JournalError."""
+    path = journal_path(journal)
+    with closing(_open_journal(path)) as opened:
+        found = opened.verify(kept)
+    return Answer(
+        value=found,
+        make_rows=lambda: ({"fault": fault} for fault in found.faults),
+        make_document=lambda: fill(JournalDocument, journal=str(path), verified=found),
+        page=lambda width: verified_page(found, str(path), width),
     )
 
 

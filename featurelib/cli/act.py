@@ -17,7 +17,7 @@ from shlex import join, quote
 
 from featurelib.api import act
 from featurelib.api.documents import ApproveDocument, ApprovedUpdateDocument
-from featurelib.api.journal import read_journal
+from featurelib.api.journal import read_journal, verify_journal
 from featurelib.api.journal import resume as look_after
 from featurelib.cli.entrance import say
 from featurelib.cli.options import at_terminal, confirm, print_answer
@@ -237,6 +237,8 @@ def journal(
     choice: Choice,
     cluster: str | None = None,
     only_open: bool = False,
+    verify: bool = False,
+    kept: str | None = None,
     fleet: str | None = None,
     journal: str | None = None,
     overlay: str | None = None,
@@ -249,10 +251,21 @@ def journal(
     \b
         featurelib journal --cluster payments-eu
         featurelib journal --open --owner payments
+        featurelib journal --verify
 
-    Nothing is asked of a cluster. Exit codes: 0 done, 2 usage, or no journal is there, 3 it is
-    damaged.
+    Each record has a digest of it and of the digest before. --verify says whether one was changed,
+    put in or taken out, and prints the newest: kept elsewhere, it tells later with --kept that
+    nothing was cut off or written anew. Nothing is asked of a cluster.
+
+    Exit codes: 0 done; 1 with --verify, if a record is not as it was written; 2 usage, or no
+    journal is there; 3 it is damaged.
     """
+    if verify or kept is not None:
+        if cluster or only_open or choice != Choice():
+            raise ConfigError("--verify: expected it of the whole journal, found clusters chosen.")
+        verified = verify_journal(journal, kept)
+        print_answer(verified, as_json=as_json)
+        return 1 if verified.value.faults else 0
     catalogue = open_catalogue(overlay, say)
     answer = read_journal(
         cluster,

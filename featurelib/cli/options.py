@@ -238,6 +238,8 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
         "How long nodes may take to report a level after a step.", "SECONDS", least=0, most=3600
     ),
     "journal.cluster": _of("Only what was sent to it: an id or a name.", "CLUSTER"),
+    "verify": _of("Whether its records are as they were written."),
+    "kept": _of("The same, and whether this digest, which it printed once, is in it.", "DIGEST"),
     "only_open": _of("Only what may have been written: see resume.", flag="--open"),
     # collecting
     "clusters": _of("Ids or names in the inventory. Default: all.", "[CLUSTER]…", is_argument=True),

@@ -4,11 +4,16 @@ A request is written down (Dispatch) and on the disk before it is sent; what bec
 (Settlement) follows. One without a settlement that is final is open: something may have been
 written. Nothing is ever changed or deleted but locks. A lock names its holder, a process; it ends
 with it, when that process does, or when it expires. Times are seconds since 1970.
+
+With each record goes a digest of it and of the digest before (`seal`), so that a record that is
+changed, put in or taken out later is seen. A file of a release that kept none gets them with the
+first record that is written to it.
 """
 
 from __future__ import annotations
 
 import getpass
+import hashlib
 import os
 import socket
 import sqlite3
@@ -40,6 +45,14 @@ _SCHEMA = (
     "CREATE INDEX outcome_intent ON outcome (intent)",
     f"INSERT INTO about VALUES ('form', '{FORM}')",
 )
+_SEALS = (
+    "CREATE TABLE seal (number INTEGER PRIMARY KEY AUTOINCREMENT, record TEXT NOT NULL,"
+    " place INTEGER NOT NULL, digest TEXT NOT NULL)"
+)
+_SEALED = {  # the tables whose rows are records, and what of a row is sealed: all of it
+    "intent": "number, cluster, plan, content",
+    "outcome": "number, intent, settled, content",
+}
 _LATEST = 253_402_300_800.0  # the year 10000: no later time can be shown
 Row = TypeVar("Row")
 
@@ -221,6 +234,16 @@ class JournalEntry:
         return self.outcomes[-1].result.updates if self.outcomes else ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """Whether a journal's records are as they were written: how many it has, what is wrong, and the
+    newest digest, "" = there is none."""
+
+    records: int
+    digest: str
+    faults: tuple[str, ...]
+
+
 class Journal:
     """One journal file. Where there is none it is made. Close it when done."""
 
@@ -299,17 +322,20 @@ class Journal:
                 "INSERT INTO intent (cluster, plan, content) VALUES (?, ?, ?)",
                 (intent.cluster, intent.plan, msgspec.json.encode(intent)),
             ).lastrowid
-        assert number is not None
+            assert number is not None
+            self._seal("intent", number)
         return number
 
     def settle(self, number: int, outcome: Settlement) -> None:
         """Write down what became of a request. Raises JournalError if that cannot be kept."""
         settled = outcome.result.fate is not Fate.UNKNOWN
         with self._transaction():
-            self._db.execute(
+            place = self._db.execute(
                 "INSERT INTO outcome (intent, settled, content) VALUES (?, ?, ?)",
                 (number, settled, msgspec.json.encode(outcome)),
-            )
+            ).lastrowid
+            assert place is not None
+            self._seal("outcome", place)
 
     def entries(
         self, *, cluster: str | None = None, plan: str | None = None, only_open: bool = False
@@ -347,6 +373,55 @@ class Journal:
             if cluster in (None, entry.intent.cluster) and plan in (None, entry.intent.plan)
             if entry.is_open or not only_open
         )
+
+    def _seal(self, record: str, place: int) -> None:
+        """Add the digest of a record that was just written; in a file that has none yet, those of
+        all its records."""
+        records = [(record, place)]
+        if not self._has_seals():
+            self._db.execute(_SEALS)
+            records = [(table, row[0]) for table in _SEALED for row in self._rows(table)]
+        for table, number in records:
+            row = self._row(f"SELECT {_SEALED[table]} FROM {table} WHERE number = ?", number)
+            last = self._row("SELECT digest FROM seal ORDER BY number DESC LIMIT 1") or ("",)
+            self._db.execute(
+                "INSERT INTO seal (record, place, digest) VALUES (?, ?, ?)",
+                (table, number, _chained(last[0], table, row)),
+            )
+
+    def _has_seals(self) -> bool:
+        return self._row("SELECT 1 FROM sqlite_master WHERE name = 'seal'") is not None
+
+    def _rows(self, table: str) -> list[tuple[Any, ...]]:
+        query = f"SELECT {_SEALED[table]} FROM {table} ORDER BY number"
+        return self._db.execute(query).fetchall()
+
+    def verify(self, kept: str | None = None) -> Verified:
+        """Whether every record is as it was written, and `kept`, a digest that was the newest once,
+        is one of theirs. Raises JournalError for a file that cannot be read."""
+        seals, newest = list[tuple[Any, ...]](), None
+        with self._transaction():
+            rows = {(table, row[0]): row for table in _SEALED for row in self._rows(table)}
+            if self._has_seals():
+                query = "SELECT number, record, place, digest FROM seal ORDER BY number"
+                seals = self._db.execute(query).fetchall()
+                newest = self._row("SELECT seq FROM sqlite_sequence WHERE name = 'seal'")
+        records, faults, digest, number = len(rows), list[str](), "", 0
+        for at, table, place, theirs in seals:
+            row = rows.pop((table, place), None)
+            if at != number + 1:
+                faults.append(f"digests after number {number}: taken out")
+            if row is None:
+                faults.append(f"{_called(table)} {place}: taken out")
+            elif _chained(digest, table, row) != theirs:
+                faults.append(f"{_called(table)} {place}: it or its digest was changed")
+            number, digest = at, theirs
+        if newest is not None and newest[0] != number:
+            faults.append(f"digests after number {number}: taken out")
+        faults += [f"{_called(table)} {place}: it has no digest" for table, place in rows]
+        if kept is not None and kept not in [theirs for *_, theirs in seals]:
+            faults.append("the digest that was kept: no record has it")
+        return Verified(records=records, digest=digest, faults=tuple(faults))
 
     def _row(self, query: str, *values: object) -> tuple[Any, ...] | None:
         row: tuple[Any, ...] | None = self._db.execute(query, values).fetchone()
@@ -432,6 +507,16 @@ class Lock:
         with self.journal._transaction():
             self.journal._expect_mine(self)
             self.journal._put(self, self.seconds)
+
+
+def _called(table: str) -> str:
+    return "entry" if table == "intent" else table
+
+
+def _chained(before: str, table: str, row: object) -> str:
+    """The digest of a record after another one's, over MessagePack, which tells types apart."""
+    content = msgspec.msgpack.encode([before, table, row])
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
 def _are_times(*seconds: float) -> bool:

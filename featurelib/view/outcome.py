@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import FleetPart
-from featurelib.controller.journal import JournalEntry, Way
+from featurelib.controller.journal import JournalEntry, Verified, Way
 from featurelib.controller.send import Resumed, Unexplained
 from featurelib.core.outcome import Ending, EndingKind, Fate, MoveOutcome, StepOutcome
 from featurelib.core.reply import NO_ERROR
@@ -147,6 +147,23 @@ def journal_page(
     what = count(len(entries), "open request" if only_open else "request")
     whose = f", {clean(part.text)}" if part else ""
     page.line(f"{path}: {what}{whose}{more}")
+    return page
+
+
+def verified_page(found: Verified, path: str, width: int | None = None) -> Page:
+    """Each record that is not as it was written, and the newest digest, with what it is for."""
+    page = Page(width)
+    for fault in found.faults:
+        page.item(clean(fault, 300))
+    truth = "NOT all as they were written" if found.faults else "as they were written"
+    page.line(f"{path}: {count(found.records, 'record')}, {truth}")
+    if found.digest:
+        page.line(f"newest digest: {found.digest}")
+        page.text(
+            "Whoever can write the file can cut the newest records off, or write all of it anew, "
+            "with the digests. Only a digest that is kept elsewhere tells, later: featurelib "
+            "journal --kept DIGEST"
+        )
     return page
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from featurelib.controller import journal as journals
-from featurelib.controller.journal import Dispatch, Journal, Settlement, myself
+from featurelib.controller.journal import Dispatch, Journal, Settlement, Verified, myself
 from featurelib.core.outcome import Fate, MoveOutcome, StepOutcome
 from featurelib.errors import BusyError, InputError, JournalError
 from featurelib.model import Move, Step
@@ -178,6 +178,132 @@ def test_another_user_s_process_is_there(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(os, "kill", forbidden)
     assert not myself("x").is_gone()
+
+
+# --- What was written stays as it was written -----------------------------------------------------
+
+
+def written(path: Path) -> Journal:
+    """A journal of three requests, of which the first was settled twice."""
+    journal = Journal(path)
+    with journal.lock("c", "apply", seconds=60) as lock:
+        for _ in range(3):
+            journal.intend(lock, intent())
+    journal.settle(1, outcome(Fate.UNKNOWN))
+    journal.settle(1, outcome(Fate.APPLIED, by="resume"))
+    return journal
+
+
+def change(path: Path, *statements: str) -> None:
+    with sqlite3.connect(path) as db:
+        for statement in statements:
+            assert db.execute(statement).rowcount == 1, statement
+    db.close()
+
+
+def test_records_as_they_were_written_and_the_digest_to_keep(tmp_path: Path) -> None:
+    journal = written(tmp_path / "j")
+    first = journal.verify()
+    assert (first.records, first.faults) == (5, ())
+    with journal.lock("c", "apply", seconds=60) as lock:
+        journal.intend(lock, intent())
+    second = journal.verify(first.digest)
+    assert (second.records, second.faults) == (6, ())
+    assert second.digest != first.digest
+    assert journal.verify("sha256:0").faults == ("the digest that was kept: no record has it",)
+    assert Journal(tmp_path / "empty").verify() == Verified(records=0, digest="", faults=())
+
+
+@pytest.mark.parametrize(
+    ("statement", "fault"),
+    [
+        ("UPDATE intent SET number = 9 WHERE number = 2", "entry 2: taken out"),
+        ("UPDATE intent SET cluster = 'd' WHERE number = 2", "entry 2: it or"),
+        ("UPDATE intent SET cluster = x'63' WHERE number = 2", "entry 2: it or"),
+        ("UPDATE intent SET plan = 'sha256:2' WHERE number = 3", "entry 3: it or"),
+        ("UPDATE intent SET content = content || ' ' WHERE number = 1", "entry 1: it or"),
+        ("UPDATE intent SET content = cast(content AS TEXT) WHERE number = 1", "entry 1: it or"),
+        ("DELETE FROM intent WHERE number = 3", "entry 3: taken out"),
+        (
+            "INSERT INTO intent (cluster, plan, content) SELECT cluster, plan, content FROM intent"
+            " WHERE number = 1",
+            "entry 4: it has no digest",
+        ),
+        ("UPDATE outcome SET number = 7 WHERE number = 2", "outcome 2: taken out"),
+        ("UPDATE outcome SET intent = 2 WHERE number = 1", "outcome 1: it or"),
+        ("UPDATE outcome SET settled = 1 WHERE number = 1", "outcome 1: it or"),
+        ("UPDATE outcome SET settled = 1.0 WHERE number = 2", None),  # an integer to SQLite
+        ("UPDATE outcome SET settled = 'yes' WHERE number = 2", "outcome 2: it or"),
+        ("UPDATE outcome SET content = x'7b7d' WHERE number = 2", "outcome 2: it or"),
+        ("DELETE FROM outcome WHERE number = 2", "outcome 2: taken out"),
+        ("UPDATE seal SET number = 9 WHERE number = 5", "digests after number 4: taken out"),
+        ("UPDATE seal SET number = -1 WHERE number = 1", "digests after number 0: taken"),
+        ("UPDATE seal SET record = 'outcome' WHERE number = 1", "outcome 1: it or"),
+        ("UPDATE seal SET record = '\x1b[2J' WHERE number = 1", "\x1b[2J 1: taken out"),
+        ("UPDATE seal SET place = 3 WHERE number = 2", "entry 3: it or"),
+        ("UPDATE seal SET digest = 'sha256:0' WHERE number = 5", "outcome 2: it or"),
+        ("DELETE FROM seal WHERE number = 3", "digests after number 2: taken out"),
+        ("DELETE FROM seal WHERE number = 5", "digests after number 4: taken out"),
+    ],
+)
+def test_whatever_is_changed_put_in_or_taken_out_is_seen(
+    tmp_path: Path, statement: str, fault: str | None
+) -> None:
+    journal = written(tmp_path / "j")
+    kept = journal.verify().digest
+    change(tmp_path / "j", statement)
+    found = journal.verify(kept).faults
+    assert bool(found) == (fault is not None)
+    assert fault is None or any(fault in one for one in found), found
+
+
+def test_a_record_that_was_cut_out_with_its_digest_is_missed_by_the_next(tmp_path: Path) -> None:
+    journal = written(tmp_path / "j")
+    change(
+        tmp_path / "j",
+        "DELETE FROM intent WHERE number = 3",
+        "DELETE FROM seal WHERE number = 3",
+        "UPDATE seal SET number = 3 WHERE number = 4",
+        "UPDATE seal SET number = 4 WHERE number = 5",
+        "UPDATE sqlite_sequence SET seq = 4 WHERE name = 'seal'",
+    )
+    assert journal.verify().faults == ("outcome 1: it or its digest was changed",)
+
+
+def test_only_a_digest_that_was_kept_tells_what_was_cut_off_with_its_digest_or_written_anew(
+    tmp_path: Path,
+) -> None:
+    journal = written(tmp_path / "j")
+    kept = journal.verify().digest
+    change(
+        tmp_path / "j",
+        "DELETE FROM outcome WHERE number = 2",
+        "DELETE FROM seal WHERE number = 5",
+        "UPDATE sqlite_sequence SET seq = 4 WHERE name = 'seal'",
+    )
+    another = written(tmp_path / "other")
+    for one in (journal, another):
+        assert one.verify().faults == ()
+        assert one.verify(kept).faults == ("the digest that was kept: no record has it",)
+
+
+def test_a_journal_of_before_digests_is_read_and_gets_them_with_its_next_record(
+    tmp_path: Path,
+) -> None:
+    journal = written(tmp_path / "j")
+    with sqlite3.connect(tmp_path / "j") as db:
+        db.execute("DROP TABLE seal")
+    db.close()
+    before = journal.entries()
+    assert [entry.number for entry in before] == [1, 2, 3]
+    assert len(journal.verify().faults) == 5
+    journal.settle(2, outcome(Fate.APPLIED))
+    assert journal.verify().faults == ()
+    assert journal.entries()[0] == before[0]
+    # A release of before digests, beside this one, writes none.
+    change(tmp_path / "j", "INSERT INTO outcome (intent, settled, content) VALUES (3, 0, '')")
+    journal.settle(3, outcome(Fate.APPLIED))
+    assert journal.verify().faults == ("outcome 4: it has no digest",)
 
 
 # --- Files that are no journal --------------------------------------------------------------------
