@@ -102,7 +102,7 @@ class NoEvidenceError(BackendError):
 
 
 class SurroundingsError(BackendError):
-    """A disk, a store, a worker or a file of a table failed: mend it, and run again."""
+    """A disk, a store, a worker or a file of a table failed: fix it, and run again."""
 
 
 def install_line(extra: str) -> str:

@@ -250,7 +250,7 @@ FAULTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
             r"|(?:java\.io\.\w*Exception|FileSystemException|FileNotFoundError): [^\n]*",
             _line(
                 SurroundingsError,
-                "{where}: cannot be read or written ({said}). Mend that and run again: nothing is "
+                "{where}: cannot be read or written ({said}). Fix that and run again: nothing is "
                 "counted twice.",
             ),
         ),

@@ -147,7 +147,7 @@ class Reason:
     remedy: str = ""
     command: str = ""
     # Of a dialect: the controller would say just this. It says only the first of its reasons, to
-    # the others it comes once that is mended.
+    # the others it comes once that is fixed.
     is_answer: bool = False
 
     @property

@@ -246,7 +246,7 @@ FINDING = Schema.of(
         ("muted_until", DATE),  # the last day on which it does, in UTC
         # What the remedy names beside node and feature: a principal, a resource of Strimzi as
         # NAMESPACE/NAME, or what keeps a broker from registering.
-        ("to_mend", TEXT),
+        ("to_fix", TEXT),
     ]
 )
 

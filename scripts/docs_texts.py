@@ -164,7 +164,7 @@ Set the default of the whole cluster first, to what it shall be:
         --alter --add-config min.insync.replicas=2
 
 Tried on 4.0.1 to 4.4.0: a cluster default that is there is left alone, so the value stays 2. What
-is set for one broker is deleted all the same. The same command also mends it afterwards: while the
+is set for one broker is deleted all the same. The same command also fixes it afterwards: while the
 level is finalized the cluster default may be changed, and not removed; a value for one broker is
 refused (`Broker-level min.insync.replicas cannot be altered while ELR is enabled.`). Topics with a
 value of their own keep it. Going back to 0 restores nothing: the cluster default stays, and may

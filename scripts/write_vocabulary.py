@@ -126,7 +126,7 @@ def _findings_intro() -> str:
     names = ", ".join(code(name) for name in FINDING.names)
     return (
         "A finding is a row with these columns, null where they do not apply: " + names + ". "
-        "`{placeholders}` of its words are columns; `detail` is what was seen, `to_mend` what the "
+        "`{placeholders}` of its words are columns; `detail` is what was seen, `to_fix` what the "
         "remedy names beside node and feature. Severities are defaults: `conf/audit.toml` may "
         "change them. These are about evidence and nodes:"
     )

@@ -110,7 +110,7 @@ def _look_on(
     found: SimpleQueue[_Found],
 ) -> None:
     """Look at one cluster until it is `over`. A look that fails is found, too; after a fault that
-    no other look mends there is none."""
+    no other look fixes there is none."""
     watching, made_from = Watch(texts, chosen.catalogue), ""
     try:
         entry = chosen.reached().entry

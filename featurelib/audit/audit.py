@@ -211,7 +211,7 @@ def _unlisted(said: BatchFindings, conditions: Conditions) -> None:
     missing = np.array([bool(listed) and name not in listed for name in names], dtype=bool)
     where = np.flatnonzero(missing & said.evidence.landed)
     entries = texts_of(f"id = {toml_text(names[cluster])}" for cluster in where.tolist())
-    said.of_clusters("not_in_inventory", where, to_mend=entries)
+    said.of_clusters("not_in_inventory", where, to_fix=entries)
 
 
 def _unstable(asking: Judge, said: BatchFindings) -> None:

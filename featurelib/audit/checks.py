@@ -89,7 +89,7 @@ def find_incompatible(evidence: Evidence, said: BatchFindings) -> TableRows:
         INCOMPATIBLE_CODE,
         subject,
         detail=details,
-        to_mend=texts_of(wrong),
+        to_fix=texts_of(wrong),
         feature=evidence.features(question),
         finalized_level=asked.current[question],
         min_version=asked.listed(asked.pair_min, pair),

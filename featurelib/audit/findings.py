@@ -80,7 +80,7 @@ class Findings:
     ) -> None:
         """One row for each position in `cluster`; a column left out is null in all of them.
 
-        `more`: feature and to_mend as texts; role, node_id, finalized_level, level, min_version,
+        `more`: feature and to_fix as texts; role, node_id, finalized_level, level, min_version,
         max_version, epoch, at and line as numbers. In `at` and `line` 0, in `node_id` and `epoch`
         -1 means that there is none.
         """
@@ -328,7 +328,7 @@ def software(release: str) -> str:
 GONE = ("ghost_broker", "ghost_controller")
 INCOMPATIBLE_CODE = "incompatible_with_finalized"
 REGISTERS_NOTHING = "registration_without_features"
-# What is to mend of a broker that registers nothing: only its protocol version, where its
+# What is to fix of a broker that registers nothing: only its protocol version, where its
 # software supports what is finalized, and then the message is another; or both.
 PROTOCOL = "inter.broker.protocol.version"
 PROTOCOL_OR_SOFTWARE = f"{PROTOCOL}, software"
@@ -395,7 +395,7 @@ class FindingColumns(TypedDict):
     max_version: int | None
     observed_at: datetime | None
     detail: str | None
-    to_mend: str | None
+    to_fix: str | None
 
 
 _WORDED = tuple(FindingColumns.__annotations__)
@@ -416,9 +416,9 @@ class FindingWords:
         calls the node gone, if one does; its remedy is the only one, for what its range blocks
         too."""
         wording = self._wordings.get(columns["code"]) or _unworded(columns["code"])
-        if columns["to_mend"] in (PROTOCOL, PROTOCOL_OR_SOFTWARE):
+        if columns["to_fix"] in (PROTOCOL, PROTOCOL_OR_SOFTWARE):
             remedy = self._wordings[REGISTERS_NOTHING].remedy
-            if columns["to_mend"] == PROTOCOL:
+            if columns["to_fix"] == PROTOCOL:
                 wording = replace(wording, message=_OF_PROTOCOL, remedy=remedy)
             else:
                 wording = replace(wording, remedy=f"{wording.remedy} {remedy}")
@@ -492,7 +492,7 @@ class FindingWords:
         level, finalized = columns["level"], columns["finalized_level"]
         low, high = columns["min_version"], columns["max_version"]
         ends = None if low is None or high is None else (low, high)
-        namespace, _, name = (columns["to_mend"] or "").rpartition("/")
+        namespace, _, name = (columns["to_fix"] or "").rpartition("/")
         return {
             "role": columns["role"] or "node",
             "node": "?" if node is None else str(node),
@@ -507,8 +507,8 @@ class FindingWords:
             "software": software(detail or "") if columns["code"] in RELEASED else software(""),
             "namespace": _argument(namespace, "NAMESPACE"),
             "name": _argument(name, "NAME"),
-            "to_mend": columns["to_mend"] or "",
-            "principal": _argument(columns["to_mend"] or "", "User:NAME"),
+            "to_fix": columns["to_fix"] or "",
+            "principal": _argument(columns["to_fix"] or "", "User:NAME"),
             "observed_at": time_text(columns["observed_at"]) or "an unknown day",
             "dated": catalogue.label,
         }

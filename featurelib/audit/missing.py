@@ -256,7 +256,7 @@ def _rights(said: BatchFindings) -> tuple[Int, Bool]:
         where, at, line = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
         details, principals = [row[3] for row in rows], texts_of(row[4] for row in rows)
         counts[code] = said.of_clusters(
-            code, where, detail=details, at=at, line=line, to_mend=principals
+            code, where, detail=details, at=at, line=line, to_fix=principals
         )
     return counts["right_missing"], counts["right_missing"] > 0
 
@@ -365,7 +365,7 @@ def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
     )
     known = evidence.membership.kraft & evidence.levels.trusted & (heard | ~silent)
     metadata_version = np.where(known, asking.metadata_version, NONE)[who.cluster]
-    metadata_version[only] = NONE  # to unregister the only broker mends nothing
+    metadata_version[only] = NONE  # to unregister the only broker fixes nothing
 
     def no_answer(rows: Int) -> list[str]:
         failed = (who.failed_at > 0) & ~who.answers

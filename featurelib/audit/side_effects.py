@@ -114,7 +114,7 @@ def _say_values(effect: SideEffect) -> str:
             said.append(f"{nodes('broker', change.brokers)}: {moves}")
     if not _is_known(effect):
         missing = "not all is known" if said else "its values are not known"
-        said.append(f"{missing}: look at it on brokers, on controllers, and as cluster default")
+        said.append(f"{missing}; look at brokers, controllers and the cluster's default")
     return f"{effect.key}: {'; '.join(said)}"
 
 

@@ -88,7 +88,7 @@ def report_strimzi(
         where, at, line, now = np.array(columns, dtype=np.int64).T
         more = {"at": at, "line": line, "finalized_level": now}
         names, texts = texts_of(v.said.resource for v, _ in rows), [text for _, text in rows]
-        said.of_clusters(code, where, detail=texts, to_mend=names, **more)
+        said.of_clusters(code, where, detail=texts, to_fix=names, **more)
     _unlisted(said, views)
 
 

@@ -149,7 +149,7 @@ def look(backend: Backend, entry: FleetEntry, say: Say) -> tuple[bytes, ...]:
     if entry.id and found != [entry.id]:
         raise ConfigError(
             f"{backend.where}: expected the cluster {entry.id} ({entry.title}), found "
-            f"{some([*map(clean, found)], SHOWN) or 'none'}. Mend its addresses or its id in the "
+            f"{some([*map(clean, found)], SHOWN) or 'none'}. Fix its addresses or its id in the "
             "inventory."
         )
     return lines

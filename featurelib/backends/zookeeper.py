@@ -220,7 +220,7 @@ def read_znodes(where: str, timeout: float, security: Security = PLAINTEXT) -> Z
         if found is None:
             raise ConfigError(
                 f"zookeeper {where}: expected the chroot to exist, found no such node. "
-                "Mend the path behind the slash; it is Kafka's zookeeper.connect."
+                "Fix the path behind the slash; it is Kafka's zookeeper.connect."
             )
         return Znodes(reads=tuple(_round(client, chroot)))
     except (KazooException, KazooTimeoutError, OSError) as error:

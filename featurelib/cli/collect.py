@@ -147,7 +147,7 @@ def _asked_node(kind: str, node_id: int | None, controller: bool) -> tuple[Role,
         found = "--controller alone" if node_id is None else f"--kind {kind}"
         raise ConfigError(
             "--node-id: expected the node that kafka-features.sh describe --node-id asked, beside "
-            f"--kind features_describe, found {found}. Mend it, or leave it out."
+            f"--kind features_describe, found {found}. Fix it, or leave it out."
         )
     return Role.CONTROLLER if controller else Role.BROKER, node_id
 

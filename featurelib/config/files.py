@@ -90,7 +90,7 @@ def _is_there(path: Path) -> bool:
         return False
     except OSError as error:
         raise ConfigError(
-            f"{path}: expected to see whether it is there, found: {error.strerror}. Mend its "
+            f"{path}: expected to see whether it is there, found: {error.strerror}. Fix its "
             "rights: it may hold the rule."
         ) from error
     return True

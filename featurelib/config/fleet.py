@@ -67,7 +67,7 @@ def is_ensemble(text: str) -> bool:
     return all(map(is_address, hosts.split(","))) and _CHROOT.fullmatch(slash + chroot) is not None
 
 
-# At which line of an inventory a cluster and its keys stand, for whoever has to mend it.
+# At which line of an inventory a cluster and its keys stand, for whoever has to fix it.
 #
 # TOML readers keep no places, so the text is looked through again. What is written in an unusual
 # form

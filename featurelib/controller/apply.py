@@ -275,7 +275,7 @@ def _right_way(order: ApplyOrder, watcher: Watcher, journal: Journal) -> str:
     if any(entry.id == wanted and entry.is_reachable for entry in watcher.fleet.cluster):
         if order.way.reach.startswith("--"):
             return f"The inventory reaches cluster {wanted}: leave {order.way.reach} out."
-        return f"Mend the address of cluster {wanted} in the inventory."
+        return f"Fix the address of cluster {wanted} in the inventory."
     used = [entry.intent.reach for entry in journal.entries(cluster=wanted)]
     for reach in reversed(used):
         if reach.startswith("--") and reach != order.way.text:

@@ -483,7 +483,7 @@ class Journal:
                 f"{error}. Nothing was sent. Name the right one with --journal FILE."
             )
         return JournalError(
-            f"{self.path}: the journal cannot {what}: {error}. Make room or mend its rights, or "
+            f"{self.path}: the journal cannot {what}: {error}. Make room or fix its rights, or "
             "name another with --journal FILE."
         )
 

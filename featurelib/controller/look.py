@@ -91,7 +91,7 @@ class Watcher:
         if cluster is not None and sight.cluster_id != cluster:
             raise ProtocolError(
                 f"{self.backend.where}: expected the cluster {cluster}, found "
-                f"{sight.cluster_id}. Mend the addresses."
+                f"{sight.cluster_id}. Fix the addresses."
             )
         said = [line.content for line in map(read, lines) if isinstance(line, Landing)]
         answers = {

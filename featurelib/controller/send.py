@@ -313,7 +313,7 @@ def _expect_cluster(watcher: Watcher, cluster: str, found: Sequence[JournalEntry
         return
     if here != cluster:
         used = [entry.intent.reach for entry in found if entry.intent.reach.startswith("--")]
-        how = f"It was reached with {used[-1]}" if used else "Mend its address."
+        how = f"It was reached with {used[-1]}" if used else "Fix its address."
         raise RefusedError(
             f"{watcher.backend.where}: this is cluster {here}, expected cluster {cluster}, of "
             f"which the outcome of journal entry {_numbers(found)} is unknown. Nothing was sent. "

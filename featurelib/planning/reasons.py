@@ -224,7 +224,7 @@ class Reasons:
             max_version=high,
             observed_at=None,
             detail=detail,
-            to_mend=None,
+            to_fix=None,
         )
         return self._of_row(columns, judge)
 

@@ -139,7 +139,7 @@ class WaveUnlock:
 class WaveHeld:
     """A cluster that is in no ring: `why`, and what unlocks it; `more` is not listed.
 
-    UNKNOWN and BLOCKED are its verdict; critical: a finding that has to be mended first; software:
+    UNKNOWN and BLOCKED are its verdict; critical: a finding that has to be fixed first; software:
     what it runs does not know the target; part: it can go only a part of the way; order: its
     changes depend on each other and cannot be told apart; operator: Strimzi would not carry it out,
     or would set it back.
@@ -486,5 +486,5 @@ def read_waves(text: str | bytes, where: str) -> WavePlan:
         said = "lists in lists" if isinstance(error, RecursionError) else str(error)
         raise PlanError(f"{where}: expected a plan of waves, found: {said}. {AGAIN}") from error
     if fault := next(faults(plan), None):
-        raise PlanError(f"{where}: {fault}. Mend it there, or make the plan again.")
+        raise PlanError(f"{where}: {fault}. Fix it there, or make the plan again.")
     return plan

@@ -441,7 +441,7 @@ class ReportedNight:
 
 
 Verb = Literal[
-    "Mend", "Collect", "Approve", "Hand over", "Unregister", "Upgrade", "Start", "Add", "Look at"
+    "Fix", "Collect", "Approve", "Hand over", "Unregister", "Upgrade", "Start", "Add", "Look at"
 ]
 
 

@@ -336,7 +336,7 @@ _GATES = (
 _WHY = {
     "UNKNOWN": "UNKNOWN: evidence is missing",
     "BLOCKED": "BLOCKED: something is in the way",
-    "critical": "a critical finding has to be mended first",
+    "critical": "a critical finding has to be fixed first",
     "software": "the software does not know the target",
     "part": "READY for a part of the way only",
     "order": "changes that depend on each other and cannot be told apart",

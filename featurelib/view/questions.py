@@ -221,8 +221,8 @@ def _unlock(found: WhyNot, way: WayOut, page: QuestionPage) -> None:
     if way.only_own_controllers and len([d for d in found.dialects if d in GENERATIONS]) > 1:
         page.item(NAME_RELEASE, 2)
     done = {fix.action for fix in way.fixes} & {Action.REGISTER, Action.RECONFIGURE}
-    mended = _NEVER_REGISTERED if done else frozenset[str]()
-    rules = [proof for proof in found.proofs if not proof.node and proof.code not in mended]
+    fixed = _NEVER_REGISTERED if done else frozenset[str]()
+    rules = [proof for proof in found.proofs if not proof.node and proof.code not in fixed]
     _remedies(rules, page)
     if not (way.fixes or way.only_own_controllers or rules):
         page.line("  none that is known")
@@ -246,7 +246,7 @@ def _remedies(proofs: Sequence[Proof], page: Page) -> None:
         page.item(clean(remedy, 400), 2)
     own = dict.fromkeys(proof.code for proof in proofs if proof.judge in GENERATIONS)
     if own and not helps:
-        page.item(f"mend what its controllers ask for: {', '.join(own)}", 2)
+        page.item(f"fix what its controllers ask for: {', '.join(own)}", 2)
 
 
 FATES = {
@@ -539,7 +539,7 @@ def _first(first: First, page: QuestionPage) -> None:
     if first.steps:
         page.line(f"  featurelib plan {page.name} {first.intent}{page.later}")
     elif first.refusals:
-        page.item(f"and it cannot happen now: {first.intent}", 2)
+        page.item(f"it cannot happen now: {first.intent}", 2)
         for message in dict.fromkeys(reason.message for reason in first.refusals):
             page.item(clean(message, 600), 4)
     else:

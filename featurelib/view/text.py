@@ -238,7 +238,7 @@ def _causes(causes: Sequence[Cause], limit: int, page: Page) -> None:
     page.text(
         _dim(
             "what unlocks most comes first; only this = so many can move, or get a verdict where "
-            "they are UNKNOWN, once this alone is mended"
+            "they are UNKNOWN, once this alone is fixed"
         )
     )
     rows = [["clusters", "only this", "nodes", "cause"]]

@@ -86,9 +86,9 @@ def plan_day(
     worst = [(c, next(iter(worth_saying(unmuted(c.findings))), None)) for c in rest]
     strangers = [(c, f) for c in clusters for f in unmuted(c.findings) if f.code == NOT_LISTED]
     if strangers and len(tasks) < MOST - 1:
-        tasks.append(_mend("Add", code_text(NOT_LISTED), strangers))
+        tasks.append(_fix("Add", code_text(NOT_LISTED), strangers))
         worst = [row for row in worst if row[1] is None or row[1].code != NOT_LISTED]
-    tasks += [_mend("Look at", *kind) for kind in _kinds(worst, MOST - len(tasks))]
+    tasks += [_fix("Look at", *kind) for kind in _kinds(worst, MOST - len(tasks))]
     return tuple(tasks)
 
 
@@ -141,7 +141,7 @@ def _critical(clusters: Clusters) -> Iterator[Task]:
         (c, f) for c in clusters for f in unmuted(c.findings) if f.severity is Severity.CRITICAL
     ]
     for kind in _kinds(rows, MOST_CRITICAL):
-        yield _mend("Mend", *kind)
+        yield _fix("Fix", *kind)
 
 
 def _kinds(rows: Rows, most: int) -> list[tuple[str, Rows]]:
@@ -159,7 +159,7 @@ def _kinds(rows: Rows, most: int) -> list[tuple[str, Rows]]:
     return [*kinds[: most - 1], (some(names, KINDS), [row for _, mine in rest for row in mine])]
 
 
-def _mend(verb: Verb, title: str, rows: Rows) -> Task:
+def _fix(verb: Verb, title: str, rows: Rows) -> Task:
     """A task of findings that have a remedy: of one cluster in full, of many by their title."""
     distinct = list({cluster.key: cluster for cluster, _ in rows}.values())
     groups = group_findings([finding for _, finding in rows if finding])
@@ -200,7 +200,7 @@ def _silent(clusters: Clusters) -> Iterator[Task]:
         if finding.code == NOT_ANSWERING and cluster.verdict is Verdict.UNKNOWN
     ]
     if silent:
-        yield _mend("Start", code_text(NOT_ANSWERING), silent)
+        yield _fix("Start", code_text(NOT_ANSWERING), silent)
 
 
 def _waiting(clusters: Clusters, out: str | None, down: Collection[str]) -> Iterator[Task]:
@@ -260,8 +260,8 @@ def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:
     if not rows:
         return
     verbs: dict[str, Verb] = {BY_NODE: "Upgrade", NOT_ANSWERING: "Start"}
-    verb = "Unregister" if cause.ghosts else verbs.get(cause.code, "Mend")
-    task = _mend(verb, cause.title, rows)
+    verb = "Unregister" if cause.ghosts else verbs.get(cause.code, "Fix")
+    task = _fix(verb, cause.title, rows)
     holds = ""
     if cause.ghosts and cause.features:
         holds = f"Held back by it: {some(cause.features, FEATURES)}."

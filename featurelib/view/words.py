@@ -104,7 +104,7 @@ def judges_text(dialects: Sequence[str]) -> str:
 
 def answer_text(judge: str, message: str, *, is_answer: bool) -> str:
     """A controller's words: it gives one reason, and has others besides."""
-    does = "would answer" if is_answer else "would refuse this too, after the rest is mended"
+    does = "would answer" if is_answer else "would refuse this too, after the rest is fixed"
     return f'{judge_text(judge)} {does}: "{clean(message, 1000)}"'
 
 

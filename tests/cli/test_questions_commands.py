@@ -72,7 +72,7 @@ def test_a_leftover_is_called_not_registered_and_its_way_out_is_the_real_one_alo
     assert f"controller {node}  not registered" in out
     assert f"controller {node}: it is not registered, and the active controller" in out
     assert "no such feature" not in out
-    assert "mend what its controllers ask for" not in out
+    assert "fix what its controllers ask for" not in out
 
 
 def test_from_python_a_copy_of_the_cluster_then_does_what_was_said(tmp_path: Path) -> None:

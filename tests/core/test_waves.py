@@ -490,5 +490,5 @@ def test_changes_that_need_each_other_across_a_point_of_no_return_have_no_order(
     assert part_moves(alike, frozenset(), levels, catalogue) == [(True, False, alike)]
     apart = [move("f", 0, 1, way_back=True), move("g", 0, 1, way_back=False)]
     assert part_moves(apart, frozenset(), levels, catalogue) is None
-    # What no move mends is no question of order: in ZooKeeper mode there is no metadata.version.
+    # What no move fixes is no question of order: in ZooKeeper mode there is no metadata.version.
     assert part_moves(alike[:1], frozenset(), {}, CATALOGUE) == [(True, False, alike[:1])]

@@ -86,7 +86,7 @@ def _places(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("root", ["featurelib", "conf", "jobs", "spark-submit.sh", "scripts"])
 def test_pages_that_texts_name_are_there(root: str) -> None:
-    """Help, errors and comments name pages of docs/: they are not moved without mending these."""
+    """Help, errors and comments name pages of docs/: they are not moved without fixing these."""
     start = ROOT / root
     files = [start] if start.is_file() else [p for p in start.rglob("*") if p.suffix in NAMING]
     for path in files:

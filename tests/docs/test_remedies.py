@@ -47,7 +47,7 @@ COMMANDS_TRIED = {
     "kafka-dump-log.sh --cluster-metadata-decoder --files CHECKPOINT,LOG": EVERY_OTHER,
     "featurelib plan {cluster} upgrade --feature {feature}={level}": SIDE_EFFECT,
     "kubectl describe kafka {name} --namespace {namespace}": "cited: Kubernetes, kubectl describe",
-    "printf '%s\\n' '' '[[cluster]]' {to_mend} >> {inventory}": (
+    "printf '%s\\n' '' '[[cluster]]' {to_fix} >> {inventory}": (
         "core/test_every_finding.py::test_the_command_that_is_printed_lists_the_cluster"
     ),
     "featurelib rules": EVERY_OTHER,

@@ -1,6 +1,6 @@
 """A proxy before one listener that loses what goes one way, as a network that is cut does.
 
-What is lost while it is cut is kept, and goes on when the cut is mended, as TCP sends it again; but
+What is lost while it is cut is kept, and goes on when the cut is fixed, as TCP sends it again; but
 not for a client that has reset its connection by then.
 """
 

@@ -143,7 +143,7 @@ class Stage:
             self.frozen.discard(node)
             self.dead.add(node)
 
-    def mend(self) -> None:
+    def fix(self) -> None:
         """All nodes go on, and whoever was killed is started again."""
         self.thaw(*self.frozen)
         for node in sorted(self.dead):

@@ -3,7 +3,7 @@
     python -m tests.faults.sweep --runs 100 --seed 7 [--shape one]
 
 Each run moves one level up or down, something goes wrong while the request is under way, and then
-everything is mended. After it the journal and what was said are compared with the metadata log,
+everything is fixed. After it the journal and what was said are compared with the metadata log,
 record by record. A run is a line of JSON on stdout; the last lines are the figures.
 """
 
@@ -208,7 +208,7 @@ def run(play: Play, name: str, seed: int, before: list[tuple[str, int]]) -> Run:
     made.code, made.said = said.code, said.last
     if said.code == 4 and rng.random() < 0.5:
         made.resumes.append(_short(stage.resume()))  # the moment it goes on
-    stage.mend()
+    stage.fix()
     play.leader = stage.settle()
     _finish(play, made, before, level, said)
     return made
@@ -294,7 +294,7 @@ def figures(runs: list[dict[str, object]]) -> list[str]:
     left = sum(one["outcome"] == "unknown" for one in runs)
     ended = dict(sorted(codes.items(), key=str))
     lines.append(f"# {len(runs)} runs; apply ended {ended}, killed in {killed}")
-    lines.append(f"# left open after everything was mended: {left}; wrong: {wrong}")
+    lines.append(f"# left open after everything was fixed: {left}; wrong: {wrong}")
     return lines
 
 

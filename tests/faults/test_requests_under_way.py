@@ -75,7 +75,7 @@ def test_a_controller_that_is_killed_with_the_request_in_its_socket_never_carrie
     assert said.code == 4, said
     play.stage.kill(1)
     assert play.stage.resume().code == 4, "nobody can know"
-    play.stage.mend()
+    play.stage.fix()
     play.stage.settle()
     settled = play.stage.resume(timeout_s=10)
     assert settled.code == 0, settled
@@ -106,9 +106,9 @@ def test_a_run_of_the_sweep_says_what_it_did_and_what_came_of_it(play: Play) -> 
     assert made.wrong == []
     assert made.outcome in ("applied", "not applied", "rejected", "unknown")
     counted = figures([{**vars_of(made)}])
-    assert counted[-1] == "# left open after everything was mended: 0; wrong: 0"
+    assert counted[-1] == "# left open after everything was fixed: 0; wrong: 0"
     wrong = {**vars_of(made), "wrong": ["rejected, and the log has it"], "outcome": "unknown"}
-    assert figures([wrong])[-1] == "# left open after everything was mended: 1; wrong: 1"
+    assert figures([wrong])[-1] == "# left open after everything was fixed: 1; wrong: 1"
 
 
 def vars_of(made: Run) -> dict[str, object]:

@@ -94,7 +94,7 @@ def test_silence_over_unknown_evidence_resolves_nothing(tmp_path: Path) -> None:
 
 def test_a_blocker_is_not_resolved_where_nobody_answers_or_aims_lower(tmp_path: Path) -> None:
     """A feature nobody lists any more, as its only node is silent, and one whose newest software
-    went away: both got worse, and neither blocker was mended. New software may bring a blocker."""
+    went away: both got worse, and neither blocker was fixed. New software may bring a blocker."""
     low, high = row("b", "f", "BLOCKED", ceiling=1), row("b", "f", "BLOCKED", ceiling=2)
     for name, before, after in (("down", high, low), ("up", low, high)):
         found = nights(

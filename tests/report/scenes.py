@@ -128,7 +128,7 @@ def scenes() -> Iterator[tuple[str, Report]]:
     plans = [plan("a", "READY", steps=[step(start=25, goal=29)], returns_after=back, **may)]
     yield "the way back", report(judged(plans, readiness=[ready | levels]))
     strangers = [
-        finding(name, "not_in_inventory", "warning", to_mend=f'id = "{name}"') for name in "xyz"
+        finding(name, "not_in_inventory", "warning", to_fix=f'id = "{name}"') for name in "xyz"
     ]
     gone = finding("y", "ghost_broker", "warning", role="broker", node_id=2, finalized_level=25)
     calm = [plan(name, "UP_TO_DATE", "finalized") for name in "xa"]

@@ -323,7 +323,7 @@ def test_what_is_urgent_is_red_and_nothing_below_it_is_redder() -> None:
     page = render_html(report_samples())
     shades = re.findall(r'<li class="(\w*)"><b>([\w ]+)</b>', page)
     assert shades == [
-        ("urgent", "Mend"), ("urgent", "Collect"), ("urgent", "Start"), ("", "Approve"),
+        ("urgent", "Fix"), ("urgent", "Collect"), ("urgent", "Start"), ("", "Approve"),
         ("", "Hand over"), ("", "Unregister"), ("rest", "Look at"),
     ]  # fmt: skip
 

@@ -28,7 +28,7 @@ NOTHING: FindingColumns = {
     "max_version": None,
     "observed_at": None,
     "detail": None,
-    "to_mend": None,
+    "to_fix": None,
 }
 EVERYTHING: FindingColumns = {
     "code": "",
@@ -41,7 +41,7 @@ EVERYTHING: FindingColumns = {
     "max_version": 25,
     "observed_at": SEEN,
     "detail": "metadata.version 23",
-    "to_mend": "User:ann",
+    "to_fix": "User:ann",
 }
 
 
@@ -133,7 +133,7 @@ def test_a_level_in_a_detail_gets_its_name_and_the_name_of_a_version_none(
 def test_what_a_kafka_resource_waits_for_is_asked_of_kubernetes(
     named: str | None, asked: str
 ) -> None:
-    said = one(**finding("c", "strimzi_not_carried_out", "warning", to_mend=named))
+    said = one(**finding("c", "strimzi_not_carried_out", "warning", to_fix=named))
     assert said.command == f"kubectl describe kafka {asked}"
 
 

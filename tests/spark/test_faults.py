@@ -157,7 +157,7 @@ SAID: list[tuple[str, type[FeatureLibError], str]] = [
     (
         "An error occurred while calling o41.collectToPython.\n: java.io.IOException: odd",
         SurroundingsError,
-        "hdfs://localhost:1/t: cannot be read or written (java.io.IOException: odd). Mend that",
+        "hdfs://localhost:1/t: cannot be read or written (java.io.IOException: odd). Fix that",
     ),
 ]
 

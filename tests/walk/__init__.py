@@ -10,5 +10,5 @@ and every READY, BLOCKED and quoted answer is put to the active controller, vali
     comparing.py   the product's sentences beside the controller's
     applying.py    a plan applied for real, beside the metadata log
     walking.py     the loop; what it counts
-    cases.py       a disagreement on disk; cases/ are those that were found and mended
+    cases.py       a disagreement on disk; cases/ are those that were found and fixed
 """

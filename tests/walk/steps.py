@@ -433,7 +433,7 @@ TO_RECOVER: dict[Step, int] = {
 
 
 def take_step(walker: Walker, *, leads: bool) -> str:
-    """One step that is possible now; where nobody leads, mostly one that may mend it."""
+    """One step that is possible now; where nobody leads, mostly one that may fix it."""
     weights = STEPS if leads or walker.rng.random() < 0.1 else TO_RECOVER
     names, numbers = list(weights), list(weights.values())
     for _ in range(60):

@@ -55,7 +55,7 @@ def replayed(case: Case) -> tuple[Compared, set[Question]]:
     return compare(sight, load(), ask, Random(1), levels=dict(case.levels), everything=True), met
 
 
-def test_what_a_controller_did_not_bear_out_is_mended() -> None:
+def test_what_a_controller_did_not_bear_out_is_fixed() -> None:
     for path in CASES:
         found, met = replayed(read_case(path))
         assert met, f"{path.name} answers nothing that is asked today"

@@ -97,7 +97,7 @@ class Map:
             first, second = sorted((clean(self.cluster_id), clean(cluster_id)))  # not by speed
             raise ConfigError(
                 f"expected nodes of one cluster, found some of {first} and some of "
-                f"{second}. Mend the addresses of bootstrap and controller_bootstrap."
+                f"{second}. Fix the addresses of bootstrap and controller_bootstrap."
             )
         self.cluster_id = self.cluster_id or cluster_id
 
