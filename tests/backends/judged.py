@@ -11,6 +11,7 @@ from featurelib.audit.cluster_view import Sight, see
 from featurelib.catalogue import load
 from tests.backends.rig.cluster import RunningCluster
 from tests.cli.commands import run
+from tests.walk.wire import Line
 
 CATALOGUE, METADATA = load(), "metadata.version"
 Row = dict[str, Any]
@@ -27,6 +28,12 @@ def collected(out: Path, *ways: str) -> tuple[list[bytes], str]:
 def ways(cluster: RunningCluster) -> tuple[str, ...]:
     """The options that reach it, controllers too."""
     return ("--bootstrap", cluster.bootstrap, "--controllers", cluster.controller_bootstrap)
+
+
+def levels(address: str) -> dict[str, int]:
+    """What is finalized above 0, as one listener shows it; not asked for with our own client."""
+    with Line(address) as line:
+        return line.levels()
 
 
 def judged(lines: Iterable[bytes]) -> Sight:

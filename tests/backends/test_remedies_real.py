@@ -22,6 +22,8 @@ from featurelib.audit.findings import FindingWords, wordings
 from featurelib.catalogue import load
 from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
+from featurelib.feature import UpgradeType
+from featurelib.landing import kinds
 from tests.backends.judged import METADATA, Row, collected, findings, judged, until, verdict, ways
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.jars import class_path, more_jars
@@ -29,6 +31,7 @@ from tests.backends.rig.java import Java, find
 from tests.backends.rig.kraft import Node
 from tests.backends.rig.layout import write_properties
 from tests.cli.commands import run
+from tests.walk.wire import Line
 
 TOOLS = {
     "kafka-cluster.sh": "org.apache.kafka.tools.ClusterTool",
@@ -36,6 +39,7 @@ TOOLS = {
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
     "kafka-features.sh": "org.apache.kafka.tools.FeatureCommand",
 }
+PATIENCE_SECONDS = 20.0  # while a controller is elected
 Clusters = Callable[..., RunningCluster]
 
 
@@ -92,9 +96,21 @@ def remedy(row: Row) -> tuple[str, str]:
 
 def validated(cluster: RunningCluster, level: int, feature: str = METADATA) -> str:
     """What the real controller says to a level, asked to validate only; "" = it agrees."""
-    words = ("upgrade", "--feature", f"{feature}={level}", "--dry-run")
-    told = cluster.features_tool("--bootstrap-server", cluster.bootstrap, *words)
-    return "" if told.returncode == 0 else told.stdout + told.stderr
+    with Line(cluster.nodes[1].broker, PATIENCE_SECONDS) as line:  # whoever leads, it hands it on
+        said = line.update_features([(feature, level, UpgradeType.UPGRADE)], validate_only=True)
+    return "" if said.is_good else str(said)
+
+
+@pytest.fixture
+def gone(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Lets the time pass after which a controller that fetches no more follows no more: less of it
+    than for users."""
+
+    def wait() -> None:
+        monkeypatch.setattr(kinds, "FOLLOWS_WITHIN_MS", 3_000)
+        time.sleep(4)
+
+    return wait
 
 
 @pytest.mark.parametrize(
@@ -127,7 +143,7 @@ def test_a_ghost_broker_is_unregistered_by_the_printed_command(
 
 
 def test_a_ghost_controller_below_33_registers_anew_and_no_command_is_printed(
-    kraft_cluster: Clusters, tmp_path: Path
+    kraft_cluster: Clusters, tmp_path: Path, gone: Callable[[], None]
 ) -> None:
     """Its registration counts although it never voted; the broker's command does not help."""
     old = Node(id=101, roles="controller", release="4.1.2")
@@ -135,7 +151,7 @@ def test_a_ghost_controller_below_33_registers_anew_and_no_command_is_printed(
     before = lines_of(cluster, tmp_path / "before")
     assert "unsupported_by_node" in {code for code, _, _ in findings(judged(before))}
     cluster.stop_node(101)
-    time.sleep(11)
+    gone()
     sight = judged([*before, *lines_of(cluster, tmp_path / "gone")])
     row = findings(sight)["ghost_controller", "controller", 101]
     assert (row["finalized_level"], row["detail"], verdict(sight)) == (27, "4.2", "BLOCKED")
@@ -152,7 +168,7 @@ def test_a_ghost_controller_below_33_registers_anew_and_no_command_is_printed(
     anew = lines_of(cluster, tmp_path / "anew")
     cluster.stop_node(101)
     assert validated(cluster, 29) == ""
-    time.sleep(11)
+    gone()
     assert verdict(judged([*anew, *lines_of(cluster, tmp_path / "stopped")])) == "READY"
     alone = judged(lines_of(cluster, tmp_path / "alone"))
     assert (verdict(alone), "range_unknown" in {code for code, _, _ in findings(alone)}) == (
@@ -167,21 +183,18 @@ def test_a_ghost_controller_below_33_registers_anew_and_no_command_is_printed(
 
 
 def test_a_ghost_controller_is_unregistered_from_33_on(
-    kraft_cluster: Clusters, tmp_path: Path
+    kraft_cluster: Clusters, tmp_path: Path, gone: Callable[[], None]
 ) -> None:
     """By the request of Kafka 4.4; its tool, whose command is printed, is not on Maven Central."""
     nodes = (Node(id=1, release="4.4.0"), Node(id=102, roles="controller", release="4.4.0"))
     cluster = kraft_cluster(*nodes, release_version="4.4", dynamic=True)
     cluster.stop_node(102)
-    time.sleep(11)
+    gone()
     sight = judged([*lines_of(cluster, tmp_path / "gone"), *log_lines(cluster)])
     _, command = remedy(findings(sight)["ghost_controller", "controller", 102])
     assert command == "kafka-cluster.sh unregister-controller --bootstrap-server HOST:PORT --id 102"
-    source = Path(__file__).parent / "rig" / "UnregisterController.java"
-    path = ":".join(map(str, class_path("4.4.0")))
-    words = [cluster.java.program, "-cp", path, str(source), cluster.bootstrap, "102"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=180, check=False)
-    assert done.returncode == 0, done.stderr
+    with Line(cluster.nodes[1].broker, PATIENCE_SECONDS) as line:
+        assert line.unregister_controller(102) == "done"
     log = log_lines(cluster)
     assert any(b"UNREGISTER_CONTROLLER_RECORD" in line for line in log)
     sight = judged([*lines_of(cluster, tmp_path / "after"), *log])
@@ -217,8 +230,9 @@ def test_every_other_printed_command_is_taken_by_the_real_tools(
     names = {"NAME": "auditor", "LOG": str(log), "CHECKPOINT,LOG": str(log)}
     said = {words.command for words in wordings(load_dialect(STRICT)).values()}
     for command in sorted(said - {"", "{way}"}):
-        if command.startswith(("featurelib plan", "kubectl")) or "--metadata 3.3" in command:
-            continue  # tests/backends/test_side_effects_real.py; no tool of Kafka; the next test
+        elsewhere = ("featurelib plan", "kubectl", "printf")  # tests/docs/test_remedies.py
+        if command.startswith(elsewhere) or "--metadata 3.3" in command:
+            continue
         if command.startswith("featurelib"):
             assert run(*command.split()[1:])[0] == 0, command
             continue
