@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from math import ceil
 from typing import TYPE_CHECKING
 
 from featurelib.feature import METADATA_VERSION
@@ -70,6 +71,11 @@ def count(number: int, noun: str) -> str:
     if number == 0:
         return f"no {noun}"
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def progress(done: int, total: int, noun: str, seconds: float) -> str:
+    """`12 of 60 clusters, about 3 minutes left`, where the rest takes so many seconds."""
+    return f"{done:,} of {count(total, noun)}, about {count(ceil(seconds / 60), 'minute')} left"
 
 
 def reporting(number: int, asked: int) -> str:

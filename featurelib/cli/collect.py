@@ -50,9 +50,10 @@ from featurelib.landing.tool_outputs import ToolOutput, convert
 from featurelib.source import Wanted, choose, open_fleet
 from featurelib.view.documents import ConvertedDocument, fill
 from featurelib.view.documents import as_json as to_json
-from featurelib.words import clean, count, some
+from featurelib.words import clean, count, progress, some
 
 Kind = Annotated[str | None, typer.Option("--kind", help=f"Of --from: {', '.join(KINDS)}.")]
+PROGRESS_SECONDS = 10.0  # between two lines about a round of many clusters
 SHOWN = 3  # silent listeners that a line names
 _KAFKA_ID = re.compile("[A-Za-z0-9_-]{22}")  # of a cluster, as Kafka makes them
 
@@ -320,10 +321,16 @@ def _collect(
     entries: list[FleetEntry], out: Path, read_one: ReadOne, parallel: int, as_json: bool
 ) -> int:
     found = read_all(entries, read_one, parallel=parallel, say=say)
-    done = []
+    done, began = [], time.monotonic()
+    told = began
     for result in found:
         done.append(result)
         say(_line(result, alone=len(entries) == 1))
+        now, waiting = time.monotonic(), len(entries) - len(done)
+        if now - told >= PROGRESS_SECONDS and waiting:
+            left = (now - began) / len(done) * waiting
+            say(f"collect: {progress(len(done), len(entries), 'cluster', left)}")
+            told = now
     return _end(done, out, as_json)
 
 

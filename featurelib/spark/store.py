@@ -55,6 +55,7 @@ from featurelib.spark.log import (
     pairs,
     spark_schema,
 )
+from featurelib.spark.progress import telling
 from featurelib.tables import Table, is_name
 
 VERSION_PROPERTY = "featurelib.tableVersion"
@@ -268,6 +269,7 @@ class Store:
                 self._expect = [partial(executors.expect, say), lease.expect]
             stack.callback(self._expect.clear)
             self._expect_fit()
+            stack.enter_context(telling(self.session, who, say))
             yield
 
     def _expect_fit(self) -> None:

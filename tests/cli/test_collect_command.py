@@ -73,6 +73,16 @@ def test_all_clusters_are_read_and_the_one_that_failed_is_named(tmp_path: Path, 
     assert {line["cluster_id"] for line in lines_in(out)} == {"id-dead", "id-kraft", "id-zoo"}
 
 
+def test_a_long_round_says_how_far_it_is(
+    tmp_path: Path, fleet: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("featurelib.cli.collect.PROGRESS_SECONDS", 0.0)
+    _, _, said = run("collect", "--fleet", fleet, "--out", str(tmp_path / "landing"))
+    assert [line for line in said.splitlines() if line.startswith("collect: ")] == [
+        f"collect: {done} of 3 clusters, about 1 minute left" for done in (1, 2)
+    ]
+
+
 def convert(tmp_path: Path, name: str, kind: str, *args: str) -> tuple[int, str, str]:
     given = ["--from", name, "--kind", kind, "--out", str(tmp_path / "out"), "--cluster", "c-1"]
     return run("collect", *given, *args)
