@@ -85,7 +85,7 @@ class Wanted:
     def ways(self) -> tuple[str, str]:
         """The options, after a blank each, with which another command takes the same evidence, and
         the same when something has changed: without what is stored, which stays as it is."""
-        later = replace(self, capture=None, tables=None)
+        later = replace(self, capture=None, tables=None, run=None)
         if later != self:
             later = replace(later, as_of=None)
         return self._text, later._text
@@ -93,14 +93,14 @@ class Wanted:
     def later(self, entry: FleetEntry) -> str:
         """The options with which a plan of a cluster is made once something has changed: of a look
         at it or, where the inventory has no address of it, of what is collected then."""
-        now, later = self.ways
+        now, later = replace(self, run=None).ways
         return later if entry.is_reachable else now
 
     @property
     def _text(self) -> str:
-        names = ("capture", "tables", "as_of", "fleet", "config", *_WAYS)
+        names = ("capture", "tables", "run", "as_of", "fleet", "config", *_WAYS)
         given = [(name, getattr(self, name)) for name in names]
-        return "".join(f" --{n.replace('_', '-')} {shlex.quote(v)}" for n, v in given if v)
+        return "".join(f" --{n.replace('_', '-')} {shlex.quote(str(v))}" for n, v in given if v)
 
     @property
     def is_stored(self) -> bool:

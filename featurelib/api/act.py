@@ -46,7 +46,7 @@ from featurelib.planning.outlook import level_names, look_ahead
 from featurelib.planning.owners import expect_ours, left_over
 from featurelib.planning.planner import Planned, make_plan, plan_by_probe
 from featurelib.questions.muted import as_json, over_reason
-from featurelib.source import Chosen, Source, open_fleet
+from featurelib.source import Chosen, Source, Wanted, open_fleet
 from featurelib.view.documents import ERROR_WORDS, fill
 from featurelib.view.layout import UNWRAPPED
 from featurelib.view.outcome import ending_page, named, operation, sentence
@@ -199,6 +199,7 @@ def plan_intent(
             left=left,
             muted=muted,
             path=path,
+            address=source.sight.site.address,
             width=width,
         ),
         file=file,
@@ -255,12 +256,13 @@ def _outcome(planned: Planned) -> str:
 def show(path: str, fleet: str | None, catalogue: Catalogue) -> Answer[PlanFile]:
     """What the plan in a file would do. Raises PlanError, ConfigError."""
     file = read_plan(path)
-    name, refusal = known_name(file.plan.cluster, fleet, catalogue), None
+    entry, refusal = known_entry(file.plan.cluster, fleet, catalogue), None
+    name = entry.name
     try:
         expect_finalized_by_us(file.plan, fleet, catalogue)
     except RefusedError as error:
         refusal = str(error)
-    steps = look_ahead(file.plan, catalogue)
+    steps = look_ahead(file.plan, catalogue, entry.address)
     return Answer(
         value=file,
         make_rows=lambda: map(asdict, steps),
@@ -274,20 +276,24 @@ def show(path: str, fleet: str | None, catalogue: Catalogue) -> Answer[PlanFile]
             contradictions=[*contradictions(file, name, catalogue)],
             refusal=refusal,
         ),
-        page=lambda width: plan_page(file, path, name, catalogue, width, refusal=refusal),
+        page=lambda width: plan_page(
+            file, path, name, catalogue, width, refusal=refusal, address=entry.address
+        ),
     )
 
 
-def expect_finalized_by_us(plan: Plan, fleet: str | None, catalogue: Catalogue) -> None:
+def expect_finalized_by_us(
+    plan: Plan, fleet: str | None, catalogue: Catalogue, config: str | None = None
+) -> None:
     """Raises RefusedError for a plan that moves what somebody else finalizes, as the plan or the
     inventory says; ConfigError."""
-    expect_ours(plan.cluster, plan.moves, open_fleet(fleet, catalogue)[1], catalogue, plan.guards)
+    inventory, options = open_fleet(fleet, catalogue)[1], Wanted(fleet=fleet, config=config).ways[0]
+    expect_ours(plan.cluster, plan.moves, inventory, catalogue, plan.guards, options)
 
 
-def known_name(cluster: str, fleet: str | None, catalogue: Catalogue) -> str:
-    """What the inventory calls the cluster; empty where it does not list it. Raises ConfigError."""
-    _, inventory = open_fleet(fleet, catalogue)
-    return next((entry.name for entry in inventory.cluster if entry.id == cluster), "")
+def known_entry(cluster: str, fleet: str | None, catalogue: Catalogue) -> FleetEntry:
+    """What the inventory says of the cluster, which may be nothing. Raises ConfigError."""
+    return open_fleet(fleet, catalogue)[1].of(cluster, FleetEntry(id=cluster))
 
 
 def approve(
@@ -459,7 +465,8 @@ def carry_out(
     name, document = named(plan.cluster, entry.title), partial(_apply_document, file, entry, ruled)
     clearance = Clearance(approval="")
     try:
-        expect_ours(plan.cluster, plan.moves, reached.fleet, chosen.catalogue, plan.guards)
+        known, options = chosen.catalogue, chosen.wanted.ways[0]
+        expect_ours(plan.cluster, plan.moves, reached.fleet, known, plan.guards, options)
         clearance = check(datetime.now(UTC))
         rules = [("settings", clean(ruled, 400))]
         rules += [("approval", clean(clearance.text, 2000))] if clearance.by else []

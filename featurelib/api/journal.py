@@ -22,7 +22,7 @@ from featurelib.api.documents import (
 )
 from featurelib.catalogue import Catalogue
 from featurelib.config.files import journal_path
-from featurelib.config.fleet import Choice, Fleet
+from featurelib.config.fleet import Choice, Fleet, FleetPart
 from featurelib.controller.journal import Journal, JournalEntry, Verified, Way, say_seconds
 from featurelib.controller.look import Watcher
 from featurelib.controller.send import Resumed, find_unexplained
@@ -146,18 +146,24 @@ def _entry_document(entry: JournalEntry, name: str) -> EntryDocument:
     )
 
 
-def resume(chosen: Chosen, *, journal: str | None, command: str) -> Answer[Resumed]:
+def resume(
+    chosen: Chosen, *, journal: str | None, command: str, choice: Choice | None = None
+) -> Answer[Resumed]:
     """What became of requests whose outcome is not known: of the cluster that is named, or of every
-    one that the inventory can reach; where one of those cannot be looked after the others are.
+    one of a choice, or of all, that the inventory can reach; where one of those cannot be looked
+    after the others are.
 
     Raises ConfigError, JournalError, BackendError, and RefusedError of a cluster that is named.
     """
     wanted, max_age = chosen.wanted, chosen.settings.max_age
+    where, inventory = open_fleet(wanted.fleet, chosen.catalogue)
+    is_named = bool(wanted.cluster or wanted.addresses)
+    part = inventory.choose(choice or Choice(), where, named=is_named)
     with closing(_open_journal(journal_path(journal))) as opened:
-        if is_named := wanted.cluster or wanted.addresses:
+        if is_named:
             targets, found = [chosen.reached()], Resumed()
         else:
-            targets, found = _reachable(opened, chosen, journal)
+            targets, found = _reachable(opened, chosen, inventory, part, journal)
         for reached in targets:
             try:
                 with reached.watcher(max_age, chosen.say) as watcher:
@@ -168,13 +174,13 @@ def resume(chosen: Chosen, *, journal: str | None, command: str) -> Answer[Resum
                 waiting = opened.entries(cluster=reached.entry.id, only_open=True)
                 lost = (*found.lost, *((entry, str(error)) for entry in waiting))
                 found = replace(found, lost=lost)
-        if is_named:
+        if is_named or part:
             others = [
-                (entry, _way(entry, reached.fleet, wanted, journal))
+                (entry, _way(entry, inventory, wanted, journal))
                 for entry in opened.entries(only_open=True)
-                if entry.intent.cluster != found.cluster
+                if entry.intent.cluster not in (part or (found.cluster,))
             ]
-            found = replace(found, others=others)
+            found = replace(found, others=others, part=part.text if part else "")
     catalogue = chosen.catalogue
     return Answer(
         value=found,
@@ -185,15 +191,16 @@ def resume(chosen: Chosen, *, journal: str | None, command: str) -> Answer[Resum
 
 
 def _reachable(
-    journal: Journal, chosen: Chosen, path: str | None
+    journal: Journal, chosen: Chosen, inventory: Fleet, part: FleetPart | None, path: str | None
 ) -> tuple[list[ReachedCluster], Resumed]:
-    """The clusters with requests to look after that the inventory can reach, and the open requests
-    of others."""
-    _, inventory = open_fleet(chosen.wanted.fleet, chosen.catalogue)
+    """The clusters of a part with requests to look after that the inventory can reach, and the open
+    requests of others of it."""
     reachable = {entry.id for entry in inventory.cluster if entry.is_reachable}
     targets, lost = dict[str, ReachedCluster](), []
     for entry in journal.entries():
         cluster = entry.intent.cluster
+        if part is not None and cluster not in part:
+            continue
         if cluster in reachable and (entry.is_open or entry.is_in_vain):
             wanted = replace(chosen.wanted, cluster=cluster)
             targets[cluster] = replace(chosen, wanted=wanted).reached()

@@ -382,7 +382,7 @@ def waves(
         )
     wanted = Waving(by=labels, soak=soak, max_parallel=max_parallel)
     aim = Aim.of(target, tables.catalogue)
-    again = replace(tables._wanted, as_of=None).ways[0]
+    again = replace(tables._wanted, as_of=None, run=None).ways[0]
     plan = tables.asked().plan(tables.lake, tables.run, aim, wanted)
     return WavesAnswer(
         value=plan,

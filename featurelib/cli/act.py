@@ -95,7 +95,7 @@ def approve(
     """
     span, settings = _parse_span(expires), open_settings(config)
     catalogue, file = open_catalogue(overlay, say), act.read_plan(plan)
-    act.expect_finalized_by_us(file.plan, fleet, catalogue)
+    act.expect_finalized_by_us(file.plan, fleet, catalogue, config)
     target, approval = _choose_out(plan, out), act.make_approval(file, span, by=by, reason=reason)
     # What `featurelib apply` would refuse is told before anybody is asked.
     now, longest = datetime.now(UTC), timedelta(hours=settings.longest_approval_hours)
@@ -105,8 +105,9 @@ def approve(
             f"expected a signature ({why}), found neither --key nor --agent. Nothing was written. "
             "Name a key with --key FILE."
         )
-    name = act.known_name(file.plan.cluster, fleet, catalogue)
-    (say if as_json else print)(str(approval_page(file, approval, name, catalogue)))
+    entry = act.known_entry(file.plan.cluster, fleet, catalogue)
+    shown = approval_page(file, approval, entry.name, catalogue, entry.address)
+    (say if as_json else print)(str(shown))
     confirm(f"Approve this plan for {say_span(span)}?", yes=yes)
     signature = None
     if agent or key is not None:
@@ -197,13 +198,14 @@ def apply(
 
     def ask(name: str, rules: Sequence[tuple[str, str]]) -> None:
         """What would be done, and the question; or what rules where nothing is written."""
+        known, address = cluster.catalogue, cluster.reached().entry.address
         if mode is Mode.SEND:
-            shows(str(order_page(file, name, rules, cluster.catalogue)))
+            shows(str(order_page(file, name, rules, known, address)))
             confirm(f"Apply this plan to cluster {name}?", yes=yes)
         else:
             for rule, value in rules:
                 say(f"{rule}: {value}")
-            if text := str(danger_page(file.plan, cluster.catalogue)):
+            if text := str(danger_page(file.plan, known, address)):
                 shows(text)
         held.enter_context(raising_at_interrupt())
 
@@ -279,24 +281,29 @@ def journal(
 
 
 def resume(
-    wanted: Wanted, journal: str | None = None, overlay: str | None = None, as_json: bool = False
+    choice: Choice,
+    wanted: Wanted,
+    journal: str | None = None,
+    overlay: str | None = None,
+    as_json: bool = False,
 ) -> int:
     """Settle requests whose outcome is not known.
 
     It finds out by looking, and where that does not tell by asking the nodes that may still hold
     the request. Nothing is written.
 
-    Without a cluster: of all clusters that the inventory can reach. A request is called not
-    applied once it is proven that nobody can carry it out any more; that time has passed proves
-    nothing. Requests that were closed before are looked at again: a level that none of them
-    explains is named.
+    Without a cluster: of all clusters that the inventory can reach, or of those chosen. A request
+    is called not applied once it is proven that nobody can carry it out any more; that time has
+    passed proves nothing. Requests that were closed before are looked at again: a level that none
+    of them explains is named.
 
     \b
         featurelib resume payments-eu
+        featurelib resume --owner payments
 
     Exit codes: 0 all settled, 2 usage, or no journal is there, 3 it is damaged, somebody is at
     work there, or it is another cluster, 4 still unknown, 5 could not look.
     """
-    answer = look_after(chosen(wanted, overlay), journal=journal, command=_command())
+    answer = look_after(chosen(wanted, overlay), journal=journal, command=_command(), choice=choice)
     print_answer(answer, as_json=as_json)
     return OutcomeUnknownError.exit_code if answer.value.unknown else 0

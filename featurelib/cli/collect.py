@@ -279,14 +279,10 @@ def choose_entries(
 ) -> list[FleetEntry]:
     """The clusters to read; all that can be reached where none is named. Raises ConfigError."""
     where, inventory = open_fleet(wanted.fleet, None)
-    part = inventory.choose(choice, where)
-    if part is not None and (names or wanted.addresses):
-        raise ConfigError(
-            f"{part.text}: expected no cluster named beside it, found one. Keep one of the two."
-        )
+    is_named = bool(wanted.addresses or names)
+    part = inventory.choose(choice, where, named=is_named)
     if wanted.addresses and len(names) > 1:
         raise ConfigError("addresses: expected one cluster beside them, found several.")
-    is_named = bool(wanted.addresses or names)
     if wanted.addresses and by_metrics:
         raise ConfigError("--prometheus: expected no address beside it, found one. Keep one.")
     if names and by_metrics:

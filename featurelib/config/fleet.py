@@ -247,9 +247,10 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Whom clusters belong to, sorted."""
         return tuple(sorted({entry.owner for entry in self.cluster if entry.owner}))
 
-    def choose(self, choice: Choice, where: str) -> FleetPart | None:
+    def choose(self, choice: Choice, where: str, *, named: bool = False) -> FleetPart | None:
         """The clusters of a choice; None where it chooses all. Raises ConfigError, naming the
-        nearest, for an owner, label or view that is not there, and where no cluster has all of it.
+        nearest, for an owner, label or view that is not there, where no cluster has all of it, and
+        where one is `named` beside it.
         """
         said: list[str] = []
         rows: list[tuple[str, Sequence[str], Sequence[str]]]
@@ -274,6 +275,10 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             if all(_is_of(entry, owners, labels) for _, owners, labels in rows)
         ]
         text = ", ".join(said)
+        if named:
+            raise ConfigError(
+                f"{text}: expected no cluster named beside it, found one. Keep one of the two."
+            )
         if not chosen:
             raise ConfigError(
                 f"{text}: expected a cluster of {where} that has all of it, found none. Leave a "

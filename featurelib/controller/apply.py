@@ -15,6 +15,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
+from shlex import quote
 
 from featurelib.backends.base import accepts, is_honoured, may_prove, validate
 from featurelib.config.fleet import FleetEntry
@@ -402,7 +403,8 @@ def update_features(
     _expect_updates(updates, timeout_ms)
     look = watcher.look()
     cluster, step = look.sight.cluster_id, _step(look, updates, timeout_ms)
-    expect_ours(cluster, step.updates, watcher.fleet, watcher.catalogue)
+    rest = f" --fleet {quote(way.fleet)}" if way.fleet else ""
+    expect_ours(cluster, step.updates, watcher.fleet, watcher.catalogue, options=rest)
     if validate_only:
         outcome = refused(step, 0, validate(watcher.backend, step))
         return _result(cluster, outcome, way, validate_only=True)

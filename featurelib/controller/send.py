@@ -367,13 +367,14 @@ class Unexplained:
 class Resumed:
     """What was looked after: requests that were `settled`, and open ones that were not: `lost`,
     which were asked for too, each with why, and `others`, which are of other clusters than
-    `cluster`, the last that was looked at, with the command. `unexplained` are levels of the
-    clusters that were looked at."""
+    `cluster`, the last that was looked at, or of the `part` that was chosen, with the command.
+    `unexplained` are levels of the clusters that were looked at."""
 
     settled: tuple[JournalEntry, ...] = ()
     lost: Sequence[tuple[JournalEntry, str]] = ()
     others: Sequence[tuple[JournalEntry, str]] = ()
     cluster: str = ""
+    part: str = ""
     unexplained: tuple[Unexplained, ...] = ()
 
     @property

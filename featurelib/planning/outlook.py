@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from featurelib.audit.audit import Judged
-from featurelib.audit.side_effects import effects_of
+from featurelib.audit.findings import filled
+from featurelib.audit.side_effects import effects_of, first_command
 from featurelib.catalogue import Catalogue
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.compatibility import may_join
@@ -45,6 +46,7 @@ class ChangeOutlook:
     irreversible: bool  # nothing takes it back
     no_return: int
     side_effects: tuple[SideEffect, ...]
+    keeps: tuple[str, ...]  # commands that keep the values these change, to be given first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +63,9 @@ class StepOutlook:
     joins_newly: tuple[str, ...]
 
 
-def look_ahead(meaning: Plan, catalogue: Catalogue) -> tuple[StepOutlook, ...]:
-    """Each step of a plan as it would be once those before it are applied (KIP-778)."""
+def look_ahead(meaning: Plan, catalogue: Catalogue, address: str = "") -> tuple[StepOutlook, ...]:
+    """Each step of a plan as it would be once those before it are applied (KIP-778); `address`: of
+    the cluster's brokers, as `filled` takes it."""
     levels, steps = dict(meaning.requirements.levels), []
     for step in meaning.steps:
         before = _joins(meaning, levels, catalogue)
@@ -73,7 +76,7 @@ def look_ahead(meaning: Plan, catalogue: Catalogue) -> tuple[StepOutlook, ...]:
         )
         steps.append(
             StepOutlook(
-                changes=tuple(_change(update, meaning, catalogue) for update in step.updates),
+                changes=tuple(_change(one, meaning, catalogue, address) for one in step.updates),
                 timeout_ms=step.timeout_ms,
                 levels=levels,
                 floor=floor,
@@ -85,8 +88,10 @@ def look_ahead(meaning: Plan, catalogue: Catalogue) -> tuple[StepOutlook, ...]:
     return tuple(steps)
 
 
-def _change(update: Move, meaning: Plan, catalogue: Catalogue) -> ChangeOutlook:
+def _change(update: Move, meaning: Plan, catalogue: Catalogue, address: str) -> ChangeOutlook:
     name, low, high = update.feature, update.from_level, update.to_level
+    every = effects_of(meaning, catalogue)
+    effects = tuple(one for one in every if one.feature == name and low < one.level <= high)
     no_return = loss_of(update, meaning, catalogue).no_return
     return ChangeOutlook(
         update=update,
@@ -103,11 +108,8 @@ def _change(update: Move, meaning: Plan, catalogue: Catalogue) -> ChangeOutlook:
         ),
         irreversible=high > low and high in catalogue.irreversible(name),
         no_return=NONE if no_return is None else no_return,
-        side_effects=tuple(
-            effect
-            for effect in effects_of(meaning, catalogue)
-            if effect.feature == name and low < effect.level <= high
-        ),
+        side_effects=effects,
+        keeps=tuple(filled(text, address) for text in map(first_command, effects) if text),
     )
 
 

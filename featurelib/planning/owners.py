@@ -148,9 +148,11 @@ def expect_ours(
     fleet: Fleet,
     catalogue: Catalogue,
     guards: Guards | None = None,
+    options: str = "",
 ) -> None:
     """Raises RefusedError where the inventory, or the `guards` of a plan, say that somebody else
-    finalizes what is to move, with that owner's commands and the one that plans the rest."""
+    finalizes what is to move, with that owner's commands and the one that plans the rest, with
+    these `options`, after a blank each."""
     entry = fleet.of(cluster, FleetEntry(id=cluster))
     here = guards_of(entry)
     theirs, rest = dict[tuple[str, str], list[Move]](), list[Move]()
@@ -167,7 +169,7 @@ def expect_ours(
     )
     ways = (_ways(owner, found, entry, catalogue) for (owner, _), found in theirs.items())
     ours = " ".join(map(option_of, rest))
-    plan = f"\nThe rest is ours: featurelib plan {quote(entry.title)} update {ours}"
+    plan = f"\nThe rest is ours: featurelib plan {quote(entry.title)} update {ours}{options}"
     raise RefusedError(
         f"cluster {entry.title} ({cluster}): expected features that we finalize, found {said}. "
         f"Nothing was sent. {' '.join(chain.from_iterable(ways))}{plan if rest else ''}"

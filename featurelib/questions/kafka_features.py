@@ -364,5 +364,5 @@ def _looked_ahead(run: ToolRun, sight: Sight, catalogue: Catalogue) -> ToolRun:
         requirements=require(sight.evidence, 0, features_of(steps), catalogue),
         side_effects=side_effects(catalogue, steps, sight.evidence),
     )
-    [ahead] = look_ahead(meaning, catalogue)
+    [ahead] = look_ahead(meaning, catalogue, sight.site.address)
     return replace(run, ahead=ahead)

@@ -257,21 +257,12 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     values = (lead, lead_note, mute_text, group_findings, unmuted, muted_lines, ahead_lines)
-    more = (
-        fleet_facts,
-        until_text,
-        moves,
-        history_lines,
-        explain_codes,
-        software_text,
-        owner_text,
-        release_texts,
-        step_text,
-    )
+    more = (fleet_facts, until_text, moves, history_lines, explain_codes, step_text)
+    of_one = (software_text, owner_text, release_texts)
     over_nights = (trends, line, span_text, changed)
     words = (time_text, clean, count, some, place, draw, ticks, Scale)
     environment.globals.update(
-        {one.__name__: one for one in (*values, *more, *over_nights, *words)},
+        {one.__name__: one for one in (*values, *more, *of_one, *over_nights, *words)},
         within=_within,
         METADATA_VERSION=METADATA_VERSION,
         by_feature=lambda cluster: {ready.feature: ready for ready in cluster.readiness},

@@ -92,23 +92,23 @@ def _answer(outcome: MoveOutcome) -> str:
 
 
 def order_page(
-    file: PlanFile, name: str, rules: Sequence[tuple[str, str]], catalogue: Catalogue
+    file: PlanFile, name: str, rules: Sequence[tuple[str, str]], catalogue: Catalogue, address: str
 ) -> Page:
     """What `featurelib apply` is about to do, and what cannot be taken back. `name`: the cluster's,
-    with its id; `rules`: by what and by whose word."""
+    with its id; `rules`: by what and by whose word; `address`: of its brokers, "" = not known."""
     page = Page()
     intent = clean(file.plan.intent, 400)
     page.facts([("cluster", name), ("intent", intent), ("digest", file.digest), *rules])
     page.line()
-    show_steps(file.plan, catalogue, page)
+    show_steps(file.plan, catalogue, page, address)
     return page
 
 
-def danger_page(plan: Plan, catalogue: Catalogue) -> Page:
+def danger_page(plan: Plan, catalogue: Catalogue, address: str) -> Page:
     """What a person should know of a plan: each downgrade and deletion, what may be lost, what
     nothing takes back, and what else is changed."""
     page = Page()
-    for number, step in enumerate(look_ahead(plan, catalogue), start=1):
+    for number, step in enumerate(look_ahead(plan, catalogue, address), start=1):
         for change in step.changes:
             goes_up = change.update.upgrade_type == UpgradeType.UPGRADE.name
             texts = [] if goes_up else [update_text(change.update, catalogue)]
@@ -311,8 +311,8 @@ def resumed_end(found: Resumed) -> str:
     if number:
         return f"Settled: {count(number, 'request')}; nothing was written.{others}"
     if others:
-        asked = clean(found.cluster)
-        return f"Nothing to settle: no request is open for this cluster ({asked}).{others}"
+        asked = clean(found.part) if found.part else f"this cluster ({clean(found.cluster)})"
+        return f"Nothing to settle: no request is open for {asked}.{others}"
     if found.unexplained:
         return "Nothing to settle. It is not known how these levels came about."
     return "Nothing to settle: the outcome of every request is known."

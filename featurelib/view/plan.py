@@ -51,9 +51,11 @@ def planning_page(
     left: Sequence[LeftOver] = (),
     muted: Iterable[SetAside | None] = (),
     path: str | None = None,
+    address: str = "",
     width: int | None = None,
 ) -> Page:
-    """What came of a planning. `cluster` as named_cluster writes it; `left`: what is not ours, and
+    """What came of a planning. `cluster` as named_cluster writes it; `address`: of its brokers, ""
+    = not known, here and below; `left`: what is not ours, and
     how that is done; `muted`: what conf/audit.toml mutes of the refusals; `path`: where the plan
     stands, None = nowhere."""
     page, plan = Page(width), planned.plan
@@ -63,7 +65,7 @@ def planning_page(
     page.facts(rows)
     page.line()
     if plan is not None:
-        show_steps(plan, catalogue, page)
+        show_steps(plan, catalogue, page, address)
         if planned.refusals:
             page.head(f"Left out, {count(len(planned.refusals), 'reason')}:")
     elif left:
@@ -98,6 +100,7 @@ def plan_page(
     width: int | None = None,
     *,
     refusal: str | None = None,
+    address: str = "",
 ) -> Page:
     """What a plan would do, for the person who has to approve it; `name` is the inventory's;
     `refusal`: why it can never be applied, since it is not ours."""
@@ -105,7 +108,7 @@ def plan_page(
     _facts(plan, file.digest, name, page)
     _warnings(list(contradictions(file, name, catalogue)), page)
     page.line()
-    steps = look_ahead(plan, catalogue)
+    steps = look_ahead(plan, catalogue, address)
     for number, step in enumerate(steps, start=1):
         together = ", all or nothing" if len(step.changes) > 1 else ""
         page.line(f"Step {number} of {len(steps)}{together}, timeout {step.timeout_ms / 1000:g} s")
@@ -129,14 +132,14 @@ def plan_page(
 
 
 def approval_page(
-    file: PlanFile, approval: Approval, name: str, catalogue: Catalogue, width: int | None = None
+    file: PlanFile, approval: Approval, name: str, catalogue: Catalogue, address: str = ""
 ) -> Page:
     """What an approver is asked: what the plan does, what cannot be taken back, by whom and until
     when it is approved; `name` is the inventory's."""
-    page, plan = Page(width), file.plan
+    page, plan = Page(), file.plan
     _facts(plan, file.digest, name, page)
     page.line()
-    show_steps(plan, catalogue, page)
+    show_steps(plan, catalogue, page, address)
     page.line()
     reason = f" ({approval.reason})" if approval.reason else ""
     lasts = say_span(approval.expires_at - approval.approved_at)
@@ -147,9 +150,9 @@ def approval_page(
     return page
 
 
-def show_steps(plan: Plan, catalogue: Catalogue, page: Page) -> None:
+def show_steps(plan: Plan, catalogue: Catalogue, page: Page, address: str = "") -> None:
     """Each step's updates, and what cannot be taken back."""
-    for number, step in enumerate(look_ahead(plan, catalogue), start=1):
+    for number, step in enumerate(look_ahead(plan, catalogue, address), start=1):
         page.line(f"Step {number} of {len(plan.steps)}")
         for change in step.changes:
             show_change(change, catalogue, page)

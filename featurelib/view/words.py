@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from featurelib.audit.findings import SetAside
-from featurelib.audit.side_effects import first_command, say_effect
+from featurelib.audit.side_effects import say_effect
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import GENERATIONS, STRICT, load
 from featurelib.feature import UpgradeType
@@ -64,8 +64,8 @@ def danger_lines(change: ChangeOutlook, catalogue: Catalogue) -> list[str]:
     update, lines = change.update, []
     for effect in change.side_effects:
         lines.append(f"ALSO CHANGES {clean(say_effect(effect), 1000)}")
-        if command := first_command(effect):
-            lines += ["To keep the values, first:", f"  {clean(command, 400)}"]
+    for command in change.keeps:
+        lines += ["To keep the values, first:", f"  {clean(command, 400)}"]
     if change.irreversible:
         here = level_text(catalogue, update.feature, update.from_level)
         name = clean(update.feature)
