@@ -100,7 +100,7 @@ class NightTables:
             inventory=inventory,
             find_line=self._places(judged.findings).get,
             ways=replace(self._wanted, as_of=RUN_TIME).later,
-            listed_in=self._listed_in,
+            places=("LANDING", self._listed_in),
             mutes=mutes_of(settings.mute, inventory, file),
             nights=nights,
             before=before,

@@ -118,7 +118,7 @@ def choose_places(
     usual = str(SAMPLES / SETTINGS) if samples else None
     settings, where = find_settings(config or usual)
     return Places(
-        landing=str(SAMPLES) if landing is None else landing,
+        landing=str(relative(SAMPLES)) if landing is None else landing,
         tables=tables,
         out=out,
         fleet=expected,
@@ -258,6 +258,7 @@ def judge_and_publish(
         quarantine = pool.submit(read_quarantine, store, QUARANTINED)
         lines = find_places(store.rows, lines_of(audited.judged.findings))
         nights, before, levels = night_before(store.rows, run)
+    landing = places.landing if os.path.isdir(places.landing) else "LANDING"
     # What commands without Spark can be given: not a name.
     tables = (store.is_named and store.folder.removeprefix("file:")) or places.tables
     report = summarize(
@@ -279,7 +280,7 @@ def judge_and_publish(
         plan_files={cluster: f"plans/{name}" for cluster, (name, _) in plans.items() if places.out},
         find_line=lines.get,
         ways=replace(places.wanted, tables=tables).later,
-        listed_in=places.listed_in,
+        places=(landing, places.listed_in),
         mutes=places.mutes,
         nights=nights,
         before=before,

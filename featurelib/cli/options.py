@@ -67,8 +67,7 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
     # What is sent goes to a cluster that answers, and not to what is stored of one.
     **{f"{name}.{way}": None for name in ("apply", "resume", "watch") for way in STORED},
     **dict.fromkeys(
-        ("describe.tables", "plan.tables"),
-        _of("The nightly's tables instead of a look.", "FOLDER"),
+        ("describe.tables", "plan.tables"), _of("The nightly's tables instead of a look.", "FOLDER")
     ),
     "tables": _of("The nightly's tables. Default: those of the samples.", "FOLDER"),
     **dict.fromkeys(

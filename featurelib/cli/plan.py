@@ -130,10 +130,7 @@ def upgrade_all(stepwise: bool = False) -> Intent:
 
 
 @command(Command.DOWNGRADE_ALL)
-def downgrade_all(
-    release_version: str,
-    stepwise: bool = False,
-) -> Intent:
+def downgrade_all(release_version: str, stepwise: bool = False) -> Intent:
     """Every feature down to what the software of a release knows.
 
     For an emergency: the levels first, then the software. Nothing is raised; features that release
@@ -196,10 +193,7 @@ def downgrade(
 
 
 @command(Command.DISABLE)
-def disable(
-    feature: list[str],
-    unsafe: bool = False,
-) -> Intent:
+def disable(feature: list[str], unsafe: bool = False) -> Intent:
     """Features to level 0: they are not finalized any more.
 
     \b

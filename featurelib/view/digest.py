@@ -32,7 +32,7 @@ from featurelib.view.model import (
     ReportedReturn,
     ReportedStep,
 )
-from featurelib.words import code_text, count, metadata_first, nodes, some, time_text
+from featurelib.words import clean, code_text, count, metadata_first, nodes, some, time_text
 
 BY_NODE = "unsupported_by_node"
 # What a node that is gone holds back by, and what its cause says of that.
@@ -453,6 +453,20 @@ def mute_text(mute: ReportedMute) -> tuple[str, str]:
     else:
         state, todo = "matches nothing", f"{until}; {TAKE_OUT}"
     return state, f"{about}: {mute.reason} ({todo})"
+
+
+def recount(mute: ReportedMute, clusters: Sequence[ReportedCluster]) -> ReportedMute:
+    """Return the mute with what it meets in these clusters, as `covered` finds it."""
+    found = [
+        cluster.key
+        for cluster in clusters
+        for finding in cluster.findings
+        if finding.code == clean(mute.code)
+        and mute.cluster in (None, cluster.name)
+        and mute.feature in (None, finding.feature)
+        and mute.node in (None, finding.node_id)
+    ]
+    return replace(mute, findings=len(found), clusters=len(set(found)))
 
 
 def muted_lines(findings: Iterable[ReportedFinding | SetAside]) -> tuple[str, ...]:

@@ -64,7 +64,6 @@ TICK = 13  # that two numbers on the axis need between them  # of a plot, and of
 LINEAR = 40  # levels that still have room side by side; of more only the ends are places
 COLUMNS = 10  # features with a column of their own
 FEW = 4  # clusters of a cause or a change that are named; a filter shows them all
-CAUSES = 25  # that a filter is for
 
 
 def render_html(
@@ -87,7 +86,6 @@ def render_html(
         name: [title for title, keys in of.items() if keys[FEW:] and places.keys() & keys]
         for name, of in groups.items()
     }
-    del large["cause"][CAUSES:]
     return _template("report.html.j2").render(
         report=report,
         few=FEW,

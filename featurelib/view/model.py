@@ -328,7 +328,8 @@ class ReportedCluster:
     nobody knows. `owner_command`: what moves the steps of `managed_by`, null where none of them
     waits or no command is known. `commands`: one of Kafka's tool for each request of our own part
     of the plan, in order; one of featurelib where no tool of these releases names single features,
-    or a name is not safe to type. `joining`: who may join, null where that is not known. `returns`:
+    or a name is not safe to type. `collect`: what collects it by hand, null where something of this
+    night landed. `joining`: who may join, null where that is not known. `returns`:
     how far back it goes once the plan is carried out, of what moves and of metadata.version.
     `profiles`: who supports what, of the 5,000 worst clusters. `history`: how finalized levels
     moved, oldest first, of the 100 worst. Both are null where nobody looked.
@@ -358,6 +359,7 @@ class ReportedCluster:
     steps: tuple[ReportedStep, ...]
     owner_command: str | None
     commands: tuple[str, ...]
+    collect: str | None
     joining: Joining | None
     returns: tuple[ReportedReturn, ...]
     plan_file: str | None

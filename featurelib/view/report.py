@@ -22,7 +22,15 @@ import numpy as np
 
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Evidence
-from featurelib.audit.findings import NO_SITE, FindingWords, Mute, covered, filled, ghosts
+from featurelib.audit.findings import (
+    ANY_ADDRESS,
+    NO_SITE,
+    FindingWords,
+    Mute,
+    covered,
+    filled,
+    ghosts,
+)
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet as Inventory
 from featurelib.config.fleet import FleetEntry as Entry
@@ -56,6 +64,7 @@ from featurelib.view.digest import (
     managers_of,
     needs_person,
     rank_causes,
+    recount,
     show_command,
     summarize_cluster,
     unmuted,
@@ -137,10 +146,8 @@ def report_run(
     """
     left_out = None
     if quarantine is not None:
-        lines, newest_lines = quarantine
-        shown = [
-            QuarantinedLine(line=clean_place(line), reason=clean(why)) for line, why in newest_lines
-        ]
+        lines, first = quarantine
+        shown = [QuarantinedLine(line=clean_place(at), reason=clean(why)) for at, why in first]
         left_out = Quarantine(lines=lines, newest=tuple(shown))
     return ReportedRun(
         number=number,
@@ -166,7 +173,7 @@ def summarize(
     plan_files: Mapping[str, str] | None = None,
     find_line: FindLine = lambda line_id: None,
     ways: Callable[[Entry], str] = lambda entry: "",
-    listed_in: str = NO_SITE.inventory,
+    places: tuple[str, str] = ("LANDING", NO_SITE.inventory),
     mutes: Sequence[Mute] = (),
     nights: Iterable[Night] = (),
     before: Mapping[str, str] | None = None,
@@ -176,12 +183,12 @@ def summarize(
 
     `inventory`: what people call the clusters, and whose they are. `plan_files`: by cluster id,
     where its plan was written. `find_line`: `file:line` of a line_id, None where it is not known.
-    `ways`: options that plan a cluster. `listed_in`: the file of the inventory. `mutes`: clusters
-    by id. `nights`: of gold.audit_run, this run's too; `before`: the verdict of each cluster in the
-    night before, None without one.
+    `ways`: options that plan a cluster. `places`: the folder that collectors write to, and the file
+    of the inventory. `mutes`: clusters by id. `nights`: of gold.audit_run, this run's too;
+    `before`: the verdict of each cluster in the night before, None without one.
     """
     entries = {entry.id: entry for entry in inventory.cluster} if inventory else {}
-    reader = _Reader(catalogue, find_line, ways, listed_in, entries, judged.findings, run)
+    reader = _Reader(catalogue, find_line, ways, places, entries, judged.findings, run)
     findings = _by_cluster(judged.findings, FINDING, reader.finding)
     readiness = _by_cluster(judged.readiness, READINESS, reader.readiness)
     incompatible = _by_cluster(judged.incompatible, INCOMPATIBLE_BROKER, reader.incompatible)
@@ -285,7 +292,7 @@ def narrow(report: Report, part: FleetPart) -> Report:
     clusters = [cluster for cluster in report.clusters if cluster.key in part]
     causes, fleet = rank_causes(clusters), _count_fleet(clusters)
     run = replace(report.run, ingest=None, quarantine=None)
-    mutes = (_met(mute, clusters) for mute in report.mutes)
+    mutes = (recount(mute, clusters) for mute in report.mutes)
     change = report.change
     if change is not None:
         theirs = (one for one in change.verdicts if one.key in part)
@@ -303,20 +310,6 @@ def narrow(report: Report, part: FleetPart) -> Report:
         change=change,
         nights=(),
     )
-
-
-def _met(mute: ReportedMute, clusters: Sequence[ReportedCluster]) -> ReportedMute:
-    """The mute with what it meets in these clusters, as `covered` finds it."""
-    found = [
-        cluster.key
-        for cluster in clusters
-        for finding in cluster.findings
-        if finding.code == clean(mute.code)
-        and mute.cluster in (None, cluster.name)
-        and mute.feature in (None, finding.feature)
-        and mute.node in (None, finding.node_id)
-    ]
-    return replace(mute, findings=len(found), clusters=len(set(found)))
 
 
 def _by_cluster(
@@ -337,14 +330,14 @@ class _Reader:
         catalogue: Catalogue,
         find_line: FindLine,
         ways: Callable[[Entry], str],
-        listed_in: str,
+        places: tuple[str, str],
         entries: Mapping[str, Entry],
         findings: TableRows,
         run: ReportedRun,
     ) -> None:
         self._catalogue, self._words = catalogue, FindingWords(catalogue)
         self._find_line, self._ways, self._entries = find_line, ways, entries
-        self._listed_in = printable(listed_in)
+        self._landing, self._listed_in = map(printable, places)
         self._out, self._newest = run.out, run.newest_line
         gone = ghosts(findings)
         rows = findings.take(np.array([*gone.values()], dtype=np.int64)).to_pylist()
@@ -397,6 +390,7 @@ class _Reader:
             steps=steps,
             owner_command=_shown(owner_command(shares.theirs, entry, self._catalogue), COMMAND),
             commands=self._commands(ours, row["dialects"] or (), entry, plan_file),
+            collect=self._collect(entry) if late or not has_landed(findings) else None,
             joining=self._joining(row, steps),
             returns=tuple(sorted(returns, key=lambda found: metadata_first(found.feature))),
             plan_file=_shown(plan_file, LONGEST_PATH),
@@ -420,6 +414,13 @@ class _Reader:
         plan = f"featurelib plan {shlex.quote(entry.title)} upgrade-all{self._ways(entry)}"
         ours = show_command(self._out, plan_file) if plan_file else plan
         return (clean(ours, COMMAND),) * bool(steps)
+
+    def _collect(self, entry: Entry) -> str:
+        """The command that collects a cluster, an address to be filled in where none is known."""
+        name = f"{shlex.quote(entry.title)} " if entry.id in self._entries else ""
+        out, fleet = shlex.quote(self._landing), shlex.quote(self._listed_in)
+        way = "" if entry.is_reachable else f" --bootstrap {ANY_ADDRESS}"
+        return clean(f"featurelib collect {name}--out {out} --fleet {fleet}{way}", COMMAND)
 
     def _shares(self, row: Any, entry: Entry) -> Shares:
         """Whose the steps of a row are; what other levels there are decides nothing here."""
@@ -504,8 +505,7 @@ def _shown(text: str | None, length: int = LENGTH) -> str | None:
 
 def _release_of(catalogue: Catalogue, readiness: Iterable[Readiness]) -> str | None:
     """`4.0`: the release that the finalized metadata.version is of."""
-    levels = (ready.finalized for ready in readiness if ready.feature == METADATA_VERSION)
-    level = next(levels, None)
+    level = next((one.finalized for one in readiness if one.feature == METADATA_VERSION), None)
     if level is None or level.number == 0:
         return None
     name = catalogue.level_name(METADATA_VERSION, level.number)

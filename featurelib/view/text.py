@@ -384,7 +384,8 @@ def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequen
         yield "", _first(ahead_lines(cluster), most)
     elif not limit:
         yield "way back", ahead_lines(cluster)
-    yield "run", _first([*cluster.commands, *filter(None, [cluster.owner_command])], most)
+    commands = (cluster.collect, *cluster.commands, cluster.owner_command)
+    yield "run", _first([*filter(None, commands)], most)
     if not limit:
         yield "nodes", _profile_lines(cluster)
         yield "history", [f"{when}: {what}" for when, what in history_lines(cluster)]

@@ -184,7 +184,9 @@ def _not_landed(clusters: Clusters, newest: datetime | None) -> Iterator[Task]:
         texts.append(f"Nothing of {_names([c for c, _ in late])} landed since {since}.")
     if texts:
         found = [*missing, *(cluster for cluster, _ in late)]
-        yield _task("Collect", found, " ".join(texts), "See its collector.")
+        how = "See the collectors. To collect the first by hand:"
+        how = how if found[1:] else "See its collector. To collect it by hand:"
+        yield _task("Collect", found, " ".join(texts), how, found[0].collect or "")
 
 
 def _names(clusters: Clusters) -> str:

@@ -163,6 +163,7 @@ def report_samples() -> Report:
         ways=Wanted(
             tables="build/samples/tables", as_of=RUN_TIME, fleet="data/samples/fleet.toml"
         ).later,
+        places=("data/samples", "data/samples/fleet.toml"),
         mutes=MUTES,
         nights=made_up_nights(run, datetime.fromtimestamp(samples.newest / 1e6, UTC)),
         before=before,

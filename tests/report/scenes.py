@@ -139,7 +139,7 @@ def scenes() -> Iterator[tuple[str, Report]]:
         report(
             judged(plans, [*strangers, gone | {"detail": ""}, unfit("z", 1, "f", 1, 2)]),
             inventory=OWNED,
-            listed_in="our fleet.toml",
+            places=("new lines", "our fleet.toml"),
         ),
     )
     yield "a cluster that did not land", report(judged([plan("gone", "UNKNOWN")], missing("gone")))
@@ -184,7 +184,10 @@ def late_scenes() -> Iterator[tuple[str, Report]]:
         plan(name, "UP_TO_DATE", "finalized", newest_line=seen[name])
         for name in ("calm", "vanished")
     ]
-    yield "a night without one cluster", report(judged(fine), newest=AS_OF)
+    known = FleetEntry(id="vanished", name="it's gone", bootstrap=("kafka-1.example:9092",))
+    fleet, places = Fleet(cluster=(known,)), ("new lines", "our fleet.toml")
+    late = report(judged(fine), newest=AS_OF, inventory=fleet, places=places)
+    yield "a night without one cluster", late
     plans = [*fine, plan("gone", "UNKNOWN")]
     plans += [plan(name, "UNKNOWN", newest_line=seen[name]) for name in ("muted", "stale")]
     rows = [finding(name, "levels_too_old", "unknown") for name in ("muted", "stale")]
