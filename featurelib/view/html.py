@@ -99,7 +99,7 @@ def render_html(
         others=len(features) > COLUMNS,
         in_full=IN_FULL,
         places=places,
-        pages=has_pages(every)
+        pages=len(every.clusters) > IN_FULL
         and [f"{root}{FOLDER}/{names[cluster.key]}" for cluster in report.clusters],
         parts=parts,
         names={one.key: one.name for _, moved in moves for one in moved}
@@ -135,14 +135,9 @@ def explain_codes(report: Report) -> list[tuple[str, str, list[str]]]:
     return [(code, sources[code], where[code]) for code in sorted(where)]
 
 
-def has_pages(report: Report) -> bool:
-    """Whether there are more clusters than the one file shows, so that each has a page."""
-    return len(report.clusters) > IN_FULL
-
-
 def render_pages(report: Report, *, most: int) -> Iterator[tuple[str, str]]:
     """Name and text of the page of each of the worst clusters; none if the one file has all."""
-    if not has_pages(report):
+    if len(report.clusters) <= IN_FULL:
         return
     values = {"report": report, "home": HOME, "loud": _loud(report)}
     for cluster, name in list(zip(report.clusters, page_names(report), strict=True))[:most]:

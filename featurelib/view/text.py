@@ -90,7 +90,7 @@ def render_text(
     _counts(report, page)
     _change(report, limit, page)
     movable = [cluster for cluster in report.clusters if cluster.steps]
-    acts = [cluster for cluster in report.clusters if _needs_act(cluster)]
+    acts = [cluster for cluster in report.clusters if cluster.needs_person]
     parts: tuple[tuple[str, Sequence[Any], Callable[[Any, int, Page], None]], ...] = (
         ("What holds the fleet back most", report.causes, _causes),
         ("Can be finalized now", movable, _moves),
@@ -301,7 +301,7 @@ def _clusters(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> No
     for cluster in clusters[: limit or None]:
         stands = _lines(cluster.phase.value, *map(_dim, release_texts(cluster)))
         sizes = [f"{cluster.nodes:,}", stands] if is_wide else []
-        people = _people(cluster) if _needs_act(cluster) else ""
+        people = _people(cluster) if cluster.needs_person else ""
         about = _lines(cluster.summary, _dim(people))
         rows.append([_verdict(cluster), _lines(*_names(cluster)), *sizes, about])
     _table(rows, page, most=(0, NAME))
@@ -313,11 +313,6 @@ def _verdict(cluster: ReportedCluster) -> str:
     is_calm = cluster.verdict in OPEN or not warns(cluster)
     kind = cluster.verdict if is_calm else Severity.WARNING
     return paint(cluster.verdict.value, STYLES[Severity.CRITICAL if is_grave else kind])
-
-
-def _needs_act(cluster: ReportedCluster) -> bool:
-    """Whether there is something to look at in the cluster, or to finalize."""
-    return cluster.needs_person or bool(cluster.steps)
 
 
 def _names(cluster: ReportedCluster) -> list[str]:
