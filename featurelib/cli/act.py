@@ -106,8 +106,7 @@ def approve(
             "Name a key with --key FILE."
         )
     entry = act.known_entry(file.plan.cluster, fleet, catalogue)
-    shown = approval_page(file, approval, entry.name, catalogue, entry.address)
-    (say if as_json else print)(str(shown))
+    (say if as_json else print)(str(approval_page(file, approval, entry, catalogue)))
     confirm(f"Approve this plan for {say_span(span)}?", yes=yes)
     signature = None
     if agent or key is not None:

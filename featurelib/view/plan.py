@@ -13,6 +13,7 @@ from shlex import quote
 
 from featurelib.audit.findings import SetAside
 from featurelib.catalogue import Catalogue
+from featurelib.config.fleet import FleetEntry
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.feature import METADATA_VERSION
 from featurelib.model import Guards, Plan, Reason
@@ -132,14 +133,14 @@ def plan_page(
 
 
 def approval_page(
-    file: PlanFile, approval: Approval, name: str, catalogue: Catalogue, address: str = ""
+    file: PlanFile, approval: Approval, entry: FleetEntry, catalogue: Catalogue
 ) -> Page:
     """What an approver is asked: what the plan does, what cannot be taken back, by whom and until
-    when it is approved; `name` is the inventory's."""
-    page, plan = Page(), file.plan
+    when it is approved; `entry` is the inventory's."""
+    page, plan, name = Page(), file.plan, entry.name
     _facts(plan, file.digest, name, page)
     page.line()
-    show_steps(plan, catalogue, page, address)
+    show_steps(plan, catalogue, page, entry.address)
     page.line()
     reason = f" ({approval.reason})" if approval.reason else ""
     lasts = say_span(approval.expires_at - approval.approved_at)
