@@ -69,7 +69,7 @@ KEYS = {
         "point_of_no_return=no_return"
     ),
     Watched: row_of("mode started at error until ready nodes features missing"),
-    Timeline: row_of("regressions levels ranges epochs_back=epochs"),
+    Timeline: row_of("regressions levels ranges epochs_back=epochs sent journal"),
     Collected: row_of(
         "id name file lines answered not_answering not_allowed quarantined probe error"
     ),

@@ -7,6 +7,7 @@ Read without Spark; nothing is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,11 +20,19 @@ from featurelib.api.questions import range_plot, roll, what_if, why_not
 from featurelib.audit.evidence import Conditions, read
 from featurelib.audit.findings import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
-from featurelib.config.files import find_settings, open_catalogue, read_file
+from featurelib.config.files import find_settings, journal_path, open_catalogue, read_file
 from featurelib.config.fleet import Choice, FleetEntry
 from featurelib.config.settings import mutes_of
+from featurelib.controller.journal import Journal
 from featurelib.core.dialect import STRICT, load
-from featurelib.errors import ConfigError, NoEvidenceError, SurroundingsError, TableError
+from featurelib.errors import (
+    ConfigError,
+    InputError,
+    JournalError,
+    NoEvidenceError,
+    SurroundingsError,
+    TableError,
+)
 from featurelib.feature import Severity, Verdict
 from featurelib.lake import Lake, lines_of, night_before, places
 from featurelib.planning.files import parse_span
@@ -31,7 +40,14 @@ from featurelib.planning.waves import FORMAT as WAVES_FORMAT
 from featurelib.planning.waves import WavePlan, Waving, read_waves
 from featurelib.questions.gates import WaveStatus, nights_since
 from featurelib.questions.gates import waves_status as find_status
-from featurelib.questions.nights import ClusterDiff, Diff, State, Timeline, read_timeline
+from featurelib.questions.nights import (
+    ClusterDiff,
+    Diff,
+    State,
+    Timeline,
+    find_senders,
+    read_timeline,
+)
 from featurelib.questions.nights import diff as compare
 from featurelib.questions.roll import Roll
 from featurelib.questions.waves import Aim, Asked
@@ -274,16 +290,17 @@ def open_tables(
     return NightTables(lake, wanted, catalogue, Choice(owner=owner, label=label, view=view))
 
 
-def timeline(cluster: AnyCluster) -> Answer[Timeline]:
+def timeline(cluster: AnyCluster, *, journal: str | None = None) -> Answer[Timeline]:
     """Who could what when in one cluster, levels by epoch, and everything that went back.
 
         timeline(tables["payments-eu"])
         timeline(tables["payments-eu"]).frame()
 
     Only tables remember, so it is asked of what open_tables gives. The value has `ranges`,
-    `levels`, `epochs` and `regressions`; a row is one change of one feature: since and until when,
-    who (nodes, or `finalized`), before, after, and whether that went back. Raises ConfigError for
-    a cluster that is looked at, NoEvidenceError for one that never said anything.
+    `levels`, `epochs`, `regressions` and `sent`: who finalized a level, where the journal of this
+    machine knows. A row is one change of one feature: since and until when, who (nodes, or
+    `finalized`), before, after, and whether that went back. Raises ConfigError for a cluster that
+    is looked at, NoEvidenceError for one that never said anything.
     """
     chosen = choose(cluster)
     wanted, catalogue = chosen.wanted, chosen.catalogue
@@ -296,6 +313,13 @@ def timeline(cluster: AnyCluster) -> Answer[Timeline]:
     entry = fleet.named(name) or FleetEntry(id=name)
     lake = Lake(wanted.tables)
     history = read_timeline(lake, entry.id, wanted.run)
+    if (path := journal_path(journal)).is_file():
+        try:
+            with closing(Journal(path)) as opened:
+                senders = find_senders(history.levels, opened.entries(cluster=entry.id))
+            history = replace(history, sent=tuple(senders), journal=str(path))
+        except (JournalError, InputError) as error:
+            chosen.say(f"warning: {error}")
     made_from = f"tables in {wanted.tables}"
     up_to = f"{made_from}, up to run {lake.run(wanted.run)}"
     return Answer(

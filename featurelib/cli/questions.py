@@ -261,6 +261,7 @@ def timeline(
     tables: str | None = None,
     run: int | None = None,
     fleet: str | None = None,
+    journal: str | None = None,
     overlay: str | None = None,
     as_json: bool = False,
 ) -> int:
@@ -274,7 +275,8 @@ def timeline(
 
     Read from the histories that the nightly keeps (silver.node_advertisement, finalized_features).
     Marked as going back: a node whose range ends lower or that lost a feature, a level that went
-    down, an epoch that is smaller than before. Nodes that changed alike stand in one line.
+    down, an epoch that is smaller than before. Nodes that changed alike stand in one line. Who sent
+    a level stands beside it where the journal of this machine knows.
 
     Exit codes: 0 answered; 2 usage; 5 nothing is known of the cluster.
     """
@@ -282,7 +284,7 @@ def timeline(
     if cluster is None:
         raise ConfigError("expected a cluster, found none named. Give its id or name.")
     wanted = Wanted(cluster=cluster, tables=tables, run=run, fleet=fleet)
-    return print_answer(api.timeline(chosen(wanted, overlay)), as_json=as_json)
+    return print_answer(api.timeline(chosen(wanted, overlay), journal=journal), as_json=as_json)
 
 
 def diff(

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple, TypedDict
@@ -23,10 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from featurelib.audit.findings import INCOMPATIBLE_CODE, wordings
+from featurelib.controller.journal import JournalEntry
 from featurelib.core.dialect import STRICT, load
+from featurelib.core.outcome import Fate
 from featurelib.errors import NoEvidenceError
 from featurelib.feature import Role, Severity, Verdict, Witness
 from featurelib.lake import FOUND, Lake
+from featurelib.planning.files import SKEW
 from featurelib.questions.describe import Ends
 from featurelib.rows import TableRows
 from featurelib.snapshot.history import (
@@ -52,6 +55,7 @@ KEY = ("cluster", "code", "role", "node_id", "feature")
 _SEVERITIES = list(Severity)
 BROKER, CONTROLLER = Role.BROKER.text, Role.CONTROLLER.text
 TOOL = Witness.TOOL.name.lower()
+_EPOCH = datetime(1970, 1, 2, tzinfo=UTC)
 Ranges = Mapping[str, Ends]
 
 
@@ -118,13 +122,30 @@ class EpochBack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SentLevel:
+    """Who sent what finalized a level, as a journal has it: `at` and `feature` are those of the
+    change, `entry` the journal's, `approved_by` "" where nobody had to or it was not kept."""
+
+    at: datetime
+    feature: str
+    entry: int
+    sent_at: datetime
+    user: str
+    host: str
+    approved_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """One cluster, each part oldest first."""
+    """One cluster, each part oldest first. `sent`: who finalized levels, of those that `journal`, a
+    file of this machine, knows; None = there was none to look into."""
 
     cluster_id: str
     ranges: tuple[RangeChange, ...]
     levels: tuple[LevelChange, ...]
     epochs: tuple[EpochBack, ...]
+    sent: tuple[SentLevel, ...] = ()
+    journal: str | None = None
 
     @property
     def regressions(self) -> int:
@@ -158,6 +179,42 @@ def read_timeline(lake: Lake, cluster_id: str, run: int | None = None) -> Timeli
             f"{lake.run(run)}. Collect it."
         )
     return timeline(cluster_id, advertised, finalized)
+
+
+def find_senders(levels: Sequence[LevelChange], entries: Sequence[JournalEntry]) -> list[SentLevel]:
+    """Who sent which of these levels: of each the last request that wrote it, sent after the
+    feature was read at another level and before it was read at this one. `entries`: the cluster's.
+    """
+    found, since = [], dict[str, tuple[datetime, datetime]]()  # the last two times it was read
+    for change in levels:
+        for name, _, level in change.changes:
+            earlier, last = since.get(name, (_EPOCH, _EPOCH))
+            after = last if last < change.at else earlier  # records of one dump have one time
+            since[name] = (after, change.at)
+            for entry in reversed(entries):
+                sent = datetime.fromtimestamp(entry.intent.at, UTC)
+                wrote = any(
+                    (one.fate, one.update.feature, one.update.to_level)
+                    == (Fate.APPLIED, name, level)
+                    for one in entry.updates
+                )
+                if wrote and after - SKEW < sent < change.at + SKEW:
+                    found.append(_sent(change.at, name, entry, sent))
+                    break
+    return found
+
+
+def _sent(at: datetime, feature: str, entry: JournalEntry, sent: datetime) -> SentLevel:
+    who = entry.intent.who
+    return SentLevel(
+        at=at,
+        feature=feature,
+        entry=entry.number,
+        sent_at=sent,
+        user=who.user,
+        host=who.host,
+        approved_by=entry.intent.approved_by,
+    )
 
 
 _Who = tuple[str, int]  # a role, or what keeps registrations, and a node id

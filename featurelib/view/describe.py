@@ -307,8 +307,10 @@ def timeline_page(
     page.text(clean(made_from, 300))
     if found.levels:
         page.line()
-        head = ("finalized levels", "epoch", "", "what changed")
-        page.table([head, *(_level_row(change, catalogue) for change in found.levels)])
+        by = "sent by" * bool(found.journal)
+        head = ("finalized levels", "epoch", "", by, "what changed")
+        page.table([head, *(_level_row(change, found, catalogue) for change in found.levels)])
+        page.text(_who_is_not_known(found))
     else:
         page.line("nothing was ever said to be finalized")
     page.text("times are when it was read; of a dumped log, when it was dumped")
@@ -323,7 +325,15 @@ def timeline_page(
     return page
 
 
-def _level_row(change: LevelChange, catalogue: Catalogue) -> tuple[str, ...]:
+def _who_is_not_known(found: Timeline) -> str:
+    """What it means that nobody stands beside a level."""
+    if found.journal is None:
+        return "who sent them is not known: this machine has no journal that could be looked into"
+    others = "another machine's or user's journal, another tool, the making of the cluster"
+    return f"not known: {clean(found.journal, 300)} has no request that wrote it: {others}"
+
+
+def _level_row(change: LevelChange, found: Timeline, catalogue: Catalogue) -> tuple[str, ...]:
     order = sorted(change.changes, key=lambda one: metadata_first(one[0]))
     moves = [
         f"{clean(name, 60)} {level_text(catalogue, name, was)} → {level_text(catalogue, name, now)}"
@@ -331,7 +341,13 @@ def _level_row(change: LevelChange, catalogue: Catalogue) -> tuple[str, ...]:
     ]
     epoch = "" if change.epoch is None else str(change.epoch)
     mark = "WENT DOWN" if change.went_down else ""
-    return time_text(change.at, seconds=True), epoch, mark, "; ".join(moves)
+    who = [
+        f"{clean(one.user)} (entry {one.entry})"
+        for one in found.sent
+        if one.at == change.at and one.feature in {name for name, _, _ in change.changes}
+    ]
+    sent = "; ".join(dict.fromkeys(who)) or "not known" * bool(found.journal)
+    return time_text(change.at, seconds=True), epoch, mark, sent, "; ".join(moves)
 
 
 def _range_text(change: RangeChange, catalogue: Catalogue) -> str:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from featurelib.controller.journal import Journal, JournalEntry, Settlement, myself
+from featurelib.core.outcome import Fate, MoveOutcome, StepOutcome
 from featurelib.errors import NoEvidenceError
 from featurelib.feature import METADATA_VERSION
 from featurelib.lake import Lake
-from featurelib.questions.nights import Timeline, read_timeline, timeline
+from featurelib.questions.nights import Timeline, find_senders, read_timeline, timeline
 from featurelib.schema import FINDING
+from tests.cli.commands import run
+from tests.controller.test_journal import STEP, UPDATE, intent
 from tests.questions.nights import NAMES, sight
+from tests.report.samples import read_samples
 from tests.rows import make
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -131,3 +139,80 @@ def test_a_cluster_of_which_nothing_answered_is_told(
     monkeypatch.setattr(lake, "history", lambda *_: make([], FINDING))
     with pytest.raises(NoEvidenceError, match="nothing that answered landed from it up to run"):
         read_timeline(lake, some)
+
+
+def asked(hour: float, feature: str, level: int, fate: Fate, cluster: str = "c") -> JournalEntry:
+    """A request that was sent so many hours after noon, and what became of it."""
+    update = replace(UPDATE, feature=feature, to_level=level)
+    sent = (NOON + timedelta(hours=hour)).timestamp()
+    made = intent(
+        cluster=cluster, at=sent, step=replace(STEP, updates=(update,)), approved_by="bob"
+    )
+    one = MoveOutcome(update=update, fate=fate, code=0, message=None, level=level)
+    result = StepOutcome(position=0, updates=(one,), asked=1)
+    settled = Settlement(result=result, by="apply", who=made.who, at=sent)
+    return JournalEntry(number=int(hour * 10), intent=made, outcomes=(settled,))
+
+
+def test_a_level_has_who_sent_it_by_cluster_feature_level_and_time() -> None:
+    hours = [
+        levels(60 * hour, hour, f=level) for hour, level in ((0, 1), (10, 2), (20, 1), (30, 2))
+    ]
+    found = of(finalized=[row for rows in hours for row in rows])
+    entries = [
+        asked(1, "f", 2, Fate.REJECTED),
+        asked(2, "f", 2, Fate.APPLIED),
+        asked(3, "g", 2, Fate.APPLIED),
+        asked(4, "f", 3, Fate.APPLIED),
+        asked(24, "f", 2, Fate.APPLIED),
+        asked(25, "f", 2, Fate.APPLIED),
+        asked(26, "f", 2, Fate.UNKNOWN),
+        asked(35, "f", 2, Fate.APPLIED),
+    ]
+    sent = find_senders(found.levels, entries)
+    assert [(one.at - NOON, one.feature, one.entry) for one in sent] == [
+        (timedelta(hours=10), "f", 20),
+        (timedelta(hours=30), "f", 250),
+    ]
+    assert (sent[0].user, sent[0].approved_by) == (entries[0].intent.who.user, "bob")
+    # The clocks of who sent and of who read may differ by five minutes.
+    for hour, known in ((10.05, True), (10.2, False)):
+        assert bool(find_senders(found.levels[:2], [asked(hour, "f", 2, Fate.APPLIED)])) == known
+
+
+def test_a_level_is_matched_in_one_dump_of_the_log_too() -> None:
+    rows = [levels(600, epoch, "metadata_log", f=level) for epoch, level in ((1, 1), (2, 2))]
+    found = of(finalized=[row for some in rows for row in some])
+    assert [one.epoch for one in found.levels] == [1, 2]
+    [sent] = find_senders(found.levels, [asked(2, "f", 2, Fate.APPLIED)])
+    assert sent.entry == 20
+
+
+def test_the_command_names_who_sent_and_says_what_its_journal_does_not_know(
+    tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    [[cluster, _]] = [one for one in read_samples().names.items() if one[1] == "ghost-broker"]
+    path, words = tmp_path / "journal", ("timeline", cluster, "--tables", str(tables), "--journal")
+    with closing(Journal(path)) as journal, journal.lock(cluster, "x", seconds=60) as lock:
+        for where in (cluster, "c"):
+            entry = asked(-240, "group.version", 1, Fate.APPLIED, where)
+            journal.settle(journal.intend(lock, entry.intent), entry.outcomes[0])
+    code, out, _ = run(*words, str(path))
+    who = myself("x")
+    [known] = [line for line in out.splitlines() if "group.version 0 (not finalized)" in line]
+    assert f"  {who.user} (entry 1)  group.version" in known
+    assert code == 0
+    assert out.count("(entry ") == 1
+    assert "not known: " in out
+    assert " has no request that wrote it" in " ".join(out.split())
+    [sent] = json.loads(run(*words, str(path), "--json")[1])["sent"]
+    assert (sent["entry"], sent["user"], sent["approved_by"]) == (1, who.user, "bob")
+    (tmp_path / "none").write_text("no journal at all, and longer than the head of one " * 9)
+    code, out, said = run(*words, str(tmp_path / "none"))
+    assert code == 0
+    assert "this machine has no journal that could be looked into" in out
+    assert "expected a journal, found a file that is none" in said
+    assert not (tmp_path / "missing").exists()
+    assert run(*words, str(tmp_path / "missing"))[0] == 0
+    assert not (tmp_path / "missing").exists()
