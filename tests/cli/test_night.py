@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -25,6 +24,7 @@ from featurelib.config.fleet import Fleet, FleetEntry, View
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import Severity
 from featurelib.view.html import IN_FULL, page_names, render_html
+from tests.cli.forked import forks
 from tests.report.page import read_page
 from tests.report.tables import finding, judged, plan, report
 from tests.report.test_html import HOSTILE
@@ -35,8 +35,9 @@ ENDINGS = ("jsonl", "jsonl.gz", "ndjson", "ndjson.gz", "json", "json.gz")
 
 
 def run_job(job: str, *words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "jobs" / f"{job}.py"), *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    file, late = ROOT / "jobs" / f"{job}.py", [f"jobs.{name}" for name in JOBS]
+    code, *said = forks(*late).run(*map(str, words), cwd=ROOT, file=file)
+    return subprocess.CompletedProcess([job, *words], code, *(text.decode() for text in said))
 
 
 @pytest.fixture

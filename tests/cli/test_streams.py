@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -23,6 +24,7 @@ from featurelib.cli.app import COMMANDS
 from featurelib.cli.entrance import guard
 from featurelib.cli.streams import INTERRUPTED, OUTPUT_LOST, READER_GONE
 from tests.cli.commands import run
+from tests.cli.forked import forks
 from tests.questions.nights import RUN, write_histories, write_night
 from tests.report.samples import SAMPLES, read_samples
 
@@ -54,39 +56,6 @@ LINES = {
 }
 FLEET = SAMPLES / "fleet.toml"
 START = "import os; from featurelib.__main__ import main; os.write(3, b'x'); main()"
-# One process imports everything once, also what the first command of a process imports (typer's
-# parser, Arrow, Delta), and none collects as garbage what all have (`freeze`); each line of it is a
-# command in a process of its own, which ends as Python ends: with a last flush of its streams, and
-# the exit code that follows from it.
-SERVER = """
-import gc, io, json, os, sys
-from contextlib import redirect_stderr, redirect_stdout, suppress
-from featurelib.cli.app import COMMANDS, load, main as command
-from featurelib.__main__ import main
-for _, place in COMMANDS.values():
-    load(place)
-with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-    for words in ("describe --file c.db", "diff --tables nowhere"):
-        sys.argv = ["featurelib", *words.split()]
-        with suppress(SystemExit):
-            command()
-import deltalake, pyarrow.dataset
-gc.freeze()
-for line in iter(sys.stdin.readline, ""):
-    case = json.loads(line)
-    if child := os.fork():
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-        continue
-    sys.argv = ["featurelib", *case["words"]]
-    places = {1: case["stdout"], 2: case["stderr"]}
-    opened = {n: os.open(at, os.O_WRONLY | os.O_CREAT) for n, at in places.items() if at}
-    for number in places:
-        os.dup2(opened[number], number) if number in opened else os.close(number)
-    for number, name in ((1, "stdout"), (2, "stderr")):
-        raw = io.FileIO(number, "w", closefd=False) if number in opened else None
-        setattr(sys, name, raw and io.TextIOWrapper(raw, case["encoding"]))
-    main()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -119,45 +88,17 @@ class Server:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.count = folder, 0
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=folder,
-            env=environment,
-        )
 
-    def run(
-        self, words: str, *, out: str | None = "", err: str | None = "", encoding: str = "utf-8"
-    ) -> tuple[int, bytes, bytes]:
-        """Exit code, standard output and standard error; `out` and `err` are where they go, ""
-        = to a file that is read, None = nowhere: the stream is closed."""
+    def run(self, line: str, **where: Any) -> tuple[int, bytes, bytes]:
+        """Exit code, standard output and standard error; `where` they go, as Forks.run has it."""
         self.count += 1
-        files = [self.folder / f"{self.count}.{name}" for name in ("out", "err")]
-        where = [str(file) if to == "" else to for file, to in zip(files, (out, err), strict=True)]
-        case = {
-            "words": words.format(n=self.count, fleet=FLEET).split(),
-            "stdout": where[0],
-            "stderr": where[1],
-            "encoding": encoding,
-        }
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        print(json.dumps(case), file=self.process.stdin, flush=True)
-        code = int(self.process.stdout.readline())
-        said = [file.read_bytes() if file.exists() else b"" for file in files]
-        return code, said[0], said[1]
+        words = line.format(n=self.count, fleet=FLEET).split()
+        return forks().run(*words, cwd=self.folder, **where)
 
 
 @pytest.fixture(scope="module")
-def server(folder: Path) -> Iterator[Server]:
-    made = Server(folder)
-    with made.process:
-        yield made
-        assert made.process.stdin is not None
-        made.process.stdin.close()
+def server(folder: Path) -> Server:
+    return Server(folder)
 
 
 def lines() -> Iterator[str]:

@@ -6,15 +6,12 @@ What was printed and written is kept, so that it can be searched for secrets.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.backends.rig.cluster import RunningCluster
-from tests.backends.rig.jars import ROOT
+from tests.cli.forked import forks
 
 SECRETS = "secrets"  # the only folder that may hold some
 
@@ -28,15 +25,12 @@ class Desk:
     environment: Mapping[str, str]
 
     def run(self, *words: str, code: int = 0) -> str:
-        command = [sys.executable, "-m", "featurelib", *words]
-        known = {**os.environ, "HOME": str(self.folder), "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(
-            command, cwd=self.folder, env={**known, **self.environment},
-            capture_output=True, text=True,
-        )  # fmt: skip
-        self.said.extend((done.stdout, done.stderr))
-        assert done.returncode == code, f"{words}\n{done.stdout}\n{done.stderr}"
-        return done.stdout + done.stderr
+        environment = {"HOME": str(self.folder), **self.environment}
+        found, *said = forks().run(*words, cwd=self.folder, environment=environment)
+        out, err = (text.decode() for text in said)
+        self.said.extend((out, err))
+        assert found == code, f"{words}\n{out}\n{err}"
+        return out + err
 
     def upgrade(self, cluster: str) -> str:
         """Plan, approve and apply what the newest release allows; what applying said."""
