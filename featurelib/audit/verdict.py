@@ -283,16 +283,17 @@ def remember(
     """
     as_of, waiting = conditions.as_of, conditions.waiting
     left = {name: dict(waiting[name]) for name in evidence.clusters if name in waiting}
-    if left:
-        names = ("cluster", "feature", "verdict", "finalized_level")
-        known = zip(*(rows[name].to_pylist() for name in names), strict=True)
-        times = [
-            _since(verdict, level, left.get(name, {}).pop(feature, None), as_of)
-            for name, feature, verdict, level in known
-        ]
-        since = np.array(times, dtype=np.int64)
-    else:
-        since = np.where(rows.texts("verdict").equal(Verdict.READY), as_of, NONE)
+    since = np.where(rows.texts("verdict").equal(Verdict.READY), as_of, NONE)
+    cluster = rows.texts("cluster")
+    waits = np.array([name in left for name in cluster.words], dtype=bool)
+    at = np.flatnonzero(waits[cluster.codes])
+    names = ("cluster", "feature", "verdict", "finalized_level")
+    since[at] = [
+        _since(verdict, level, left[name].pop(feature, None), as_of)
+        for name, feature, verdict, level in zip(
+            *(rows[name].take(at).to_pylist() for name in names), strict=True
+        )
+    ]
     rows = rows.replace(ready_since=since)
     more = [
         (name, feature, wait.since)
