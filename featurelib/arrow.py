@@ -44,33 +44,34 @@ _TYPES = {
     TIME: pa.timestamp("us", tz="UTC"),
     DATE: pa.date32(),
 }
+_CODED = pa.dictionary(pa.int32(), pa.string())
 _STORED = {TIME: pa.int64(), DATE: pa.int32(), BOOL: pa.int8()}  # what their numbers are cast from
 
 
-def type_of(kind: Kind) -> pa.DataType:
-    """Arrow's type of a column."""
+def type_of(kind: Kind, *, coded: bool = False) -> pa.DataType:
+    """Arrow's type of a column; `coded`: texts are positions among their words, as in ours."""
     if isinstance(kind, Scalar):
-        return _TYPES[kind]
+        return _CODED if coded and kind is TEXT else _TYPES[kind]
     if isinstance(kind, ListOf):
-        return pa.list_(type_of(kind.of))
-    return pa.struct(list(schema_of(kind)))
+        return pa.list_(type_of(kind.of, coded=coded))
+    return pa.struct(list(schema_of(kind, coded=coded)))
 
 
-def schema_of(columns: Columns) -> pa.Schema:
+def schema_of(columns: Columns, *, coded: bool = False) -> pa.Schema:
     """Arrow's schema of the same columns; all of them may be null."""
-    return pa.schema([(name, type_of(kind)) for name, kind in columns.fields])
+    return pa.schema([(name, type_of(kind, coded=coded)) for name, kind in columns.fields])
 
 
-def batch_of(rows: TableRows) -> pa.RecordBatch:
+def batch_of(rows: TableRows, *, coded: bool = False) -> pa.RecordBatch:
     """The rows as Arrow has them."""
-    schema = schema_of(rows.schema)
+    schema = schema_of(rows.schema, coded=coded)
     arrays = [_array(rows[field.name], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def table_of(rows: TableRows) -> pa.Table:
+def table_of(rows: TableRows, *, coded: bool = False) -> pa.Table:
     """The same as a table of one batch."""
-    return pa.Table.from_batches([batch_of(rows)])
+    return pa.Table.from_batches([batch_of(rows, coded=coded)])
 
 
 def _array(column: Column | TableRows, kind: pa.DataType) -> pa.Array:
@@ -79,8 +80,11 @@ def _array(column: Column | TableRows, kind: pa.DataType) -> pa.Array:
             plain = _plain(values, values == NONE)
             return plain.cast(_STORED[of]).cast(kind) if of in _STORED else plain.cast(kind)
         case Texts(words=words, codes=codes):
-            cells = cells_of([word.encode() for word in words])
-            return _bytes(cells, kind).take(_plain(codes, codes < 0))
+            told = _bytes(cells_of([word.encode() for word in words]), pa.string())
+            places = _plain(codes, codes < 0)
+            if kind == _CODED:
+                return pa.DictionaryArray.from_arrays(places.cast(_CODED.index_type), told)
+            return told.take(places)
         case Cells():
             return _bytes(column, kind)
         case Lists(size=size, of=entries):
@@ -139,23 +143,23 @@ def rows_of(table: pa.Table | pa.RecordBatch, columns: Columns) -> TableRows:
     """Arrow's rows as ours; other columns are left out, and one that is not there is null."""
     there = {name: table.column(name) for name in columns.names if name in table.schema.names}
     found = {
-        name: _column(_whole(there[name], type_of(kind)), kind)
-        if name in there
-        else nulls(kind, table.num_rows)
+        name: _column(_whole(there[name]), kind) if name in there else nulls(kind, table.num_rows)
         for name, kind in columns.fields
     }
     return TableRows(schema=columns, columns=found)
 
 
-def _whole(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
-    """The column as one array of this type."""
+def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The column as one array."""
     if isinstance(column, pa.ChunkedArray):
         none = pa.nulls(0, column.type)
         column = pa.concat_arrays(column.chunks) if column.num_chunks else none
-    return column if column.type == kind else column.cast(kind)
+    return column
 
 
 def _column(array: pa.Array, kind: Kind) -> Column:
+    if isinstance(kind, Scalar) and array.type not in (_TYPES[kind], _CODED):
+        array = array.cast(_TYPES[kind])
     if kind is TEXT:
         coded = array.dictionary_encode()
         return Texts(words=coded.dictionary.to_pylist(), codes=_numbers(coded.indices, -1))

@@ -245,11 +245,9 @@ def nulls(kind: Kind, count: int) -> Column:
 
 def texts_of(values: Iterable[str | None]) -> Texts:
     """A column of these texts."""
-    known = list(values)
-    codes = np.arange(len(known))
-    if None in known:
-        codes[[text is None for text in known]] = -1
-    return Texts(words=[text or "" for text in known], codes=codes)
+    place: dict[str, int] = {}
+    codes = [-1 if text is None else place.setdefault(text, len(place)) for text in values]
+    return Texts(words=[*place], codes=np.array(codes, dtype=np.int64))
 
 
 def lists_of(values: Sequence[Sequence[str]]) -> Lists:

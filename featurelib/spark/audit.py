@@ -143,7 +143,8 @@ def write_gold(
 
     def write(table: Table, rows: pa.Table) -> None:
         of = pa.repeat(pa.scalar(run, pa.int64()), rows.num_rows)
-        store.add(table, rows.add_column(0, "run", of), run)
+        plain = rows.add_column(0, "run", of).select(table.schema.names)
+        store.add(table, plain.cast(arrow.schema_of(table.schema)), run)
 
     store.create(*tables.GOLD)
     with ThreadPoolExecutor(max_workers=WRITERS) as pool:
@@ -151,11 +152,11 @@ def write_gold(
         findings = rows.pop(tables.FINDINGS)
         writing = [pool.submit(write, table, of) for table, of in rows.items()]
         judged = rows_of(parts)
-        texts = arrow.table_of(gold.finding_texts(judged.findings, fleet, catalogue))
+        texts = arrow.table_of(gold.finding_texts(judged.findings, fleet, catalogue), coded=True)
         for name in texts.column_names:
             findings = findings.append_column(name, texts[name])
         writing.append(pool.submit(write, tables.FINDINGS, findings))
-        clusters = arrow.table_of(gold.clusters(judged, fleet, catalogue))
+        clusters = arrow.table_of(gold.clusters(judged, fleet, catalogue), coded=True)
         writing.append(pool.submit(write, tables.CLUSTERS, clusters))
         for one in writing:
             one.result()

@@ -96,7 +96,7 @@ def _cells(judged: Judged, observed_at: Int) -> pa.RecordBatch:
     """One row of CELLS."""
     cells: dict[str, Column | Int] = {"newest": observed_at.max(keepdims=True)}
     for part in PARTS:
-        rows, sink = arrow.batch_of(getattr(judged, part)), pa.BufferOutputStream()
+        rows, sink = arrow.batch_of(getattr(judged, part), coded=True), pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema, options=_COMPRESSED) as writer:
             writer.write_batch(rows)
         cells[part] = cells_of([sink.getvalue().to_pybytes()])
@@ -104,11 +104,11 @@ def _cells(judged: Judged, observed_at: Int) -> pa.RecordBatch:
 
 
 def tables_in(cells: pa.Table) -> dict[str, pa.Table]:
-    """What CELLS hold, as the four tables."""
+    """What CELLS hold, as the four tables; their texts are coded."""
     return {
         part: pa.concat_tables(
             [
-                arrow.schema_of(schema).empty_table(),
+                arrow.schema_of(schema, coded=True).empty_table(),
                 *(pa.ipc.open_stream(cell.as_buffer()).read_all() for cell in cells[part]),
             ]
         )
