@@ -19,40 +19,17 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from featurelib import words
 from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
 from featurelib.planning.files import file_names
-from featurelib.view.digest import (
-    ahead_lines,
-    fleet_facts,
-    group_findings,
-    history_lines,
-    lowered,
-    moves,
-    mute_text,
-    muted_lines,
-    owner_text,
-    release_texts,
-    software_text,
-    step_text,
-    unmuted,
-    until_text,
-    warns,
-)
+from featurelib.view import digest, today, trend
+from featurelib.view.digest import lowered, warns
 from featurelib.view.model import SEVERITY_RANK, VERDICT_RANK, Report, ReportedCluster
 from featurelib.view.plot import Plot, draw
 from featurelib.view.report import IN_FULL
-from featurelib.view.today import lead, lead_note
-from featurelib.view.trend import (
-    HEIGHT,
-    changed,
-    gather_levels,
-    gather_moves,
-    line,
-    span_text,
-    trends,
-)
+from featurelib.view.trend import HEIGHT, gather_levels, gather_moves
 from featurelib.view.trend import WIDTH as LONG
-from featurelib.words import clean, count, metadata_first, place, some, time_text
+from featurelib.words import metadata_first
 
 # Of each of them where there are more clusters: the rest stands on its own page.
 PLOTS, BARS = 8, 30
@@ -249,13 +226,14 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    values = (lead, lead_note, mute_text, group_findings, unmuted, muted_lines, ahead_lines)
-    more = (fleet_facts, until_text, moves, history_lines, explain_codes, step_text)
-    of_one = (software_text, owner_text, release_texts)
-    over_nights = (trends, line, span_text, changed)
-    words = (time_text, clean, count, some, place, draw, ticks, Scale)
+    # What the other rooms of words have, templates may say.
+    known = (one for module in (digest, today, trend, words) for one in vars(module).items())
     environment.globals.update(
-        {one.__name__: one for one in (*values, *more, *of_one, *over_nights, *words)},
+        {name: one for name, one in known if callable(one) and not name.startswith("_")},
+        explain_codes=explain_codes,
+        draw=draw,
+        ticks=ticks,
+        Scale=Scale,
         within=_within,
         METADATA_VERSION=METADATA_VERSION,
         by_feature=lambda cluster: {ready.feature: ready for ready in cluster.readiness},

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 from featurelib.feature import Severity, Verdict
 from featurelib.view.digest import (
     OPEN,
+    FindingGroup,
     ahead_lines,
     fleet_facts,
     group_findings,
@@ -90,7 +91,8 @@ def render_text(
     _counts(report, page)
     _change(report, limit, page)
     movable = [cluster for cluster in report.clusters if cluster.steps]
-    acts = [cluster for cluster in report.clusters if cluster.needs_person]
+    told = {c.key for c in report.clusters if not limit and any(f.muted for f in c.findings)}
+    acts = [cluster for cluster in report.clusters if cluster.needs_person or cluster.key in told]
     parts: tuple[tuple[str, Sequence[Any], Callable[[Any, int, Page], None]], ...] = (
         ("What holds the fleet back most", report.causes, _causes),
         ("Can be finalized now", movable, _moves),
@@ -158,7 +160,8 @@ def _today(report: Report, limit: int, page: Page) -> None:
         # A path that fits into no column has lines of its own below the table.
         fits = max(map(len, task.command.split()), default=0) <= WORD
         long += [] if fits else [(task.verb, task.command)]
-        what = _lines(task.text, task.how, paint(task.command, "bold") if fits else "")
+        codes = "" if limit else _dim(", ".join(task.codes))
+        what = _lines(task.text, task.how, paint(task.command, "bold") if fits else "", codes)
         rows.append([paint(task.verb, "bold"), where, what])
     page.line()
     page.text(paint("Today", "bold underline"))
@@ -243,10 +246,12 @@ def _causes(causes: Sequence[Cause], limit: int, page: Page) -> None:
     )
     rows = [["clusters", "only this", "nodes", "cause"]]
     for cause in causes[: CAUSES if limit else None]:
-        more = some([name for name in cause.features if name != cause.feature], NAMES)
+        others = [name for name in cause.features if name != cause.feature]
+        more = some(others, NAMES if limit else len(others))
         also = f"{'they also hold back' if cause.feature else 'holds back'} {more}" if more else ""
         muted = f", muted in {cause.muted:,}" if cause.muted else ""
-        about = _lines(cause.title, _dim(also), _dim(f"in {some(cause.held, NAMES)}{muted}"))
+        held = f"{cause.severity.value}, in {some(cause.held, NAMES if limit else len(cause.held))}"
+        about = _lines(cause.title, _dim(also), _dim(held + muted))
         nodes = f"{cause.nodes:,}" if cause.nodes else ""
         rows.append([f"{cause.clusters:,}", f"{cause.alone:,}", nodes, about])
     if limit and (left := len(causes) - CAUSES) > 0:
@@ -329,7 +334,9 @@ def _people(cluster: ReportedCluster) -> str:
 
 def _details(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> None:
     for cluster in clusters[: limit or None]:
-        about = (cluster.phase.value, count(cluster.nodes, "node"), cluster.mode)
+        at = "" if limit else time_text(cluster.newest_line)
+        newest = at and f"newest line {at}"
+        about = (cluster.phase.value, count(cluster.nodes, "node"), cluster.mode, newest)
         stands = _dim(", ".join(filter(None, (*about, *release_texts(cluster)))))
         page.line()
         page.text("  ".join([_verdict(cluster), *_names(cluster), stands]))
@@ -358,15 +365,12 @@ def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequen
     yield "levels", _first(_level_lines(cluster, every=not limit), most)
     groups = group_findings(unmuted(cluster.findings))
     for group in groups[: limit or None]:
-        first = group.first
-        messages = [*_first(group.messages, most), group.others]
-        yield paint(group.severity.value, STYLES[group.severity]), messages
-        yield "do", [first.remedy]
-        yield "run", [paint(first.command, "bold")]
-        yield "", [_dim(_evidence(first)), "" if most else _dim(first.source)]
+        yield from _group_entries(group, most)
     if limit and (left := sum(len(group.messages) for group in groups[limit:])):
         yield "", [_dim(f"… and {count(left, 'more finding')}: {ALL}")]
     yield "muted", _first([_dim(line) for line in muted_lines(cluster.findings)], most)
+    for group in () if limit else group_findings([one for one in cluster.findings if one.muted]):
+        yield from _group_entries(group, most, " (muted)")
     if cluster.steps:
         firsts = {step.request: step for step in reversed(cluster.steps)}
         steps = [
@@ -386,6 +390,19 @@ def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequen
         yield "history", [f"{when}: {what}" for when, what in history_lines(cluster)]
 
 
+def _group_entries(
+    group: FindingGroup, most: int, note: str = ""
+) -> Iterator[tuple[str, Sequence[str]]]:
+    """What alike findings say, what to do, and the evidence."""
+    first = group.first
+    messages = [f"{message}{note}" for message in group.messages]
+    label = paint(group.severity.value, "dim" if note else STYLES[group.severity])
+    yield label, [*_first(messages, most), group.others]
+    yield "do", [first.remedy]
+    yield "run", [paint(first.command, "bold")]
+    yield "", [_dim(_evidence(first)), "" if most else _dim(first.source)]
+
+
 def _profile_lines(cluster: ReportedCluster) -> list[str]:
     """Return a line for nodes that support the same: `brokers 1-3: metadata.version 7-27, …`."""
     return [
@@ -403,7 +420,7 @@ def _level_lines(cluster: ReportedCluster, *, every: bool) -> list[str]:
     """The features whose level cannot go where it should; what goes there is in the plan. `every`:
     all features."""
     if every:
-        return [_readiness_text(ready) for ready in cluster.readiness]
+        return [f"{_readiness_text(ready)}{_more_text(ready)}" for ready in cluster.readiness]
     if {ready.verdict for ready in cluster.readiness} == {Verdict.UNKNOWN}:
         names = some([ready.feature for ready in cluster.readiness], LINES)
         return [f"UNKNOWN for every feature: {names}"]
@@ -412,6 +429,13 @@ def _level_lines(cluster: ReportedCluster, *, every: bool) -> list[str]:
         for ready in cluster.readiness
         if ready.verdict is not Verdict.UP_TO_DATE and ready.target != ready.ceiling
     ]
+
+
+def _more_text(ready: Readiness) -> str:
+    """What else is known of a feature, after a comma each."""
+    word = "since" if ready.verdict is Verdict.READY else "READY since"
+    since = f", {word} {time_text(ready.ready_since)}" if ready.ready_since else ""
+    return since + (f", available {ready.available.text}" if ready.available else "")
 
 
 def _readiness_text(ready: Readiness) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
-from datetime import date, datetime
+from datetime import date
 from functools import cache
 
 import pytest
@@ -22,12 +20,8 @@ from featurelib.view.html import (
     render_html,
     render_pages,
 )
-from featurelib.view.layout import UNWRAPPED
-from featurelib.view.model import Level, Range, SupportedRange
 from featurelib.view.plot import STATES, draw
 from featurelib.view.prometheus import render_prometheus
-from featurelib.view.text import render_text
-from featurelib.words import time_text
 from tests.report.page import read_page
 from tests.report.samples import made_up_nights, report_samples
 from tests.report.scenes import step
@@ -61,60 +55,6 @@ def test_every_sample_stands_in_full_and_every_link_leads_somewhere() -> None:
             assert not found.command or found.command in whole
         for command in cluster.commands:
             assert command in whole
-
-
-def facts(value: object, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every text, level, range and time of a report, as people read it, with the way to it."""
-    if isinstance(value, Level | Range):
-        yield path, value.text
-    elif isinstance(value, SupportedRange):
-        low, high = value.min_version, value.max_version
-        yield f"{path}.feature", value.feature
-        yield path, str(low) if low == high else f"{low}-{high}"
-    elif isinstance(value, datetime):
-        yield path, time_text(value)
-    elif isinstance(value, date):
-        yield path, value.isoformat()
-    elif isinstance(value, str) and value:
-        yield path, str(value)
-    elif isinstance(value, tuple):
-        for one in value:
-            yield from facts(one, path)
-    elif is_dataclass(value):
-        for field in fields(value):
-            yield from facts(getattr(value, field.name), f"{path}.{field.name}".lstrip("."))
-
-
-# Facts of the JSON that another form says otherwise, with the reason.
-NOWHERE = {
-    "format": "only a program asks",
-    "clusters.findings.line_id": "its file and number stand there",
-    "clusters.findings.line": "findings that say the same lend the evidence of the first",
-    "clusters.joining.now": "releases that follow each other are a span",
-    "clusters.joining.afterwards": "releases that follow each other are a span",
-    "nights.as_of": "a trend names its first night and its last",
-}
-
-
-def test_every_fact_of_the_json_is_on_the_page_and_in_the_text() -> None:
-    """The page and the text are made of the report alone, so nothing in them is missing in the
-    JSON. Numbers are held to each other by test_metamorphic. A cluster that nobody has to act on is
-    one line of the text."""
-    said = report_samples()
-    whole = replace(
-        said, clusters=tuple(c if c.steps else replace(c, plan_file=None) for c in said.clusters)
-    )
-    acts = tuple(c for c in whole.clusters if c.needs_person)
-    page = " ".join(read_page(render_html(whole)).texts)
-    text = render_text(whole, width=UNWRAPPED, limit=0)
-    for form, values in ((page, whole), (text, replace(whole, clusters=acts))):
-        words = re.sub(r"\s", "", form).replace("–", "-")
-        missing = {
-            (way, fact)
-            for way, fact in facts(values)
-            if way not in NOWHERE and re.sub(r"\s", "", fact) not in words
-        }
-        assert missing == set()
 
 
 def marks(**levels: int) -> list[tuple[str, str]]:

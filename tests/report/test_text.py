@@ -101,7 +101,7 @@ def test_the_first_rows_are_shown_and_the_others_counted() -> None:
     assert "Can be finalized now" not in text
     text = render_text(said, limit=0)
     assert "more: --limit" not in text
-    assert text.count("cluster-24") == 3  # today, the table, and by itself
+    assert text.count("cluster-24") == 4  # today, the cause, the table, and by itself
     assert render_text(said, limit=3).count("… and 22 more: --limit 0 shows all") == 2
 
 
