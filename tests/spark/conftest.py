@@ -12,7 +12,10 @@ from featurelib.spark.session import open_session
 from featurelib.spark.store import Store
 from tests.spark.nights import ROOT, run_job
 
-# Small frames, many of them: what production gains by compiling, a test never earns back.
+# Small frames, many of them: what production gains by compiling, a test never earns back; nor is
+# each of Spark's thousands of classes verified at every start.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
+JAVA += "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 SETTINGS = {
     "spark.master": "local[2]",
     "spark.ui.showConsoleProgress": "false",
@@ -21,7 +24,7 @@ SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": JAVA,
 }
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tests.spark.conftest import SETTINGS
+from tests.spark.conftest import JAVA, SETTINGS
 from tests.spark.nights import ROOT
 
 QUICK = [key for key in SETTINGS if key.startswith(("spark.sql.", "spark.databricks."))]
@@ -46,6 +46,7 @@ class Driver:
 @contextmanager
 def submit(*words: object, env: Mapping[str, str] | None = None) -> Iterator[Driver]:
     command = [str(ROOT / "spark-submit.sh")]
+    command += ["--conf", f"spark.driver.extraJavaOptions={JAVA}"]
     for key in QUICK:
         command += ["--conf", f"{key}={SETTINGS[key]}"]
     with subprocess.Popen(

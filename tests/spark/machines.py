@@ -24,10 +24,10 @@ from tests.backends.rig.jars import UnavailableError, more_jars
 from tests.backends.rig.java import find
 from tests.backends.rig.layout import free_address
 from tests.backends.rig.process import Process
+from tests.spark.conftest import JAVA
 
 ROOT = Path(__file__).parents[2]
 HOSTS = ("127.0.0.1", "127.0.0.2")  # of the two workers
-SMALL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 BUCKET = "fleet"
 WORK = "work"  # where executors run
 
@@ -45,8 +45,8 @@ class Machines:
         settings = {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.extraJavaOptions": SMALL,
-            "spark.executor.extraJavaOptions": SMALL,
+            "spark.driver.extraJavaOptions": JAVA,
+            "spark.executor.extraJavaOptions": JAVA,
         }
         return ["--driver-memory", "600m", "--executor-memory", "512m", *as_options(settings)]
 
@@ -154,7 +154,7 @@ def running_cluster(home: Path) -> Iterator[Machines]:
     address = free_address()
     port = address.rpartition(":")[2]
     env = ["env", f"SPARK_HOME={spark}", "SPARK_LOCAL_IP=127.0.0.1", "SPARK_SCALA_VERSION=2.13"]
-    jvm = [*env, java, *SMALL.split(), "-Xmx128m", "-cp", f"{spark}/jars/*"]
+    jvm = [*env, java, *JAVA.split(), "-Xmx128m", "-cp", f"{spark}/jars/*"]
     deploy = "org.apache.spark.deploy"
     with ExitStack() as stack:
         start = partial(_start, stack, home)
@@ -202,7 +202,7 @@ def running_hdfs(home: Path) -> Iterator[NameNode]:
     java = find("java")
     spark = Path(pyspark.__file__).parent
     jars = [str(home), *map(str, more_jars("hdfs")), f"{spark}/jars/*"]
-    jvm = [java, *SMALL.split(), "-Xmx256m", "-cp", ":".join(jars)]
+    jvm = [java, *JAVA.split(), "-Xmx256m", "-cp", ":".join(jars)]
     home.mkdir(parents=True, exist_ok=True)
     source = home / "NameNode.java"
     source.write_text(NAME_NODE, encoding="utf-8")
