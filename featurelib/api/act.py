@@ -27,20 +27,21 @@ from featurelib.api.documents import (
     RequestDocument,
     ShowDocument,
     UpdateResultDocument,
+    WithdrawalDocument,
 )
 from featurelib.catalogue import Catalogue
 from featurelib.config.files import find_settings, journal_path
 from featurelib.config.fleet import FleetEntry
 from featurelib.controller import apply as controller
 from featurelib.controller.apply import ApplyOrder, FeatureUpdate, Mode, UpdateResult
-from featurelib.controller.journal import Clearance, Journal
+from featurelib.controller.journal import Clearance, Journal, Withdrawal, myself, say_seconds
 from featurelib.controller.send import Waits
 from featurelib.controller.signing import check_approval
 from featurelib.core.outcome import Ending, EndingKind, MoveOutcome
 from featurelib.errors import ApprovalError, ConfigError, FeatureLibError, RefusedError
 from featurelib.model import Plan, Reason
 from featurelib.planning import files
-from featurelib.planning.files import ForPeople, PlanFile
+from featurelib.planning.files import ApprovalFile, ForPeople, PlanFile
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.outlook import level_names, look_ahead
 from featurelib.planning.owners import expect_ours, left_over
@@ -323,6 +324,45 @@ def make_approval(
     return files.approve(file.plan, by=name, at=datetime.now(UTC), expires=expires, reason=reason)
 
 
+def withdraw(
+    approval: str, *, reason: str | None = None, journal: str | None = None
+) -> tuple[ApprovalFile, Withdrawal]:
+    """Take back the approval in a file: the journal refuses it from now on, and the file goes.
+
+    With another journal a copy of the file holds until it expires. Raises ConfigError where there
+    is none or it cannot be deleted, PlanError, ApprovalError, JournalError.
+    """
+    again = "One whose file is gone cannot be taken back: a copy holds until it expires."
+    file = files.read_approval(read_bytes(approval, "an approval to take back", again), approval)
+    found = Withdrawal(
+        approval=files.digest(file.approval),
+        plan=file.approval.plan,
+        cluster=file.approval.cluster,
+        approved_by=file.approval.approved_by,
+        who=myself("featurelib approve --withdraw"),
+        at=datetime.now(UTC).timestamp(),
+        reason=reason or "",
+    )
+    path = journal_path(journal)
+    with closing(Journal(path)) as opened:
+        opened.withdraw(found)
+    try:
+        Path(approval).unlink()
+    except OSError as error:
+        raise ConfigError(
+            f"{approval}: expected a file that can be deleted, found: {error.strerror}. The "
+            f"approval was taken back in {path}; with another journal it holds until it expires."
+        ) from error
+    return file, found
+
+
+def withdrawal_document(one: Withdrawal) -> WithdrawalDocument:
+    """A withdrawal as an object."""
+    return fill(
+        WithdrawalDocument, one, at=say_seconds(one.at), user=one.who.user, host=one.who.host
+    )
+
+
 def read_plan(plan: PlanAnswer | str) -> PlanFile:
     """The plan itself, or the one in that file. Raises RefusedError, PlanError, ConfigError."""
     if isinstance(plan, PlanAnswer):
@@ -450,7 +490,8 @@ def carry_out(
     entry, check = reached.entry_of(plan.cluster), _needs_none
     if approval is not None:
         where = approval if isinstance(approval, str) else "the approval"
-        text = read_bytes(approval, "an approval") if isinstance(approval, str) else approval
+        gone = "If it was taken back, featurelib journal says by whom."
+        text = read_bytes(approval, "an approval", gone) if isinstance(approval, str) else approval
         check = partial(check_approval, file, text, settings=settings, where=where, path=path)
     order = ApplyOrder(
         plan=plan,

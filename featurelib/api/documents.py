@@ -252,14 +252,26 @@ class ApprovedUpdateDocument(JsonPart):
     no_return: int | None
 
 
-class ApproveDocument(Document):
-    """featurelib approve"""
+class WithdrawalDocument(JsonPart):
+    approval: str
+    plan: str
+    cluster: str
+    approved_by: str
+    at: str
+    user: str
+    host: str
+    reason: str
+
+
+class ApproveDocument(Document, kw_only=True):
+    """featurelib approve; with --withdraw `withdrawn` in place of `updates` and `next`"""
 
     approval: Approval
-    updates: list[ApprovedUpdateDocument]
+    updates: list[ApprovedUpdateDocument] | UnsetType = UNSET
     file: str
     signed: bool
-    next: str
+    next: str | UnsetType = UNSET
+    withdrawn: WithdrawalDocument | UnsetType = UNSET
 
 
 class UpdateResultDocument(JsonPart):
@@ -366,8 +378,9 @@ class EntryDocument(JsonPart):
 
 
 class JournalDocument(Document, kw_only=True):
-    """featurelib journal; with --verify `verified` in place of the entries"""
+    """featurelib journal; with --verify `verified` in place of the rest"""
 
     journal: str
     entries: list[EntryDocument] | UnsetType = UNSET
+    withdrawals: list[WithdrawalDocument] | UnsetType = UNSET
     verified: Verified | UnsetType = UNSET

@@ -10,7 +10,7 @@ from shlex import quote
 
 import msgspec
 
-from featurelib.api.act import result_documents
+from featurelib.api.act import result_documents, withdrawal_document
 from featurelib.api.clusters import Answer
 from featurelib.api.documents import (
     EntryDocument,
@@ -48,7 +48,7 @@ def read_journal(
     where, inventory = open_fleet(fleet, catalogue)
     part = inventory.choose(choice or Choice(), where)
     with closing(_open_journal(path)) as opened:
-        every = opened.entries()
+        every, taken_back = opened.entries(), opened.withdrawals()
     chosen = None if cluster is None else _id_of(cluster, every, inventory, where)
     entries = tuple(
         entry
@@ -57,14 +57,24 @@ def read_journal(
         and (part is None or entry.intent.cluster in part)
         and (entry.is_open or not only_open)
     )
+    withdrawn = [
+        one
+        for one in taken_back
+        if chosen in (None, one.cluster) and (part is None or one.cluster in part) and not only_open
+    ]
     names = inventory.names
     documents = (_entry_document(entry, name_of(entry, names)) for entry in entries)
     return Answer(
         value=entries,
         make_rows=lambda: map(msgspec.to_builtins, documents),
-        make_document=lambda: fill(JournalDocument, journal=str(path), entries=[*documents]),
+        make_document=lambda: fill(
+            JournalDocument,
+            journal=str(path),
+            entries=[*documents],
+            withdrawals=[*map(withdrawal_document, withdrawn)],
+        ),
         page=lambda width: journal_page(
-            entries, str(path), names, catalogue, only_open, part, width
+            entries, withdrawn, str(path), names, catalogue, only_open, part, width
         ),
     )
 

@@ -19,11 +19,12 @@ from featurelib.api import act
 from featurelib.api.documents import ApproveDocument, ApprovedUpdateDocument
 from featurelib.api.journal import read_journal, verify_journal
 from featurelib.api.journal import resume as look_after
+from featurelib.catalogue import Catalogue
 from featurelib.cli.entrance import say
 from featurelib.cli.options import at_terminal, confirm, print_answer
 from featurelib.cli.questions import chosen
 from featurelib.cli.streams import INTERRUPTED, raising_at_interrupt
-from featurelib.config.files import open_catalogue, open_settings
+from featurelib.config.files import journal_path, open_catalogue, open_settings
 from featurelib.config.fleet import Choice
 from featurelib.controller.apply import Mode
 from featurelib.controller.send import NODES_SECONDS
@@ -36,6 +37,7 @@ from featurelib.errors import (
     OutcomeUnknownError,
     RefusedError,
 )
+from featurelib.model import Plan
 from featurelib.planning import files
 from featurelib.planning.files import say_span
 from featurelib.source import Wanted
@@ -43,6 +45,8 @@ from featurelib.view.documents import as_json as to_json
 from featurelib.view.documents import fill
 from featurelib.view.outcome import danger_page, order_page
 from featurelib.view.plan import approval_page
+
+WAYS = "--bootstrap, --zookeeper or --file"
 
 
 def show(
@@ -67,7 +71,8 @@ def show(
 
 def approve(
     plan: str,
-    expires: str,
+    expires: str | None = None,
+    withdraw: bool = False,
     key: str | None = None,
     agent: bool = False,
     by: str | None = None,
@@ -76,6 +81,7 @@ def approve(
     yes: bool = False,
     fleet: str | None = None,
     config: str | None = None,
+    journal: str | None = None,
     overlay: str | None = None,
     as_json: bool = False,
 ) -> int:
@@ -89,10 +95,14 @@ def approve(
     \b
         featurelib approve payments.json --expires 24h --reason CHG-17
         featurelib approve payments.json --expires 2h --key ~/.ssh/id_ed25519 --by ann@example.com
+        featurelib approve payments.json --withdraw --reason CHG-18
 
-    Whether a signature is needed, and whose counts, conf/audit.toml says. Exit codes: 0 done,
-    2 usage, 3 refused, nothing written.
+    Whether a signature is needed, and whose counts, conf/audit.toml says. --withdraw takes the
+    approval back: its file is deleted, and from the next request on `apply` with this journal
+    refuses every copy of it. Exit codes: 0 done, 2 usage, 3 refused, nothing written.
     """
+    if withdraw:
+        return _withdraw(_default_out(plan, out), reason, journal, as_json=as_json)
     span, settings = _parse_span(expires), open_settings(config)
     catalogue, file = open_catalogue(overlay, say), act.read_plan(plan)
     act.expect_finalized_by_us(file.plan, fleet, catalogue, config)
@@ -116,15 +126,10 @@ def approve(
     act.write_whole(str(target), written)
     command = f"featurelib apply {quote(plan)} --approval {quote(str(target))}"
     if as_json:
-        moves = [(i, move) for i, step in enumerate(file.plan.steps, 1) for move in step.updates]
-        updates = [
-            fill(ApprovedUpdateDocument, loss_of(one, file.plan, catalogue), step=i, **asdict(one))
-            for i, one in moves
-        ]
         document = fill(
             ApproveDocument,
             approval=approval,
-            updates=updates,
+            updates=_approved(file.plan, catalogue),
             file=str(target),
             signed=signature is not None,
             next=command,
@@ -132,12 +137,46 @@ def approve(
         print(to_json(document))
         return 0
     print(f"written: {target} ({'signed' if signature else 'not signed'})")
-    print(f"next: {command}")
-    print("      (add --bootstrap, --zookeeper or --file where no inventory reaches it)")
+    print(f"next: {command}\n      (add {WAYS} where no inventory reaches it)")
     return 0
 
 
-def _parse_span(text: str) -> timedelta:
+def _approved(plan: Plan, catalogue: Catalogue) -> list[ApprovedUpdateDocument]:
+    """Each update of a plan that is approved, and what cannot be taken back of it."""
+    return [
+        fill(ApprovedUpdateDocument, loss_of(move, plan, catalogue), step=i, **asdict(move))
+        for i, step in enumerate(plan.steps, 1)
+        for move in step.updates
+    ]
+
+
+def _withdraw(file: Path, reason: str | None, journal: str | None, *, as_json: bool) -> int:
+    """Take an approval back, and say what that does not reach."""
+    given, found = act.withdraw(str(file), reason=reason, journal=journal)
+    if as_json:
+        document = fill(
+            ApproveDocument,
+            approval=given.approval,
+            file=str(file),
+            signed=given.signature is not None,
+            withdrawn=act.withdrawal_document(found),
+        )
+        print(to_json(document))
+        return 0
+    until = files.say_time(given.approval.expires_at)
+    print(f"deleted: {file}, the approval by {given.approval.approved_by}: {found.text}")
+    print(f"{journal_path(journal)}: apply with this journal refuses every copy of it")
+    print(f"with another journal a copy would hold until {until}")
+    return 0
+
+
+def _default_out(plan: str, out: str | None) -> Path:
+    return Path(out) if out is not None else Path(plan).with_suffix(".approval.json")
+
+
+def _parse_span(text: str | None) -> timedelta:
+    if text is None:
+        raise ConfigError("expected --expires TIME or --withdraw, found neither. As --expires 24h.")
     if (span := files.parse_span(text)) is None:
         raise ConfigError(f"--expires {text}: expected a time as 30m, 24h or 2d, found none such.")
     return span
@@ -145,7 +184,7 @@ def _parse_span(text: str) -> timedelta:
 
 def _choose_out(plan: str, out: str | None) -> Path:
     """Where the approval goes; never over a file that is none."""
-    target = Path(out) if out is not None else Path(plan).with_suffix(".approval.json")
+    target = _default_out(plan, out)
     try:
         files.read_approval(target.read_bytes(), str(target))
     except FileNotFoundError:

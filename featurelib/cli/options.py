@@ -221,6 +221,7 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
     # approvals, and what is sent
     "plan": _of("The plan file.", "PLAN", is_argument=True),
     "expires": _of("How long it holds: 30m, 24h, 2d.", "TIME"),
+    "withdraw": _of("Take the approval of this plan back; with --reason, why."),
     "key": _of(
         "The SSH key to sign with: private, or public if an agent or a hardware key holds the "
         "other half. Default: no signature.",

@@ -88,7 +88,7 @@ def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
     if fault := next(plan_faults(plan), None):
         raise PlanError(f"plan for {plan.cluster}: {fault}. Nothing was sent. Make it again.")
     expect_ours(plan.cluster, plan.moves, watcher.fleet, watcher.catalogue, plan.guards)
-    clearance = order.check_approval(datetime.now(UTC))
+    clearance = _cleared(order, journal)
     with ExitStack() as held:
         try:
             sender = held.enter_context(
@@ -114,6 +114,18 @@ def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
         sender.look = watcher.look()
         _expect_cluster(sender.look, order, watcher, journal)
         return _Run(order, sender, clearance.approval).carry_out()
+
+
+def _cleared(order: ApplyOrder, journal: Journal) -> Clearance:
+    """What lets the plan be sent now, unless it was taken back. Raises ApprovalError."""
+    clearance = order.check_approval(datetime.now(UTC))
+    for one in journal.withdrawals():
+        if one.approval == clearance.approval:
+            raise ApprovalError(
+                f"{journal.path}: expected an approval that holds, found one that was {one.text}. "
+                "Nothing was sent. If the plan is to be sent, approve it again."
+            )
+    return clearance
 
 
 class _Run:
@@ -155,7 +167,7 @@ class _Run:
                 return self._end()
 
     def _clearance(self) -> Clearance:
-        return self._order.check_approval(datetime.now(UTC))
+        return _cleared(self._order, self._sender.journal)
 
     def _next(self, look: Look, position: int) -> Step | Ending:
         """The step to send, looked at, judged, allowed and validated; or how this run ends."""

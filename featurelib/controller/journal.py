@@ -52,7 +52,12 @@ _SEALS = (
 _SEALED = {  # the tables whose rows are records, and what of a row is sealed: all of it
     "intent": "number, cluster, plan, content",
     "outcome": "number, intent, settled, content",
+    "withdrawal": "number, approval, content",
 }
+_WITHDRAWALS = (  # made with the first of them: releases before knew none
+    "CREATE TABLE IF NOT EXISTS withdrawal (number INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " approval TEXT NOT NULL, content BLOB NOT NULL)"
+)
 _LATEST = 253_402_300_800.0  # the year 10000: no later time can be shown
 Row = TypeVar("Row")
 
@@ -235,6 +240,26 @@ class JournalEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Withdrawal:
+    """An approval that was taken back: what it is known by, of which plan and cluster it is and who
+    gave it; and who took it back, when and why."""
+
+    approval: str
+    plan: str
+    cluster: str
+    approved_by: str
+    who: Holder
+    at: float
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """`taken back by ann on kafka-admin-1 at 2026-11-21T06:00:00Z (CHG-18)`."""
+        why = f" ({self.reason})" if self.reason else ""
+        return f"taken back by {self.who.user} on {self.who.host} at {say_seconds(self.at)}{why}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
     """Whether a journal's records are as they were written: how many it has, what is wrong, and the
     newest digest, "" = there is none."""
@@ -337,6 +362,29 @@ class Journal:
             assert place is not None
             self._seal("outcome", place)
 
+    def withdraw(self, one: Withdrawal) -> None:
+        """Write down that an approval was taken back. Raises JournalError if it cannot be kept."""
+        with self._transaction():
+            self._db.execute(_WITHDRAWALS)
+            place = self._db.execute(
+                "INSERT INTO withdrawal (approval, content) VALUES (?, ?)",
+                (one.approval, msgspec.json.encode(one)),
+            ).lastrowid
+            assert place is not None
+            self._seal("withdrawal", place)
+
+    def withdrawals(self) -> tuple[Withdrawal, ...]:
+        """Every approval that was taken back, oldest first. Raises JournalError."""
+        with self._transaction():
+            rows = self._rows("withdrawal")
+        found = []
+        for number, approval, content in rows:
+            one = self._decoded(Withdrawal, content, f"withdrawal {number}")
+            if approval != one.approval or not _are_times(one.at, one.who.since):
+                raise self._damaged(f"withdrawal {number}", "one approval and time all through it")
+            found.append(one)
+        return tuple(found)
+
     def entries(
         self, *, cluster: str | None = None, plan: str | None = None, only_open: bool = False
     ) -> tuple[JournalEntry, ...]:
@@ -378,7 +426,7 @@ class Journal:
         """Add the digest of a record that was just written; in a file that has none yet, those of
         all its records."""
         records = [(record, place)]
-        if not self._has_seals():
+        if not self._has("seal"):
             self._db.execute(_SEALS)
             records = [(table, row[0]) for table in _SEALED for row in self._rows(table)]
         for table, number in records:
@@ -389,10 +437,12 @@ class Journal:
                 (table, number, _chained(last[0], table, row)),
             )
 
-    def _has_seals(self) -> bool:
-        return self._row("SELECT 1 FROM sqlite_master WHERE name = 'seal'") is not None
+    def _has(self, table: str) -> bool:
+        return self._row("SELECT 1 FROM sqlite_master WHERE name = ?", table) is not None
 
     def _rows(self, table: str) -> list[tuple[Any, ...]]:
+        if not self._has(table):
+            return []
         query = f"SELECT {_SEALED[table]} FROM {table} ORDER BY number"
         return self._db.execute(query).fetchall()
 
@@ -402,7 +452,7 @@ class Journal:
         seals, newest = list[tuple[Any, ...]](), None
         with self._transaction():
             rows = {(table, row[0]): row for table in _SEALED for row in self._rows(table)}
-            if self._has_seals():
+            if self._has("seal"):
                 query = "SELECT number, record, place, digest FROM seal ORDER BY number"
                 seals = self._db.execute(query).fetchall()
                 newest = self._row("SELECT seq FROM sqlite_sequence WHERE name = 'seal'")

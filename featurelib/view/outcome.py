@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import FleetPart
-from featurelib.controller.journal import JournalEntry, Verified, Way
+from featurelib.controller.journal import JournalEntry, Verified, Way, Withdrawal
 from featurelib.controller.send import Resumed, Unexplained
 from featurelib.core.outcome import Ending, EndingKind, Fate, MoveOutcome, StepOutcome
 from featurelib.core.reply import NO_ERROR
@@ -130,6 +130,7 @@ def name_of(entry: JournalEntry, names: Mapping[str, str]) -> str:
 
 def journal_page(
     entries: Sequence[JournalEntry],
+    withdrawn: Sequence[Withdrawal],
     path: str,
     names: Mapping[str, str],
     catalogue: Catalogue,
@@ -138,10 +139,15 @@ def journal_page(
     width: int | None = None,
 ) -> Page:
     """Each request of the journal: who sent it when and what became of it, then each update, and by
-    whose word it was. `names`: what the inventory calls the clusters. `part`: those chosen."""
+    whose word it was; and each approval that was taken back. `names`: what the inventory calls the
+    clusters. `part`: those chosen."""
     page = Page(width)
     for entry in entries:
         _show_entry(entry, named(entry.intent.cluster, name_of(entry, names)), catalogue, page)
+    for one in withdrawn:
+        name = named(one.cluster, names.get(one.cluster, ""))
+        page.item(f"approval by {clean(one.approved_by)}, cluster {name}: {clean(one.text, 2000)}")
+        page.item(f"plan: {clean(one.plan)}", 4)
     waiting = sum(entry.is_open for entry in entries)
     more = f"; {waiting} to settle with featurelib resume" if waiting else ""
     what = count(len(entries), "open request" if only_open else "request")

@@ -67,6 +67,46 @@ def in_zookeeper_mode() -> None:
 APPLY = ("apply", "plan.json", "--approval", "plan.approval.json", "--file", "cluster.db")
 
 
+# --- an approval that was taken back --------------------------------------------------------------
+
+
+def test_no_copy_of_an_approval_that_was_taken_back_counts_with_this_journal() -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    copy = Path("plan.approval.json").read_bytes()
+    assert run("approve", "plan.json", "--withdraw", "--reason", "CHG-18")[0] == 0
+    assert not Path("plan.approval.json").exists()
+    Path("plan.approval.json").write_bytes(copy)
+    for more in ((), ("--dry-run",)):
+        code, _, err = run(*APPLY, "--yes", *more)
+        assert code == 3
+        assert "expected an approval that holds, found one that was taken back by " in err
+        assert "(CHG-18). Nothing was sent." in err
+    assert run(*APPLY, "--yes", "--journal", "another.sqlite")[0] == 0, "as the command had said"
+    with Simulated("cluster.db", CATALOGUE.tables) as there:
+        assert there.cluster.finalized["f"] == (4, 4)
+
+
+def test_after_one_was_taken_back_another_approval_counts() -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    assert run("approve", "plan.json", "--withdraw")[0] == 0
+    assert run("approve", "plan.json", "--expires", "2h", "--yes")[0] == 0
+    assert run(*APPLY, "--yes")[0] == 0
+
+
+def test_an_approval_that_cannot_be_written_down_as_taken_back_stays() -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    Path("bad.sqlite").write_text("no journal at all, and longer than the head of one " * 9)
+    code, _, err = run("approve", "plan.json", "--withdraw", "--journal", "bad.sqlite")
+    assert (code, Path("plan.approval.json").exists()) == (3, True)
+    assert "expected a journal" in err
+    Path("plan.approval.json").write_text("{}")
+    assert run("approve", "plan.json", "--withdraw")[0] == 2
+    assert Path("plan.approval.json").exists()
+
+
 # --- journal and resume ---------------------------------------------------------------------------
 
 

@@ -12,7 +12,15 @@ import pytest
 from featurelib.backends.base import Say
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as FleetEntry
-from featurelib.controller.journal import Clearance, Dispatch, Journal, Lock, Way
+from featurelib.controller.journal import (
+    Clearance,
+    Dispatch,
+    Journal,
+    Lock,
+    Way,
+    Withdrawal,
+    myself,
+)
 from featurelib.controller.send import resume
 from featurelib.core.cluster import Request, Update
 from featurelib.core.outcome import Ending, EndingKind, Fate
@@ -189,6 +197,28 @@ def test_what_comes_between_two_requests_stops_the_plan_and_says_what_was_done(
     assert (ending.kind, ending.applied, len(wrapped.written)) == (EndingKind.STOPPED, 1, 1)
     assert says(ending) == f"Stopped after 1 of 2 steps: cluster c-1: f is at 5; {said}."
     assert it.fates() == ["applied"]
+
+
+def test_an_approval_that_is_taken_back_stops_the_plan_before_its_next_request(
+    tmp_path: Path,
+) -> None:
+    it = made(tmp_path, "zk")
+
+    def take_back(reply: Reply) -> Reply:
+        one = Withdrawal(
+            approval="approval-1", plan="p", cluster="c-1", approved_by="ann",
+            who=myself("a test"), at=1000.0, reason="CHG-2",
+        )  # fmt: skip
+        with it.journal() as journal:
+            journal.withdraw(one)
+            assert journal.withdrawals() == (one,)
+        return reply
+
+    wrapped = it.wrapped(after_update=take_back)
+    ending = it.apply(it.plan(), wrapped)
+    assert (ending.kind, ending.applied, len(wrapped.written)) == (EndingKind.STOPPED, 1, 1)
+    assert "taken back by " in says(ending)
+    assert "(CHG-2)" in says(ending)
 
 
 def test_a_request_is_announced_once_it_is_in_the_journal(

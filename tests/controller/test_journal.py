@@ -6,13 +6,21 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from featurelib.controller import journal as journals
-from featurelib.controller.journal import Dispatch, Journal, Settlement, Verified, myself
+from featurelib.controller.journal import (
+    Dispatch,
+    Journal,
+    Settlement,
+    Verified,
+    Withdrawal,
+    myself,
+)
 from featurelib.core.outcome import Fate, MoveOutcome, StepOutcome
 from featurelib.errors import BusyError, InputError, JournalError
 from featurelib.model import Move, Step
@@ -255,6 +263,34 @@ def test_whatever_is_changed_put_in_or_taken_out_is_seen(
     found = journal.verify(kept).faults
     assert bool(found) == (fault is not None)
     assert fault is None or any(fault in one for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_read"),
+    [
+        ("UPDATE withdrawal SET number = 2", True),
+        ("UPDATE withdrawal SET approval = 'b'", False),
+        ("UPDATE withdrawal SET content = x'7b7d'", False),
+        ("UPDATE withdrawal SET content = replace(content, '1000', '1001')", True),
+        ("DELETE FROM withdrawal", True),
+    ],
+)
+def test_an_approval_that_was_taken_back_is_a_record_like_others(
+    tmp_path: Path, statement: str, is_read: bool
+) -> None:
+    one = Withdrawal(
+        approval="a", plan="sha256:1", cluster="c", approved_by="ann",
+        who=myself("a test"), at=1000.0, reason="",
+    )  # fmt: skip
+    journal = written(tmp_path / "j")
+    assert journal.withdrawals() == ()
+    journal.withdraw(one)
+    assert journal.withdrawals() == (one,)
+    assert journal.verify().faults == ()
+    change(tmp_path / "j", statement)
+    assert journal.verify().faults != ()
+    with nullcontext() if is_read else pytest.raises(JournalError, match="withdrawal 1: expected"):
+        journal.withdrawals()
 
 
 def test_a_record_that_was_cut_out_with_its_digest_is_missed_by_the_next(tmp_path: Path) -> None:
