@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,6 +106,84 @@ def test_an_approval_that_cannot_be_written_down_as_taken_back_stays() -> None:
     Path("plan.approval.json").write_text("{}")
     assert run("approve", "plan.json", "--withdraw")[0] == 2
     assert Path("plan.approval.json").exists()
+
+
+# --- a dry run, and the run after it --------------------------------------------------------------
+
+
+def nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All is as the plan saw it."""
+
+
+def another_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Simulated("cluster.db", CATALOGUE.tables, mode="zk", cluster_id="c-1") as there:
+        there.put(zookeeper(f=3, g=3), 8)
+
+
+def a_node_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Simulated("cluster.db", CATALOGUE.tables) as there:
+        there.stop(2)
+
+
+def another_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("cluster.db").unlink()
+    with Simulated("cluster.db", CATALOGUE.tables, mode="zk", cluster_id="c-2") as there:
+        there.put(zookeeper(f=2, g=3), 7)
+
+
+def an_open_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = [Path(name).read_bytes() for name in ("plan.json", "plan.approval.json")]
+    left_open(monkeypatch)
+    in_zookeeper_mode()
+    for name, content in zip(("plan.json", "plan.approval.json"), given, strict=True):
+        Path(name).write_bytes(content)
+
+
+def another_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = '[[cluster]]\nid = "c-1"\nmanaged_by = "ops"\n'
+    Path("conf/fleet.toml").write_text(entry)
+
+
+def another_approval(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = Path("plan.json").read_bytes()
+    plan(up={"f": "5"})
+    Path("plan.json").write_bytes(given)
+
+
+def an_approval_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("conf/audit.toml").write_text("longest_approval_hours = 0.5\n")
+
+
+def no_signature(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("conf/audit.toml").write_text("require_signature = true\n")
+
+
+@pytest.mark.parametrize(
+    ("happens", "code"),
+    [
+        (nothing, 0),
+        (another_writer, 3),
+        (a_node_is_gone, 3),
+        (another_cluster, 3),
+        (an_open_request, 4),
+        (another_owner, 3),
+        (another_approval, 3),
+        (an_approval_too_long, 3),
+        (no_signature, 3),
+    ],
+)
+def test_a_dry_run_makes_the_checks_of_the_run_after_it(
+    happens: Callable[[pytest.MonkeyPatch], None], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    happens(monkeypatch)
+    ends = []
+    for more in (("--dry-run",), ("--yes",)):
+        ended, _, err = run(*APPLY, *more)
+        ends.append((ended, err[err.find("error: ") :] if ended else ""))
+    assert ends[0] == ends[1]
+    assert ends[0][0] == code, ends
 
 
 # --- journal and resume ---------------------------------------------------------------------------
