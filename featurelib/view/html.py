@@ -36,8 +36,9 @@ PLOTS, BARS = 8, 30
 FOLDER = "clusters"
 PAGE, UP = "report.html", "../"
 HOME = f"{UP}{PAGE}"  # from the page of a cluster or of a part
-WIDTH, LEFT, RIGHT = 540, 118, 328
-TICK = 13  # that two numbers on the axis need between them  # of a plot, and of the track within it
+# Of a plot, and of the track within it: as wide as a phone, so that words stay legible there.
+WIDTH, LEFT, RIGHT = 360, 14, 346
+TICK = 15  # that two numbers on the axis need between them
 LINEAR = 40  # levels that still have room side by side; of more only the ends are places
 COLUMNS = 10  # features with a column of their own
 FEW = 4  # clusters of a cause or a change that are named; a filter shows them all

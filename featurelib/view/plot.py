@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 
 from featurelib.feature import Role, Verdict
 from featurelib.view.digest import BY_NODE
@@ -22,7 +23,7 @@ from featurelib.view.model import Level, Readiness, ReportedCluster, ReportedPro
 from featurelib.words import brokers_and_controllers, count
 
 NOT_LISTED = (0, 0)
-LABEL = 17  # letters beside a bar
+LABEL = 24  # letters above a bar, before what it says
 STATES = {"unfit": "does not fit", "holds": "in the way", "fits": "", "silent": "not known"}
 Node = tuple[str, int]  # its role and its id
 Ends = tuple[int, int]
@@ -50,6 +51,16 @@ class Mark:
     kind: str
     text: str
     level: int
+
+    @property
+    def lines(self) -> list[str]:
+        """Its words as they stand below each other."""
+        return wrap(self.text, 50)
+
+    @property
+    def height(self) -> int:
+        """How many lines these are."""
+        return len(self.lines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -232,6 +232,27 @@ def test_what_there_is_to_do_today_stands_on_the_first_screen(
     page.close()
 
 
+def test_words_of_plots_are_legible_on_a_phone_and_none_is_over_another(
+    browser: Browser, files: dict[str, Path]
+) -> None:
+    page = opened(browser, files["samples"], viewport=SIZES["phone"])
+    boxes = """(all) => all.map((one) => [...one.querySelectorAll("text")].map((text) => {
+        const { x, y, width, height } = text.getBBox();
+        const size = parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a;
+        return [x, x + width, y + 3, y + height - 3, size, one.viewBox.baseVal.width];
+    }))"""
+    plots = page.locator("article svg").evaluate_all(boxes)
+    page.context.close()
+    assert len(plots) > 100
+    for words in plots:
+        for at, (left, right, top, bottom, size, width) in enumerate(words):
+            assert size >= 11
+            assert (left > -1, right < width + 1) == (True, True)
+            for other in words[at + 1 :]:
+                apart = right < other[0] or other[1] < left or bottom < other[2] or other[3] < top
+                assert apart
+
+
 def test_a_count_brings_the_table_that_it_narrows_into_view(
     browser: Browser, files: dict[str, Path]
 ) -> None:
