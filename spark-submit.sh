@@ -119,6 +119,8 @@ case $master in
   local | local\[*)
     local_run=yes
     export PYSPARK_PYTHON=$venv/bin/python SPARK_LOCAL_IP=127.0.0.1
+    # A task without memory fails, and the job says so; else Spark ends its process there and then, with 52.
+    spark_options=(--conf spark.executor.killOnFatalError.depth=0 ${spark_options[@]+"${spark_options[@]}"})
     ;;
   *) export PYSPARK_PYTHON=${PYSPARK_PYTHON:-$venv/bin/python} ;;
 esac
@@ -201,6 +203,9 @@ if [[ -n $local_run && ${FEATURELIB_FAST_START:-1} != 0 ]]; then
     ) </dev/null >/dev/null 2>&1 &
   fi
 fi
-# Ctrl-C reaches all of these processes. The job says so; the cat dies of it, and with it goes whatever Spark has to
-# say about workers that are gone. 9 is the caller's stderr, for driver.sh.
-exec "${command[1]}" "${flags[@]}" "${command[@]:2}" 9>&2 2> >(exec cat >&2)
+# Ctrl-C reaches all of these processes. The job says so; the sed dies of it, and with it goes whatever Spark has to
+# say about workers that are gone. Traces of workers are left out: what ends a job it says itself, in a line. 9 is the
+# caller's stderr, for driver.sh.
+traces='/^Traceback (most recent call last):$/,/^[^[:space:]T]/d'
+[[ ${FEATURELIB_TRACE:-} != 1 ]] || traces=''
+exec "${command[1]}" "${flags[@]}" "${command[@]:2}" 9>&2 2> >(exec sed -u "$traces" >&2)

@@ -119,8 +119,8 @@ ENDS = {
     74: "what the command does is done, and not all of its output could be written (a full disk, a "
     "closed stream)",
     130: "interrupted (Ctrl-C): at once, with one line; run it again",
-    143: "a job was ended by SIGTERM (137: by SIGKILL; 52: its Java had no memory left, and "
-    "`--driver-memory 4g` gives more); run it again",
+    143: "a job was ended by SIGTERM (137: by SIGKILL); run it again. 52, of Spark's own "
+    "`spark-submit`: Java had no memory left, and `--driver-memory 4g` gives more",
     141: "whoever read the output went away, as `head` does",
 }
 ERRORS_INTRO = """

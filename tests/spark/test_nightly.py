@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -425,6 +426,21 @@ def test_a_scratch_that_cannot_be_written_to_is_said_before_spark_is_started(
     assert driver.process.returncode == 5
     [line] = driver.said
     assert f"scratch {tmp_path}/file/a,{tmp_path}/file: expected a folder this user may" in line
+
+
+def test_a_java_without_memory_ends_a_night_with_5_and_one_line(tmp_path: Path) -> None:
+    """Spark's own way is to end its process there and then, with 52 and its workers' traces."""
+    (tmp_path / "landing").mkdir()
+    with gzip.open(tmp_path / "landing" / "long.jsonl.gz", "wt", compresslevel=1) as file:
+        file.writelines(f'{{"kind": "{i}{15_000_000 * "a"}"}}\n' for i in range(8))
+    small = ("--driver-memory", "200m", "--conf", f"spark.testing.reservedMemory={1 << 25}")
+    places = ("--landing", tmp_path / "landing", "--tables", tmp_path / "tables")
+    with submit(*small, "nightly", *places, env={"MASTER": "local[1,1]"}) as driver:
+        assert driver.finish() == ""
+    assert driver.process.returncode == 5
+    *progress, last = driver.said
+    assert last.startswith("error: Spark has no memory left (OutOfMemoryError: Java heap space).")
+    assert [line for line in progress if not line.startswith(("nightly: ", "ingest: "))] == []
 
 
 def test_a_job_under_spark_submit_refuses_within_seconds_and_in_one_line(tmp_path: Path) -> None:
