@@ -292,6 +292,17 @@ def test_a_cause_and_a_change_of_many_clusters_name_a_few_and_lead_to_all(
         assert named.all_text_contents() == ["a", "b", "c", "d", f"{shown - 4} more"]
         named.last.click()
         page.locator("#shown", has_text=f"{shown} of 7 clusters").wait_for()
+    # Paper says that it shows a part, and which.
+    page.emulate_media(media="print")
+    assert page.locator(".filter").inner_text().split("\n") == [
+        "5 of 7 clusters",
+        "Changed: READY → BLOCKED",
+    ]
+    page.emulate_media(media="screen")
+    page.goto(f"{(tmp_path / 'report.html').as_uri()}#")
+    page.reload()
+    page.emulate_media(media="print")
+    assert not page.is_visible(".filter")
     page.context.close()
 
 

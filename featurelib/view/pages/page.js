@@ -71,6 +71,11 @@
       shown += row.hidden ? 0 : 1;
     }
     count.textContent = `${shown} of ${rows.length} clusters`;
+    // On paper there are no fields that say it.
+    document.getElementById("chosen").textContent = inputs
+      .filter((input) => input.value)
+      .map((input) => `${input.labels[0].firstChild.textContent.trim()}: ${input.value}`)
+      .join(", ");
   };
 
   const { compare } = new Intl.Collator("en", { numeric: true });
