@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -49,7 +49,9 @@ def read_journal(
     part = inventory.choose(choice or Choice(), where)
     with closing(_open_journal(path)) as opened:
         every, taken_back = opened.entries(), opened.withdrawals()
-    chosen = None if cluster is None else _id_of(cluster, every, inventory, where)
+    known = {one.cluster: "" for one in taken_back}
+    known |= {entry.intent.cluster: entry.intent.name for entry in every}
+    chosen = None if cluster is None else _id_of(cluster, known, inventory, where)
     entries = tuple(
         entry
         for entry in every
@@ -109,10 +111,9 @@ def _open_journal(path: Path) -> Journal:
     return Journal(path)
 
 
-def _id_of(text: str, entries: Sequence[JournalEntry], fleet: Fleet, where: str) -> str:
-    """The id of the cluster that is meant: as everywhere else, or as the journal calls it. Raises
-    ConfigError for one that neither knows, or a name of several."""
-    known = {entry.intent.cluster: entry.intent.name for entry in entries}
+def _id_of(text: str, known: Mapping[str, str], fleet: Fleet, where: str) -> str:
+    """The id of the cluster that is meant: as everywhere else, or as the journal calls it (`known`,
+    names by id). Raises ConfigError for one that neither knows, or a name of several."""
     listed = any(text in (entry.id, entry.name) for entry in fleet.cluster)
     if text in known or listed:
         return text if text in known else fleet.find(text, where).id

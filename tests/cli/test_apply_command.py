@@ -77,6 +77,7 @@ def test_no_copy_of_an_approval_that_was_taken_back_counts_with_this_journal() -
     copy = Path("plan.approval.json").read_bytes()
     assert run("approve", "plan.json", "--withdraw", "--reason", "CHG-18")[0] == 0
     assert not Path("plan.approval.json").exists()
+    assert "taken back by" in run("journal", "--cluster", "c-1")[1]
     Path("plan.approval.json").write_bytes(copy)
     for more in ((), ("--dry-run",)):
         code, _, err = run(*APPLY, "--yes", *more)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.backends.rig.jars import UnavailableError
 from tests.faults.one_way import DOWN, UP
-from tests.faults.stage import QUIET_S, Said
+from tests.faults.stage import QUIET_S, Running, Said
 from tests.faults.sweep import FEATURE, Play, Run, figures, run, shape
 
 pytestmark = pytest.mark.kafka
@@ -98,6 +98,29 @@ def test_what_a_cut_line_lost_is_settled_once_the_controller_has_answered(
     assert fates(play)[-1] == ("not applied" if way == UP else "applied")
     time.sleep(QUIET_S)
     assert levels(play) == (before if way == UP else [*before, (FEATURE, level)])
+
+
+def test_apply_that_is_killed_with_its_request_on_the_way_is_resumed_and_goes_on(
+    play: Play,
+) -> None:
+    before, line, applying = levels(play), play.line, list[Running]()
+    assert line is not None
+    level = 1 - dict(before).get(FEATURE, 0)
+    files = play.stage.plan(FEATURE, level, timeout_ms=300)
+    line.at_update = lambda: applying[0].kill()
+    applying.append(play.stage.apply(*files))
+    assert applying[0].end().code == -9
+    assert fates(play)[-1] == "unknown"
+    refused = play.stage.apply(*files).end()
+    assert (refused.code, "Look first: featurelib resume" in refused.err) == (4, True), refused
+    assert play.stage.resume(timeout_s=10).code == 0
+    time.sleep(QUIET_S)
+    known = {"applied": [*before, (FEATURE, level)], "not applied": before}
+    assert levels(play) == known[fates(play)[-1]]
+    again = play.stage.apply(*files).end()
+    assert again.code == 0, again
+    time.sleep(QUIET_S)
+    assert levels(play) == [*before, (FEATURE, level)], "a request was sent twice, or never"
 
 
 def test_a_run_of_the_sweep_says_what_it_did_and_what_came_of_it(play: Play) -> None:
