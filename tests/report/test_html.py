@@ -210,6 +210,15 @@ def test_the_one_file_of_2500_clusters_keeps_within_its_size() -> None:
     assert page.articles == IN_FULL
 
 
+def test_every_cause_is_in_a_table_and_each_of_many_clusters_in_the_filter() -> None:
+    rows = [unfit(name, 1, f"f{n:02}", 1, 2) for n in range(30) for name in "abcde"]
+    page = render_html(report(judged([plan(name, "BLOCKED") for name in "abcde"], rows)))
+    (choices,) = re.findall(r'<select id="cause">(.*?)</select>', page)
+    for n in range(30):
+        assert f"<option>nodes that support f{n:02} 1-2</option>" in choices
+        assert f"<td>nodes that support f{n:02} 1-2 " in page
+
+
 def test_clusters_beyond_the_hundred_have_a_page_of_their_own() -> None:
     names = [f"c{i:03}" for i in range(IN_FULL + 1)]
     said = report(judged([plan(name, "BLOCKED") for name in names]))
