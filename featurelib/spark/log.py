@@ -193,8 +193,8 @@ class SparkLog:
     def head(self) -> Head | None:
         if (table := self._opened()) is None:
             return None
-        commits = table.history().select("version", "userMetadata").orderBy(F.desc("version"))
-        newest, *_ = rows = commits.collect()
+        rows = table.history().select("version", "userMetadata").collect()
+        newest = max(rows, key=lambda row: row.version)  # sorted by Spark it would take two jobs
         runs = [run for row in rows if (run := self._run_in(row.userMetadata)) is not None]
         [detail] = table.detail().select("location", "properties").collect()
         expect_whole_log(self._entries(detail.location), self._uri)
