@@ -16,7 +16,7 @@ from tests.backends.judged import until, ways
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.jars import ROOT
 from tests.backends.rig.java import Java
-from tests.backends.rig.kraft import Node
+from tests.backends.rig.kraft import ONE_LEADER, Node
 from tests.cli.commands import run
 
 OLD, NEW, WANTED = "4.1.2", "4.2.1", {"metadata.version": 29}
@@ -34,9 +34,8 @@ def restart(cluster: RunningCluster, node_id: int) -> None:
 def test_the_pipeline_goes_on_once_the_last_node_is_back(
     kraft_cluster: Callable[..., RunningCluster], tmp_path: Path
 ) -> None:
-    cluster = kraft_cluster(
-        Node(id=1, release=OLD), Node(id=2, roles="broker", release=OLD), release_version="4.1"
-    )
+    broker = Node(id=2, roles="broker", release=OLD, properties=ONE_LEADER)
+    cluster = kraft_cluster(Node(id=1, release=OLD), broker, release_version="4.1")
     told: list[tuple[float, dict[str, Any]]] = []
     goal = [f"{name}={level}" for name, level in WANTED.items()]
     command = (sys.executable, "-m", "featurelib", "watch", *ways(cluster), "--until", *goal)

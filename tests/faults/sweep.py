@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tests.backends.rig.cluster import RunningCluster
-from tests.backends.rig.kraft import Node, start_kraft
+from tests.backends.rig.kraft import ONE_LEADER, Node, start_kraft
 from tests.faults.one_way import DOWN, UP, Line, one_way
 from tests.faults.stage import QUIET_S, Said, Stage
 
@@ -75,7 +75,8 @@ def shape(name: str, home: Path) -> Iterator[Play]:
         controller = Node(id=1, roles="controller", java_options=HEAP)
         others = [Node(id=i, roles="controller", java_options=HEAP) for i in (2, 3)]
         others = others if name == "three" else []
-        broker = Node(id=4, roles="broker", java_options=HEAP)
+        waits = {} if others else ONE_LEADER
+        broker = Node(id=4, roles="broker", java_options=HEAP, properties=waits)
         cluster = started(controller, *others, broker, release_version="4.2")
         reach: tuple[str, ...] = ("--bootstrap", cluster.bootstrap)
         line = None

@@ -23,6 +23,9 @@ from tests.backends.rig.security import Security
 NEWEST = "4.2.1"
 NEWEST_TOOLS = "4.3.1"
 READY = "Kafka Server started"
+# For a broker beside one controller: while that is away it looks for no other leader, which it does
+# without a pause (KafkaRaftClient.pollFollowerAsObserver) and takes a processor.
+ONE_LEADER = {"controller.quorum.fetch.timeout.ms": "60000"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
