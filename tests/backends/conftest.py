@@ -102,15 +102,17 @@ def secured_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCl
         yield cluster
 
 
-@pytest.fixture
-def zookeeper_cluster(tmp_path: Path) -> Iterator[RunningCluster]:
+@pytest.fixture(scope="module")
+def zookeeper_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
     """ZooKeeper mode 3.9.2: broker 1, the controller, advertises f 1-5, broker 2 f 1-3, both g 1-2.
 
-    Finalized are f and g at 1: f can go to 3, and broker 2 is in the way of more.
+    Finalized are f and g at 1 when the tests of a module begin, which share it: f can go to 3, and
+    broker 2 is in the way of more.
     """
+    home = tmp_path_factory.mktemp("zookeeper")
     brokers = (
         ZooKeeperBroker(id=1, features={"f": (1, 5), "g": (1, 2)}),
         ZooKeeperBroker(id=2, features={"f": (1, 3), "g": (1, 2)}),
     )
-    with running(lambda: start_zookeeper_mode(tmp_path, brokers, {"f": 1, "g": 1})) as cluster:
+    with running(lambda: start_zookeeper_mode(home, brokers, {"f": 1, "g": 1})) as cluster:
         yield cluster
