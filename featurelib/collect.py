@@ -1,10 +1,11 @@
 """Live clusters to landing files: each cluster read once a round, several at a time, nothing sent
 that writes. A probe, if one is wanted, is asked after the look, and its line stands last.
 
-What could not be asked is written down as such, never left out. One cluster's trouble is its own:
-the others go on, and each file is there whole or not at all. Its name begins with the time, so that
-files sort, and because a cluster id may begin with a sign that makes readers of folders skip the
-file; what is being written has a name nobody ingests.
+Whoever was asked and did not answer is written down so; of nodes that nobody asked, because no
+address of their cluster answered, nothing is: it may be the address that is wrong. One cluster's
+trouble is its own: the others go on, and each file is there whole or not at all. Its name begins
+with the time, so that files sort, and because a cluster id may begin with a sign that makes readers
+of folders skip the file; what is being written has a name nobody ingests.
 
 A probe is the first request of the plan the audit would make, put to the active controller to
 validate only. The plan is made as if whoever did not show its range supported everything: whether
@@ -41,7 +42,6 @@ from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.core.reply import Reply
 from featurelib.errors import (
     ConfigError,
-    CredentialsError,
     FeatureLibError,
     LandingError,
     NoEvidenceError,
@@ -73,15 +73,6 @@ LONGEST_ID = 100  # characters of an id in a name; real ones have 22
 def name_of(cluster_id: str, at: datetime, what: str = "") -> str:
     """The name of the file of one cluster and one round: `TIME-CLUSTER[-WHAT].jsonl`."""
     return f"{at.astimezone(UTC).strftime(_TIME)}-{_slug(cluster_id)}{what and '-' + what}{SUFFIX}"
-
-
-def files_of(folder: Path, cluster_id: str) -> list[Path]:
-    """The cluster's files of earlier rounds in this folder, newest first."""
-    slug = _slug(cluster_id)
-    found = [
-        path for path in folder.glob(f"*{SUFFIX}") if path.name.partition("-")[2] == slug + SUFFIX
-    ]
-    return sorted(found, key=lambda path: path.name, reverse=True)
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> int:
@@ -189,9 +180,6 @@ def _slug(cluster_id: str) -> str:
 
 # --- Live clusters --------------------------------------------------------------------------------
 
-ASKED_VERSION = 4  # of ApiVersions: lower ones leave out ranges from 0 (KIP-1022)
-UNKNOWN_ENDPOINT = "unknown"
-
 ProbeResult = tuple[bytes | None, str]  # its landing line, if anything was sent, and a sentence
 Open = Callable[[FleetEntry], Backend]
 Probing = Callable[[Backend, FleetEntry, Sequence[bytes], Say], ProbeResult]
@@ -287,17 +275,19 @@ def read_all(
 def collect_one(
     entry: FleetEntry, out: Path, open_one: Open, say: Say, probing: Probing | None = None
 ) -> Collected:
-    """Read one cluster and write what it said, or that it said nothing. Raises ConfigError for a
-    folder that cannot be written to; the cluster's own errors are in the result."""
+    """Read one cluster and write what it said, and who was asked and said nothing. Raises
+    ConfigError for a folder that cannot be written to; the cluster's own errors are in the
+    result."""
     line = text = None
     try:
         with closing(open_one(entry)) as backend:
             lines = look(backend, entry, say)
             if probing is not None:
                 line, text = probing(backend, entry, lines, say)
-    except (UnreachableError, CredentialsError) as error:  # nobody could be asked
-        return _unreached(entry, out, str(error))
-    except FeatureLibError as error:  # it is not the nodes that are at fault
+    except FeatureLibError as error:
+        silent = error.lines if isinstance(error, UnreachableError) else ()
+        if silent and entry.id in ("", id_of(silent[0])):
+            return _written(entry, out, silent, str(error))
         return Collected(entry=entry, id=entry.id or None, error=str(error))
     return replace(_written(entry, out, [*lines, *([line] if line else [])]), probe=text)
 
@@ -360,34 +350,6 @@ def scrape_one(
     except FeatureLibError as error:
         return Collected(entry=entry, id=entry.id, error=str(error))
     return _written(entry, out, lines, what=METRICS)
-
-
-def _unreached(entry: FleetEntry, out: Path, error: str) -> Collected:
-    """Nothing answered: a line for each node that should have."""
-    now, lines = time.time_ns() // 1000, []
-    for (role, node_id), endpoint in known_nodes(entry, out).items():
-        keys: dict[str, object] = {"node_id": node_id, "role": role.text, "endpoint": endpoint}
-        keys |= {"asked_version": ASKED_VERSION, "error": error}
-        lines.append(write_line("api_versions", entry.id, now, keys))
-    if not lines:  # nobody is known who could be said not to answer
-        return Collected(entry=entry, id=entry.id, error=error)
-    return _written(entry, out, lines, error)
-
-
-def known_nodes(entry: FleetEntry, out: Path) -> dict[NodeListener, str]:
-    """The listeners a cluster is known to have, with their endpoints: those the inventory names,
-    and those of its newest landing file in this folder."""
-    if not entry.id:
-        return {}
-    named = {Role.BROKER: entry.brokers, Role.CONTROLLER: entry.controllers}
-    found = {NodeListener(role, node): UNKNOWN_ENDPOINT for role in named for node in named[role]}
-    with suppress(LandingError):  # an old file that cannot be read names nobody
-        for path in files_of(out, entry.id)[:1]:
-            for line in read_lines(str(path)):
-                said = read(line.removesuffix(b"\n"))
-                if isinstance(said, Landing) and isinstance(said.content, ApiVersionsAnswer):
-                    found[_listener(said.content)] = said.content.endpoint
-    return dict(sorted(found.items()))
 
 
 def _listener(said: ApiVersionsAnswer | NodeMetrics) -> NodeListener:

@@ -15,7 +15,7 @@ code of the process it ends, so that no command decides that for itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -90,7 +90,12 @@ class BackendError(FeatureLibError):
 
 
 class UnreachableError(BackendError):
-    """No node of the cluster answered."""
+    """No node of the cluster answered. `lines` are the landing lines of those whose own listeners
+    were asked: none where the cluster itself never said who there is."""
+
+    def __init__(self, message: str, lines: Sequence[bytes] = ()) -> None:
+        super().__init__(message)
+        self.lines = tuple(lines)
 
 
 class ProtocolError(BackendError):

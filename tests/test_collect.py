@@ -22,11 +22,8 @@ from featurelib.backends.base import Abilities, Backend, Say, open_backend
 from featurelib.catalogue import load
 from featurelib.collect import (
     Collected,
-    NodeListener,
     ProbeResult,
     collect_one,
-    files_of,
-    known_nodes,
     name_of,
     probe,
     read_all,
@@ -38,8 +35,7 @@ from featurelib.config.security import Security
 from featurelib.core.cluster import Cluster
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import OutcomeUnknownError, UnreachableError
-from featurelib.feature import Role
-from featurelib.landing import ApiVersionsAnswer, Landing, ProbeReply, Quarantined, read
+from featurelib.landing import Landing, ProbeReply, Quarantined, read
 from featurelib.model import Step
 from tests.backends.clusters import KRAFT, TABLES, ZK, broker, controller
 from tests.backends.simulator import Simulated
@@ -95,10 +91,6 @@ def contents(lines: list[bytes], kind: type[Kind]) -> list[Kind]:
     return [c for one in said if isinstance(one, Landing) and isinstance(c := one.content, kind)]
 
 
-def answers(result: Collected) -> list[ApiVersionsAnswer]:
-    return contents(raw_lines(result), ApiVersionsAnswer)
-
-
 def judged(lines: list[bytes], *entries: FleetEntry) -> Sight:
     return see(lines, catalogue=CATALOGUE, as_of=None, max_age=10**12, fleet=Fleet(cluster=entries))
 
@@ -117,17 +109,36 @@ def test_what_is_collected_is_accepted_line_by_line_and_judged(
     assert {row["verdict"] for row in sight.judged.readiness.to_pylist()} >= {"READY"}
 
 
-def test_nodes_of_a_cluster_that_cannot_be_reached_are_said_not_to_answer(tmp_path: Path) -> None:
-    entry = embedded(tmp_path, "dead", dead())
-    nobody = taken(tmp_path, entry)["dead"]
-    assert (nobody.file, nobody.lines) == (None, 0)
-    told = FleetEntry(id=entry.id, name="dead", file=entry.file, brokers=(7, 8), controllers=(9,))
-    result = taken(tmp_path, told)["dead"]
-    said = answers(result)
-    assert [(a.role.text, a.node_id) for a in said] == [
-        ("broker", 7), ("broker", 8), ("controller", 9),
-    ]  # fmt: skip
-    assert all(a.error and "found none of 4 running" in a.error for a in said)
+def test_where_no_address_answers_nothing_is_recorded_of_nodes_that_nobody_asked(
+    tmp_path: Path,
+) -> None:
+    """A slip in an address is no evidence about the nodes that the inventory, or an earlier file,
+    names."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+    entry = FleetEntry(id="c", name="c", bootstrap=(address,), brokers=(1, 2), controllers=(100,))
+    out = tmp_path / "landing"
+    write_lines(out / name_of("c", NIGHT), [json.dumps(LINE).encode()])
+    before = list(out.iterdir())
+    result = taken(tmp_path, entry)["c"]
+    assert (result.file, result.lines, result.not_answering) == (None, 0, ())
+    assert list(out.iterdir()) == before
+    said = result.error or ""
+    assert said.startswith(f"{address}: expected at least one node to answer, found: ")
+    assert said.endswith("Check the address first, then the network, then whether the nodes run.")
+
+
+@pytest.mark.parametrize(("id_", "lines"), [("c", 1), ("", 1), ("other", 0)])
+def test_whose_own_listeners_were_asked_are_recorded_though_nobody_answered(
+    tmp_path: Path, id_: str, lines: int
+) -> None:
+    def describe() -> tuple[bytes, ...]:
+        raise UnreachableError("nobody answers", [json.dumps(LINE).encode()])
+
+    fake = Fake(describe=describe)
+    result = collect_one(FleetEntry(id=id_, name="c"), tmp_path, lambda _: fake, quiet)
+    assert (result.error, result.lines) == ("nobody answers", lines)
+    assert [one.node_id for one in result.not_answering] == [1] * lines
 
 
 PASSWORD = {"protocol": "SASL_PLAINTEXT", "username": "u", "password": "env:NOT_SET"}
@@ -147,7 +158,7 @@ PASSWORD = {"protocol": "SASL_PLAINTEXT", "username": "u", "password": "env:NOT_
         ),
     ],
 )
-def test_where_a_secret_or_a_file_is_missing_the_nodes_are_said_not_to_answer_and_nobody_is_asked(
+def test_where_a_secret_or_a_file_is_missing_nobody_is_asked_and_nothing_is_recorded(
     tmp_path: Path, key: str, settings: dict[str, str], reason: str
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -159,27 +170,7 @@ def test_where_a_secret_or_a_file_is_missing_the_nodes_are_said_not_to_answer_an
         with pytest.raises(BlockingIOError):
             server.accept()
     assert reason in (result.error or "")
-    said = [(answer.node_id, answer.error) for answer in answers(result)]
-    assert said == [(7, result.error), (8, result.error)]
-
-
-def test_a_cluster_that_answered_once_is_known_by_its_newest_file(tmp_path: Path) -> None:
-    entry = embedded(tmp_path, "one")
-    before = taken(tmp_path, entry)["one"]
-    made = Simulated(entry.file, TABLES)
-    made.put(dead(), 10)
-    made.close()
-    after = taken(tmp_path, entry)["one"]
-    assert after.error
-    assert tuple(one[:2] for one in after.not_answering) == before.answered
-    endpoints = {(a.role, a.node_id): a.endpoint for a in answers(before)}
-    assert {(a.role, a.node_id): a.endpoint for a in answers(after)} == endpoints
-
-
-def test_a_damaged_file_of_an_earlier_round_names_nobody(tmp_path: Path) -> None:
-    entry = FleetEntry(id="c", brokers=(1,))
-    (tmp_path / name_of("c", NIGHT)).write_bytes(b"\x1f\x8bbroken")
-    assert list(known_nodes(entry, tmp_path)) == [NodeListener(Role.BROKER, 1)]
+    assert (result.file, result.not_answering) == (None, ())
 
 
 class Fake:
@@ -270,9 +261,9 @@ def test_names_sort_by_time_and_never_hide_from_a_reader_of_the_folder(tmp_path:
     assert len({name.lower() for name in names}) == len(names)
     assert all(name.startswith("20261121T060000.000000Z-") for name in names)
     assert all(name.endswith(".jsonl") and "/" not in name for name in names)
-    for one, name in zip(ids, names, strict=True):
+    for name in names:
         write_lines(tmp_path / name, [b"{}"])
-        assert [path.name for path in files_of(tmp_path, one)] == [name]
+        assert (tmp_path / name).read_bytes() == b"{}\n"
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:

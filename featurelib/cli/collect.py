@@ -338,7 +338,9 @@ def _end(done: list[Collected], out: Path, as_json: bool) -> int:
     else:
         looked = f"{count(len(done) - len(failed), 'cluster')} looked at"
         missed = f", {len(failed)} not: {', '.join(r.name for r in failed)}" if failed else ""
-        print(f"{looked}{missed}. Landing files are in {out}")
+        landed = any(result.file for result in done)
+        files = f"Landing files are in {out}" if landed else "Nothing landed"
+        print(f"{looked}{missed}. {files}")
     return BackendError.exit_code if failed else 0
 
 
@@ -346,12 +348,9 @@ def _line(result: Collected, *, alone: bool) -> str:
     """What became of one cluster; of one that is looked at `alone`, progress has named the
     rights."""
     if result.error:
-        recorded = (
-            f" Recorded: {_halves(len(result.not_answering))} did not answer."
-            if result.file
-            else ""
-        )
-        return f"{result.name}: NOT LOOKED AT: {result.error.rstrip('.')}.{recorded}"
+        asked = f"Recorded: {_halves(len(result.not_answering))} did not answer."
+        recorded = asked if result.file else "Nothing is recorded."
+        return f"{result.name}: NOT LOOKED AT: {result.error.rstrip('.')}. {recorded}"
     silent = ""
     if late := result.not_answering:
         named = [f"{one.role.text} {one.node_id}: {one.error}" for one in late[:SHOWN]]

@@ -72,6 +72,25 @@ def looked(
     return lines, said, time.monotonic() - began
 
 
+def test_where_nobody_answers_those_whose_own_listeners_were_asked_have_lines() -> None:
+    unheard = ((7, "127.0.0.1", 1), (8, "127.0.0.1", 2))
+    with (
+        hostile(describe_cluster=lambda mine: listing(*unheard, cluster="c")) as listener,
+        pytest.raises(UnreachableError) as caught,
+    ):
+        looked(listener)
+    lines = [json.loads(line) for line in caught.value.lines]
+    assert [(line["cluster_id"], line["node_id"], line["endpoint"]) for line in lines] == [
+        ("c", 7, "127.0.0.1:1"), ("c", 8, "127.0.0.1:2"),
+    ]  # fmt: skip
+    assert all(line["error"] for line in lines)
+    with pytest.raises(
+        UnreachableError
+    ) as caught:  # the listener is gone: nobody says who is there
+        looked(listener)
+    assert caught.value.lines == ()
+
+
 def naming_one_more(mine: tuple[int, str, int], known: list[int]) -> Any:
     known.append(len(known) + 1)
     return listing(*((node, *mine[1:]) for node in known), kind=2)

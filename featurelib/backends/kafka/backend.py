@@ -254,7 +254,9 @@ def _look(reach: Reach, say: Say) -> Search:
     if search.known.is_full:
         say(f"{reach.where}: {MOST_NODES:,} nodes or more are named; no more than that are asked")
     if search.znodes is None and len(silent) == len(asked):
-        raise UnreachableError(_nobody(reach, (*search.failures, *silent)))
+        cluster_id = search.known.cluster_id  # "" = nobody of it said anything
+        own = [line for one in asked for line in lines_of(one, cluster_id)] if cluster_id else ()
+        raise UnreachableError(_nobody(reach, (*search.failures, *silent)), own)
     say(f"{reach.where}: {len(asked) - len(silent)} of {len(asked)} listeners answered")
     for text in (*_refusals(asked), *voters_not_asked(search.known)):
         say(text)
@@ -274,7 +276,10 @@ def _nobody(reach: Reach, reasons: Iterable[str]) -> str:
     given = (*reach.bootstrap, *reach.controllers)
     is_named = all(split_id(address)[1] in said for address in given) and bool(given)
     where = "" if is_named else f"{reach.where}: "
-    return f"{where}expected at least one node to answer, found: {said}."
+    return (
+        f"{where}expected at least one node to answer, found: {said}. Check the address first, "
+        "then the network, then whether the nodes run."
+    )
 
 
 def _refusals(asked: Iterable[NodeAnswers]) -> Iterator[str]:
