@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from functools import cached_property
+from heapq import nsmallest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,8 +103,7 @@ class Lake:
 
     def as_of(self, run: int | None = None) -> int:
         """When that night judged ages as of, microseconds."""
-        since: timedelta = self.night(run)["as_of"] - datetime.fromtimestamp(0, UTC)
-        return since // timedelta(microseconds=1)
+        return microseconds(self.night(run)["as_of"])
 
     def rows(
         self,
@@ -206,7 +206,9 @@ class Lake:
         # call Python, and now and then one still does when the process ends, which aborts it.
         files = None if "://" in self.root else arrow.folder(self._place(table))
         chosen = [
-            (name, how, moment(of) if table.schema[name] is TIME else of)
+            (name, "!=", "")  # of a text; null compares as nothing
+            if how == "is not null"
+            else (name, how, moment(of) if table.schema[name] is TIME else of)
             for name, how, of in by_bounds(table, wanted)
         ] or None
         dataset = opened.to_pyarrow_dataset(filesystem=files, file_pruning_predicate=chosen)
@@ -278,6 +280,11 @@ class Lake:
         return found
 
 
+def microseconds(at: datetime) -> int:
+    """A time as microseconds since 1970."""
+    return (at - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
+
+
 def places(read: Read, lines: Mapping[int, int], cluster: str | None = None) -> dict[int, str]:
     """Where landing lines of one cluster, or of all, stand, as `file:line`; what is not kept is
     left out, and so are all where they are more than anybody opens.
@@ -311,6 +318,19 @@ def lines_of(findings: TableRows, part: Container[str] | None = None) -> dict[in
 def place(row: Mapping[str, Any]) -> str:
     """Where a line of bronze stood, as `file:line`."""
     return f"{row['source_file'].removeprefix('file:')}:{row['line_number']}"
+
+
+def read_quarantine(
+    read: Read, wanted: Sequence[Wanted], most: int
+) -> tuple[int, list[tuple[str, str]]]:
+    """How many quarantined lines bronze holds of these runs, and `file:line` and reason of the
+    newest run's first, `most` of all. Files without such a line are left out by their bounds."""
+    columns = ["run", "source_file", "line_number", "reason"]
+    bad = read(LANDING_LINE, [*wanted, ("reason", "is not null", None)], columns)
+    first = nsmallest(
+        most, bad.to_pylist(), lambda row: (-row["run"], row["source_file"], row["line_number"])
+    )
+    return len(bad), [(place(row), row["reason"]) for row in first]
 
 
 def night_before(read: Read, run: int) -> tuple[list[Row], dict[str, str] | None, list[Row]]:

@@ -270,6 +270,7 @@ AUDIT_RUN = Table(
             # How long clusters are READY, each since its first feature was; null where none is.
             ("median_wait_hours", LONG),
             ("longest_wait_hours", LONG),
+            ("out", TEXT),  # the folder of its report; null = there is none, or it is not known
         ]
     ),
     required=frozenset({"run", "as_of"}),

@@ -31,7 +31,7 @@ def main(
     store = Store(open_session("featurelib audit"), places.tables)
     with store.hold(number, "audit", say):
         number = go_on(store, run, number)
-        return judge_and_publish(store, places, number, fail_on, limit, None)
+        return judge_and_publish(store, places, number, fail_on, limit)
 
 
 if __name__ == "__main__":

@@ -48,9 +48,9 @@ def main(
         if landing is None:
             judge_nights_before(store, places)
         number = go_on(store, run, number)
-        counts = ingest(store, places.landing, number, say)
+        ingest(store, places.landing, number, say)
         refine(store, say, as_of=places.as_of, run=number)
-        return judge_and_publish(store, places, number, fail_on, limit, counts)
+        return judge_and_publish(store, places, number, fail_on, limit)
 
 
 if __name__ == "__main__":

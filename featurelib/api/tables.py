@@ -6,10 +6,11 @@ Read without Spark; nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
+from os.path import isdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from featurelib.api.act import write_whole
 from featurelib.api.clusters import Answer, AnyCluster, Stored, choose, to_frame
 from featurelib.api.documents import OfCluster, OfTables, WavesDocument, document
 from featurelib.api.questions import range_plot, roll, what_if, why_not
+from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Conditions, read
 from featurelib.audit.findings import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
@@ -34,8 +36,16 @@ from featurelib.errors import (
     TableError,
 )
 from featurelib.feature import Severity, Verdict
-from featurelib.lake import Lake, lines_of, night_before, places
-from featurelib.planning.files import parse_span
+from featurelib.lake import (
+    Lake,
+    Read,
+    lines_of,
+    microseconds,
+    night_before,
+    places,
+    read_quarantine,
+)
+from featurelib.planning.files import file_names, parse_span
 from featurelib.planning.waves import FORMAT as WAVES_FORMAT
 from featurelib.planning.waves import WavePlan, Waving, read_waves
 from featurelib.questions.gates import WaveStatus, nights_since
@@ -56,10 +66,10 @@ from featurelib.questions.why_not import WhyNot
 from featurelib.rows import TableRows, join_rows, make_rows, texts_of
 from featurelib.snapshot.history import histories
 from featurelib.source import RUN_TIME, Wanted, open_fleet, usual_settings
-from featurelib.tables import FINALIZED_FEATURES, is_name
+from featurelib.tables import AUDIT_RUN, FINALIZED_FEATURES, INGEST_RUN, is_name
 from featurelib.view.describe import diff_page, timeline_page
 from featurelib.view.documents import fill
-from featurelib.view.model import Report, ReportedCluster
+from featurelib.view.model import Ingest, Report, ReportedCluster
 from featurelib.view.plan import waves_page, waves_status_page
 from featurelib.view.report import (
     IN_FULL,
@@ -78,6 +88,8 @@ if TYPE_CHECKING:
 Row = dict[str, object]
 FINALIZED = "finalized"
 _CHANGE = ("since", "until", "who", "feature", "before", "after", "epoch", "went_back")
+LANDING = "LANDING"  # where nobody knows the folder of the landing files
+QUARANTINED = 3  # lines that are named
 MOST = 20  # clusters, and findings of each, in the text of a difference; the rows have all
 
 
@@ -98,35 +110,21 @@ class NightTables:
     @cached_property
     def _summary(self) -> Report:
         """The report, but for what nodes support and how levels moved, which takes its time."""
-        lake, run, inventory = self.lake, self.run, self._inventory
-        settings, file = find_settings(usual_settings(lake.root, self._wanted.config))
-        about = report_run(
-            self.catalogue,
-            run,
-            lake.as_of(run),
-            release=lake.night(run)["release"],
-            max_age=settings.max_age,
-            tables=lake.root,
-        )
-        judged, (nights, before, levels) = lake.judged(run), night_before(lake.read, run)
-        whole = summarize(
+        lake, judged = self.lake, self.lake.judged(self.run)
+        whole = report_night(
+            lake.read,
+            self.run,
             judged,
-            about,
-            self.catalogue,
-            inventory=inventory,
+            self.asked(),
+            tables=lake.root,
+            listed_in=self._listed_in,
             find_line=self._places(judged.findings).get,
-            ways=replace(self._wanted, as_of=RUN_TIME).later,
-            places=("LANDING", self._listed_in),
-            mutes=mutes_of(settings.mute, inventory, file),
-            nights=nights,
-            before=before,
-            levels_before=levels,
         )
         if self.part is None:
             return whole
         part = narrow(whole, self.part)
         if not part.clusters:
-            raise self.nothing(f"run {run}")
+            raise self.nothing(f"run {self.run}")
         return part
 
     def asked(self) -> Asked:
@@ -233,6 +231,80 @@ class NightTables:
     def range_plot(self, cluster: str, features: Sequence[str] = ()) -> RangePlot:
         """As featurelib.range_plot, of one cluster of this night."""
         return range_plot(self[cluster], features)
+
+
+def report_night(
+    read: Read,
+    run: int,
+    judged: Judged,
+    asked: Asked,
+    *,
+    tables: str,
+    listed_in: str,
+    find_line: Callable[[int], str | None],
+) -> Report:
+    """The report on what a night judged, from what the tables say of it beside that: what the
+    nightly prints itself, and what is asked for later, have the same. `read` reads the tables, and
+    `listed_in` is the file of the inventory."""
+    nights, before, levels = night_before(read, run)
+    night = next(one for one in nights if one["run"] == run)
+    is_last = len(read(AUDIT_RUN, [("run", ">", run)], ["run"])) == 0
+    out = night["out"] if is_last else None  # plans of other nights go
+    plans = plan_files(judged, asked.fleet.names) if out is not None else {}
+    earlier = max((one["run"] for one in nights if one["run"] < run), default=0)
+    ingest, quarantine, landing = _landed(read, run, earlier)
+    about = report_run(
+        asked.catalogue,
+        run,
+        microseconds(night["as_of"]),
+        release=night["release"] or "",
+        ingest=ingest,
+        newest=int(judged.plans.numbers("newest_line").max(initial=0)),
+        max_age=asked.settings.max_age,
+        tables=tables,
+        out=out or "",
+        quarantine=quarantine,
+    )
+    return summarize(
+        judged,
+        about,
+        asked.catalogue,
+        inventory=asked.fleet,
+        plan_files={cluster: f"plans/{name}" for cluster, (name, _) in plans.items()},
+        find_line=find_line,
+        ways=asked.ways,
+        places=(landing, listed_in),
+        mutes=asked.mutes,
+        nights=nights,
+        before=before,
+        levels_before=levels,
+    )
+
+
+def _landed(
+    read: Read, run: int, before: int
+) -> tuple[Ingest | None, tuple[int, list[tuple[str, str]]] | None, str]:
+    """What was read since the run before, what is left out of all nights, and the folder of the
+    landing files; where bronze is not kept, nothing of it."""
+    try:
+        runs = read(INGEST_RUN, [("run", "<=", run)], None).to_pylist()
+        left_out = read_quarantine(read, [("run", "<=", run)], QUARANTINED)
+    except (NoEvidenceError, TableError, SurroundingsError):
+        return None, None, LANDING
+    counts = {
+        name: sum(one[name] for one in runs if one["run"] > before)
+        for name in Ingest.__dataclass_fields__
+    }
+    newest = max(runs, key=lambda one: int(one["run"]), default=None)
+    folder = newest["landing"] if newest else ""
+    return Ingest(**counts), left_out, folder if isdir(folder) else LANDING
+
+
+def plan_files(judged: Judged, titles: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """By cluster with steps: the name of its plan file, after what people call it, and its text."""
+    rows = zip(judged.plans["cluster"].to_pylist(), judged.plans["plan"].to_pylist(), strict=True)
+    named = {cluster: text for cluster, text in rows if text is not None}
+    return {c: (name, named[c]) for c, name in zip(named, file_names(named, titles), strict=True)}
 
 
 def look_at_worst(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
-from featurelib.api.tables import look_at_worst
+from featurelib.api.tables import look_at_worst, plan_files, report_night
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Conditions
 from featurelib.audit.findings import Mute
@@ -31,10 +31,10 @@ from featurelib.config.fleet import Choice, Fleet
 from featurelib.config.settings import Settings, mutes_of
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import Severity
-from featurelib.lake import lines_of, night_before
+from featurelib.lake import lines_of
 from featurelib.lake import places as find_places
-from featurelib.planning.files import file_names
 from featurelib.planning.requirements import Guarding
+from featurelib.questions.waves import Asked
 from featurelib.source import (
     NEWEST,
     NIGHTS_BEFORE,
@@ -57,16 +57,15 @@ from featurelib.tables import (
 from featurelib.view.ci import CiForm, render_for_ci
 from featurelib.view.html import FOLDER as PAGES
 from featurelib.view.html import PAGE, PartPage, html_names, render_html, render_pages
-from featurelib.view.model import Ingest, Report, render_json
+from featurelib.view.model import Report, render_json
 from featurelib.view.prometheus import render_prometheus
-from featurelib.view.report import MOST, narrow, report_run, summarize
+from featurelib.view.report import MOST, narrow
 from featurelib.view.sheets import render_sheets
 from featurelib.view.text import render_text, write_text
 from featurelib.words import count
 
 if TYPE_CHECKING:
     from featurelib.spark.audit import Audited
-    from featurelib.spark.ingest import IngestCounts
     from featurelib.spark.store import Store
 
 
@@ -234,8 +233,6 @@ def part_pages(report: Report, fleet: Fleet) -> list[PartPage]:
 
 # The end of a night: judge, write the reports and the plan files, print, and say the exit code.
 
-HOUR = 3_600_000_000  # microseconds
-QUARANTINED = 3  # lines that are named
 BEFORE_AT = "063000"  # when the samples' earlier nights were run, UTC
 
 
@@ -245,46 +242,30 @@ def judge_and_publish(
     run: int,
     fail_on: Severity | None,
     limit: int,
-    counts: IngestCounts | None,
 ) -> int:
     """The audit, its files, its report on stdout, and the exit code."""
-    from featurelib.spark.ingest import read_quarantine
     from featurelib.spark.judging import CORE_COLUMNS
 
     audited = _judge(store, places, run, say)
     store.maintain(LANDING_LINE, places.settings.retention_days, places.settings.vacuum)
-    plans = plan_files(audited.judged, places.fleet.names)
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        quarantine = pool.submit(read_quarantine, store, QUARANTINED)
-        lines = find_places(store.rows, lines_of(audited.judged.findings))
-        nights, before, levels = night_before(store.rows, run)
-    landing = places.landing if os.path.isdir(places.landing) else "LANDING"
     # What commands without Spark can be given: not a name.
     tables = (store.is_named and store.folder.removeprefix("file:")) or places.tables
-    report = summarize(
-        audited.judged,
-        report_run(
-            places.catalogue,
-            run,
-            audited.as_of,
-            release=audited.release,
-            ingest=msgspec.convert(counts, Ingest | None, from_attributes=True),
-            newest=audited.newest,
-            max_age=places.settings.max_age,
-            tables=tables,
-            out=places.out or "",
-            quarantine=quarantine.result(),
-        ),
-        places.catalogue,
-        inventory=places.fleet,
-        plan_files={cluster: f"plans/{name}" for cluster, (name, _) in plans.items() if places.out},
-        find_line=lines.get,
-        ways=replace(places.wanted, tables=tables).later,
-        places=(landing, places.listed_in),
+    asked = Asked(
+        fleet=places.fleet,
+        part=None,
+        settings=places.settings,
         mutes=places.mutes,
-        nights=nights,
-        before=before,
-        levels_before=levels,
+        catalogue=places.catalogue,
+        ways=replace(places.wanted, tables=tables).later,
+    )
+    report = report_night(
+        store.rows,
+        run,
+        audited.judged,
+        asked,
+        tables=tables,
+        listed_in=places.listed_in,
+        find_line=find_places(store.rows, lines_of(audited.judged.findings)).get,
     )
     if places.out is not None or limit == 0:  # whoever shows every row
         max_age, inventory = places.settings.max_age, places.fleet.inventory
@@ -297,9 +278,11 @@ def judge_and_publish(
         )
     if places.out is not None:
         pages = pages_of(report, places.fleet)
-        publish(store, places.out, report, dict(plans.values()), pages)
+        plans = dict(plan_files(audited.judged, places.fleet.names).values())
+        publish(store, places.out, report, plans, pages)
     write_text(report, sys.stdout, limit=limit)
-    if audited.newest > audited.as_of + HOUR:
+    run_read = report.run
+    if run_read.newest_line and run_read.newest_line > run_read.as_of + timedelta(hours=1):
         say("warning: the newest line is younger than --as-of; is that the time you meant?")
     if fail_on is None or not is_reached(fail_on, audited.judged):
         return 0
@@ -322,6 +305,7 @@ def _judge(store: Store, places: Places, run: int, say: Callable[[str], None]) -
         mutes=places.mutes,
         forgotten=places.settings.forgotten,
         guarding=Guarding.by(places.settings, places.fleet),
+        out=places.out,
     )
 
 
@@ -339,14 +323,7 @@ def judge_nights_before(store: Store, places: Places) -> None:
             say(f"the samples: the night of {day} …")
             ingest(store, str(file), run, quietly)
             refine(store, quietly, run=run)
-            _judge(store, replace(places, as_of=None), run, quietly)
-
-
-def plan_files(judged: Judged, titles: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """By cluster with steps: the name of its plan file, after what people call it, and its text."""
-    rows = zip(judged.plans["cluster"].to_pylist(), judged.plans["plan"].to_pylist(), strict=True)
-    named = {cluster: text for cluster, text in rows if text is not None}
-    return {c: (name, named[c]) for c, name in zip(named, file_names(named, titles), strict=True)}
+            _judge(store, replace(places, as_of=None, out=None), run, quietly)
 
 
 def publish(

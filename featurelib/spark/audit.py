@@ -61,8 +61,6 @@ class Audited:
     as_of: int
     judged: Judged
     inputs: dict[str, int]
-    newest: int  # when the newest line was read, microseconds
-    release: str  # of featurelib
 
 
 def audit(
@@ -78,12 +76,13 @@ def audit(
     mutes: tuple[Mute, ...] = (),
     forgotten: int = 0,
     guarding: Guarding | None = None,
+    out: str | None = None,
 ) -> Audited:
     """Judge every cluster and append the gold tables. `as_of` None = the newest line's time.
 
     `catalogue` None = the one that ships with this release, without an overlay. `forgotten`: how
     long a feature is READY until that is a finding, microseconds; 0 = never. `guarding`: the guards
-    of the plans.
+    of the plans. `out`: the folder that the report is written to.
 
     Raises NoEvidenceError when there is no cluster to judge, TableError and ConfigError (Store).
     """
@@ -120,16 +119,9 @@ def audit(
         )
     say(f"audit: {clusters} clusters judged")
     judged = write_gold(store, parts, fleet, catalogue or load_catalogue(), run)
-    store.add(AUDIT_RUN, run_row(judged, run, when, inputs, catalogue), run)
+    store.add(AUDIT_RUN, run_row(judged, run, when, inputs, catalogue, out), run)
     say("audit: gold tables written")
-    return Audited(
-        run=run,
-        as_of=when,
-        judged=judged,
-        inputs=inputs,
-        newest=pc.max(cells["newest"]).as_py() or 0,
-        release=_release(),
-    )
+    return Audited(run=run, as_of=when, judged=judged, inputs=inputs)
 
 
 def write_gold(
@@ -169,6 +161,7 @@ def run_row(
     as_of: int,
     inputs: dict[str, int],
     catalogue: Catalogue | None = None,
+    out: str | None = None,
 ) -> pa.Table:
     """The run's row of gold.audit_run; verdicts are counted by cluster."""
     verdicts = judged.plans["verdict"].to_pylist()
@@ -181,6 +174,7 @@ def run_row(
         "inputs": [{"table": name, "version": at} for name, at in sorted(inputs.items())],
         "clusters": len(verdicts),
         "findings": len(judged.findings),
+        "out": out,
     }
     row |= {verdict.name.lower(): verdicts.count(verdict.value) for verdict in Verdict}
     row |= _adoption(judged, as_of)

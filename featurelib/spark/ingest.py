@@ -25,7 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from featurelib.arrow import schema_of, type_of
 from featurelib.errors import LandingError, NoEvidenceError
 from featurelib.faults import explaining
-from featurelib.lake import place
+from featurelib.lake import read_quarantine
 from featurelib.spark.lines import SCHEMA, parse_file, parse_files, read_local
 from featurelib.spark.local_files import ENDINGS, Landed, list_local, missing
 from featurelib.spark.log import LOCAL, Wanted, escape
@@ -76,27 +76,13 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
         f"+ {counts.quarantined} quarantined"
     )
     if counts.quarantined:
-        count, shown = read_quarantine(store, SHOWN, run)
+        count, shown = read_quarantine(store.rows, [("run", "=", run)], SHOWN)
         for where, reason in shown:  # a file name may hold anything
             say(f"ingest: quarantined {ascii(f'{where} {reason}')[1:-1]}")
         if count > SHOWN:
             more = "… and more: bronze.landing_line holds them all, with their reasons"
             say(f"ingest: quarantined {more}")
     return counts
-
-
-def read_quarantine(
-    store: Store, most: int, run: int | None = None
-) -> tuple[int, list[tuple[str, str]]]:
-    """How many quarantined lines bronze holds, of one run or of all, and `file:line` and reason of
-    the newest run's first, `most` of all. Files without such a line are left out by their
-    statistics."""
-    of_run: list[Wanted] = [] if run is None else [("run", "=", run)]
-    columns = ["run", "source_file", "line_number", "reason"]
-    bad = store.fetch(LANDING_LINE, [*of_run, ("reason", "is not null", None)], columns)
-    order = [("run", "descending"), ("source_file", "ascending"), ("line_number", "ascending")]
-    first = bad.sort_by(order).slice(0, most).to_pylist()  # Arrow 18 selects none of no rows
-    return bad.num_rows, [(place(row), row["reason"]) for row in first]
 
 
 def list_files(session: SparkSession, landing: str, say: Callable[[str], None]) -> list[Landed]:

@@ -30,6 +30,8 @@ from featurelib.tables import (
     Table,
     is_name,
 )
+from featurelib.view.ci import CiForm, render_for_ci
+from featurelib.view.model import render_json
 from featurelib.view.sheets import Sheet
 from tests.spark.drivers import said, submit
 from tests.spark.nights import (
@@ -155,6 +157,45 @@ def test_a_night_writes_its_files_for_clusters_of_any_name(
     [left_out] = report["run"]["quarantine"]["newest"]
     assert left_out["line"] == f"{landing}/bad.jsonl:1"
     assert left_out["reason"].startswith("not valid JSON")
+
+
+def test_the_report_of_a_night_is_the_same_from_its_tables(
+    job: Job, checkout: Path, tmp_path: Path
+) -> None:
+    """Of the samples' three nights, and of one that a cluster did not land in; of a part, too."""
+    made, fleet = checkout / "build" / "samples", "data/samples/fleet.toml"
+    samples = open_tables(str(made / "tables"), fleet=fleet, config="data/samples/audit.toml")
+    asked = " --config data/samples/audit.toml"  # an option that the first command does without
+    found = render_json(samples.report).decode().replace(asked, "")
+    assert json.loads(found) == json.loads((made / "out" / "report.json").read_text())
+
+    landing, tables, out = tmp_path / "landing", str(tmp_path / "tables"), tmp_path / "out"
+    inventory = tmp_path / "fleet.toml"
+    owned = (("rNveyEX9QtGQg1t9F96TmQ", "silent"), ("0Dfym0miRVGxC5OFS_ySCg", "ready"))
+    inventory.write_text("".join(
+        f'[[cluster]]\nid = "{key}"\nname = "{name}"\nowner = "of {name}"\n' for key, name in owned
+    ))  # fmt: skip
+    for day, samples_of in ((21, ("k39-static", "k37-forgotten")), (22, ("k37-forgotten",))):
+        for name in samples_of:
+            lines = [
+                one.replace(b"2026-11-21T", b"2026-11-%dT" % day) for one in sample_lines(name)
+            ]
+            land(landing, f"{name}-{day}", [*lines, b"not a line of %d" % day])
+        places = ("--landing", landing, "--tables", tables, "--out", out, "--fleet", inventory)
+        ended = job("nightly", *places, "--as-of", "newest", "--run", RUN + day)
+        assert ended.code == 0, ended.err
+    said = json.loads((out / "report.json").read_text())
+    [silent] = (one for one in said["clusters"] if one["name"] == "silent")
+    assert "nothing landed since 2026-11-21" in silent["summary"]
+    night = open_tables(tables, fleet=str(inventory))
+    assert json.loads(render_json(night.report)) == said
+    assert said["run"]["quarantine"]["lines"] == 2
+    assert "featurelib show" in str(said["today"])
+    part = open_tables(tables, fleet=str(inventory), owner=["of silent"]).report
+    assert (part.fleet.need_person, [task.verb for task in part.today]) == (1, ["Collect"])
+    assert "<skipped" in render_for_ci(part, CiForm.JUNIT)
+    before = open_tables(tables, fleet=str(inventory), run=RUN + 21).report
+    assert (before.run.out, before.run.quarantine.lines, before.fleet.need_person) == (None, 1, 1)
 
 
 def test_a_night_of_nothing_but_bad_lines_says_where_their_reasons_are(
