@@ -487,11 +487,11 @@ class FindingWords:
         return _DATED_LEVEL.sub(self._add_name, shown)
 
     def _values(self, columns: FindingColumns) -> dict[str, str]:
-        feature, catalogue = columns["feature"], self.catalogue
-        node, detail = columns["node_id"], columns["detail"]
-        level, finalized = columns["level"], columns["finalized_level"]
+        feature, node, catalogue = columns["feature"], columns["node_id"], self.catalogue
+        level, finalized, detail = columns["level"], columns["finalized_level"], columns["detail"]
         low, high = columns["min_version"], columns["max_version"]
         ends = None if low is None or high is None else (low, high)
+        now = "an unknown level" if finalized is None else level_text(catalogue, feature, finalized)
         namespace, _, name = (columns["to_fix"] or "").rpartition("/")
         return {
             "role": columns["role"] or "node",
@@ -499,9 +499,9 @@ class FindingWords:
             "feature": "a feature" if feature is None else clean(feature),
             "range": range_text(catalogue, feature, ends),
             "level": "?" if level is None else level_text(catalogue, feature, level),
-            "finalized": "an unknown level"
-            if finalized is None
-            else level_text(catalogue, feature, finalized),
+            "number": "LEVEL" if level is None else str(level),
+            "version": _argument(catalogue.level_name(METADATA_VERSION, finalized), "VERSION"),
+            "finalized": now,
             # An empty detail has nothing to add; a missing one should have been there.
             "detail": "?" if detail is None else self.detail(columns["code"], detail) or "",
             "software": software(detail or "") if columns["code"] in RELEASED else software(""),

@@ -9,7 +9,6 @@ What of these needs a level that the owner has to finalize first waits for a pla
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -17,8 +16,10 @@ from shlex import quote
 
 import msgspec
 
+from featurelib.audit.findings import wordings
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet, FleetEntry
+from featurelib.core.dialect import STRICT, load
 from featurelib.errors import RefusedError
 from featurelib.model import Guards, Move, Step
 from featurelib.planning.requirements import guards_of
@@ -83,11 +84,10 @@ def _known(moves: Sequence[Move], owner: str) -> list[Move]:
 def _kubectl(move: Move, entry: FleetEntry, catalogue: Catalogue) -> str:
     """Set spec.kafka.metadataVersion of Strimzi's Kafka resource."""
     space, _, name = entry.managed_as.rpartition("/")
-    version = catalogue.level_name(move.feature, move.to_level)
-    patch = json.dumps({"spec": {"kafka": {"metadataVersion": version}}}, separators=(",", ":"))
-    return (
-        f"kubectl -n {quote(space or 'NAMESPACE')} patch kafka {quote(name or entry.title)} "
-        f"--type merge --patch {quote(patch)}"
+    return wordings(load(STRICT))["metadata_version_not_pinned"].command.format(
+        namespace=quote(space or "NAMESPACE"),
+        name=quote(name or entry.title),
+        version=catalogue.level_name(move.feature, move.to_level),
     )
 
 

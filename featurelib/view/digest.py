@@ -46,7 +46,7 @@ NOT_LANDED = "cluster_not_landed"
 NOT_LISTED = "not_in_inventory"
 NODE_MISSING = "expected_node_missing"
 NOT_ANSWERING = "node_not_answering"
-BY_NAME = "side_effect_by_name"  # its command is a plan of ours
+OF_OURS = ("side_effect_by_name", "refused_by_own_controller")  # the commands are ours
 HOLDS_BACK = frozenset({Severity.BLOCKER, Severity.UNKNOWN})
 TOO_OLD = frozenset({"evidence_too_old", "levels_too_old"})
 LATE = timedelta(hours=20)  # behind the fleet's newest line: a night went by without the cluster

@@ -326,13 +326,13 @@ class ReportedCluster:
     newest software of its nodes that run. `finalized_release`: the release of its finalized
     metadata.version. `newest_line`: when its newest line was read. All of these are null where
     nobody knows. `owner_command`: what moves the steps of `managed_by`, null where none of them
-    waits or no command is known. `commands`: one of Kafka's tool for each request of our own part
-    of the plan, in order; one of featurelib where no tool of these releases names single features,
-    or a name is not safe to type. `collect`: what collects it by hand, null where something of this
-    night landed. `joining`: who may join, null where that is not known. `returns`:
-    how far back it goes once the plan is carried out, of what moves and of metadata.version.
-    `profiles`: who supports what, of the 5,000 worst clusters. `history`: how finalized levels
-    moved, oldest first, of the 100 worst. Both are null where nobody looked.
+    waits or no command is known. `commands`: the one that shows the plan
+    file of our own part, to be read and approved before anything is sent, or that makes it where
+    none was written; none without such a part. `collect`: what collects it by hand, null where
+    something of this night landed. `joining`: who may join, null where that is not known.
+    `returns`: how far back it goes once the plan is carried out, of what moves and of
+    metadata.version. `profiles`: who supports what, of the 5,000 worst clusters. `history`: how
+    finalized levels moved, oldest first, of the 100 worst. Both are null where nobody looked.
     """
 
     key: str

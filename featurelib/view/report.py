@@ -7,14 +7,12 @@ then by verdict, then by name; those held back by nothing but muted findings com
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
-from itertools import groupby
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
@@ -28,7 +26,6 @@ from featurelib.audit.findings import (
     FindingWords,
     Mute,
     covered,
-    filled,
     ghosts,
 )
 from featurelib.catalogue import Catalogue
@@ -51,9 +48,9 @@ from featurelib.rows import TableRows
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN, Schema
 from featurelib.snapshot.history import LevelChange
 from featurelib.view.digest import (
-    BY_NAME,
     NOT_ANSWERING,
     NOT_LISTED,
+    OF_OURS,
     OPEN,
     TOO_OLD,
     after_all,
@@ -116,9 +113,6 @@ LEVELS: dict[type, list[str]] = {  # the fields that are levels
     kind: [k for k, hint in get_type_hints(kind).items() if hint in (Level, Level | None)]
     for kind in (ReportedFinding, Readiness, IncompatibleNode, ReportedReturn, ReportedStep)
 }
-TOOL = "kafka-features.sh --bootstrap-server HOST:PORT upgrade"
-WITHOUT_NAMES = "zk-2.7"  # the tool of 2.7 to 3.2 takes no feature by name
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 Value = TypeVar("Value")
 Kind = TypeVar("Kind", bound=StrEnum)
@@ -389,31 +383,18 @@ class _Reader:
             ),
             steps=steps,
             owner_command=_shown(owner_command(shares.theirs, entry, self._catalogue), COMMAND),
-            commands=self._commands(ours, row["dialects"] or (), entry, plan_file),
+            commands=(self._command(entry, plan_file),) * bool(ours),
             collect=self._collect(entry) if late or not has_landed(findings) else None,
             joining=self._joining(row, steps),
             returns=tuple(sorted(returns, key=lambda found: metadata_first(found.feature))),
             plan_file=_shown(plan_file, LONGEST_PATH),
         )
 
-    def _commands(
-        self,
-        steps: Sequence[ReportedStep],
-        dialects: Sequence[str],
-        entry: Entry,
-        plan_file: str | None,
-    ) -> tuple[str, ...]:
-        """A plan's requests as commands of Kafka's own tool; where they cannot be typed, because no
-        tool of these releases takes a name or one is odd, the command of ours that comes next."""
-        if all(_PLAIN.fullmatch(step.feature) for step in steps) and WITHOUT_NAMES not in dialects:
-            tool, requests = filled(TOOL, entry.address), groupby(steps, lambda step: step.request)
-            return tuple(
-                " ".join([tool, *(f"--feature {s.feature}={s.to_level.number}" for s in some)])
-                for _, some in requests
-            )
+    def _command(self, entry: Entry, plan_file: str | None) -> str:
+        """What shows the plan of a cluster: its file is to be read and approved before anything is
+        sent; or what makes it, where no file was written."""
         plan = f"featurelib plan {shlex.quote(entry.title)} upgrade-all{self._ways(entry)}"
-        ours = show_command(self._out, plan_file) if plan_file else plan
-        return (clean(ours, COMMAND),) * bool(steps)
+        return clean(show_command(self._out, plan_file) if plan_file else plan, COMMAND)
 
     def _collect(self, entry: Entry) -> str:
         """The command that collects a cluster, an address to be filled in where none is known."""
@@ -440,7 +421,7 @@ class _Reader:
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
         ghost = self._ghosts.get((row["cluster"], row["role"], row["node_id"]))
         words = self._words.of(row, replace(entry.site, inventory=self._listed_in), ghost)
-        ours = printable(self._ways(entry)) if row["code"] == BY_NAME else ""
+        ours = printable(self._ways(entry)) if row["code"] in OF_OURS else ""
         line_id = row["line_id"]
         line = None if line_id is None else self._find_line(line_id)
         return self._read(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +11,8 @@ import pytest
 
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Expected
+from featurelib.audit.findings import FindingWords
+from featurelib.catalogue import load
 from tests.core.lines import judge_lines, lines_of, strimzi_line
 from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
 
@@ -85,6 +89,16 @@ PAST_30 = (
 def test_what_an_operator_does_by_itself_is_foreseen(changes: dict[str, Any], said: str) -> None:
     line = strimzi_line(metadata_version=None, **changes)
     assert details(line)["metadata_version_not_pinned"] == f"kafka/orders: {said}"
+
+
+def test_the_level_of_now_is_pinned_by_the_command_that_is_printed() -> None:
+    rows = judged(strimzi_line(metadata_version=None)).findings.to_pylist()
+    [row] = (row for row in rows if row["code"] == "metadata_version_not_pinned")
+    said = FindingWords(load()).of(row)  # type: ignore[arg-type]  # a row has more columns
+    assert "finalized now, 4.0-IV3, and" in said.remedy
+    patch = shlex.split(said.command)
+    assert patch[:5] == ["kubectl", "-n", "kafka", "patch", "kafka"]
+    assert json.loads(patch[-1]) == {"spec": {"kafka": {"metadataVersion": "4.0-IV3"}}}
 
 
 def test_without_the_nodes_the_status_says_from_where_it_would_be_raised() -> None:

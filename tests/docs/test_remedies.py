@@ -47,10 +47,16 @@ COMMANDS_TRIED = {
     "kafka-dump-log.sh --cluster-metadata-decoder --files CHECKPOINT,LOG": EVERY_OTHER,
     "featurelib plan {cluster} upgrade --feature {feature}={level}": SIDE_EFFECT,
     "kubectl describe kafka {name} --namespace {namespace}": "cited: Kubernetes, kubectl describe",
-    "printf '%s\\n' '' '[[cluster]]' {to_fix} >> {inventory}": (
+    "kubectl -n {namespace} patch kafka {name} --type merge --patch "
+    """'{{"spec":{{"kafka":{{"metadataVersion":"{version}"}}}}}}'""": (
+        "cited: Strimzi, Kafka resource, spec.kafka.metadataVersion"
+    ),
+    "grep -qsxF {to_fix} {inventory} || printf '%s\\n' '' '[[cluster]]' {to_fix} >> {inventory}": (
         "core/test_every_finding.py::test_the_command_that_is_printed_lists_the_cluster"
     ),
-    "featurelib rules": EVERY_OTHER,
+    "featurelib why-not {cluster} {feature}={number}": (
+        "questions/test_why_not.py::test_what_a_controller_would_refuse_is_explained_by_its_command"
+    ),
     "featurelib version-mapping": EVERY_OTHER,
 }
 ACTIONS_TRIED = {

@@ -187,3 +187,14 @@ def test_no_plan_is_made_of_what_the_controller_refused() -> None:
     assert "probe_refused" in [reason.code for reason in everything.refusals]
     agreed, level, _ = probed(OK)
     assert make_plan(agreed, upgrade(level), CATALOGUE).plan is not None
+
+
+def test_what_a_controller_would_refuse_is_explained_by_its_command() -> None:
+    folder = "data/samples/zk-282-ranges"
+    evidence = ("--capture", folder, "--as-of", "newest")
+    refused = run("plan", "upgrade-all", *evidence, "--out", "-")
+    printed = "".join(map(str, refused))
+    assert "featurelib why-not CLUSTER geo=4" in printed, printed
+    code, said, _ = run("why-not", "geo=4", *evidence)
+    assert code == 0
+    assert "only the controllers' own rule is against it" in said

@@ -78,7 +78,8 @@ def test_every_wording_is_a_sentence(code: str, columns: FindingColumns) -> None
     said = WORDS.of({**columns, "code": code})
     assert re.fullmatch(r"\S.*\S", said.message)
     assert re.fullmatch(r"[A-Z].*\.", said.remedy)
-    for text in (said.message, said.remedy, said.command):
+    command = re.sub(r"'\{.*\}'", "", said.command)  # a patch
+    for text in (said.message, said.remedy, command):
         assert not re.search(r"None|nan|\{|\}|  | \.|\.\.$", text), text
     assert said.source
 
