@@ -295,8 +295,7 @@ def _landed(
         name: sum(one[name] for one in runs if one["run"] > before)
         for name in Ingest.__dataclass_fields__
     }
-    newest = max(runs, key=lambda one: int(one["run"]), default=None)
-    folder = newest["landing"] if newest else ""
+    folder = max(runs, key=lambda one: int(one["run"]))["landing"] if runs else ""
     return Ingest(**counts), left_out, folder if isdir(folder) else LANDING
 
 

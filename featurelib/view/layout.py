@@ -167,7 +167,8 @@ class Page:
         ]
         before = indent + sum(widths[:-1]) + 2 * (len(widths) - 1)
         room = self.width - before
-        if widths[-1] > room and (room < ROOM or any(_longest_word(r[-1]) > room for r in shown)):
+        is_wide = not self._parts and any(_longest_word(row[-1]) > room for row in shown)
+        if widths[-1] > room and (room < ROOM or is_wide):
             self._paragraphs(shown, indent, head=head)
             return
         numbers = [

@@ -49,7 +49,7 @@ NAMES = 3  # of the clusters or features a cause holds back
 LINES = 4  # of alike messages, features or steps shown unless everything is asked for
 NARROW = 72  # columns
 LABEL = 12  # columns that the labels of one cluster's details take
-NAME = 30  # the widest column of names
+NAME, PHASE = 30, 23  # the widest columns of names and of phases
 WORD = 50  # the longest of a command in a table
 
 STYLES: dict[Verdict | Severity, str] = {
@@ -309,7 +309,7 @@ def _clusters(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> No
         people = _people(cluster) if cluster.needs_person else ""
         about = _lines(cluster.summary, _dim(people))
         rows.append([_verdict(cluster), _lines(*_names(cluster)), *sizes, about])
-    _table(rows, page, most=(0, NAME))
+    _table(rows, page, most=(0, NAME, 0, PHASE))
 
 
 def _verdict(cluster: ReportedCluster) -> str:
@@ -355,6 +355,8 @@ def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequen
         "owner",
         [" · ".join(filter(None, (owner_text(cluster), cluster.contact, *cluster.labels)))],
     )
+    if cluster.collect and cluster.newest_line:
+        yield "landed", [f"nothing since {time_text(cluster.newest_line)}"]
     if cluster.managed_by:
         ours, theirs = ({step.feature for step in some} for some in parts(cluster))
         how = "does not move what is planned: that is ours" if ours else "may finalize levels there"

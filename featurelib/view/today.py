@@ -180,8 +180,8 @@ def _not_landed(clusters: Clusters, newest: datetime | None) -> Iterator[Task]:
     of = f" of {_names(missing)}" if late else ""
     texts = [f"Nothing landed{of}, so nothing is known."] if missing else []
     if late:
-        since = time_text(max(at for _, at in late))
-        texts.append(f"Nothing of {_names([c for c, _ in late])} landed since {since}.")
+        since = [f"{cluster.name} since {time_text(at)}" for cluster, at in late]
+        texts.append(f"Nothing landed of {some(since, 2)}.")
     if texts:
         found = [*missing, *(cluster for cluster, _ in late)]
         how = "See the collectors. To collect the first by hand:"

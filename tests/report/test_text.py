@@ -222,3 +222,15 @@ def test_a_place_without_a_number_is_cut_as_a_path_is() -> None:
     run = report_run(CATALOGUE, 1, 0, quarantine=(1, [("x" * 999, "none such")]))
     assert run.quarantine is not None
     assert run.quarantine.newest[0].line == "x" * (LONGEST_PATH - 1) + "…"
+
+
+def test_a_word_wider_than_its_column_is_parted_there_and_the_table_stays_one() -> None:
+    name = "payments-settlement-prod-eu-central-1-blue"
+    owner = '=HYPERLINK("http://evil.example","x")'
+    known = Fleet(cluster=(Entry(id="long", name=name, owner=owner),))
+    plans = [plan("long", "BLOCKED"), plan("other", "UP_TO_DATE", "finalized")]
+    text = render_text(report(judged(plans), inventory=known), limit=0)
+    table = text[text.index("Clusters, worst first") :]
+    assert "BLOCKED · cluster" not in text
+    assert "\nUP_TO_DATE  other  " in table
+    assert max(map(len, text.splitlines())) <= 100
