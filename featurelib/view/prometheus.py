@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
 
-from featurelib.feature import Severity
+from featurelib.feature import Severity, Verdict
 from featurelib.view.digest import NOT_ANSWERING, has_landed, unmuted
 from featurelib.view.model import Report, ReportedCluster
 
@@ -102,7 +102,9 @@ def _of_features(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
         ("ceiling", "Highest level that the audit aims at."),
         ("downgrade_floor", "Lowest level that can be had again without losing metadata."),
     ):
-        levels = [(_labels(**about), getattr(ready, name)) for about, ready in rows]
+        # A ceiling from evidence that decides nothing is not known.
+        said = [row for row in rows if (name, row[1].verdict) != ("ceiling", Verdict.UNKNOWN)]
+        levels = [(_labels(**about), getattr(ready, name)) for about, ready in said]
         numbers = [(labels, None if level is None else level.number) for labels, level in levels]
         yield f"feature_{name}_level", text, numbers
     times = [(_labels(**about), ready.ready_since) for about, ready in rows]

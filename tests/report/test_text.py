@@ -7,15 +7,18 @@ import os
 import pty
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
+from featurelib.snapshot.history import LevelChange, LevelMove
+from featurelib.view.digest import history_lines
 from featurelib.view.html import render_html
 from featurelib.view.layout import width_of
 from featurelib.view.model import render_json
-from featurelib.view.report import report_run, summarize
+from featurelib.view.report import look_closer, report_run, summarize
 from featurelib.view.text import render_text, write_text
 from featurelib.words import LONGEST_PATH
 from tests.report.samples import CATALOGUE, report_samples
@@ -222,6 +225,22 @@ def test_a_place_without_a_number_is_cut_as_a_path_is() -> None:
     run = report_run(CATALOGUE, 1, 0, quarantine=(1, [("x" * 999, "none such")]))
     assert run.quarantine is not None
     assert run.quarantine.newest[0].line == "x" * (LONGEST_PATH - 1) + "…"
+
+
+def test_what_was_read_first_is_no_change_of_a_level() -> None:
+    said = report(judged([plan("one", "UP_TO_DATE", "finalized")]))
+    times = [datetime(2026, 11, day, 8, tzinfo=UTC) for day in (20, 20, 21)]
+    moves = [("metadata.version", 0, 25), ("group.version", 0, 1), ("metadata.version", 25, 27)]
+    changes = [
+        LevelChange(at=at, epoch=epoch, changes=(LevelMove(*move),))
+        for epoch, (at, move) in enumerate(zip(times, moves, strict=True), start=4)
+    ]
+    [one] = look_closer(said, {}, {"one": changes}, CATALOGUE).clusters
+    assert history_lines(one) == [
+        ("first read 2026-11-20 08:00 UTC, epoch 4", "metadata.version 25 (4.0-IV3)"),
+        ("first read 2026-11-20 08:00 UTC, epoch 5", "group.version 1"),
+        ("read 2026-11-21 08:00 UTC, epoch 6", "metadata.version 25 (4.0-IV3) → 27 (4.1-IV1)"),
+    ]
 
 
 def test_a_word_wider_than_its_column_is_parted_there_and_the_table_stays_one() -> None:
