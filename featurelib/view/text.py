@@ -39,7 +39,14 @@ from featurelib.view.model import (
     ReportedProfile,
 )
 from featurelib.view.today import lead, lead_note, next_step, part_text
-from featurelib.view.trend import blocks, gather_levels, gather_moves, span_text, trends
+from featurelib.view.trend import (
+    blocks,
+    gather_levels,
+    gather_moves,
+    other_changes,
+    span_text,
+    trends,
+)
 from featurelib.words import brokers_and_controllers, count, metadata_first, place, some, time_text
 
 LIMIT = 20
@@ -184,6 +191,8 @@ def _change(report: Report, limit: int, page: Page) -> None:
     page.facts(rows)
     for move, moved in gather_levels(change):
         page.item(f"{move}: {some([one.name for one in moved], most)}")
+    for line in other_changes(report):
+        page.item(line)
     if not (rows or change.levels):
         page.text("every cluster has the verdict and the levels it had")
 

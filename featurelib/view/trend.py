@@ -15,6 +15,7 @@ from typing import Any
 from featurelib.catalogue import Catalogue
 from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
 from featurelib.snapshot.history import changed_levels
+from featurelib.view.digest import LATE, late_since
 from featurelib.view.model import (
     AtLevel,
     Change,
@@ -26,7 +27,7 @@ from featurelib.view.model import (
     ReportedCluster,
     ReportedNight,
 )
-from featurelib.words import age, although, clean, level_text, metadata_first
+from featurelib.words import age, although, clean, level_text, metadata_first, some
 
 Night = Mapping[str, Any]  # a row of gold.audit_run
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -156,6 +157,22 @@ def gather_levels(change: Change) -> list[tuple[str, list[ChangedLevel]]]:
         levels = f"{one.before.text} → {one.after.text}{down}"
         moves[f"{one.feature} {levels}{although(one.unfit)}"].append(one)
     return list(moves.items())
+
+
+def other_changes(report: Report) -> list[str]:
+    """Return of whom nothing landed any more since the night before, and which mutes ran out."""
+    change, newest = report.change, report.run.newest_line
+    if change is None:
+        return []
+    late = [
+        (one.name, late_since(one.newest_line, one.findings, newest)) for one in report.clusters
+    ]
+    silent = [name for name, at in late if at is not None and change.as_of - at <= LATE]
+    lines = [f"nothing landed any more: {some(silent, 4)}"] if silent else []
+    over = [one for one in report.mutes if one.expired and one.until >= change.as_of.date()]
+    return lines + [
+        f"ran out: the mute of {' in '.join(filter(None, (m.code, m.cluster)))}" for m in over
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

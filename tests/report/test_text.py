@@ -7,10 +7,11 @@ import os
 import pty
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from featurelib.audit.findings import Mute
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.snapshot.history import LevelChange, LevelMove
@@ -20,9 +21,10 @@ from featurelib.view.layout import width_of
 from featurelib.view.model import render_json
 from featurelib.view.report import look_closer, report_run, summarize
 from featurelib.view.text import render_text, write_text
+from featurelib.view.trend import other_changes
 from featurelib.words import LONGEST_PATH
-from tests.report.samples import CATALOGUE, report_samples
-from tests.report.tables import finding, judged, plan, report, unfit
+from tests.report.samples import CATALOGUE, made_up_nights, report_samples
+from tests.report.tables import AS_OF, finding, judged, plan, report, unfit
 
 ESCAPES = re.compile(r"\x1b\[[\d;]*m")
 HOSTILE = [
@@ -241,6 +243,28 @@ def test_what_was_read_first_is_no_change_of_a_level() -> None:
         ("first read 2026-11-20 08:00 UTC, epoch 5", "group.version 1"),
         ("read 2026-11-21 08:00 UTC, epoch 6", "metadata.version 25 (4.0-IV3) → 27 (4.1-IV1)"),
     ]
+
+
+def test_what_fell_silent_and_which_mute_ran_out_is_said_in_the_night_it_happens() -> None:
+    then = datetime.fromtimestamp(AS_OF / 1e6, UTC) - timedelta(days=1)
+    ages = {"calm": 0, "fresh": 24, "old": 49}
+    plans = [
+        plan(name, "UP_TO_DATE", "finalized", newest_line=then + timedelta(hours=24 - age))
+        for name, age in ages.items()
+    ]
+    days = {"ghost_broker": then.date(), "voters_unknown": then.date() - timedelta(days=1)}
+    mutes = tuple(Mute(code=code, reason="known", until=day) for code, day in days.items())
+    said = report(
+        judged(plans),
+        newest=AS_OF,
+        mutes=mutes,
+        nights=made_up_nights(20261121080000, then + timedelta(days=1)),
+        before=dict.fromkeys(ages, "UP_TO_DATE"),
+    )
+    lines = ["nothing landed any more: fresh", "ran out: the mute of ghost_broker"]
+    assert other_changes(said) == lines
+    text, page = render_text(said), render_html(said)
+    assert [(line in text, line in page) for line in lines] == [(True, True)] * 2
 
 
 def test_a_word_wider_than_its_column_is_parted_there_and_the_table_stays_one() -> None:
