@@ -53,11 +53,22 @@ _COMMANDS = {
     "plan": {"plan": "A plan for one cluster, or why there is none."},  # a group of commands
 }
 LOOKING = {*_COMMANDS["levels"], *_COMMANDS["questions"]}  # commands that send nothing
-COMMANDS = {  # what each is for, and where it stands
+GROUPS = {  # in the order in which the list of all has them
+    "Look": ("collect", "describe", "watch", "report", "fleet"),
+    "Ask": ("why-not", "what-if", "roll", "waves", "timeline", "diff"),
+    "Change": ("plan", "show", "approve", "apply", "resume", "journal"),
+    "Reference and practice": (
+        *("version-mapping", "feature-dependencies", "initial-levels", "rules", "conformance"),
+        "embedded",
+    ),
+}
+_PLACES = {
     name: (sentence, f"featurelib.cli.{module}:{name.replace('-', '_')}")
     for module, commands in _COMMANDS.items()
     for name, sentence in commands.items()
 }
+# What each is for, and where it stands.
+COMMANDS = {name: _PLACES[name] for names in GROUPS.values() for name in names}
 
 
 def make_app(only: str | None = None) -> typer.Typer:
@@ -76,17 +87,19 @@ def make_app(only: str | None = None) -> typer.Typer:
         rich_markup_mode=None,
     )
     app.callback()(_entrance)  # one command alone would lose its name
+    panels = {name: title for title, names in GROUPS.items() for name in names}
     for name, (sentence, place) in COMMANDS.items():
+        panel = panels[name]
         if only is None or only == name:
             command = load(place)
             if isinstance(command, typer.Typer):
-                app.add_typer(command, name=name)
+                app.add_typer(command, name=name, rich_help_panel=panel)
             else:
-                app.command(name, help=command.__doc__, cls=JobCommand)(
+                app.command(name, help=command.__doc__, cls=JobCommand, rich_help_panel=panel)(
                     guard(with_options(command, name))
                 )
         elif only not in COMMANDS:
-            app.command(name, help=sentence)(_entrance)
+            app.command(name, help=sentence, rich_help_panel=panel)(_entrance)
     return app
 
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -89,7 +90,21 @@ def _text(error: typer.TyperException) -> str:
 
 
 class CommandGroup(TyperGroup):
-    """Commands that end as this house's do."""
+    """Commands that end as this house's do, listed under the titles of their groups."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        widest = max(map(len, self.commands))
+        panels = groupby(
+            self.commands.items(), lambda item: getattr(item[1], "rich_help_panel", None)
+        )
+        for title, items in panels:
+            with formatter.section(title or "Commands"):
+                formatter.write_dl(
+                    [
+                        (name.ljust(widest), one.get_short_help_str(formatter.width - widest - 6))
+                        for name, one in items
+                    ]
+                )
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         return _end(super().main, args, extra, standalone_mode)
