@@ -238,6 +238,7 @@ def _for_people(
         written_at=files.say_time(datetime.now(UTC)),
         made_from=_made_from(source, planned),
         seen_at=source.seen_at,
+        file=source.wanted.file or "",
         level_names=names,
         left_out=tuple(reason.message for reason in planned.refusals),
         stays=tuple(stay.text for stay in planned.goal.stays),
@@ -490,7 +491,7 @@ def carry_out(
     entry, check = reached.entry_of(plan.cluster), _needs_none
     if approval is not None:
         where = approval if isinstance(approval, str) else "the approval"
-        gone = "If it was taken back, featurelib journal says by whom."
+        gone = "" if Path(where).exists() else _gone(file, path, journal)
         text = read_bytes(approval, "an approval", gone) if isinstance(approval, str) else approval
         check = partial(check_approval, file, text, settings=settings, where=where, path=path)
     order = ApplyOrder(
@@ -529,6 +530,16 @@ def carry_out(
         make_document=lambda: document(clearance, kind.value, kind.exit_code, says, ending),
         page=lambda width: ending_page(ending, plan, says, width),
     )
+
+
+def _gone(file: PlanFile, path: str, journal: str | None) -> str:
+    """By whom the plan's approval was taken back, where the journal knows, and what to do."""
+    taken, where = list[Withdrawal](), journal_path(journal)
+    if where.exists():
+        with closing(Journal(where)) as opened:
+            taken = [one for one in opened.withdrawals() if one.plan == file.digest]
+    was = f"An approval of this plan was {taken[-1].text}. " if taken else ""
+    return f"{was}Approve it again: featurelib approve {quote(path)} --expires 24h"
 
 
 def _needs_none(now: datetime) -> Clearance:

@@ -378,7 +378,7 @@ class EntryDocument(JsonPart):
 
 
 class JournalDocument(Document, kw_only=True):
-    """featurelib journal; with --verify `verified` in place of the rest"""
+    """featurelib journal; with --verify `verified` alone"""
 
     journal: str
     entries: list[EntryDocument] | UnsetType = UNSET

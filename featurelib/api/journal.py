@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -32,6 +33,8 @@ from featurelib.source import Chosen, ReachedCluster, Wanted, open_fleet
 from featurelib.view.documents import fill
 from featurelib.view.outcome import journal_page, name_of, resumed_end, resumed_page, verified_page
 
+_DIGEST = re.compile("sha256:[0-9a-f]{64}")
+
 
 def read_journal(
     cluster: str | None,
@@ -49,6 +52,7 @@ def read_journal(
     part = inventory.choose(choice or Choice(), where)
     with closing(_open_journal(path)) as opened:
         every, taken_back = opened.entries(), opened.withdrawals()
+        verified = opened.verify()
     known = {one.cluster: "" for one in taken_back}
     known |= {entry.intent.cluster: entry.intent.name for entry in every}
     chosen = None if cluster is None else _id_of(cluster, known, inventory, where)
@@ -74,9 +78,18 @@ def read_journal(
             journal=str(path),
             entries=[*documents],
             withdrawals=[*map(withdrawal_document, withdrawn)],
+            verified=verified,
         ),
         page=lambda width: journal_page(
-            entries, withdrawn, str(path), names, catalogue, only_open, part, width
+            entries,
+            withdrawn,
+            str(path),
+            names,
+            catalogue,
+            only_open,
+            part,
+            verified.faults,
+            width,
         ),
     )
 
@@ -84,6 +97,11 @@ def read_journal(
 def verify_journal(journal: str | None, kept: str | None = None) -> Answer[Verified]:
     """Whether its records are as they were written, and `kept`, an earlier newest digest, is one of
     theirs. Raises ConfigError, JournalError."""
+    if kept is not None and not _DIGEST.fullmatch(kept):
+        raise ConfigError(
+            f"--kept {kept}: expected sha256: and 64 digits of 0-9 and a-f, as featurelib journal "
+            "--verify printed it, found none such."
+        )
     path = journal_path(journal)
     with closing(_open_journal(path)) as opened:
         found = opened.verify(kept)
@@ -91,7 +109,7 @@ def verify_journal(journal: str | None, kept: str | None = None) -> Answer[Verif
         value=found,
         make_rows=lambda: ({"fault": fault} for fault in found.faults),
         make_document=lambda: fill(JournalDocument, journal=str(path), verified=found),
-        page=lambda width: verified_page(found, str(path), width),
+        page=lambda width: verified_page(found, str(path), kept, width),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shlex import join, quote
@@ -45,6 +45,7 @@ from featurelib.view.documents import as_json as to_json
 from featurelib.view.documents import fill
 from featurelib.view.outcome import danger_page, order_page
 from featurelib.view.plan import approval_page
+from featurelib.words import clean
 
 WAYS = "--bootstrap, --zookeeper or --file"
 
@@ -106,7 +107,8 @@ def approve(
     span, settings = _parse_span(expires), open_settings(config)
     catalogue, file = open_catalogue(overlay, say), act.read_plan(plan)
     act.expect_finalized_by_us(file.plan, fleet, catalogue, config)
-    target, approval = _choose_out(plan, out), act.make_approval(file, span, by=by, reason=reason)
+    target, before = _choose_out(plan, out)
+    approval = act.make_approval(file, span, by=by, reason=reason)
     # What `featurelib apply` would refuse is told before anybody is asked.
     now, longest = datetime.now(UTC), timedelta(hours=settings.longest_approval_hours)
     files.expect_approved(approval, file.plan, now, longest=longest, path=plan)
@@ -116,7 +118,8 @@ def approve(
             "Name a key with --key FILE."
         )
     entry = act.known_entry(file.plan.cluster, fleet, catalogue)
-    (say if as_json else print)(str(approval_page(file, approval, entry, catalogue)))
+    shows = say if as_json else print
+    shows(f"{approval_page(file, approval, entry, catalogue)}{before}")
     confirm(f"Approve this plan for {say_span(span)}?", yes=yes)
     signature = None
     if agent or key is not None:
@@ -124,20 +127,17 @@ def approve(
     written = files.write_approval(approval, signature)
     check_approval(file, written, now, settings=settings, where=str(target))
     act.write_whole(str(target), written)
-    command = f"featurelib apply {quote(plan)} --approval {quote(str(target))}"
+    # Nothing vouches for a file's name in the plan; an address, which gets secrets, is not taken.
+    own = None if entry.is_reachable else file.for_people.file and clean(file.for_people.file, 1000)
+    ways = Wanted(fleet=fleet, config=config, file=own).ways[0]
+    command = f"featurelib apply {quote(plan)} --approval {quote(str(target))}{ways}"
     if as_json:
-        document = fill(
-            ApproveDocument,
-            approval=approval,
-            updates=_approved(file.plan, catalogue),
-            file=str(target),
-            signed=signature is not None,
-            next=command,
-        )
-        print(to_json(document))
+        more = {"file": str(target), "signed": signature is not None, "next": command}
+        updates = _approved(file.plan, catalogue)
+        print(to_json(fill(ApproveDocument, approval=approval, updates=updates, **more)))
         return 0
-    print(f"written: {target} ({'signed' if signature else 'not signed'})")
-    print(f"next: {command}\n      (add {WAYS} where no inventory reaches it)")
+    add = "" if own or entry.is_reachable else f"\n      (add {WAYS}: no inventory reaches it)"
+    print(f"written: {target} ({'signed' if signature else 'not signed'})\nnext: {command}{add}")
     return 0
 
 
@@ -182,11 +182,12 @@ def _parse_span(text: str | None) -> timedelta:
     return span
 
 
-def _choose_out(plan: str, out: str | None) -> Path:
-    """Where the approval goes; never over a file that is none."""
+def _choose_out(plan: str, out: str | None) -> tuple[Path, str]:
+    """Where the approval goes, and a line about the one it replaces; never over a file that is
+    none."""
     target = _default_out(plan, out)
     try:
-        files.read_approval(target.read_bytes(), str(target))
+        before = files.read_approval(target.read_bytes(), str(target)).approval
     except FileNotFoundError:
         if not target.parent.is_dir():
             raise ConfigError(f"--out {target}: expected a folder {target.parent}.") from None
@@ -195,7 +196,11 @@ def _choose_out(plan: str, out: str | None) -> Path:
             f"--out {target}: expected no file there, or an approval to replace; found another. "
             "Name another with --out FILE."
         ) from error
-    return target
+    else:
+        until = files.say_time(before.expires_at)
+        who = clean(before.approved_by)
+        return target, f"\n{target}: it replaces the approval by {who}, until {until}"
+    return target, ""
 
 
 def apply(
@@ -297,15 +302,21 @@ def journal(
     put in or taken out, and prints the newest: kept elsewhere, it tells later with --kept that
     nothing was cut off or written anew. Nothing is asked of a cluster.
 
-    Exit codes: 0 done; 1 with --verify, if a record is not as it was written; 2 usage, or no
-    journal is there; 3 it is damaged.
+    Exit codes: 0 done; 1 with --verify, if a record is not as it was written, or none has the
+    digest; 2 usage, or no journal is there; 3 it is damaged.
     """
     if verify or kept is not None:
-        if cluster or only_open or choice != Choice():
-            raise ConfigError("--verify: expected it of the whole journal, found clusters chosen.")
+        parts = {"--cluster": cluster, "--open": only_open} | {
+            f"--{field.name}": getattr(choice, field.name) for field in fields(choice)
+        }
+        if given := [option for option, value in parts.items() if value]:
+            raise ConfigError(
+                f"{'--verify' if verify else '--kept'}: expected no {given[0]} beside it, found "
+                "one: it is of the whole journal. Leave one of them out."
+            )
         verified = verify_journal(journal, kept)
         print_answer(verified, as_json=as_json)
-        return 1 if verified.value.faults else 0
+        return 0 if verified.value.is_right else 1
     catalogue = open_catalogue(overlay, say)
     answer = read_journal(
         cluster,

@@ -40,7 +40,8 @@ CLUSTER is an id or name of the inventory, conf/fleet.toml. Without it, say how 
 (--bootstrap, --zookeeper, --file), or name landing files of one cluster (--capture). Options come
 after the command: `featurelib plan upgrade --help` lists them.
 
-A plan says what would be sent, and what must still hold when it is. Look at it with `featurelib
+A plan says what would be sent, and what must still hold when it is. It goes to plans/CLUSTER.json,
+in place of an earlier one, or where --out says. Look at it with `featurelib
 show`, approve it with `featurelib approve`, apply it with `featurelib apply`. Nothing is written to
 a cluster here, and nothing sent to one but what --probe asks.
 Exit codes: 0 the plan is written, or nothing is to do; 2 usage; 3 refused, nothing is written;

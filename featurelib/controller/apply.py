@@ -19,7 +19,7 @@ from shlex import quote
 
 from featurelib.backends.base import accepts, is_honoured, may_prove, validate
 from featurelib.config.fleet import FleetEntry
-from featurelib.controller.decide import Decision, Mismatch, decide
+from featurelib.controller.decide import NOT_FINALIZED, Decision, Mismatch, decide
 from featurelib.controller.journal import Clearance, Journal, Way, say_seconds
 from featurelib.controller.look import Look, Watcher
 from featurelib.controller.send import Sender, Waits
@@ -220,6 +220,7 @@ class _Run:
                 f"\n  With this approval {self._before} of {len(self._plan.steps)} steps were "
                 f"applied before (journal entry {numbers}); what they wrote is expected."
             )
+        reasons += "".join(f"\n  {text}" for text in self._movers(against))
         overlay = " Or judge by the same catalogue, with --overlay FILE."
         hint = overlay if "catalogue" in evidence else ""
         return kind(
@@ -238,6 +239,20 @@ class _Run:
             steps=steps,
             reasons=reasons,
         )
+
+    def _movers(self, against: tuple[Mismatch, ...]) -> Iterator[str]:
+        """Which requests of this journal made a level what it is, and not what the plan expects."""
+        moved = {}
+        for entry in self._sender.journal.entries(cluster=self._plan.cluster):
+            for update in () if entry.is_in_vain else entry.intent.step.updates:
+                moved[f"level of {update.feature}", str(update.to_level or NOT_FINALIZED)] = entry
+        for reason in against:
+            if (sent := moved.get((reason.what, reason.found))) is not None:
+                at = say_seconds(sent.intent.at)
+                yield (
+                    f"{reason.what}: {reason.found} was sent from this machine at {at}, "
+                    f"journal entry {sent.number}. See featurelib journal"
+                )
 
     def _writers(self) -> Iterator[str]:
         """Who wrote what the plan wants, where the journal knows that it was this plan."""

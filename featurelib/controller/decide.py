@@ -16,7 +16,7 @@ from featurelib.core.dialect import STRICT
 from featurelib.model import Plan, RangeGroup, Requirements, SideEffect, Step
 from featurelib.words import nodes
 
-_NOT_LISTED, _NOT_FINALIZED = (0, 0), "not finalized"
+_NOT_LISTED, NOT_FINALIZED = (0, 0), "not finalized"
 _NO_NODE = "no such node"
 
 Ranges = dict[str, tuple[int, int]]
@@ -104,7 +104,7 @@ def _world(expected: Requirements, now: Situation) -> Iterator[Mismatch]:
     there = now.requirements.levels
     for name in sorted(expected.levels.keys() | there.keys()):
         wanted, here = (
-            str(levels.get(name) or _NOT_FINALIZED) for levels in (expected.levels, there)
+            str(levels.get(name) or NOT_FINALIZED) for levels in (expected.levels, there)
         )
         if name in now.unknown or wanted != here:
             found = "not known" if name in now.unknown else here

@@ -262,11 +262,18 @@ class Withdrawal:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
     """Whether a journal's records are as they were written: how many it has, what is wrong, and the
-    newest digest, "" = there is none."""
+    newest digest, "" = there is none. `kept`: which record has the digest that was kept, "" = none
+    has it, None = it was not asked for."""
 
     records: int
     digest: str
     faults: tuple[str, ...]
+    kept: str | None = None
+
+    @property
+    def is_right(self) -> bool:
+        """Whether nothing is wrong, and a digest that was kept is a record's."""
+        return not self.faults and self.kept != ""
 
 
 class Journal:
@@ -456,22 +463,24 @@ class Journal:
                 query = "SELECT number, record, place, digest FROM seal ORDER BY number"
                 seals = self._db.execute(query).fetchall()
                 newest = self._row("SELECT seq FROM sqlite_sequence WHERE name = 'seal'")
-        records, faults, digest, number = len(rows), list[str](), "", 0
+        records, faults, digest, number, before = len(rows), list[str](), "", 0, ""
+        found = None if kept is None else ""
         for at, table, place, theirs in seals:
             row = rows.pop((table, place), None)
+            name = f"{_called(table)} {place}"
+            which = name if table == "intent" or not before else f"{name} (written after {before})"
             if at != number + 1:
                 faults.append(f"digests after number {number}: taken out")
             if row is None:
-                faults.append(f"{_called(table)} {place}: taken out")
+                faults.append(f"{which}: taken out")
             elif _chained(digest, table, row) != theirs:
-                faults.append(f"{_called(table)} {place}: it or its digest was changed")
-            number, digest = at, theirs
+                faults.append(f"{which}: it or its digest was changed")
+            found = which if theirs == kept else found
+            number, digest, before = at, theirs, name
         if newest is not None and newest[0] != number:
             faults.append(f"digests after number {number}: taken out")
         faults += [f"{_called(table)} {place}: it has no digest" for table, place in rows]
-        if kept is not None and kept not in [theirs for *_, theirs in seals]:
-            faults.append("the digest that was kept: no record has it")
-        return Verified(records=records, digest=digest, faults=tuple(faults))
+        return Verified(records=records, digest=digest, faults=tuple(faults), kept=found)
 
     def _row(self, query: str, *values: object) -> tuple[Any, ...] | None:
         row: tuple[Any, ...] | None = self._db.execute(query, values).fetchone()

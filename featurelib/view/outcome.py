@@ -24,6 +24,7 @@ from featurelib.view.words import danger_lines, update_text
 from featurelib.words import clean, count, level_text, reporting, some, time_text
 
 _SHOWN = 5  # nodes named in one sentence
+_SHORT = len("sha256:") + 12  # characters of a digest
 
 
 def operation(update: Move) -> str:
@@ -136,33 +137,49 @@ def journal_page(
     catalogue: Catalogue,
     only_open: bool,
     part: FleetPart | None = None,
+    faults: Sequence[str] = (),
     width: int | None = None,
 ) -> Page:
     """Each request of the journal: who sent it when and what became of it, then each update, and by
     whose word it was; and each approval that was taken back. `names`: what the inventory calls the
-    clusters. `part`: those chosen."""
+    clusters. `part`: those chosen. `faults`: records that are not as they were written."""
     page = Page(width)
     for entry in entries:
         _show_entry(entry, named(entry.intent.cluster, name_of(entry, names)), catalogue, page)
     for one in withdrawn:
         name = named(one.cluster, names.get(one.cluster, ""))
         page.item(f"approval by {clean(one.approved_by)}, cluster {name}: {clean(one.text, 2000)}")
-        page.item(f"plan: {clean(one.plan)}", 4)
+        page.item(f"plan: {_short(one.plan)}", 4)
     waiting = sum(entry.is_open for entry in entries)
     more = f"; {waiting} to settle with featurelib resume" if waiting else ""
     what = count(len(entries), "open request" if only_open else "request")
     whose = f", {clean(part.text)}" if part else ""
     page.line(f"{path}: {what}{whose}{more}")
+    if faults:
+        page.line(
+            f"WARNING: NOT all records are as they were written ({clean(faults[0], 300)}). Look: "
+            "featurelib journal --verify"
+        )
     return page
 
 
-def verified_page(found: Verified, path: str, width: int | None = None) -> Page:
+def verified_page(
+    found: Verified, path: str, kept: str | None = None, width: int | None = None
+) -> Page:
     """Each record that is not as it was written, and the newest digest, with what it is for."""
     page = Page(width)
     for fault in found.faults:
         page.item(clean(fault, 300))
     truth = "NOT all as they were written" if found.faults else "as they were written"
     page.line(f"{path}: {count(found.records, 'record')}, {truth}")
+    if found.kept:
+        sure = "" if found.faults else ": nothing up to it was changed, put in or taken out"
+        page.text(f"{clean(found.kept)} has the digest that was kept{sure}")
+    elif found.kept is not None:
+        page.text(
+            f"no record of this journal has that digest: {clean(kept or '')}. It is another "
+            "journal's, or the newest records were cut off, or all was written anew."
+        )
     if found.digest:
         page.line(f"newest digest: {found.digest}")
         page.text(
@@ -181,6 +198,7 @@ def _show_entry(entry: JournalEntry, name: str, catalogue: Catalogue, page: Page
     page.item(f"{entry.number}: {_at(sent.at)} by {who}, cluster {name}, {step}: {fate}")
     for update in sent.step.updates:
         page.item(update_text(update, catalogue), 4)
+    page.item(f"plan: {_short(sent.plan)}", 4)
     if sent.approved_by:
         page.item(f"approval: {clean(sent.clearance.text, 2000)}", 4)
     if sent.settings:
@@ -189,6 +207,11 @@ def _show_entry(entry: JournalEntry, name: str, catalogue: Catalogue, page: Page
         why = outcome.result.proof or outcome.result.unproven
         became = f"{outcome.result.fate.value}{f': {clean(why, 500)}' if why else ''}"
         page.item(f"{_at(outcome.at)} {outcome.by}: {became}", 4)
+
+
+def _short(digest: str) -> str:
+    """The beginning of a digest, by which a person finds the file that has it."""
+    return clean(digest)[:_SHORT]
 
 
 def _at(seconds: float) -> str:

@@ -89,6 +89,87 @@ def test_no_copy_of_an_approval_that_was_taken_back_counts_with_this_journal() -
         assert there.cluster.finalized["f"] == (4, 4)
 
 
+def test_where_the_file_of_an_approval_is_gone_it_is_said_by_whom_and_what_to_run() -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    Path("plan.approval.json").unlink()
+    again = "Approve it again: featurelib approve plan.json --expires 24h\n"
+    code, _, err = run(*APPLY, "--yes")
+    assert code == 2
+    assert err.endswith(f"found: No such file or directory. {again}")
+    assert run("approve", "plan.json", "--expires", "1h", "--yes")[0] == 0
+    assert run("approve", "plan.json", "--withdraw", "--reason", "CHG-18")[0] == 0
+    code, _, err = run(*APPLY, "--yes")
+    assert code == 2
+    assert "An approval of this plan was taken back by " in err
+    assert err.endswith(f"(CHG-18). {again}")
+
+
+def test_an_approval_that_is_replaced_is_said() -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    code, out, _ = run("approve", "plan.json", "--expires", "2h", "--by", "bob", "--yes")
+    assert code == 0
+    assert "plan.approval.json: it replaces the approval by " in out
+    assert "it replaces" in run("approve", "plan.json", "--expires", "2h", "--yes", "--json")[2]
+
+
+def test_the_command_that_comes_next_reaches_a_cluster_to_practise_on() -> None:
+    in_zookeeper_mode()
+    asked = ("update", "--upgrade", "f:4", "--file", "cluster.db", "--out", "p.json")
+    assert run("plan", *asked)[0] == 0
+    out = run("approve", "p.json", "--expires", "1h", "--yes", "--fleet", "conf/fleet.toml")[1]
+    last = out.splitlines()[-1]
+    assert last.endswith(" --approval p.approval.json --fleet conf/fleet.toml --file cluster.db")
+    assert run(*last.removeprefix("next: featurelib ").split(), "--yes")[0] == 0
+
+
+def test_a_level_that_this_machine_moved_is_named_with_its_entry() -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    for one in ("plan.json", "plan.approval.json"):
+        Path(f"other.{one}").write_bytes(Path(one).read_bytes())
+    plan(up={"f": "3"})
+    assert run(*APPLY, "--yes")[0] == 0
+    code, _, err = run(
+        "apply", "other.plan.json", "--approval", "other.plan.approval.json", *APPLY[-2:], "--yes"
+    )
+    assert code == 3
+    assert "level of f: expected 2, found 3\n" in err
+    assert "level of f: 3 was sent from this machine at " in err
+    assert "journal entry 1. See featurelib journal\n" in err
+
+
+def test_a_journal_with_a_record_that_is_gone_warns_and_says_after_which() -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    assert run(*APPLY, "--yes")[0] == 0
+    assert "WARNING" not in run("journal")[1]
+    newest = run("journal", "--verify")[1].partition("newest digest: ")[2].split()[0]
+    code, out, _ = run("journal", "--kept", newest)
+    assert (code, "outcome 1 (written after entry 1) has the digest that" in out) == (0, True)
+    with sqlite3.connect(JOURNAL) as db:
+        db.execute("DELETE FROM outcome")
+    assert "WARNING: NOT all records are as they were written (outcome 1" in run("journal")[1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (("--verify", "--open"), "--verify: expected no --open beside it"),
+        (("--kept", "sha256:dead", "--owner", "a"), "--kept: expected no --owner beside it"),
+        (("--kept", "sha256:dead"), "--kept sha256:dead: expected sha256: and 64 digits"),
+    ],
+)
+def test_what_is_asked_of_the_whole_journal_names_what_does_not_go_with_it(
+    asked: tuple[str, ...], words: str
+) -> None:
+    Journal(Path(JOURNAL)).close()
+    code, _, err = run("journal", *asked)
+    assert code == 2
+    assert words in err
+
+
 def test_after_one_was_taken_back_another_approval_counts() -> None:
     in_zookeeper_mode()
     plan(up={"f": "4"})

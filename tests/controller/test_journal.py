@@ -218,7 +218,9 @@ def test_records_as_they_were_written_and_the_digest_to_keep(tmp_path: Path) -> 
     second = journal.verify(first.digest)
     assert (second.records, second.faults) == (6, ())
     assert second.digest != first.digest
-    assert journal.verify("sha256:0").faults == ("the digest that was kept: no record has it",)
+    assert (second.kept, second.is_right) == ("outcome 2 (written after outcome 1)", True)
+    unknown = journal.verify("sha256:0")
+    assert (unknown.faults, unknown.kept, unknown.is_right) == ((), "", False)
     assert Journal(tmp_path / "empty").verify() == Verified(records=0, digest="", faults=())
 
 
@@ -237,19 +239,37 @@ def test_records_as_they_were_written_and_the_digest_to_keep(tmp_path: Path) -> 
             " WHERE number = 1",
             "entry 4: it has no digest",
         ),
-        ("UPDATE outcome SET number = 7 WHERE number = 2", "outcome 2: taken out"),
-        ("UPDATE outcome SET intent = 2 WHERE number = 1", "outcome 1: it or"),
-        ("UPDATE outcome SET settled = 1 WHERE number = 1", "outcome 1: it or"),
+        (
+            "UPDATE outcome SET number = 7 WHERE number = 2",
+            "outcome 2 (written after outcome 1): taken out",
+        ),
+        (
+            "UPDATE outcome SET intent = 2 WHERE number = 1",
+            "outcome 1 (written after entry 3): it or",
+        ),
+        (
+            "UPDATE outcome SET settled = 1 WHERE number = 1",
+            "outcome 1 (written after entry 3): it or",
+        ),
         ("UPDATE outcome SET settled = 1.0 WHERE number = 2", None),  # an integer to SQLite
-        ("UPDATE outcome SET settled = 'yes' WHERE number = 2", "outcome 2: it or"),
-        ("UPDATE outcome SET content = x'7b7d' WHERE number = 2", "outcome 2: it or"),
-        ("DELETE FROM outcome WHERE number = 2", "outcome 2: taken out"),
+        (
+            "UPDATE outcome SET settled = 'yes' WHERE number = 2",
+            "outcome 2 (written after outcome 1): it or",
+        ),
+        (
+            "UPDATE outcome SET content = x'7b7d' WHERE number = 2",
+            "outcome 2 (written after outcome 1): it or",
+        ),
+        ("DELETE FROM outcome WHERE number = 2", "outcome 2 (written after outcome 1): taken out"),
         ("UPDATE seal SET number = 9 WHERE number = 5", "digests after number 4: taken out"),
         ("UPDATE seal SET number = -1 WHERE number = 1", "digests after number 0: taken"),
         ("UPDATE seal SET record = 'outcome' WHERE number = 1", "outcome 1: it or"),
         ("UPDATE seal SET record = '\x1b[2J' WHERE number = 1", "\x1b[2J 1: taken out"),
         ("UPDATE seal SET place = 3 WHERE number = 2", "entry 3: it or"),
-        ("UPDATE seal SET digest = 'sha256:0' WHERE number = 5", "outcome 2: it or"),
+        (
+            "UPDATE seal SET digest = 'sha256:0' WHERE number = 5",
+            "outcome 2 (written after outcome 1): it or",
+        ),
         ("DELETE FROM seal WHERE number = 3", "digests after number 2: taken out"),
         ("DELETE FROM seal WHERE number = 5", "digests after number 4: taken out"),
     ],
@@ -303,7 +323,9 @@ def test_a_record_that_was_cut_out_with_its_digest_is_missed_by_the_next(tmp_pat
         "UPDATE seal SET number = 4 WHERE number = 5",
         "UPDATE sqlite_sequence SET seq = 4 WHERE name = 'seal'",
     )
-    assert journal.verify().faults == ("outcome 1: it or its digest was changed",)
+    assert journal.verify().faults == (
+        "outcome 1 (written after entry 2): it or its digest was changed",
+    )
 
 
 def test_only_a_digest_that_was_kept_tells_what_was_cut_off_with_its_digest_or_written_anew(
@@ -320,7 +342,7 @@ def test_only_a_digest_that_was_kept_tells_what_was_cut_off_with_its_digest_or_w
     another = written(tmp_path / "other")
     for one in (journal, another):
         assert one.verify().faults == ()
-        assert one.verify(kept).faults == ("the digest that was kept: no record has it",)
+        assert (one.verify(kept).kept, one.verify(kept).is_right) == ("", False)
 
 
 def test_a_journal_of_before_digests_is_read_and_gets_them_with_its_next_record(

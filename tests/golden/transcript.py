@@ -57,7 +57,7 @@ _CLUSTER_ID = re.compile(  # sixteen bytes as base64
 _MASKS = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z| UTC|\+00:00)?"), "<time>"),
     (re.compile(r"\d{8}T\d{6}\.\d{6}Z"), "<time>"),
-    (re.compile(r"sha256:[0-9a-f]{64}"), "<digest>"),
+    (re.compile(r"sha256:(?:[0-9a-f]{64}|[0-9a-f]{12}\b)"), "<digest>"),
     (re.compile(r'\bprocess("?:?\s)\d+'), r"process\1<pid>"),
     (re.compile(rf'(\bon |"host": "){re.escape(socket.gethostname())}\b'), r"\1<host>"),
 )
