@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from featurelib.collect import PART, collect_one, name_of, write_lines
 from featurelib.errors import ConfigError, LandingError, NoEvidenceError
+from featurelib.lake import read_quarantine
 from featurelib.spark import ingest as module
 from featurelib.spark.ingest import (
     NAMES,
@@ -26,7 +27,6 @@ from featurelib.spark.ingest import (
     known_lines,
     list_files,
     read_lines,
-    read_quarantine,
 )
 from featurelib.spark.local_files import Landed
 from featurelib.spark.store import Store
@@ -291,7 +291,7 @@ def test_quarantined_lines_of_every_night_are_counted_and_the_newest_named(
     run_ingest(store, landing, RUN)
     land(tmp_path, b=[b"not a line", b"{}", b"{", b""])  # the third is known by now
     run_ingest(store, landing, RUN + 1)
-    found, newest = read_quarantine(store, 3)
+    found, newest = read_quarantine(store.rows, [], 3)
     assert found == 4
     assert [line for line, _ in newest] == [
         f"{landing}/b.jsonl:1",
@@ -299,8 +299,8 @@ def test_quarantined_lines_of_every_night_are_counted_and_the_newest_named(
         f"{landing}/a.jsonl:1",
     ]
     assert newest[1][1].startswith("kind is missing")
-    assert read_quarantine(store, 4)[0] == read_quarantine(store, 9)[0] == 4
-    assert len(read_quarantine(store, 9)[1]) == 4
+    assert read_quarantine(store.rows, [], 4)[0] == read_quarantine(store.rows, [], 9)[0] == 4
+    assert len(read_quarantine(store.rows, [], 9)[1]) == 4
 
 
 def test_a_remote_file_too_big_to_cross_is_named() -> None:
