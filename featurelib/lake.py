@@ -165,8 +165,8 @@ class Lake:
         nearest = f"; the nearest are {', '.join(folded[one] for one in near)}" if near else ""
         raise ConfigError(
             f"cluster {cluster}: expected one of the {len(known)} clusters of run {self.run(run)} "
-            f"below {self.root}, found none of that name{nearest}. Names come from an inventory: "
-            "add --fleet FILE (fleet= in Python); that of the samples is data/samples/fleet.toml."
+            f"below {self.root}, found none of that name{nearest}. If it is in other tables, add "
+            "--tables FOLDER (tables= in Python); names come from an inventory: --fleet FILE."
         )
 
     def snapshot(self, cluster: str, run: int | None = None) -> TableRows:

@@ -34,7 +34,7 @@ from featurelib.core.dialect import Dialect
 from featurelib.core.rules import level_newer_than_catalogue
 from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION, Severity, UpgradeType
 from featurelib.model import Move, Step
-from featurelib.rows import Bool, Int, TableRows, texts_of
+from featurelib.rows import Bool, Int, TableRows, Texts, texts_of
 from featurelib.words import toml_text
 
 
@@ -167,7 +167,7 @@ def _side_effects(asking: Judge, more: Bool, said: BatchFindings) -> None:
     asked, catalogue, common = asking.asked, asking.catalogue, asking.bounds.common
     changing = {row.feature for row in catalogue.rows.side_effect}
     codes = [code for code, name in enumerate(asked.names) if name in changing]
-    found = {}
+    found, first = {}, list[str | None]()
     for question in np.flatnonzero(more & asked.known & np.isin(asked.feature, codes)).tolist():
         update = Move(
             feature=asked.names[asked.feature[question]],
@@ -178,11 +178,13 @@ def _side_effects(asking: Judge, more: Bool, said: BatchFindings) -> None:
         step, cluster = Step(updates=(update,), timeout_ms=1), int(asked.cluster[question])
         if effects := side_effects(catalogue, [step], asking.evidence, cluster):
             needs = _unmet(asking, update, cluster)
-            first = f" First finalize {needs}: it depends on that." if needs else ""
-            found[question] = " ".join(map(say_briefly, effects)) + first
+            first.append(needs or None)
+            depends = f" First finalize {needs}: it depends on that." if needs else ""
+            found[question] = " ".join(map(say_briefly, effects)) + depends
     questions = np.array(list(found), dtype=np.int64)
     details = list(found.values())
-    said.of_questions("side_effect_by_name", questions, details, level=common[questions])
+    columns: dict[str, Int | Texts] = {"level": common[questions], "to_fix": texts_of(first)}
+    said.of_questions("side_effect_by_name", questions, details, **columns)
 
 
 def _unmet(asking: Judge, move: Move, cluster: int) -> str:

@@ -50,8 +50,6 @@ from featurelib.words import clean, code_text, level_text, range_text, time_text
 
 NOBODY = -1  # a finding about the whole cluster
 
-_ROLES = (Role.BROKER.text, Role.CONTROLLER.text)
-
 # The columns of numbers by the name `add` has for them, and which number means that there is none.
 _NUMBERS = {
     **{name: (name, NONE) for name in ("finalized_level", "level", "min_version", "max_version")},
@@ -98,7 +96,7 @@ class Findings:
             if isinstance(values, Texts):
                 columns[given] = values
             elif given == "role":
-                columns[given] = Texts(words=_ROLES, codes=values)
+                columns[given] = Texts(words=[role.text for role in Role], codes=values)
             else:
                 name, none = _NUMBERS[given]
                 columns[name] = np.where(values == none, NONE, values)
@@ -428,6 +426,8 @@ class FindingWords:
         way = remedies()[action_for_gone(role, columns["finalized_level"])]
         values["way"] = way.text.format_map(values)
         command = way.command if wording.command == WAY else wording.command
+        if wording.command.startswith("featurelib plan ") and columns["to_fix"]:
+            command = ""  # what the level depends on comes first
         if instead := _instead(columns, site.managed_by):
             wording, command = replace(wording, remedy=instead), ""
         said = replace(

@@ -313,10 +313,11 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
     vouched, is_late = _vouched_for(evidence), who.at > latest(evidence.as_of)
     counted = ~who.expected_only & ~vouched & ~covered
     is_operated = find(evidence.operated, who.key) >= 0
+    listed = who.expected_only & ~vouched & evidence.landed[who.cluster]  # else nobody looked
     was, failed = (who.at, who.line), (who.failed_at, who.failed_line)
     count = np.zeros(len(evidence.clusters), dtype=np.int64)
     for code, hit, seen, detail in (
-        ("expected_node_missing", who.expected_only & ~vouched & ~is_operated, was, None),
+        ("expected_node_missing", listed & ~is_operated, was, None),
         ("strimzi_node_missing", who.expected_only & ~vouched & is_operated, was, None),
         ("node_not_asked", counted & who.not_asked, was, None),
         ("node_not_answering", counted & who.not_answering, failed, partial(_errors, evidence)),

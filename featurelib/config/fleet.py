@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import count
+from shlex import quote
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -205,9 +206,11 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPart:
-    """The clusters that were chosen, for `in`; `text` says by what, for people."""
+    """The clusters that were chosen, for `in`; `text` says by what, for people, and `options` to a
+    command, after a blank each."""
 
     text: str
+    options: str
     ids: frozenset[str]
     unlisted: Collection[str] | None  # None: no other cluster; else all but these
 
@@ -284,9 +287,14 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 f"{text}: expected a cluster of {where} that has all of it, found none. Leave a "
                 "part of it out."
             )
+        given = [("view", choice.view)] if choice.view is not None else []
+        given += [("owner", owner) for owner in choice.owner or ()]
+        given += [("label", label) for label in choice.label or ()]
+        options = "".join(f" --{name} {quote(value)}" for name, value in given)
         ids = frozenset(entry.id for entry in chosen)
         listed = frozenset(entry.id for entry in self.cluster)
-        return FleetPart(text=text, ids=ids, unlisted=listed if chosen[-1] is STRANGER else None)
+        unlisted = listed if chosen[-1] is STRANGER else None
+        return FleetPart(text=text, options=options, ids=ids, unlisted=unlisted)
 
     def _view(self, name: str, where: str) -> View:
         views = {view.name: view for view in self.view}

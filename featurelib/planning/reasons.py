@@ -164,7 +164,7 @@ class Reasons:
         below = [level for level in known.loses_metadata_below if level <= current]
         there = self._text(feature, max(below, default=0))
         if current in below:
-            return f"No level below {there} loses nothing. Stay there."
+            return f"Every lower level loses metadata. Stay at {there}."
         ask = f"{there} is the lowest level that loses nothing: ask for it or a higher one."
         return ask if below else ""
 

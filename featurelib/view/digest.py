@@ -19,7 +19,6 @@ from typing import NamedTuple, TypeVar
 from featurelib.audit.findings import GONE, SetAside
 from featurelib.feature import METADATA_VERSION, Severity, Verdict
 from featurelib.view.model import (
-    SEVERITY_RANK,
     Cause,
     Change,
     FleetCounts,
@@ -161,7 +160,7 @@ def _rank(cause: Cause, shares: Counter[int]) -> tuple[Fraction, int, bool, int,
 
 
 def _causes_of(cluster: ReportedCluster) -> Iterator[tuple[_Key, ReportedFinding]]:
-    found = [one for one in worth_saying(cluster.findings) if one.severity in HOLDS_BACK]
+    found = [one for one in cluster.findings if one.severity in HOLDS_BACK]
     others = [finding for finding in found if finding.code != CONSEQUENCE]
     metadata = {
         finding.node_id: finding.supported
@@ -219,7 +218,7 @@ def summarize_cluster(
     *, has_features: bool,
 ) -> str:  # fmt: skip
     """The worst findings of the cluster as a phrase, then what can be finalized all the same."""
-    shown = worth_saying(unmuted(findings))
+    shown = unmuted(findings)
     parts = [_problem(shown, Severity.CRITICAL)]
     if verdict is Verdict.UNKNOWN:
         parts.append(_problem(shown, Severity.UNKNOWN))
@@ -276,7 +275,7 @@ def _nodes_of(findings: Collection[ReportedFinding | SetAside]) -> str:
     return nodes(roles.pop() if len(roles) == 1 else None, ids) if ids else ""
 
 
-# Clusters from which nothing landed, or where nobody answered: what follows from that comes after.
+# Clusters from which nothing landed, or where nobody answered.
 
 
 def has_landed(findings: Findings) -> bool:
@@ -307,29 +306,6 @@ def is_silent(findings: Findings, number: int) -> bool:
     return len(silent) == number and any(finding.code == NOT_ANSWERING for finding in findings)
 
 
-def worth_saying(findings: Findings) -> list[ReportedFinding]:
-    """The findings without the missing nodes of a cluster from which nothing landed.
-
-    Those that conf/audit.toml makes more severe than the missing cluster are kept.
-    """
-    ranks = [SEVERITY_RANK[found.severity] for found in findings if found.code == NOT_LANDED]
-    return [
-        found
-        for found in findings
-        if not ranks or found.code != NODE_MISSING or SEVERITY_RANK[found.severity] < min(ranks)
-    ]
-
-
-def _missing_nodes(findings: Findings) -> str:
-    """The nodes that are missing with their whole cluster, in one sentence; empty without any."""
-    missing: dict[str | None, list[int]] = defaultdict(list)
-    for finding in findings:
-        if finding.code == NODE_MISSING and finding.node_id is not None:
-            missing[finding.role].append(finding.node_id)
-    who = " and ".join(nodes(role, ids) for role, ids in missing.items())
-    return f"The inventory expects {who} there." if who else ""
-
-
 # Findings of one cluster gathered for reading: fifty old nodes that hold back three features are
 # three sentences about the first of them, and who else they hold for. One node that holds back
 # three features has one remedy. Whichever way of the two makes fewer groups is taken; neither
@@ -342,19 +318,17 @@ class FindingGroup:
 
     severity: Severity
     messages: tuple[str, ...]
-    others: str  # the further nodes every message holds for or that are missing, or nothing
+    others: str  # the further nodes every message holds for, or nothing
     first: ReportedFinding
 
 
 def group_findings(findings: Findings) -> tuple[FindingGroup, ...]:
     """The groups, in the order of the first finding of each code."""
     groups: list[FindingGroup] = []
-    for same in _gather(worth_saying(findings), lambda found: (found.severity, found.code)):
+    for same in _gather(findings, lambda found: (found.severity, found.code)):
         by_fact = [_of_facts(some) for some in _gather(_gather(same, _fact), _nodes_and_remedy)]
         by_remedy = [_group(some) for some in _gather(same, _remedy)]
         groups += by_fact if len(by_fact) < len(by_remedy) else by_remedy
-    missing = _missing_nodes(findings)
-    groups = [replace(g, others=missing) if g.first.code == NOT_LANDED else g for g in groups]
     return tuple(_without_remedy(group, groups[:at]) for at, group in enumerate(groups))
 
 

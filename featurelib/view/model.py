@@ -398,13 +398,14 @@ class ChangedLevel:
 class Change:
     """What changed since the night before: `run` and `as_of` are that night's.
 
-    Which findings are new, and which are resolved, is what `featurelib diff --last` says.
+    Which findings are new, and which are resolved, is what `command` says.
     """
 
     run: int
     as_of: Time
     verdicts: tuple[ChangedVerdict, ...]
     levels: tuple[ChangedLevel, ...] = ()
+    command: str = "featurelib diff --last"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

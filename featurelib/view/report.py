@@ -202,6 +202,10 @@ def summarize(
     kept = read_nights(nights, run.number, catalogue)
     causes, fleet = rank_causes(clusters), _count_fleet(clusters)
     change = compare(clusters, kept, before, levels_before, names, catalogue)
+    if change is not None:
+        where = f" --tables {shlex.quote(run.tables or 'FOLDER')}"
+        where += f" --fleet {shlex.quote(printable(places[1]))}" if entries else ""
+        change = replace(change, command=change.command + where)
     return Report(
         format="featurelib.report",
         version=1,
@@ -291,7 +295,8 @@ def narrow(report: Report, part: FleetPart) -> Report:
     if change is not None:
         theirs = (one for one in change.verdicts if one.key in part)
         levels = (one for one in change.levels if one.key in part)
-        change = replace(change, verdicts=tuple(theirs), levels=tuple(levels))
+        command = change.command + printable(part.options)
+        change = replace(change, verdicts=tuple(theirs), levels=tuple(levels), command=command)
     return replace(
         report,
         run=run,
@@ -421,7 +426,8 @@ class _Reader:
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
         ghost = self._ghosts.get((row["cluster"], row["role"], row["node_id"]))
         words = self._words.of(row, replace(entry.site, inventory=self._listed_in), ghost)
-        ours = printable(self._ways(entry)) if row["code"] in OF_OURS else ""
+        has_ours = words.command and row["code"] in OF_OURS
+        ours = printable(self._ways(entry)) if has_ours else ""
         line_id = row["line_id"]
         line = None if line_id is None else self._find_line(line_id)
         return self._read(

@@ -185,7 +185,7 @@ def _change(report: Report, limit: int, page: Page) -> None:
         return
     page.line()
     page.text(paint("Since the night before", "bold underline"))
-    page.text(_dim(f"run {change.run}, as of {time_text(change.as_of)}; featurelib diff --last"))
+    page.text(_dim(f"run {change.run}, as of {time_text(change.as_of)}; {change.command}"))
     most = NAMES if limit else max(len(change.verdicts), len(change.levels))
     rows = [(move, some([c.name for c in who], most)) for move, who in gather_moves(change)]
     page.facts(rows)

@@ -33,7 +33,6 @@ from featurelib.view.digest import (
     step_text,
     unmuted,
     warns,
-    worth_saying,
 )
 from featurelib.view.model import (
     Cause,
@@ -83,7 +82,7 @@ def plan_day(
             tasks += _unlock(cause, [cluster for cluster in unlocked if cluster.needs_person])
     covered = {key for task in tasks for key in task.clusters}
     rest = [c for c in clusters if c.needs_person and c.key not in covered]
-    worst = [(c, next(iter(worth_saying(unmuted(c.findings))), None)) for c in rest]
+    worst = [(c, next(iter(unmuted(c.findings)), None)) for c in rest]
     strangers = [(c, f) for c in clusters for f in unmuted(c.findings) if f.code == NOT_LISTED]
     if strangers and len(tasks) < MOST - 1:
         tasks.append(_fix("Add", code_text(NOT_LISTED), strangers))
@@ -166,7 +165,8 @@ def _fix(verb: Verb, title: str, rows: Rows) -> Task:
     first, codes = groups[0].first if groups else None, [one.first.code for one in groups]
     if len(distinct) > 1 or len(groups) != 1 or first is None:
         text = f"{title[:1].upper()}{title[1:]}."
-        how = f"In the first: {first.remedy}" if first and first.remedy else ""
+        who = f"{first.message} " if first and first.node_id is not None else ""
+        how = f"In the first: {who}{first.remedy}" if first and first.remedy else ""
         return _task(verb, distinct, text, how, codes=codes)
     text = " ".join(filter(None, (groups[0].messages[0], groups[0].others)))
     return _task(verb, distinct, text, first.remedy, first.command, codes)

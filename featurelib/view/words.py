@@ -21,11 +21,11 @@ from featurelib.words import clean, level_text, nodes
 _JUDGES = {STRICT: "policy", GOAL: "the release's catalogue", PROBE: "the controller itself"}
 MUTED = "muted in conf/audit.toml, and still in the way"
 LOOK_AGAIN = (
-    "what was read stays as it is: collect and run the nightly again, or let the plan look at the "
+    "these files do not change: collect again and run the nightly, or let the plan look at the "
     "cluster itself"
 )
 COLLECT_AGAIN = (
-    "what was read stays as it is: collect and run the nightly again first. The inventory has no "
+    "these files do not change: collect again and run the nightly first. The inventory has no "
     "address of this cluster: with bootstrap, zookeeper or file in its entry a plan can look at "
     "the cluster itself"
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import featurelib.catalogue as catalogue_package
 from featurelib.audit.evidence import ALL_BROKERS, KAFKAS_DEFAULT, ONE_BROKER, OWN_FILE
+from featurelib.audit.findings import FindingWords
 from featurelib.audit.side_effects import (
     effects_of,
     first_command,
@@ -33,6 +34,7 @@ from tests.core.oracle import METADATA, Cluster, Node
 from tests.core.test_decide import FOUND, PLAN
 from tests.core.test_planfile import EFFECT, MEANING
 
+BY_NAME = "side_effect_by_name"
 ELR, KEY = "eligible.leader.replicas.version", "min.insync.replicas"
 RANGES = {METADATA: (7, 25), ELR: (0, 1)}
 SAID = {"ranges": RANGES, "levels": {METADATA: 25}, "epoch": 900}
@@ -65,6 +67,15 @@ def effect_of(*configs: bytes) -> SideEffect:
     ready = readiness(judged, ELR)
     assert (ready["available"], ready["verdict"]) == (1, "UP_TO_DATE")
     return effect
+
+
+def test_a_level_that_waits_for_another_has_no_command() -> None:
+    """Its plan would be refused: what it depends on is finalized first."""
+    low = tuple(replace(node, levels={METADATA: 21}) for node in NODES)
+    for cluster, printed in ((CLUSTER, True), (replace(CLUSTER, nodes=low), False)):
+        [row] = findings(judge_rows(snapshot({"c": lines_of(cluster)}), [cluster]), BY_NAME)
+        words = FindingWords(load()).of(row)  # type: ignore[arg-type]  # a row has more columns
+        assert ("First finalize" not in words.message, words.command != "") == (printed, printed)
 
 
 def change(*brokers: int, to: tuple[str | None, str | None]) -> ValueChange:
@@ -139,7 +150,7 @@ def test_a_plan_binds_what_else_it_changes() -> None:
 def test_a_plan_of_an_earlier_release_is_shown_with_what_the_catalogue_says() -> None:
     [effect] = effects_of(replace(MEANING, steps=(STEP,)), load())
     assert (effect.key, effect.values) == (KEY, ())
-    assert "min.insync.replicas: its values are not known: look" in say_effect(effect)
+    assert "min.insync.replicas: its values are not known; look" in say_effect(effect)
 
 
 def test_a_plan_is_sent_only_while_it_would_change_what_was_approved() -> None:

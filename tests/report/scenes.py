@@ -35,12 +35,8 @@ def step(
     return {"feature": feature, **levels, "upgrade_type": "UPGRADE", "timeout_ms": 1}
 
 
-def missing(cluster: str, severity: str = "unknown") -> list[Row]:
-    nodes = [("broker", 1), ("broker", 2), ("broker", 3), ("controller", 100)]
-    return [finding(cluster, "cluster_not_landed", "unknown")] + [
-        finding(cluster, "expected_node_missing", severity, role=role, node_id=node)
-        for role, node in nodes
-    ]
+def missing(cluster: str) -> list[Row]:
+    return [finding(cluster, "cluster_not_landed", "unknown")]
 
 
 def old(*, days: int, gone: int = 0) -> Report:
@@ -143,9 +139,6 @@ def scenes() -> Iterator[tuple[str, Report]]:
         ),
     )
     yield "a cluster that did not land", report(judged([plan("gone", "UNKNOWN")], missing("gone")))
-    yield "nodes that did not land", report(judged([plan("a", "UNKNOWN")], missing("a")[1:]))
-    grave = report(judged([plan("a", "UNKNOWN")], missing("a", "critical")))
-    yield "missing nodes that are critical", grave
     yield "no node answered", silent(1, 2, of=2)
     yield "one node answered", silent(1, of=2)
     yield "one did not answer and one is missing", silent(1, of=2, missing_node=9)

@@ -233,7 +233,7 @@ def strangers(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def test_a_fact_that_a_form_has_not_is_missed(form: str) -> None:
     names = ("k41-forgotten", "refused-35", "not-landed", "k37-forgotten", "mixed-42-39")
     ids = frozenset(cluster.key for cluster in whole().clusters if cluster.name in names)
-    report = narrow(whole(), FleetPart(text="these", ids=ids, unlisted=None))
+    report = narrow(whole(), FleetPart(text="these", options="", ids=ids, unlisted=None))
     places = FORMS[form](report)
     assert lacking(report, places, form) == set()
     changed = dict[str, Report]()

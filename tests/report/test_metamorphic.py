@@ -163,7 +163,7 @@ def check_part(
     ids = frozenset(sorted({row["cluster"] for row in fleet["plans"]})[:size])
     mine = {part: [row for row in rows if row["cluster"] in ids] for part, rows in fleet.items()}
     alone = report(judged(**mine), mutes=mutes)
-    part = narrow(whole, FleetPart(text="owner \x1b", ids=ids, unlisted=None))
+    part = narrow(whole, FleetPart(text="owner \x1b", options="", ids=ids, unlisted=None))
     of = ReportedPart(text="owner \\x1b", of=whole.fleet.clusters)
     met = tuple(mute for mute in alone.mutes if mute.findings)
     assert part == replace(alone, run=part.run, part=of, mutes=met)

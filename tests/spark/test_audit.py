@@ -164,10 +164,7 @@ def test_an_expected_cluster_that_did_not_land_is_judged_without_evidence(
     found = run_audit(store, RUN, fleet=fleet).judged
     assert len(found.plans) == 3
     said = [row for row in found.findings.to_pylist() if row["cluster"] == "lost"]
-    assert [(row["code"], row["node_id"]) for row in said] == [
-        ("cluster_not_landed", None),
-        ("expected_node_missing", 7),
-    ]
+    assert [(row["code"], row["node_id"]) for row in said] == [("cluster_not_landed", None)]
     (plan,) = [row for row in found.plans.to_pylist() if row["cluster"] == "lost"]
     assert (plan["verdict"], plan["steps"], plan["plan"]) == ("UNKNOWN", [], None)
 
