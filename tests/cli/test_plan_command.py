@@ -41,7 +41,7 @@ def test_at_the_lowest_level_that_loses_nothing_nobody_is_told_to_ask_for_it(
     words = ("downgrade", "--metadata", "22", "--capture", str(path), "--out", "-")
     code, out, _ = run(*words)
     assert code == 3
-    assert "→ No level below 23 (4.0-IV1) loses nothing. Stay there." in out
+    assert "→ Every lower level loses metadata. Stay at 23 (4.0-IV1)." in out
 
 
 def test_packed_files_and_single_files_are_read() -> None:
