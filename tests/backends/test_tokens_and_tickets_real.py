@@ -103,7 +103,7 @@ def test_a_client_s_id_and_secret_are_enough_to_plan_and_apply_and_no_output_hol
 
 
 @pytest.mark.parametrize("wrong", ["expired", "audience", "issuer", "signature", "nonsense"])
-def test_a_wrong_token_is_said_and_the_nodes_are_recorded_as_not_answering(
+def test_a_wrong_token_is_said_and_nothing_lands_of_nodes_that_nobody_reached(
     bearer: Bearer, tmp_path: Path, wrong: str
 ) -> None:
     now = int(time.time())
@@ -119,10 +119,7 @@ def test_a_wrong_token_is_said_and_the_nodes_are_recorded_as_not_answering(
     text = at.run("collect", "payments", "--out", "landing", code=5)
     assert "authentication failed" in text
     assert "[cluster.security] of the inventory (SASL_SSL OAUTHBEARER)" in text
-    lines = collected(at)
-    assert set(lines) == EVERYBODY
-    for line in lines.values():
-        assert "authentication failed" in str(line["error"])
+    assert not (tmp_path / "landing").exists()
     text = at.run("describe", "payments", code=5)
     assert "authentication failed" in text
     assert at.leaks(token, *token.split(".")[1:]) == []
@@ -169,7 +166,7 @@ def test_a_keytab_is_enough_to_look_plan_and_apply(node: Kerberized, tmp_path: P
     assert "Result: OK" in at.upgrade("payments")
 
 
-def test_without_a_ticket_the_nodes_are_recorded_as_not_answering(
+def test_without_a_ticket_nothing_lands_of_nodes_that_nobody_reached(
     node: Kerberized, tmp_path: Path
 ) -> None:
     nothing = str(tmp_path / "nothing")
@@ -179,5 +176,4 @@ def test_without_a_ticket_the_nodes_are_recorded_as_not_answering(
     assert "authentication failed" in text
     assert "No Kerberos credentials available" in text
     assert "[cluster.security] of the inventory (SASL_SSL GSSAPI)" in text
-    for line in collected(at).values():
-        assert "No Kerberos credentials available" in str(line["error"])
+    assert not (tmp_path / "landing").exists()
