@@ -87,6 +87,7 @@ def read_journal(
             names,
             catalogue,
             only_open,
+            Way(journal=journal),
             part,
             verified.faults,
             width,
@@ -109,7 +110,7 @@ def verify_journal(journal: str | None, kept: str | None = None) -> Answer[Verif
         value=found,
         make_rows=lambda: ({"fault": fault} for fault in found.faults),
         make_document=lambda: fill(JournalDocument, journal=str(path), verified=found),
-        page=lambda width: verified_page(found, str(path), kept, width),
+        page=lambda width: verified_page(found, str(path), Way(journal=journal), kept, width),
     )
 
 

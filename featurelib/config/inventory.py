@@ -101,7 +101,6 @@ class _Switch(msgspec.Struct, frozen=True, rename="pascal"):
 
 class _Sasl(msgspec.Struct, frozen=True, rename="pascal"):
     scram: _Switch | None = None
-    iam: _Switch | None = None
 
 
 class _Clients(msgspec.Struct, frozen=True, rename="pascal"):

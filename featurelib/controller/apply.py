@@ -251,7 +251,7 @@ class _Run:
                 at = say_seconds(sent.intent.at)
                 yield (
                     f"{reason.what}: {reason.found} was sent from this machine at {at}, "
-                    f"journal entry {sent.number}. See featurelib journal"
+                    f"journal entry {sent.number}. See featurelib journal{self._order.way.kept_in}"
                 )
 
     def _writers(self) -> Iterator[str]:

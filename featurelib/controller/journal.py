@@ -134,7 +134,12 @@ class Way:
     @property
     def resume(self) -> str:
         """The command that settles a request whose outcome is not known."""
-        return f"featurelib resume {self.text}".rstrip() + _option("journal", self.journal)
+        return f"featurelib resume {self.text}".rstrip() + self.kept_in
+
+    @property
+    def kept_in(self) -> str:
+        """What chooses the journal; empty for the usual one."""
+        return _option("journal", self.journal)
 
     @property
     def plan(self) -> str:

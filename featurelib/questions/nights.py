@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple, TypedDict
@@ -56,6 +56,7 @@ _SEVERITIES = list(Severity)
 BROKER, CONTROLLER = Role.BROKER.text, Role.CONTROLLER.text
 TOOL = Witness.TOOL.name.lower()
 _EPOCH = datetime(1970, 1, 2, tzinfo=UTC)
+LATE = timedelta(hours=20)  # behind the fleet's newest line: a night went by without the cluster
 Ranges = Mapping[str, Ends]
 
 
@@ -328,6 +329,12 @@ def _epochs_back(rows: Iterable[EpochRow]) -> Iterator[EpochBack]:
             last = epoch
 
 
+def is_late(newest_line: datetime | None, fleet: datetime | None) -> bool:
+    """Whether a night of the fleet, whose newest line is `fleet`, went by since a cluster's newest
+    line; a cluster without one never landed, and has a finding that says so."""
+    return newest_line is not None and fleet is not None and fleet - newest_line > LATE
+
+
 class State(StrEnum):
     """What became of one finding."""
 
@@ -363,13 +370,15 @@ class ClusterDiff:
     """One cluster, and what the inventory calls it. `before` and `after` are its verdicts, None
     where it was not judged; `critical`: whether the later night has a critical finding of it that
     is not muted. An `incomparable` row has a key more, `why`. `levels`: what is finalized at
-    another level, as far as both nights knew it; 0 = not finalized."""
+    another level, as far as both nights knew it; 0 = not finalized. `silent_since`: when its newest
+    line was read, where it fell silent between the nights."""
 
     cluster: str
     name: str | None
     before: str | None
     after: str | None
     critical: bool
+    silent_since: datetime | None
     levels: tuple[LevelOfNights, ...]
     new: tuple[Row, ...]
     resolved: tuple[Row, ...]
@@ -380,7 +389,8 @@ class ClusterDiff:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
     """Two nights. `clusters` are those with anything new, resolved or incomparable, another verdict
-    or another level, by id; `same` counts the others. Rows are of featurelib.schema.FINDING."""
+    or another level, or that fell silent, by id; `same` counts the others. Rows are of
+    featurelib.schema.FINDING."""
 
     before: int
     after: int
@@ -424,8 +434,9 @@ def diff(
     every = was.verdicts.keys() | now.verdicts.keys()
     levels = _levels_moved(was, now)
     moved = {name for name in every if was.verdicts.get(name) != now.verdicts.get(name)}
+    silent = {name: at for name, at in now.silent.items() if name not in was.silent}
     clusters = []
-    for cluster in sorted(found.keys() | moved | levels.keys()):
+    for cluster in sorted(found.keys() | moved | levels.keys() | silent.keys()):
         rows = {state: tuple(sorted(found[cluster][state], key=_order)) for state in State}
         clusters.append(
             ClusterDiff(
@@ -434,6 +445,7 @@ def diff(
                 before=was.verdicts.get(cluster),
                 after=now.verdicts.get(cluster),
                 critical=cluster in now.critical,
+                silent_since=silent.get(cluster),
                 levels=levels.get(cluster, ()),
                 new=rows[State.NEW],
                 resolved=rows[State.RESOLVED],
@@ -493,10 +505,16 @@ class _Night:
         }
         chosen = [part is None or key[0] in part for key in self._keys]
         self._chosen = np.array(chosen, dtype=bool)
-        plans = lake.rows(UPGRADE_PLANS, run=run, columns=["cluster", "verdict"])
-        names, verdicts = plans["cluster"].to_pylist(), plans["verdict"].to_pylist()
-        judged = zip(names, verdicts, strict=True)
-        self.verdicts: dict[str, str] = {c: v for c, v in judged if part is None or c in part}
+        columns = ["cluster", "verdict", "newest_line"]
+        plans = lake.rows(UPGRADE_PLANS, run=run, columns=columns).to_pylist()
+        newest = max((one["newest_line"] for one in plans if one["newest_line"]), default=None)
+        judged = [one for one in plans if part is None or one["cluster"] in part]
+        self.verdicts: dict[str, str] = {one["cluster"]: one["verdict"] for one in judged}
+        self.silent: dict[str, datetime] = {
+            one["cluster"]: one["newest_line"]
+            for one in judged
+            if is_late(one["newest_line"], newest)
+        }
 
     def missing_in(self, other: _Night) -> Flags:
         """Which of its findings the other night does not have."""

@@ -412,6 +412,8 @@ def _cluster(one: ClusterDiff, words: FindingWords, limit: int, page: Page) -> N
         )
         down = ", WENT DOWN" if moved.after < moved.before else ""
         page.item(f"{clean(moved.feature, 60)} {' → '.join(ends)}{down}{although(moved.unfit)}", 2)
+    if one.silent_since is not None:
+        page.item(f"nothing landed any more since {time_text(one.silent_since)}", 2)
     for state, rows in ((State.NEW, one.new), (State.RESOLVED, one.resolved)):
         _rows(f"{state}  ", rows, words, limit, page)
     for why in dict.fromkeys(row["why"] for row in one.incomparable):

@@ -11,13 +11,14 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from fractions import Fraction
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from featurelib.audit.findings import GONE, SetAside
 from featurelib.feature import METADATA_VERSION, Severity, Verdict
+from featurelib.questions.nights import is_late
 from featurelib.view.model import (
     Cause,
     Change,
@@ -48,7 +49,6 @@ NOT_ANSWERING = "node_not_answering"
 OF_OURS = ("side_effect_by_name", "refused_by_own_controller")  # the commands are ours
 HOLDS_BACK = frozenset({Severity.BLOCKER, Severity.UNKNOWN})
 TOO_OLD = frozenset({"evidence_too_old", "levels_too_old"})
-LATE = timedelta(hours=20)  # behind the fleet's newest line: a night went by without the cluster
 WARNS = frozenset({Severity.CRITICAL, Severity.UNKNOWN, Severity.WARNING})
 # A person has to look even where conf/audit.toml made light of the findings.
 OPEN = frozenset({Verdict.UNKNOWN, Verdict.BLOCKED})
@@ -286,17 +286,21 @@ def has_landed(findings: Findings) -> bool:
 def late_since(
     newest_line: datetime | None, findings: Findings, fleet: datetime | None
 ) -> datetime | None:
-    """The time of a cluster's newest line where a night of the fleet, whose newest line is `fleet`,
-    went by since; else None. A mute of what is too old sets this aside as well."""
-    if newest_line is None or fleet is None or fleet - newest_line <= LATE:
-        return None
+    """The time of a cluster's newest line where it is late; else None. A mute of what is too old
+    sets this aside as well."""
     muted = any(found.muted is not None and found.code in TOO_OLD for found in findings)
-    return None if muted else newest_line
+    return newest_line if is_late(newest_line, fleet) and not muted else None
 
 
 def gone_nodes(findings: Findings) -> set[tuple[str | None, int | None]]:
     """Role and id of the nodes that are gone: to collect again shows nothing new of them."""
     return {(found.role, found.node_id) for found in findings if found.code in GONE}
+
+
+def is_too_old(cluster: ReportedCluster) -> bool:
+    """Whether a cluster is UNKNOWN for the age of what nodes said that are not gone."""
+    old = {(one.role, one.node_id) for one in cluster.findings if one.code in TOO_OLD}
+    return bool(old - gone_nodes(cluster.findings)) and cluster.verdict is Verdict.UNKNOWN
 
 
 def is_silent(findings: Findings, number: int) -> bool:

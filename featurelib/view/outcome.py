@@ -136,13 +136,15 @@ def journal_page(
     names: Mapping[str, str],
     catalogue: Catalogue,
     only_open: bool,
+    way: Way,
     part: FleetPart | None = None,
     faults: Sequence[str] = (),
     width: int | None = None,
 ) -> Page:
     """Each request of the journal: who sent it when and what became of it, then each update, and by
     whose word it was; and each approval that was taken back. `names`: what the inventory calls the
-    clusters. `part`: those chosen. `faults`: records that are not as they were written."""
+    clusters. `way`: how the journal was chosen. `part`: those chosen. `faults`: records that are
+    not as they were written."""
     page = Page(width)
     for entry in entries:
         _show_entry(entry, named(entry.intent.cluster, name_of(entry, names)), catalogue, page)
@@ -151,20 +153,20 @@ def journal_page(
         page.item(f"approval by {clean(one.approved_by)}, cluster {name}: {clean(one.text, 2000)}")
         page.item(f"plan: {_short(one.plan)}", 4)
     waiting = sum(entry.is_open for entry in entries)
-    more = f"; {waiting} to settle with featurelib resume" if waiting else ""
+    more = f"; {waiting} to settle with {way.resume}" if waiting else ""
     what = count(len(entries), "open request" if only_open else "request")
     whose = f", {clean(part.text)}" if part else ""
     page.line(f"{path}: {what}{whose}{more}")
     if faults:
         page.line(
             f"WARNING: NOT all records are as they were written ({clean(faults[0], 300)}). Look: "
-            "featurelib journal --verify"
+            f"featurelib journal --verify{way.kept_in}"
         )
     return page
 
 
 def verified_page(
-    found: Verified, path: str, kept: str | None = None, width: int | None = None
+    found: Verified, path: str, way: Way, kept: str | None = None, width: int | None = None
 ) -> Page:
     """Each record that is not as it was written, and the newest digest, with what it is for."""
     page = Page(width)
@@ -185,7 +187,7 @@ def verified_page(
         page.text(
             "Whoever can write the file can cut the newest records off, or write all of it anew, "
             "with the digests. Only a digest that is kept elsewhere tells, later: featurelib "
-            "journal --kept DIGEST"
+            f"journal --kept DIGEST{way.kept_in}"
         )
     return page
 

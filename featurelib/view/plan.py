@@ -235,12 +235,10 @@ def _after(step: StepOutlook, plan: Plan, catalogue: Catalogue, page: Page) -> N
     """What is true once a step is applied."""
     name = METADATA_VERSION
     if step.floor != NONE:
-        lowest = f"can be lowered without loss to {level_text(catalogue, name, step.floor)}"
-        now = (
-            f", at {level_text(catalogue, name, step.levels[name])}, cannot be lowered without loss"
-        )
-        text = now if step.floor == step.levels[name] else f" {lowest}"
-        page.text(f"After this step {name}{text}.", 2, 6)
+        now, floor = (level_text(catalogue, name, at) for at in (step.levels[name], step.floor))
+        how = "cannot" if floor == now else "can"
+        to = "" if floor == now else f" to {floor}"
+        page.text(f"At {now}, {name} {how} be lowered without loss{to}.", 2, 6)
     if plan.requirements.features_node_version is not None:
         return
     joins = releases_text(catalogue, step.joins)

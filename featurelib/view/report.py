@@ -52,11 +52,10 @@ from featurelib.view.digest import (
     NOT_LISTED,
     OF_OURS,
     OPEN,
-    TOO_OLD,
     after_all,
-    gone_nodes,
     has_landed,
     is_silent,
+    is_too_old,
     late_since,
     managers_of,
     needs_person,
@@ -533,7 +532,7 @@ def _count_fleet(clusters: Sequence[ReportedCluster]) -> FleetCounts:
     findings = [found for cluster in clusters for found in cluster.findings]
     muted = [found for found in findings if found.muted is not None]
     unfit = {(c.key, node.node_id) for c in clusters for node in c.incompatible}
-    too_old = sum(map(_is_too_old, clusters))
+    too_old = sum(map(is_too_old, clusters))
     return FleetCounts(
         clusters=len(clusters),
         clusters_by_verdict=_count(Verdict, (cluster.verdict for cluster in clusters)),
@@ -559,11 +558,6 @@ def _count_fleet(clusters: Sequence[ReportedCluster]) -> FleetCounts:
 def _count(kind: type[Kind], values: Iterable[Kind]) -> dict[Kind, int]:
     counted = Counter(values)
     return {one: counted[one] for one in kind}
-
-
-def _is_too_old(cluster: ReportedCluster) -> bool:
-    old = {(one.role, one.node_id) for one in cluster.findings if one.code in TOO_OLD}
-    return bool(old - gone_nodes(cluster.findings)) and cluster.verdict is Verdict.UNKNOWN
 
 
 def _mute(rule: Mute, findings: TableRows, today: date, names: Mapping[str, str]) -> ReportedMute:

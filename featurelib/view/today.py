@@ -25,6 +25,7 @@ from featurelib.view.digest import (
     count_muted,
     group_findings,
     has_landed,
+    is_too_old,
     late_since,
     lowered,
     no_returns,
@@ -294,7 +295,8 @@ def lead(report: Report) -> str:
         text += f"; {fleet.can_move:,} can finalize something now"
     text += "."
     if fleet.too_old:
-        text += f" The evidence of {fleet.too_old:,} is too old to judge by: collect it again."
+        who = some([one.name for one in report.clusters if is_too_old(one)], 1)
+        text += f" The evidence of {who} is too old to judge by: collect it again."
     return text + muted
 
 

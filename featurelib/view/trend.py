@@ -14,8 +14,9 @@ from typing import Any
 
 from featurelib.catalogue import Catalogue
 from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
+from featurelib.questions.nights import is_late
 from featurelib.snapshot.history import changed_levels
-from featurelib.view.digest import LATE, late_since
+from featurelib.view.digest import late_since
 from featurelib.view.model import (
     AtLevel,
     Change,
@@ -167,7 +168,7 @@ def other_changes(report: Report) -> list[str]:
     late = [
         (one.name, late_since(one.newest_line, one.findings, newest)) for one in report.clusters
     ]
-    silent = [name for name, at in late if at is not None and change.as_of - at <= LATE]
+    silent = [name for name, at in late if at is not None and not is_late(at, change.as_of)]
     lines = [f"nothing landed any more: {some(silent, 4)}"] if silent else []
     over = [one for one in report.mutes if one.expired and one.until >= change.as_of.date()]
     return lines + [

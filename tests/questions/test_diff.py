@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -192,3 +193,23 @@ def test_a_night_against_itself_has_no_difference(tmp_path: Path) -> None:
     assert (found.clusters, found.same) == ((), 26)
     with pytest.raises(ConfigError, match="--run 7: expected one of the 1 runs"):
         diff(Lake(str(tmp_path)), ONE, 7)
+
+
+def test_a_cluster_that_fell_silent_is_a_difference_though_its_evidence_still_counts(
+    tmp_path: Path,
+) -> None:
+    def at(day: int, hour: int) -> datetime:
+        return datetime(2026, 11, day, hour, tzinfo=UTC)
+
+    def night(**lines: datetime) -> tuple[list[Row], list[Row]]:
+        return [plan(name, "READY", newest_line=line) for name, line in lines.items()], []
+
+    found = nights(
+        tmp_path,
+        night(a=at(20, 6), b=at(20, 6), c=at(18, 6), d=at(20, 6)),
+        night(a=at(20, 6), b=at(20, 11), c=at(18, 6), d=at(21, 6)),
+    )
+    [one] = found.clusters  # b is not late yet, and c was silent in both nights
+    assert (one.cluster, found.same, one.silent_since) == ("a", 3, at(20, 6))
+    said = list(diff_page(found, CATALOGUE, 0))
+    assert "  nothing landed any more since 2026-11-20 06:00 UTC" in said
