@@ -483,8 +483,7 @@ class FindingWords:
         """What was seen, safe to show, with the names of levels of metadata.version added."""
         if not text:
             return None
-        is_whole = code in COMPOSED  # sentences; else a part of one, which has its own full stop
-        shown = clean(text, COMPOSED_LENGTH) if is_whole else clean(text).removesuffix(".")
+        shown = clean(text, COMPOSED_LENGTH) if code in COMPOSED else clean(text).removesuffix(".")
         return _DATED_LEVEL.sub(self._add_name, shown)
 
     def _values(self, columns: FindingColumns) -> dict[str, str]:

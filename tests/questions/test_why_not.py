@@ -23,6 +23,7 @@ from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
 from tests.core.made_up import catalogue_of
 from tests.core.oracle import STALE, Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper
+from tests.core.scale import some
 from tests.questions.nights import CATALOGUE, NAMES, sight
 from tests.test_collect import OK, WITH_UPGRADE, Fake, asked, contents, judged
 
@@ -66,7 +67,7 @@ def test_a_sample_s_answers_are_the_audit_s(name: str) -> None:
 
 
 @settings(
-    max_examples=200, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    max_examples=some(80), deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
 @given(cluster=st.one_of(kraft(), kraft(), zookeeper()))
 def test_a_random_cluster_s_answers_are_the_audit_s(cluster: Cluster) -> None:
