@@ -55,7 +55,19 @@ LINES = {
     "plan": "upgrade-all --file c.db --out p-{n}.json",
 }
 FLEET = SAMPLES / "fleet.toml"
-START = "import os; from featurelib.__main__ import main; os.write(3, b'x'); main()"
+# An interrupt between the two calls is before the command: nobody could have caught it.
+START = """
+import os
+from featurelib.__main__ import main
+try:
+    os.write(3, b"x")
+    main()
+except KeyboardInterrupt as early:
+    if early.__traceback__.tb_next:
+        raise
+    os.write(2, b"error: interrupted\\n")
+    os._exit(130)
+"""
 
 
 @pytest.fixture(scope="module")
