@@ -499,7 +499,7 @@ def carry_out(
         check_approval=check,
         mode=mode,
         command=command or "featurelib.apply",
-        way=chosen.way(journal, cluster=plan.cluster),
+        way=replace(chosen.way(journal, cluster=plan.cluster), intent=plan.intent),
         waits=Waits(nodes=wait),
         name=entry.name,
         settings=ruled,

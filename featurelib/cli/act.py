@@ -47,8 +47,6 @@ from featurelib.view.outcome import danger_page, order_page
 from featurelib.view.plan import approval_page
 from featurelib.words import clean
 
-WAYS = "--bootstrap, --zookeeper or --file"
-
 
 def show(
     plan: str, fleet: str | None = None, overlay: str | None = None, as_json: bool = False
@@ -136,7 +134,8 @@ def approve(
         updates = _approved(file.plan, catalogue)
         print(to_json(fill(ApproveDocument, approval=approval, updates=updates, **more)))
         return 0
-    add = "" if own or entry.is_reachable else f"\n      (add {WAYS}: no inventory reaches it)"
+    hint = "\n      (add --bootstrap, --zookeeper or --file: no inventory reaches it)"
+    add = "" if own or entry.is_reachable else hint
     print(f"written: {target} ({'signed' if signature else 'not signed'})\nnext: {command}{add}")
     return 0
 

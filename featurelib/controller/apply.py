@@ -214,6 +214,13 @@ class _Run:
         evidence = {reason.what for reason in against} - {"judged again"}
         kind = StalePlanError if evidence else RefusedError
         what = "is not as the plan expects it" if evidence else "would refuse the plan now"
+        again = f"Make a new plan: {self._order.way.plan}"
+        if all(reason.is_unseen for reason in against):
+            what = "was not seen whole"
+            again = (
+                "What was seen is as the plan expects it. Once the rest is seen too, go on with "
+                f"the same plan: {self._order.command}\nIf it is gone for good: {again}"
+            )
         if self._before:
             numbers = ", ".join(str(entry.number) for entry in self._used)
             reasons += (
@@ -221,12 +228,10 @@ class _Run:
                 f"applied before (journal entry {numbers}); what they wrote is expected."
             )
         reasons += "".join(f"\n  {text}" for text in self._movers(against))
-        overlay = " Or judge by the same catalogue, with --overlay FILE."
-        hint = overlay if "catalogue" in evidence else ""
-        return kind(
-            f"cluster {self._plan.cluster} {what}. Nothing was sent.{reasons}\n"
-            + (instead or f"Make a new plan: {self._order.way.plan}{hint}")
-        )
+        if "catalogue" in evidence:
+            again += " Or judge by the same catalogue, with --overlay FILE."
+        where = f"cluster {self._plan.cluster}"
+        return kind(f"{where} {what}. Nothing was sent.{reasons}\n{instead or again}")
 
     def _end(self, *reasons: str, kind: EndingKind | None = None) -> Ending:
         steps, total = tuple(self._steps), len(self._plan.steps)

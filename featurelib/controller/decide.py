@@ -18,6 +18,7 @@ from featurelib.words import nodes
 
 _NOT_LISTED, NOT_FINALIZED = (0, 0), "not finalized"
 _NO_NODE = "no such node"
+_NOT_SEEN = f"{_NO_NODE}, or no answer"
 
 Ranges = dict[str, tuple[int, int]]
 
@@ -28,6 +29,7 @@ class Mismatch(NamedTuple):
     what: str  # as `level of f`, `broker 3`
     expected: str
     found: str
+    is_unseen: bool = False  # nothing else was found, but nothing was seen either
 
     @property
     def text(self) -> str:
@@ -108,7 +110,7 @@ def _world(expected: Requirements, now: Situation) -> Iterator[Mismatch]:
         )
         if name in now.unknown or wanted != here:
             found = "not known" if name in now.unknown else here
-            yield Mismatch(f"level of {name}", wanted, found)
+            yield Mismatch(f"level of {name}", wanted, found, name in now.unknown)
     versions = [one.features_node_version for one in (expected, now.requirements)]
     if versions[0] != versions[1]:
         then, here = ("none (KRaft)" if one is None else str(one) for one in versions)
@@ -124,7 +126,7 @@ def _besides(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
     for what, (then, here) in differences(rest, now.side_effects).items():
         yield Mismatch(what, then, here)
     for text in now.missing:
-        yield Mismatch("evidence", "complete", text)
+        yield Mismatch("evidence", "complete", text, is_unseen=True)
 
 
 def _nodes(expected: Sequence[RangeGroup], found: Sequence[RangeGroup]) -> Iterator[Mismatch]:
@@ -134,7 +136,7 @@ def _nodes(expected: Sequence[RangeGroup], found: Sequence[RangeGroup]) -> Itera
     for role, node_id in sorted(wanted.keys() | there.keys()):
         then, now = wanted.get((role, node_id)), there.get((role, node_id))
         if then is None or now is None:
-            texts = (_ranges(then), _ranges(now) if now else f"{_NO_NODE}, or no answer")
+            texts = (_ranges(then), _ranges(now) if now else _NOT_SEEN)
         else:  # not to list a feature is 0-0
             either = sorted(then.keys() | now.keys())
             odd = [n for n in either if then.get(n, _NOT_LISTED) != now.get(n, _NOT_LISTED)]
@@ -142,7 +144,7 @@ def _nodes(expected: Sequence[RangeGroup], found: Sequence[RangeGroup]) -> Itera
         if any(texts):
             alike.setdefault((role, *texts), []).append(node_id)
     for (role, before, here), ids in alike.items():
-        yield Mismatch(nodes(role, ids, most=None), before, here)
+        yield Mismatch(nodes(role, ids, most=None), before, here, here == _NOT_SEEN)
 
 
 def _by_node(groups: Sequence[RangeGroup]) -> dict[tuple[str, int], Ranges]:

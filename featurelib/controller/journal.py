@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from shlex import quote
+from shlex import join, quote
 from typing import Any, TypeVar
 
 import msgspec
@@ -120,9 +120,10 @@ def _started(pid: int) -> str:
 class Way:
     """How a cluster was chosen on a command line, so that the commands in a message reach it and
     its journal again from any folder. `reach`: its addresses or file as options, or its name;
-    `fleet` and `journal`: where others than the usual ones were named."""
+    `fleet` and `journal`: where others than the usual ones were named; `intent`: of a plan."""
 
     reach: str = ""
+    intent: str = ""
     fleet: str | None = None
     journal: str | None = None
 
@@ -144,9 +145,10 @@ class Way:
     @property
     def plan(self) -> str:
         """The command that plans for the cluster again."""
+        intent = join(self.intent.split()) or "…"  # whoever wrote the plan wrote it
         if self.reach.startswith("--"):  # `plan` takes options after what is asked for
-            return f"featurelib plan … {self.text}"
-        return f"featurelib plan {self.reach or 'CLUSTER'} …{_option('fleet', self.fleet)}"
+            return f"featurelib plan {intent} {self.text}"
+        return f"featurelib plan {self.reach or 'CLUSTER'} {intent}{_option('fleet', self.fleet)}"
 
 
 def _option(name: str, value: str | None) -> str:

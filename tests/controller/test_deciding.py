@@ -79,7 +79,7 @@ def test_a_ghost_in_the_way_of_the_second_step_stops_after_the_first(tmp_path: P
     ("how", "order", "error", "words"),
     [
         ({}, {"mode": Mode.REHEARSE}, StalePlanError, (UNLISTED, "--validate-only asks")),
-        ({"stopped": 13}, {}, StalePlanError, (UNLISTED, "broker 13")),
+        ({"stopped": 13}, {}, StalePlanError, (UNLISTED, "broker 13", "Once the rest is seen")),
         ({"validated": OutcomeUnknownError("cut")}, {}, UnreachableError, ("Nothing was written",)),
         ({"abilities_": NEVER}, {}, StalePlanError, (UNLISTED, "Make a new plan")),
         ({"abilities_": ZOOKEEPER}, {}, StalePlanError, (UNLISTED, "Make a new plan")),
