@@ -254,16 +254,9 @@ def apply(
     try:
         with ExitStack() as held:
             carried = act.carry_out(
-                file,
-                cluster,
-                approval=approval,
-                mode=mode,
-                journal=journal,
-                wait=wait,
-                path=plan,
-                command=_command(),
-                ask=ask,
-            )
+                file, cluster, approval=approval, mode=mode, journal=journal, wait=wait, path=plan,
+                command=_command(), ask=ask,
+            )  # fmt: skip
     except KeyboardInterrupt:
         say("error: interrupted; nothing was sent by this run")
         return INTERRUPTED
@@ -316,14 +309,9 @@ def journal(
         verified = verify_journal(journal, kept)
         print_answer(verified, as_json=as_json)
         return 0 if verified.value.is_right else 1
-    catalogue = open_catalogue(overlay, say)
+    known = open_catalogue(overlay, say)
     answer = read_journal(
-        cluster,
-        only_open=only_open,
-        fleet=fleet,
-        journal=journal,
-        catalogue=catalogue,
-        choice=choice,
+        cluster, only_open=only_open, fleet=fleet, journal=journal, catalogue=known, choice=choice
     )
     return print_answer(answer, as_json=as_json)
 
