@@ -135,8 +135,7 @@ def write_gold(
 
     def write(table: Table, rows: pa.Table) -> None:
         of = pa.repeat(pa.scalar(run, pa.int64()), rows.num_rows)
-        plain = rows.add_column(0, "run", of).select(table.schema.names)
-        store.add(table, plain.cast(arrow.schema_of(table.schema)), run)
+        store.add(table, rows.add_column(0, "run", of).select(table.schema.names), run)
 
     store.create(*tables.GOLD)
     with ThreadPoolExecutor(max_workers=WRITERS) as pool:

@@ -108,14 +108,15 @@ class LocalLog:
 
     def add(self, rows: pa.Table, run: int, note: str, mode: Mode) -> None:
         """Add one run's rows as one commit, which carries the run and the note; a run that is not
-        greater than the newest adds nothing, without a word."""
+        greater than the newest adds nothing, without a word. Texts may be coded: made plain here,
+        before they are written, they would fill memory with what stands there a thousand times."""
         opened = deltalake.DeltaTable(self._path)  # what comes after this is a conflict
         seen = opened.transaction_version(self._table.application)
         if seen is not None and run <= seen:
             return
         deltalake.write_deltalake(
             opened,
-            rows.select(self._table.schema.names).cast(self._schema()),
+            rows.select(self._table.schema.names).cast(self._schema(coded=is_coded(rows))),
             mode=mode,
             schema_mode="merge",  # columns of a later release are null
             commit_properties=deltalake.CommitProperties(
@@ -173,9 +174,9 @@ class LocalLog:
         exactly = as_expression(self._table, wanted)
         return (whole if exactly is None else whole.filter(exactly)).select(names)
 
-    def _schema(self) -> pa.Schema:
+    def _schema(self, *, coded: bool = False) -> pa.Schema:
         needed = self._table.required
-        fields = arrow.schema_of(self._table.schema)
+        fields = arrow.schema_of(self._table.schema, coded=coded)
         return pa.schema([field.with_nullable(field.name not in needed) for field in fields])
 
 
@@ -240,10 +241,16 @@ class SparkLog:
             return None
 
     def add(self, rows: pa.Table, run: int, note: str, mode: Mode) -> None:
-        self.write(self._session.createDataFrame(rows), run, note, mode)
+        plain = rows.cast(arrow.schema_of(self._table.schema)) if is_coded(rows) else rows
+        self.write(self._session.createDataFrame(plain), run, note, mode)
 
     def write(self, rows: DataFrame, run: int, note: str, mode: Mode) -> None:
         write(rows, self._table, self._uri, run, note, mode)
+
+
+def is_coded(rows: pa.Table) -> bool:
+    """Whether texts are positions among their words."""
+    return any(map(pa.types.is_dictionary, rows.schema.types))
 
 
 def read_delta(session: SparkSession, uri: str, version: int | None) -> DataFrame:
