@@ -69,12 +69,7 @@ class Findings:
         self._blocks: list[tuple[str, TableRows]] = []
 
     def add(
-        self,
-        code: str,
-        cluster: Int,
-        *,
-        detail: list[str] | None = None,
-        **more: Int | Texts,
+        self, code: str, cluster: Int, *, detail: list[str] | None = None, **more: Int | Texts
     ) -> None:
         """One row for each position in `cluster`; a column left out is null in all of them.
 
@@ -202,10 +197,7 @@ def _in_force(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[st
         which[covered(mute, findings)] = place
     days = np.array([mute.until.toordinal() - _EPOCH for mute in known], dtype=np.int64)
     reasons = [mute.reason for mute in known]
-    return {
-        "muted": Texts(words=reasons, codes=which),
-        "muted_until": pick(days, which, NONE),
-    }
+    return {"muted": Texts(words=reasons, codes=which), "muted_until": pick(days, which, NONE)}
 
 
 def set_aside(

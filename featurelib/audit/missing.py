@@ -325,6 +325,10 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
         ("evidence_too_new", counted & who.too_old & is_late, was, None),
     ):
         count += said.of_nodes(code, hit, seen, detail)
+    places = zip(was, evidence.membership.quorum_place, strict=True)
+    there = tuple(np.where(who.answers, own, of[who.cluster]) for own, of in places)
+    does = np.where(who.answers, "answers", "reads the metadata log")[who.unregistered].tolist()
+    said.of_nodes("expected_node_not_registered", who.unregistered, there, does)
     # Somebody else's word stands in for these.
     line = np.where(who.failed_at > who.at, who.failed_line, who.line)
     metrics = who.by_metrics & ~covered
@@ -355,6 +359,7 @@ def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
     registered = who.registered & ~who.expected_only & ~_vouched_for(evidence)
     in_zookeeper = evidence.membership.zookeeper[who.cluster]
     broker = registered & (who.role == Role.BROKER) & ~who.answers
+    controller = registered & (who.role == Role.CONTROLLER) & who.gone
     others = who.registered & ~who.expected_only & (who.role == Role.BROKER)
     only = broker & (
         np.bincount(who.cluster[others], minlength=len(evidence.clusters))[who.cluster] == 1
@@ -380,16 +385,13 @@ def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
             for row, seen in zip(rows, no_answer(rows), strict=True)
         ]
 
-    def software(rows: Int) -> list[str]:
-        return least_software(asking, who.cluster[rows])
-
     # A log dumped after its broker was stopped shows it fenced: what answered last is no ghost.
     counts = [
         said.of_nodes(code, hit, detail=detail, finalized_level=metadata_version[hit])
         for code, hit, detail in (
             ("range_unknown", _without_range(evidence) & ~covered, no_answer),
             ("ghost_broker", broker & who.gone & ~in_zookeeper, gone_broker),
-            ("ghost_controller", registered & (who.role == Role.CONTROLLER) & who.gone, software),
+            ("ghost_controller", controller, lambda at: least_software(asking, who.cluster[at])),
             ("silent_broker", broker & (who.failed_at > 0) & in_zookeeper, no_answer),
         )
     ]

@@ -1,9 +1,10 @@
 """Who belongs to a cluster and must answer, and with which supported ranges.
 
 A profile is one row for all nodes of a cluster that advertise the same map; row `empty` lists
-nothing. A node counts if it is registered (fenced too), a voter, expected by the fleet's inventory,
-or answered after the registrations were read. Which registrations are believed: the newest of the
-metadata log and a DescribeCluster that shows fenced brokers; in ZooKeeper mode `/brokers/ids`.
+nothing. A node counts if it is registered (fenced too), a voter, expected by the fleet's inventory
+(by its range if it is there unregistered), or answered after the registrations were read. Which of
+those are believed: the newest of the metadata log and a DescribeCluster that shows fenced brokers;
+in ZooKeeper mode `/brokers/ids`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ BROKER, CONTROLLER = int(Role.BROKER), int(Role.CONTROLLER)
 ZERO_MINIMUM_FROM = 21
 UNREADABLE = -2
 NOBODY = -1
-REGISTERED, VOTES_OR_ANSWERS, EXPECTED_ONLY = range(3)  # why a node counts
+REGISTERED, VOTES_OR_ANSWERS, EXPECTED_AND_THERE, EXPECTED_ONLY = range(4)  # why a node counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +123,18 @@ class Sources:
         unlisted = (answered > listed_at) | (listed_at == 0)
         unlisted &= (flat.field("role") == CONTROLLER) | ~self.in_zookeeper[cluster]
         return np.concatenate((self.listener_key[unlisted], self.voter_key))
+
+    def seen(self, counted: Int) -> Int:
+        """Return the keys of nodes that answered, or followed the metadata log without being of
+        those `counted`, in the look that registrations and the quorum are known from."""
+        flat, (cluster, _, _) = self.listeners, split_key(self.follower_key)
+        listed_at = np.maximum(self.authority_at, self.quorum_at)
+        answered = np.maximum(flat.field("full_at"), flat.field("partial_at"))
+        near = (answered + ONE_LOOK >= listed_at[flat.row]) & (answered >= flat.field("failed_at"))
+        near &= (answered > 0) & ~self.in_zookeeper[flat.row]
+        follow = self.follower_key[(self.quorum_at + ONE_LOOK >= self.authority_at)[cluster]]
+        follow = follow[find(distinct(broker_key(counted)), broker_key(follow)) < 0]
+        return distinct(np.concatenate((self.listener_key[near], follow, broker_key(follow))))
 
     def gone_controllers(self, keys: Int, registered_at: Int) -> Bool:
         """Return which of `keys` are controllers that Kafka itself does not see: neither a voter
@@ -298,6 +311,7 @@ class Subjects:
     listed_nothing: Bool  # registered in ZooKeeper without a word about features
     answered_with: Int  # the profile of its own answer, where that counts; -1 = none does
     expected_only: Bool
+    unregistered: Bool  # it is expected and there, and no list of registrations names it
     too_old: Bool
     not_answering: Bool
     not_asked: Bool
@@ -343,7 +357,9 @@ def read_nodes(
         quorum_line=snapshots.scalar("quorum_line"),
         controllers_known=listed,
     )
-    ways = enumerate((said.registered(), said.others(), expected))
+    registered, others = said.registered(), said.others()
+    there = expected[find(said.seen(np.concatenate((registered, others))), expected) >= 0]
+    ways = enumerate((registered, others, there, expected))
     counted = np.sort(np.concatenate([keys << 2 | way for way, keys in ways]), kind="stable")
     counted = counted[first_of_equals(counted >> 2)]
     return _describe(said, profiles, counted >> 2, counted & 3, system_off, fresh), membership
@@ -410,6 +426,7 @@ def _describe(
         listed_nothing=in_zookeeper & (entry_profile == profiles.empty),
         answered_with=np.where(answered & fresh(own.at), own.profile, NOBODY),
         expected_only=way == EXPECTED_ONLY,
+        unregistered=way == EXPECTED_AND_THERE,
         # A time as far ahead is no better: such a clock cannot be believed.
         too_old=(word.at > 0) & ~fresh(word.at),
         not_answering=(failed_at > own.at) & ~confirmed & ~heard,

@@ -298,11 +298,7 @@ class Validated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report_probes(
-    asking: Judge,
-    agreed: Agreed,
-    own: Software,
-    conditions: Conditions,
-    said: BatchFindings,
+    asking: Judge, agreed: Agreed, own: Software, conditions: Conditions, said: BatchFindings
 ) -> Agreed:
     """Hold what passed the policy against what the controller said; findings for both answers.
 

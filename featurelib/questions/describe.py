@@ -113,6 +113,7 @@ _CALLED = {
     "silent_broker": "silent",
     "expected_node_missing": "expected, not there",
     "strimzi_node_missing": "Strimzi's, not there",
+    "expected_node_not_registered": "not registered",
     "controller_vouched": "vouched for by the owner",
     "node_probed": "answered for by its controller",
     "node_not_answering": "not answering",

@@ -177,6 +177,9 @@ FIRES: dict[str, Callable[[], list[Found]]] = {
     ),
     "node_not_asked": lambda: judged(with_nodes(UNASKED, voters=(8, 9))),
     "expected_node_missing": lambda: judged(expected=Expected(brokers=(1, 5))),
+    "expected_node_not_registered": lambda: judged(
+        replace(GOOD, registry="fenced", voters=None), FOLLOWED, expected=Expected(brokers=(1, 77))
+    ),
     "node_not_answering": lambda: judged(with_nodes(replace(FENCED, fenced=False))),
     "range_unknown": lambda: judged(with_nodes(replace(FENCED, failed=None), registry="fenced")),
     "range_from_metrics": lambda: judged(

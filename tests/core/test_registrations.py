@@ -16,6 +16,7 @@ from featurelib.feature import Role
 from tests.core.frozen import expect_frozen
 from tests.core.lines import (
     answer_line,
+    at,
     codes,
     failure_line,
     findings,
@@ -140,6 +141,44 @@ def words(scene: Lines, code: str, node_id: int = 2) -> tuple[str, str, str]:
     [row] = findings(judge_lines(scene), code, node_id=node_id)
     said = FindingWords(catalogue()).of(row)  # type: ignore[arg-type]
     return said.message, said.remedy, said.command
+
+
+SPOKE = answer(7, ranges={METADATA: (7, 24)}).replace(at(1, 7).encode(), at(1, -7).encode())
+UNFIT = {"incompatible_with_finalized", "unsupported_by_node"}
+NOT_REGISTERED = {"expected_node_not_registered"}
+FOLLOWS, ALONE_FOLLOWS = quorum([(1, 0)], [(1, 0), (7, 3)]), quorum([(1, 0)], [(1, 0)])
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict", "found", "says"),
+    [
+        ([SPOKE, FOLLOWS], "BLOCKED", NOT_REGISTERED | UNFIT, "expected and answers, "),
+        ([SPOKE, ALONE_FOLLOWS], "BLOCKED", NOT_REGISTERED | UNFIT, "expected and answers, "),
+        ([SPOKE.replace(b'"max_version": 24', b'"max_version": 29'), FOLLOWS], "READY",
+         NOT_REGISTERED, "expected and answers, "),
+        ([FOLLOWS], "UNKNOWN", NOT_REGISTERED | {"node_not_asked"}, "and reads the metadata log, "),
+        ([FOLLOWS, silence(7)], "UNKNOWN", NOT_REGISTERED | {"node_not_answering"}, "reads the"),
+        ([ALONE_FOLLOWS], "UNKNOWN", {"expected_node_missing"}, "nothing shows that it is there"),
+        ([answer(7, ranges=OLD, answered=2), ALONE_FOLLOWS], "UNKNOWN", {"expected_node_missing"},
+         "nothing shows that it is there"),
+        ([SPOKE, silence(7), ALONE_FOLLOWS], "UNKNOWN", {"expected_node_missing"}, "nothing"),
+        ([SPOKE, FOLLOWS, listing((1, False), (7, False), age=0)], "BLOCKED", UNFIT, ""),
+    ],
+    ids=["answers and follows", "answers", "answers and fits", "follows", "follows in silence",
+         "does neither", "answered an hour before", "is silent since", "is registered"],
+)  # fmt: skip
+def test_who_is_expected_and_there_is_not_missing_and_what_it_supports_counts(
+    lines: Lines, verdict: str, found: set[str], says: str
+) -> None:
+    said = judge_lines([*ANSWERS, ALONE, *lines], Expected(brokers=(1, 7)))
+    assert readiness(said, METADATA)["verdict"] == verdict
+    assert codes(said) == found
+    for code in found - UNFIT - {"node_not_asked", "node_not_answering"}:
+        [row] = findings(said, code)
+        message = FindingWords(catalogue()).of(row).message  # type: ignore[arg-type]
+        assert message.startswith(("Broker 7 is ", "The inventory expects broker 7, "))
+        assert says in message
+        assert row["line_id"] is not None or code == "expected_node_missing"
 
 
 def test_nobody_is_told_to_unregister_what_only_we_cannot_reach() -> None:
