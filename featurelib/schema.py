@@ -149,12 +149,7 @@ _PARTS: dict[str, list[tuple[str, str]]] = {
     ],
     # Whom DescribeCluster listed: the lists, and the nodes of each in turn. `fenced_shown` = asked
     # at v2 with include_fenced_brokers.
-    "members": [
-        ("role", "<i1"),
-        ("fenced_shown", "<i1"),
-        *_MOMENT,
-        ("size", "<i4"),
-    ],
+    "members": [("role", "<i1"), ("fenced_shown", "<i1"), *_MOMENT, ("size", "<i4")],
     "member": [("node_id", "<i4"), ("fenced", "<i1")],
     "voters": [("node_id", "<i4")],
     "observers": [("node_id", "<i4")],

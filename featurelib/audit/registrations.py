@@ -391,9 +391,8 @@ def _describe(
     profile = np.where(by_entry, entry_profile, own.profile)
     word = _Word(profile, own.partial & ~by_entry, at, np.where(by_entry, entry_line, own.line))
     stands = fresh(at) & (answered | by_entry)
-    word, heard, by_metrics, scraped = _beside_metrics(
-        word, stands, profiles.of_metrics(said.listeners).of(listener, listener), failed_at, fresh
-    )
+    shown = profiles.of_metrics(said.listeners).of(listener, listener)
+    word, heard, by_metrics, scraped = _beside_metrics(word, stands, shown, failed_at, fresh)
     answers = answered | heard
 
     fenced = said.fenced(keys, entry)

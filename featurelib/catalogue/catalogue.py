@@ -330,10 +330,7 @@ class Catalogue:
         return tuple(row for row in self.rows.side_effect if row.feature == feature)
 
     def ceiling(
-        self,
-        feature: str,
-        metadata_version: npt.NDArray[np.int64],
-        current: npt.NDArray[np.int64],
+        self, feature: str, metadata_version: npt.NDArray[np.int64], current: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
         """The default level of `feature` at each metadata.version, as far as it can be had from the
         `current` one without a level on the way that moves only by name. int64, shapes alike.

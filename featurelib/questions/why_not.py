@@ -178,11 +178,7 @@ def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> Why
 
 
 def _way_out(
-    cluster: Cluster,
-    feature: str,
-    moves: Moves,
-    proofs: Sequence[Proof],
-    catalogue: Catalogue,
+    cluster: Cluster, feature: str, moves: Moves, proofs: Sequence[Proof], catalogue: Catalogue
 ) -> WayOut:
     """What all moves together need; a node that only a controller refuses over is enough alone."""
     ways = {name: unlock(cluster, catalogue, name, level) for name, level in moves.items()}
@@ -235,12 +231,7 @@ def _against(sight: Sight, moves: Moves, up: bool, catalogue: Catalogue) -> Iter
     kind = UpgradeType.UPGRADE if up else UpgradeType.SAFE_DOWNGRADE
     cluster, reasons = sight.cluster, Reasons(sight, catalogue)
     updates = tuple(
-        Move(
-            feature=name,
-            from_level=cluster.level(name),
-            to_level=level,
-            upgrade_type=kind.name,
-        )
+        Move(feature=name, from_level=cluster.level(name), to_level=level, upgrade_type=kind.name)
         for name, level in sorted(moves.items())
     )
     request = request_of(Step(updates=updates, timeout_ms=TIMEOUT_MS), load(GENERATIONS[-1]))
