@@ -144,14 +144,16 @@ def describe(sight: Sight, catalogue: Catalogue) -> Description:
     order = {p: i for i, p in enumerate(sorted(used, key=lambda p: (-used[p], p)))}
     ranges = (ranges_of(evidence.snapshots, position) for position in order)
     profiles = tuple({name: Ends(*ends) for name, ends in one.items()} for one in ranges)
+    nodes = tuple(_nodes(sight, evidence, order, findings))
+    is_known = evidence.controller[0] >= 0 or any(node.is_active for node in nodes)
     return Description(
         cluster_id=sight.cluster_id,
         mode=list(ClusterMode)[member.mode[0]].value,
         seen_at=_time(sight.newest),
-        controller=sight.cluster.active if sight.cluster.active >= 0 else None,
+        controller=sight.cluster.active if is_known else None,
         configured_voters=tuple(sorted(read.ids)) if read and set(read.ids) != voters else None,
         releases=sight.releases,
-        nodes=tuple(_nodes(sight, evidence, order, findings)),
+        nodes=nodes,
         profiles=profiles,
         levels=tuple(_levels(sight, evidence, order, profiles, catalogue)),
         witnesses=tuple(_witnesses(evidence)),
@@ -170,7 +172,9 @@ def _nodes(
         for row in findings
         if row["code"] == code
     }
-    leads = Role.CONTROLLER if bool(member.kraft[0]) else Role.BROKER
+    leads = Role.CONTROLLER if member.kraft[0] else Role.BROKER if member.zookeeper[0] else None
+    # Whom nobody names leads where it has no rival, and answers: silence makes no controller.
+    active, is_named = sight.cluster.active, bool(evidence.controller[0] >= 0)
     for i, (number, node_id) in enumerate(
         zip(who.role.tolist(), who.node_id.tolist(), strict=True)
     ):
@@ -184,7 +188,7 @@ def _nodes(
             role=role.text,
             node_id=node_id,
             state=called.get((role.text, node_id), state),
-            is_active=role is leads and node_id == sight.cluster.active,
+            is_active=role is leads and node_id == active and (is_named or answers),
             is_voter=bool(who.voter[i]) if member.quorum_known[0] else None,
             is_fenced=None if fenced < 0 else bool(fenced),
             is_unregistered_voter=bool(unlisted),
