@@ -200,6 +200,7 @@ def plan_intent(
             left=left,
             muted=muted,
             path=path,
+            ways=Wanted(fleet=source.wanted.fleet).ways[0],
             address=source.sight.site.address,
             width=width,
         ),
@@ -225,9 +226,8 @@ def _plan_by_probe(chosen: Chosen, intent: Intent) -> tuple[Source, Planned]:
 
 def _made_from(source: Source, planned: Planned) -> str:
     """What a plan rests on."""
-    if not planned.probed:
-        return source.made_from
-    return f"{source.made_from} and a probe: its controller would accept {planned.probed}"
+    probe = f" and a probe: its controller would accept {planned.probed}"
+    return source.made_from + (probe if planned.probed else "")
 
 
 def _for_people(
@@ -259,7 +259,7 @@ def show(path: str, fleet: str | None, catalogue: Catalogue) -> Answer[PlanFile]
     """What the plan in a file would do. Raises PlanError, ConfigError."""
     file = read_plan(path)
     entry, refusal = known_entry(file.plan.cluster, fleet, catalogue), None
-    name = entry.name
+    words, name = quote(path) + Wanted(fleet=fleet).ways[0], entry.name
     try:
         expect_finalized_by_us(file.plan, fleet, catalogue)
     except RefusedError as error:
@@ -279,7 +279,7 @@ def show(path: str, fleet: str | None, catalogue: Catalogue) -> Answer[PlanFile]
             refusal=refusal,
         ),
         page=lambda width: plan_page(
-            file, path, name, catalogue, width, refusal=refusal, address=entry.address
+            file, words, name, catalogue, width, refusal=refusal, address=entry.address
         ),
     )
 
@@ -491,7 +491,8 @@ def carry_out(
     entry, check = reached.entry_of(plan.cluster), _needs_none
     if approval is not None:
         where = approval if isinstance(approval, str) else "the approval"
-        gone = "" if Path(where).exists() else _gone(file, path, journal)
+        words = quote(path) + Wanted(fleet=chosen.wanted.fleet, config=chosen.wanted.config).ways[0]
+        gone = "" if Path(where).exists() else _gone(file, words, journal)
         text = read_bytes(approval, "an approval", gone) if isinstance(approval, str) else approval
         check = partial(check_approval, file, text, settings=settings, where=where, path=path)
     order = ApplyOrder(
@@ -510,9 +511,8 @@ def carry_out(
         known, options = chosen.catalogue, chosen.wanted.ways[0]
         expect_ours(plan.cluster, plan.moves, reached.fleet, known, plan.guards, options)
         clearance = check(datetime.now(UTC))
-        rules = [("settings", clean(ruled, 400))]
-        rules += [("approval", clean(clearance.text, 2000))] if clearance.by else []
-        ask(name, rules)
+        rules = [("settings", clean(ruled, 400)), ("approval", clean(clearance.text, 2000))]
+        ask(name, rules if clearance.by else rules[:1])
         with (
             closing(Journal(journal_path(journal))) as opened,
             reached.watcher(settings.max_age, chosen.say) as watcher,
@@ -532,14 +532,14 @@ def carry_out(
     )
 
 
-def _gone(file: PlanFile, path: str, journal: str | None) -> str:
+def _gone(file: PlanFile, words: str, journal: str | None) -> str:
     """By whom the plan's approval was taken back, where the journal knows, and what to do."""
     taken, where = list[Withdrawal](), journal_path(journal)
     if where.exists():
         with closing(Journal(where)) as opened:
             taken = [one for one in opened.withdrawals() if one.plan == file.digest]
     was = f"An approval of this plan was {taken[-1].text}. " if taken else ""
-    return f"{was}Approve it again: featurelib approve {quote(path)} --expires 24h"
+    return f"{was}Approve it again: featurelib approve {words} --expires 24h"
 
 
 def _needs_none(now: datetime) -> Clearance:

@@ -232,7 +232,8 @@ def apply(
     """
     mode, file = act.mode_of(dry_run=dry_run, validate_only=validate_only), act.read_plan(plan)
     if approval is None and mode is Mode.SEND:
-        again = f"featurelib approve {quote(plan)} --expires 24h"
+        words = quote(plan) + Wanted(fleet=wanted.fleet, config=wanted.config).ways[0]
+        again = f"featurelib approve {words} --expires 24h"
         raise ConfigError(f"expected --approval FILE, found none. Write one: {again}")
     if not wanted.addresses:
         wanted = replace(wanted, cluster=file.plan.cluster)

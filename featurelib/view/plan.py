@@ -52,13 +52,14 @@ def planning_page(
     left: Sequence[LeftOver] = (),
     muted: Iterable[SetAside | None] = (),
     path: str | None = None,
+    ways: str = "",
     address: str = "",
     width: int | None = None,
 ) -> Page:
     """What came of a planning. `cluster` as named_cluster writes it; `address`: of its brokers, ""
-    = not known, here and below; `left`: what is not ours, and
-    how that is done; `muted`: what conf/audit.toml mutes of the refusals; `path`: where the plan
-    stands, None = nowhere."""
+    = not known, here and below; `left`: what is not ours, and how that is done; `muted`: what
+    conf/audit.toml mutes of the refusals; `path`: where the plan stands, None = nowhere; `ways`:
+    options of the next command."""
     page, plan = Page(width), planned.plan
     rows = [("cluster", cluster), ("intent", clean(planned.intent.text, 400)), ("from", made_from)]
     if plan is not None:
@@ -89,13 +90,13 @@ def planning_page(
         where = "on standard output" if path == STANDARD_OUTPUT else f"in {path}"
         page.line(f"The plan is {where}. Nothing was {what}.")
         if path != STANDARD_OUTPUT:
-            page.line(f"Next: featurelib show {quote(path)}")
+            page.line(f"Next: featurelib show {quote(path)}{ways}")
     return page
 
 
 def plan_page(
     file: PlanFile,
-    path: str,
+    words: str,
     name: str,
     catalogue: Catalogue,
     width: int | None = None,
@@ -103,8 +104,8 @@ def plan_page(
     refusal: str | None = None,
     address: str = "",
 ) -> Page:
-    """What a plan would do, for the person who has to approve it; `name` is the inventory's;
-    `refusal`: why it can never be applied, since it is not ours."""
+    """What a plan would do, for who has to approve it; `words`: its file, and options of the next
+    command; `name` is the inventory's; `refusal`: why it can never be applied: it is not ours."""
     page, plan = Page(width), file.plan
     _facts(plan, file.digest, name, page)
     _warnings(list(contradictions(file, name, catalogue)), page)
@@ -124,7 +125,7 @@ def plan_page(
     _beside(file.for_people, page)
     page.line()
     if refusal is None:
-        page.line(f"Next: featurelib approve {quote(path)} --expires 24h")
+        page.line(f"Next: featurelib approve {words} --expires 24h")
         return page
     page.line("`featurelib approve` and `featurelib apply` refuse this plan:")
     for line in refusal.splitlines():
