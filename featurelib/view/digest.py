@@ -7,7 +7,6 @@ It reads the values of featurelib.view.model, and counts nothing that they count
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from fractions import Fraction
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
-from featurelib.audit.findings import GONE, SetAside
+from featurelib.audit.findings import ANY_ADDRESS, GONE, SetAside
 from featurelib.feature import METADATA_VERSION, Severity, Verdict
 from featurelib.questions.nights import is_late
 from featurelib.view.model import (
@@ -60,10 +59,12 @@ _Row = TypeVar("_Row")
 Findings = Sequence[ReportedFinding]
 
 
-def show_command(out: str | None, plan_file: str) -> str:
-    """Return the command that shows a plan; `out` is the folder that has it in plans/."""
-    folder = (out or "FOLDER").removeprefix("file:").rstrip("/")
-    return f"featurelib show {shlex.quote(f'{folder}/{plan_file}')}"
+def fill_in(command: str | None) -> str:
+    """Return what to write into a command that lacks an address, and where it stands for good."""
+    text = (
+        f"Put a broker's address for {ANY_ADDRESS}: fleet.toml has no bootstrap for this cluster."
+    )
+    return text * (ANY_ADDRESS in (command or ""))
 
 
 def step_text(step: ReportedStep) -> str:

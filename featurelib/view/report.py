@@ -61,7 +61,6 @@ from featurelib.view.digest import (
     needs_person,
     rank_causes,
     recount,
-    show_command,
     summarize_cluster,
     unmuted,
 )
@@ -398,7 +397,10 @@ class _Reader:
         """What shows the plan of a cluster: its file is to be read and approved before anything is
         sent; or what makes it, where no file was written."""
         plan = f"featurelib plan {shlex.quote(entry.title)} upgrade-all{self._ways(entry)}"
-        return clean(show_command(self._out, plan_file) if plan_file else plan, COMMAND)
+        folder = (self._out or "FOLDER").removeprefix("file:").rstrip("/")
+        fleet = f" --fleet {shlex.quote(self._listed_in)}" if self._entries else ""
+        show = f"featurelib show {shlex.quote(f'{folder}/{plan_file}')}{fleet}"
+        return clean(show if plan_file else plan, COMMAND)
 
     def _collect(self, entry: Entry) -> str:
         """The command that collects a cluster, an address to be filled in where none is known."""

@@ -15,6 +15,7 @@ from featurelib.view.digest import (
     OPEN,
     FindingGroup,
     ahead_lines,
+    fill_in,
     fleet_facts,
     group_findings,
     history_lines,
@@ -395,7 +396,7 @@ def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequen
     elif not limit:
         yield "way back", ahead_lines(cluster)
     commands = (cluster.collect, *cluster.commands, cluster.owner_command)
-    yield "run", _first([*filter(None, commands)], most)
+    yield "run", [*_first([*filter(None, commands)], most), fill_in(cluster.collect)]
     if not limit:
         yield "nodes", _profile_lines(cluster)
         yield "history", [f"{when}: {what}" for when, what in history_lines(cluster)]
@@ -410,7 +411,7 @@ def _group_entries(
     label = paint(group.severity.value, "dim" if note else STYLES[group.severity])
     yield label, [*_first(messages, most), group.others]
     yield "do", [first.remedy]
-    yield "run", [paint(first.command, "bold")]
+    yield "run", [paint(first.command, "bold"), fill_in(first.command)]
     yield "", [_dim(_evidence(first)), "" if most else _dim(first.source)]
 
 

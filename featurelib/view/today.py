@@ -23,6 +23,7 @@ from featurelib.view.digest import (
     NOT_LISTED,
     TOO_OLD,
     count_muted,
+    fill_in,
     group_findings,
     has_landed,
     is_too_old,
@@ -30,7 +31,6 @@ from featurelib.view.digest import (
     lowered,
     no_returns,
     parts,
-    show_command,
     step_text,
     unmuted,
     warns,
@@ -70,7 +70,7 @@ def plan_day(
         tasks, causes = [_collect_again(clusters, run), *_not_landed(clusters, None)], ()
     else:
         lost = [*_not_landed(clusters, run.newest_line), *_silent(clusters)]
-        tasks = [*_critical(clusters), *lost, *_waiting(clusters, run.out, lowered(change))]
+        tasks = [*_critical(clusters), *lost, *_waiting(clusters, lowered(change))]
     started, collected = (
         {key for task in tasks if task.verb == verb for key in task.clusters}
         for verb in ("Start", "Collect")
@@ -167,10 +167,12 @@ def _fix(verb: Verb, title: str, rows: Rows) -> Task:
     if len(distinct) > 1 or len(groups) != 1 or first is None:
         text = f"{title[:1].upper()}{title[1:]}."
         who = f"{first.message} " if first and first.node_id is not None else ""
-        how = f"In the first: {who}{first.remedy}" if first and first.remedy else ""
+        where = next((cluster.name for cluster, finding in rows if finding), "")
+        how = f"In {where}: {who}{first.remedy}" if first and first.remedy else ""
         return _task(verb, distinct, text, how, codes=codes)
     text = " ".join(filter(None, (groups[0].messages[0], groups[0].others)))
-    return _task(verb, distinct, text, first.remedy, first.command, codes)
+    how = f"{first.remedy} {fill_in(first.command)}".rstrip()
+    return _task(verb, distinct, text, how, first.command, codes)
 
 
 def _not_landed(clusters: Clusters, newest: datetime | None) -> Iterator[Task]:
@@ -178,20 +180,16 @@ def _not_landed(clusters: Clusters, newest: datetime | None) -> Iterator[Task]:
     missing = [cluster for cluster in clusters if not has_landed(unmuted(cluster.findings))]
     lines = [(c, late_since(c.newest_line, c.findings, newest)) for c in clusters]
     late = [(cluster, at) for cluster, at in lines if at is not None]
-    of = f" of {_names(missing)}" if late else ""
+    of = f" of {some([cluster.name for cluster in missing], 2)}" if late else ""
     texts = [f"Nothing landed{of}, so nothing is known."] if missing else []
     if late:
         since = [f"{cluster.name} since {time_text(at)}" for cluster, at in late]
         texts.append(f"Nothing landed of {some(since, 2)}.")
     if texts:
         found = [*missing, *(cluster for cluster, _ in late)]
-        how = "See the collectors. To collect the first by hand:"
-        how = how if found[1:] else "See its collector. To collect it by hand:"
+        whose, which = ("the collectors", found[0].name) if found[1:] else ("its collector", "it")
+        how = f"Check {whose}, or collect {which} by hand. {fill_in(found[0].collect)}".rstrip()
         yield _task("Collect", found, " ".join(texts), how, found[0].collect or "")
-
-
-def _names(clusters: Clusters) -> str:
-    return some([cluster.name for cluster in clusters], 2)
 
 
 def _silent(clusters: Clusters) -> Iterator[Task]:
@@ -206,7 +204,7 @@ def _silent(clusters: Clusters) -> Iterator[Task]:
         yield _fix("Start", code_text(NOT_ANSWERING), silent)
 
 
-def _waiting(clusters: Clusters, out: str | None, down: Collection[str]) -> Iterator[Task]:
+def _waiting(clusters: Clusters, down: Collection[str]) -> Iterator[Task]:
     """The plans that wait for an approval of ours, and those for the owner of a managed cluster.
     Clusters that are READY as a whole come first; last what warns, or whose levels went down."""
     kept = [one for one in clusters if one.steps]
@@ -219,41 +217,40 @@ def _waiting(clusters: Clusters, out: str | None, down: Collection[str]) -> Iter
         if not mine:
             continue
         first = mine[0]
-        steps = parts(first)[mine is theirs]
-        shown = [step_text(replace(step, managed_by=None)) for step in steps]
-        moves = f"{some(shown, FEATURES)}."
-        text = moves if len(mine) == 1 else f"Levels can be finalized. {first.name}: {moves}"
+        shown = [step_text(replace(one, managed_by=None)) for one in parts(first)[mine is theirs]]
+        others = f", and levels of {count(len(mine) - 1, 'more cluster')}." if mine[1:] else "."
+        text = (f"{first.name}: " if mine[1:] else "") + some(shown, FEATURES) + others
         managers = some(list(dict.fromkeys(c.managed_by for c in mine if c.managed_by)), 2)
-        how = "Read the plan, then approve it."
-        command = show_command(out, first.plan_file) if first.plan_file else ""
-        if mine is theirs:
-            how = f"{managers} finalizes that: change it there.{_after_ours(mine)}"
-            command = first.owner_command or ""
-        how += _one_way({one.name: no_returns(one, parts(one)[mine is theirs]) for one in mine})
-        yield _task(verb, mine, text, how + _caution(mine, down), command)
+        before = _one_way({one.name: no_returns(one, parts(one)[mine is theirs]) for one in mine})
+        before += _caution(mine, down) + (_after_ours(mine) if mine is theirs else "")
+        how = f"Read {'each' if mine[1:] else 'the'} plan, then approve it."
+        how = f"{managers} finalizes that: change it there." if mine is theirs else how
+        command = first.owner_command if mine is theirs else first.commands[0]
+        yield _task(verb, mine, text, before + how, command or "")
 
 
 def _after_ours(theirs: Clusters) -> str:
     """That a plan of ours goes first: it fits the levels of now."""
     with_ours = [cluster for cluster in theirs if parts(cluster)[0]]
     where = "" if len(with_ours) == len(theirs) else f" of {some([c.name for c in with_ours], 2)}"
-    return f" Apply the plan of ours{where} first." if with_ours else ""
+    return f"Apply our plan{where} first. " if with_ours else ""
 
 
 def _one_way(points: Mapping[str, Sequence[str]]) -> str:
     """That what is finalized cannot be taken back: from where on, of one cluster, by its name."""
     kept = [name for name, levels in points.items() if levels]
-    levels = some(points[kept[0]], FEATURES) if len(kept) == 1 else "some levels"
-    where = f" in {some(kept, 2)}" if len(points) > 1 else ""
-    return f" No way back{where} from {levels} on." if kept else ""
+    if len(kept) != 1:
+        return f"Some levels of {some(kept, 2)} cannot be taken back. " if kept else ""
+    where = f"In {kept[0]} there" if len(points) > 1 else "There"
+    return f"{where} is no way back from {some(points[kept[0]], FEATURES)} on. "
 
 
 def _caution(clusters: Clusters, down: Collection[str]) -> str:
     """What to know before these are raised: whose levels went down this night, and what warns."""
     lower = [one.name for one in clusters if one.key in down]
     warned = [one.name for one in clusters if warns(one) and one.key not in down]
-    text = f" Ask first why levels of {some(lower, 2)} went down." if lower else ""
-    return text + (f" Read the findings of {some(warned, 2)} first." if warned else "")
+    text = f"Ask first why levels of {some(lower, 2)} went down. " if lower else ""
+    return text + (f"Read the findings of {some(warned, 2)} first. " if warned else "")
 
 
 def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:
@@ -267,7 +264,7 @@ def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:
     task = _fix(verb, cause.title, rows)
     holds = ""
     if cause.ghosts and cause.features:
-        holds = f"Held back by it: {some(cause.features, FEATURES)}."
+        holds = f"It holds back {some(cause.features, FEATURES)}."
     elif len(task.clusters) > 1:
         unseen = any(cluster.verdict is Verdict.UNKNOWN for cluster, _ in rows)
         what = "get a verdict" if unseen else "can move"

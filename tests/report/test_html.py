@@ -264,7 +264,7 @@ def test_who_approves_is_told_first_whose_levels_went_down() -> None:
     assert "Ask first why levels of a went down." in task.how
     assert "f 2 → 1, WENT DOWN" in render_html(said)
     [calm] = report(tables).today
-    assert calm.how == "Read the plan, then approve it."
+    assert calm.how == "Read each plan, then approve it."
 
 
 def test_what_is_urgent_is_red_and_nothing_below_it_is_redder() -> None:
@@ -279,7 +279,10 @@ def test_what_is_urgent_is_red_and_nothing_below_it_is_redder() -> None:
 def test_a_plan_without_a_way_back_says_so() -> None:
     back = [{"feature": "f", "downgrade_floor": 9, "point_of_no_return": 9}]
     plans = [plan(name, "READY", steps=[step("f")], returns_after=back) for name in "abc"]
-    for several, text in ((plans, "No way back in a, b and 1 more from some levels on."),
-                          (plans[:1], "No way back from f 9 on.")):  # fmt: skip
-        said = report(judged(several))
-        assert said.today[0].how == f"Read the plan, then approve it. {text}"
+    several = (
+        "Some levels of a, b and 1 more cannot be taken back. Read each plan, then approve it."
+    )
+    [task] = report(judged(plans)).today
+    assert (task.text, task.how) == ("a: f 11 → 19, and levels of 2 more clusters.", several)
+    [task] = report(judged(plans[:1])).today
+    assert task.how == "There is no way back from f 9 on. Read the plan, then approve it."

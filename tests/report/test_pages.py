@@ -163,6 +163,23 @@ def test_the_table_narrows_and_sorts(browser: Browser, files: dict[str, Path]) -
     page.context.close()
 
 
+def test_a_button_takes_back_a_filter_and_is_there_with_one_alone(
+    browser: Browser, files: dict[str, Path]
+) -> None:
+    page = opened(browser, files["samples"])
+    button = page.get_by_role("button", name="show all")
+    assert not button.is_visible()
+    page.select_option("#verdict", "READY")
+    page.fill("#find", "no such thing")
+    assert page.text_content("#shown") == "0 of 27 clusters"
+    button.click()
+    assert page.text_content("#shown") == "27 of 27 clusters"
+    assert (page.input_value("#verdict"), page.evaluate("location.hash")) == ("", "")
+    assert page.evaluate("document.activeElement.id") == "find"  # a keyboard goes on from there
+    assert not button.is_visible()
+    page.context.close()
+
+
 def test_without_script_everything_is_there(browser: Browser, files: dict[str, Path]) -> None:
     page = opened(browser, files["samples"], java_script_enabled=False)
     assert page.locator("#grid tbody tr").count() == page.locator("article").count() == 27

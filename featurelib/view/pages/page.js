@@ -36,6 +36,10 @@
     owner: column("owner"),
     release: column("software"),
   };
+  const clear = document.createElement("button");
+  clear.type = "button";
+  clear.textContent = "show all";
+  count.after(" ", clear);
   const fits = (row, input) => {
     if (input.id === "phase") return row.dataset.p === input.value;
     if (input.matches("#cause, #change"))
@@ -71,6 +75,7 @@
       shown += row.hidden ? 0 : 1;
     }
     count.textContent = `${shown} of ${rows.length} clusters`;
+    clear.hidden = !inputs.some((input) => input.value);
     // On paper there are no fields that say it.
     document.getElementById("chosen").textContent = inputs
       .filter((input) => input.value)
@@ -99,6 +104,11 @@
     body.append(...order.map((entry) => entry[2]));
   };
 
+  const empty = () => {
+    for (const input of inputs) input.value = "";
+    narrow();
+  };
+
   const keep = () => {
     const state = new URLSearchParams();
     for (const input of inputs) if (input.value) state.set(input.id, input.value);
@@ -112,8 +122,7 @@
       const asked = document.getElementById(location.hash.slice(1));
       if (!asked?.hidden) return;
       // Of a cluster that the filter hides: whoever asks for it wants to see it.
-      for (const input of inputs) input.value = "";
-      narrow();
+      empty();
       location.replace(location.hash); // goes there again, now that there is a place
       return;
     }
@@ -125,6 +134,11 @@
     narrow();
   };
 
+  clear.addEventListener("click", () => {
+    empty();
+    keep();
+    inputs[0].focus(); // the button itself is gone
+  });
   for (const input of inputs)
     input.addEventListener("input", () => {
       narrow();
