@@ -91,22 +91,16 @@ def _kubectl(move: Move, entry: FleetEntry, catalogue: Catalogue) -> str:
     )
 
 
-def _aws(move: Move, entry: FleetEntry, catalogue: Catalogue) -> str:
-    """Raise the Kafka version of an MSK cluster, which brings its levels with it."""
-    return (
-        f"aws kafka update-cluster-kafka-version --cluster-arn {quote(entry.managed_as or 'ARN')} "
-        "--current-version VERSION --target-kafka-version RELEASE"
-    )
-
-
-# How levels are changed through an owner.
-COMMANDS = {"strimzi": _kubectl, "msk": _aws}
+# How levels are changed through an owner; or what is known where no command does it.
+COMMANDS = {"strimzi": _kubectl}
+ADVICE = {"msk": "On MSK levels follow the Kafka version: of one that did not, ask its support."}
 
 
 def whom_to_ask(owner: str, entry: FleetEntry) -> str:
     """Where no command is known: a sentence that says through whom levels are changed."""
     asked = " ".join(text for text in (entry.owner, entry.contact) if text)
-    return f"Change levels through {owner}" + (f"; ask {asked}." if asked else ".")
+    text = f"Change levels through {owner}" + (f"; ask {asked}." if asked else ".")
+    return f"{text} {ADVICE.get(owner.casefold(), '')}".rstrip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 
 from featurelib.audit.findings import GONE
 from featurelib.feature import Severity, Verdict
+from featurelib.planning.owners import ADVICE
 from featurelib.view.digest import (
     BY_NODE,
     NOT_ANSWERING,
@@ -220,13 +221,20 @@ def _waiting(clusters: Clusters, down: Collection[str]) -> Iterator[Task]:
         shown = [step_text(replace(one, managed_by=None)) for one in parts(first)[mine is theirs]]
         others = f", and levels of {count(len(mine) - 1, 'more cluster')}." if mine[1:] else "."
         text = (f"{first.name}: " if mine[1:] else "") + some(shown, FEATURES) + others
-        managers = some(list(dict.fromkeys(c.managed_by for c in mine if c.managed_by)), 2)
         before = _one_way({one.name: no_returns(one, parts(one)[mine is theirs]) for one in mine})
         before += _caution(mine, down) + (_after_ours(mine) if mine is theirs else "")
         how = f"Read {'each' if mine[1:] else 'the'} plan, then approve it."
-        how = f"{managers} finalizes that: change it there." if mine is theirs else how
+        how = _by_managers([one.managed_by or "" for one in mine]) if mine is theirs else how
         command = first.owner_command if mine is theirs else first.commands[0]
         yield _task(verb, mine, text, before + how, command or "")
+
+
+def _by_managers(managers: Iterable[str]) -> str:
+    """Who finalizes that in our place; and what is known of the first where no command does it."""
+    names = list(dict.fromkeys(managers))
+    who = some(names, 2) if names[2:] else " and ".join(names)
+    who += " finalize" if names[1:] else " finalizes"
+    return f"{who} that: change it there. {ADVICE.get(names[0].casefold(), '')}".rstrip()
 
 
 def _after_ours(theirs: Clusters) -> str:

@@ -72,7 +72,6 @@ ACTIONS_TRIED = {
 }
 OWNERS_TRIED = {
     "strimzi": "cited: Strimzi, Kafka resource, spec.kafka.metadataVersion",
-    "msk": "cited: AWS CLI, kafka update-cluster-kafka-version",
 }
 
 

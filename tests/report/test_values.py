@@ -218,5 +218,28 @@ def test_steps_stand_in_the_order_in_which_they_are_carried_out() -> None:
     assert told == [ours, theirs, (3, waiting, None, True)]
 
 
+def test_several_managers_finalize_and_msk_has_no_command_that_could_be_wrong() -> None:
+    names = {"a": "msk", "b": "Strimzi", "c": "aiven"}
+    entries = [
+        FleetEntry(id=one, managed_by=who, managed_as=f"x/{one}") for one, who in names.items()
+    ]
+    said = {}
+    for some in ("a", "ab", "abc"):
+        plans = [plan(name, "READY", steps=[step(start=19, goal=21)]) for name in some]
+        found = report(judged(plans), inventory=Fleet(cluster=tuple(entries)))
+        [task] = found.today
+        said[some] = task.how.partition(" On MSK")[0]
+        assert task.command == ""
+        assert task.how.endswith(
+            " On MSK levels follow the Kafka version: of one that did not, ask its support."
+        )
+        assert found.clusters[0].owner_command is None
+    assert said == {
+        "a": "msk finalizes that: change it there.",
+        "ab": "msk and Strimzi finalize that: change it there.",
+        "abc": "msk, Strimzi and 1 more finalize that: change it there.",
+    }
+
+
 def number(level: Level | None) -> int:
     return NONE if level is None else level.number
