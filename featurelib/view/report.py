@@ -57,6 +57,7 @@ from featurelib.view.digest import (
     is_silent,
     is_too_old,
     late_since,
+    lowered,
     managers_of,
     needs_person,
     rank_causes,
@@ -200,6 +201,10 @@ def summarize(
     kept = read_nights(nights, run.number, catalogue)
     causes, fleet = rank_causes(clusters), _count_fleet(clusters)
     change = compare(clusters, kept, before, levels_before, names, catalogue)
+    for at, cluster in enumerate(clusters):
+        if cluster.key in lowered(change):
+            summary = f"levels went down: ask first why; {cluster.summary}"
+            clusters[at] = replace(cluster, summary=summary)
     if change is not None:
         where = f" --tables {shlex.quote(run.tables or 'FOLDER')}"
         where += f" --fleet {shlex.quote(printable(places[1]))}" if entries else ""

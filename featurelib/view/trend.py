@@ -241,10 +241,13 @@ def _by(
     counts: Callable[[ReportedNight], dict[str, int]],
     order: Callable[[str], Any],
 ) -> list[Series]:
-    """A series for each name that any night counted, the newest first."""
+    """A series for each name that any night counted, the newest first, then what has none."""
     rows = [counts(night) for night in nights]
     names = sorted({name for row in rows for name in row}, key=order, reverse=True)
-    return [_series(name, [row.get(name, 0) if row else None for row in rows]) for name in names]
+    every = [sum(night.clusters_by_verdict.values()) for night in nights]
+    others = [of - sum(row.values()) if row else None for of, row in zip(every, rows, strict=True)]
+    named = [_series(name, [row.get(name, 0) if row else None for row in rows]) for name in names]
+    return [*named, _series("none, or not known", others)]
 
 
 def _series(

@@ -263,6 +263,9 @@ def test_who_approves_is_told_first_whose_levels_went_down() -> None:
     assert task.clusters == ("b", "a")
     assert "Ask first why levels of a went down." in task.how
     assert "f 2 → 1, WENT DOWN" in render_html(said)
+    told = {one.key: one.summary for one in said.clusters}
+    assert told["a"].startswith("levels went down: ask first why; ")
+    assert told["b"].startswith("can finalize metadata.version ")
     [calm] = report(tables).today
     assert calm.how == "Read each plan, then approve it."
 
