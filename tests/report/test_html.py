@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import date
 from functools import cache
 
@@ -21,6 +22,7 @@ from featurelib.view.html import (
 )
 from featurelib.view.plot import LABEL, STATES, draw
 from featurelib.view.prometheus import render_prometheus
+from featurelib.view.trend import trends
 from tests.report.page import read_page
 from tests.report.samples import made_up_nights, report_samples
 from tests.report.scenes import step
@@ -289,3 +291,14 @@ def test_a_plan_without_a_way_back_says_so() -> None:
     assert (task.text, task.how) == ("a: f 11 → 19, and levels of 2 more clusters.", several)
     [task] = report(judged(plans[:1])).today
     assert task.how == "There is no way back from f 9 on. Read the plan, then approve it."
+
+
+def test_trends_count_the_clusters_whose_software_nobody_knows() -> None:
+    said = report(judged([plan("a", "READY")]), nights=made_up_nights(20261121080000, SEEN))
+    less = tuple(replace(night, releases=night.releases[1:]) for night in said.nights)
+    for nights, expected in ((said.nights, None), (less, said.nights[-1].releases[0].clusters)):
+        [by_software] = [
+            trend for trend in trends(replace(said, nights=nights)) if "software" in trend.title
+        ]
+        rest = {one.name: one.values[-1] for one in by_software.series}
+        assert rest.get("none, or not known") == expected
