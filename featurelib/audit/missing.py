@@ -378,6 +378,9 @@ def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
         errors = [evidence.errors(int(who.listener[row])) if failed[row] else "" for row in rows]
         return [error and f"; it did not answer ({error})" for error in errors]
 
+    def software(rows: Int) -> list[str]:
+        return least_software(asking, who.cluster[rows])
+
     def gone_broker(rows: Int) -> list[str]:
         start = "; no other broker is registered: start it"
         return [
@@ -386,13 +389,16 @@ def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
         ]
 
     # A log dumped after its broker was stopped shows it fenced: what answered last is no ghost.
+    # Cited is what shows that it is gone: its range may be of a night when it was there.
+    fenced, unseen = (who.fenced_at, who.fenced_line), evidence.membership.quorum_place
+    quorum, was = tuple(of[who.cluster] for of in unseen), (who.at, who.line)
     counts = [
-        said.of_nodes(code, hit, detail=detail, finalized_level=metadata_version[hit])
-        for code, hit, detail in (
-            ("range_unknown", _without_range(evidence) & ~covered, no_answer),
-            ("ghost_broker", broker & who.gone & ~in_zookeeper, gone_broker),
-            ("ghost_controller", controller, lambda at: least_software(asking, who.cluster[at])),
-            ("silent_broker", broker & (who.failed_at > 0) & in_zookeeper, no_answer),
+        said.of_nodes(code, hit, seen, detail, finalized_level=metadata_version[hit])
+        for code, hit, seen, detail in (
+            ("range_unknown", _without_range(evidence) & ~covered, was, no_answer),
+            ("ghost_broker", broker & who.gone & ~in_zookeeper, fenced, gone_broker),
+            ("ghost_controller", controller, quorum, software),
+            ("silent_broker", broker & (who.failed_at > 0) & in_zookeeper, was, no_answer),
         )
     ]
     return counts[0]

@@ -91,6 +91,9 @@ class Sources:
         for newest, which in ((self.shown_at, shown > 0), (self.plain_at, shown == 0)):
             mine = which & (role == BROKER)
             newest[self.lists.row[mine]] = at[mine]
+        self.member_line, self.plain_line = self.lists.field("line")[owner], self.plain_at * 0
+        mine = (shown == 0) & (role == BROKER)
+        self.plain_line[self.lists.row[mine]] = self.lists.field("line")[mine]
         self.has_log = snapshots.scalar("log_end") > 0
         log_at = np.where(self.has_log, snapshots.scalar("log_at"), 0)
         self.from_log = log_at >= self.shown_at
@@ -136,6 +139,11 @@ class Sources:
         follow = follow[find(distinct(broker_key(counted)), broker_key(follow)) < 0]
         return distinct(np.concatenate((self.listener_key[near], follow, broker_key(follow))))
 
+    def listed_at(self, keys: Int) -> Int:
+        """Return when each of `keys` stood last in a list of DescribeCluster, 0 = in none."""
+        newest = firsts(self.member_key, -self.member_at)
+        return pick(self.member_at, place(self.member_key, newest, keys), 0)
+
     def gone_controllers(self, keys: Int, registered_at: Int) -> Bool:
         """Return which of `keys` are controllers that Kafka itself does not see: neither a voter
         nor a follower by the quorum's leader, asked after they were seen to be registered."""
@@ -148,24 +156,25 @@ class Sources:
         return marked(len(keys), controllers[gone])
 
     def fenced(self, keys: Int, entry: Int) -> Int:
-        """Return what the newest witness says: DescribeCluster with fenced brokers, or `entry`, the
-        registration.
+        """Return what the newest witness says, when, and in which line: DescribeCluster with fenced
+        brokers, or `entry`, the registration. [3, keys], -1 for not known.
 
         A list that leaves fenced brokers out is a witness, too: a broker that was registered when
         the log was dumped, and is not listed later, is fenced, or not registered any more.
         """
-        fenced, entry_at, witness = (
-            pick(self.registrations.field(name), entry, none)
-            for name, none in (("fenced", -1), ("at", 0), ("witness", -1))
-        )
+        fields = (self.registrations.field(name) for name in ("fenced", "at", "line", "witness"))
+        fenced, entry_at, line, witness = (pick(values, entry, -1) for values in fields)
         cluster, role, _ = split_key(keys)
         plain = distinct(self.member_key[~self.member_shown])
         left_out = (witness == LOG) & (role == BROKER) & (find(plain, keys) < 0)
-        fenced = np.where(left_out & (self.plain_at[cluster] > entry_at), 1, fenced)
+        left_out &= self.plain_at[cluster] > entry_at
+        by_plain = np.ones_like(fenced), self.plain_at[cluster], self.plain_line[cluster]
+        said = np.where(left_out, by_plain, (fenced, entry_at, line))
         shown = np.flatnonzero(self.member_shown)
         member = place(self.member_key, shown[firsts(self.member_key[shown])], keys)
         newer = (member >= 0) & (pick(self.member_at, member, 0) >= entry_at)
-        return np.where(newer, pick(self.member_fenced, member, -1), fenced)
+        lists = self.member_fenced, self.member_at, self.member_line
+        return np.where(newer, [pick(values, member, -1) for values in lists], said)
 
 
 def record_keys(records: Records) -> Int:
@@ -299,6 +308,8 @@ class Subjects:
     at: Int
     line: Int
     fenced: Int
+    fenced_at: Int  # when that was seen, in which line
+    fenced_line: Int
     answered_at: Int
     failed_at: Int
     failed_line: Int
@@ -394,10 +405,8 @@ def _describe(
     shown = profiles.of_metrics(said.listeners).of(listener, listener)
     word, heard, by_metrics, scraped = _beside_metrics(word, stands, shown, failed_at, fresh)
     answers = answered | heard
-
-    fenced = said.fenced(keys, entry)
-    newest = firsts(said.member_key, -said.member_at)
-    listed_at = pick(said.member_at, place(said.member_key, newest, keys), 0)
+    fenced, fenced_at, fenced_line = said.fenced(keys, entry)
+    listed_at = said.listed_at(keys)
     lost = said.gone_controllers(keys, np.maximum(entry_at, listed_at))
     # What answered after the quorum was asked, or just before it, is there.
     lost &= (way == REGISTERED) & ~(answered & (own.at + ONE_LOOK >= said.quorum_at[cluster]))
@@ -413,6 +422,8 @@ def _describe(
         at=word.at,
         line=word.line,
         fenced=fenced,
+        fenced_at=fenced_at,
+        fenced_line=fenced_line,
         answered_at=own.at,
         failed_at=failed_at,
         failed_line=pick(said.listeners.field("failed_line"), listener, 0),

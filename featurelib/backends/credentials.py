@@ -157,10 +157,7 @@ class Credentials:
     """
 
     def __init__(
-        self,
-        security: Security,
-        key: str = "security",
-        environment: Mapping[str, str] = os.environ,
+        self, security: Security, key: str = "security", environment: Mapping[str, str] = os.environ
     ) -> None:
         self._security, self._key, self._environment = security, key, environment
         self._fetched: set[str] = set()

@@ -237,11 +237,7 @@ BEFORE_AT = "063000"  # when the samples' earlier nights were run, UTC
 
 
 def judge_and_publish(
-    store: Store,
-    places: Places,
-    run: int,
-    fail_on: Severity | None,
-    limit: int,
+    store: Store, places: Places, run: int, fail_on: Severity | None, limit: int
 ) -> int:
     """The audit, its files, its report on stdout, and the exit code."""
     from featurelib.spark.judging import CORE_COLUMNS

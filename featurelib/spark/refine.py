@@ -46,11 +46,7 @@ class RefineCounts:
 
 
 def refine(
-    store: Store,
-    say: Callable[[str], None],
-    *,
-    as_of: int | None = None,
-    run: int | None = None,
+    store: Store, say: Callable[[str], None], *, as_of: int | None = None, run: int | None = None
 ) -> RefineCounts:
     """Bring the silver tables up to the newest ingest; nothing new changes nothing.
 

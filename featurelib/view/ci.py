@@ -108,10 +108,7 @@ def _cases(cluster: ReportedCluster, fleet: datetime | None) -> Iterator[Case]:
 
 
 def _case(
-    name: str,
-    verdict: Verdict,
-    own: Sequence[ReportedFinding],
-    whole: Sequence[ReportedFinding],
+    name: str, verdict: Verdict, own: Sequence[ReportedFinding], whole: Sequence[ReportedFinding]
 ) -> Case:
     critical = [found for found in own if found.severity is Severity.CRITICAL]
     held = [found for found in (*own, *whole) if found.severity is _HOLDS.get(verdict)]

@@ -3,8 +3,10 @@ cannot reach is silent; and the owner's word stands for controllers nobody can a
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -179,6 +181,29 @@ def test_who_is_expected_and_there_is_not_missing_and_what_it_supports_counts(
         assert message.startswith(("Broker 7 is ", "The inventory expects broker 7, "))
         assert says in message
         assert row["line_id"] is not None or code == "expected_node_missing"
+
+
+SHOWN, LEFT_OUT = listing((1, False), (2, True)), listing((1, False), (2, True), version=1)
+FENCED_BY_LOG = log(*ME, node(2, ranges=OLD, fenced=True))
+WHILE_IT_LIVED = answer(2, ranges=OLD, answered=20)
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "cited"),
+    [
+        ([*SILENT, WHILE_IT_LIVED, SHOWN], "ghost_broker", SHOWN),
+        ([*SILENT, *log(*ME, node(2, ranges=OLD)), LEFT_OUT], "ghost_broker", LEFT_OUT),
+        ([*SILENT[:-1], *FENCED_BY_LOG], "ghost_broker", FENCED_BY_LOG[-1]),
+        (lost(*GONE, EARLIER), "ghost_controller", GONE[1]),
+    ],
+    ids=["a list", "a list without fenced ones", "the log", "the quorum"],
+)
+def test_of_who_is_gone_the_line_that_shows_it_is_cited(
+    lines: Lines, code: str, cited: bytes
+) -> None:
+    [row] = findings(judge_lines(lines), code, node_id=2)
+    assert row["line_id"] == int.from_bytes(hashlib.sha256(cited).digest()[:8], signed=True)
+    assert row["observed_at"] == datetime.fromisoformat(json.loads(cited)["observed_at"])
 
 
 def test_nobody_is_told_to_unregister_what_only_we_cannot_reach() -> None:
