@@ -39,12 +39,10 @@ def _from(low: int, high: int, what: str = "a whole number") -> Meta:
 
 
 ClusterId = Annotated[
-    str,
-    Meta(min_length=1, max_length=CLUSTER_LENGTH, description="a text of 1 to 255 characters"),
+    str, Meta(min_length=1, max_length=CLUSTER_LENGTH, description="a text of 1 to 255 characters")
 ]
 Time = Annotated[
-    datetime,
-    Meta(tz=True, description="an ISO-8601 time with seconds and with Z or an offset"),
+    datetime, Meta(tz=True, description="an ISO-8601 time with seconds and with Z or an offset")
 ]
 Text = Annotated[str, Meta(description="a text")]
 FilledText = Annotated[str, Meta(min_length=1, description="a text that is not empty")]

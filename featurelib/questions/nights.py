@@ -472,10 +472,7 @@ def _levels_moved(was: _Night, now: _Night) -> dict[str, tuple[LevelOfNights, ..
         if pairs:
             moved[cluster] = tuple(
                 LevelOfNights(
-                    feature=name,
-                    before=before,
-                    after=after,
-                    unfit=tuple(now.unfit[cluster, name]),
+                    feature=name, before=before, after=after, unfit=tuple(now.unfit[cluster, name])
                 )
                 for name, before, after in pairs
             )

@@ -20,14 +20,7 @@ import numpy as np
 
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Evidence
-from featurelib.audit.findings import (
-    ANY_ADDRESS,
-    NO_SITE,
-    FindingWords,
-    Mute,
-    covered,
-    ghosts,
-)
+from featurelib.audit.findings import ANY_ADDRESS, NO_SITE, FindingWords, Mute, covered, ghosts
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet as Inventory
 from featurelib.config.fleet import FleetEntry as Entry
