@@ -105,7 +105,8 @@ def fleet_facts(fleet: FleetCounts) -> list[tuple[str, str]]:
     """Return labels and counts over the fleet: phases, findings, and what fits no longer."""
     phases = [f"{n:,} {phase.value}" for phase, n in fleet.clusters_by_phase.items() if n]
     severities = [f"{n:,} {level.value}" for level, n in fleet.findings_by_severity.items() if n]
-    rows = [("phases", " · ".join(phases)), ("findings", " · ".join(severities) or "none")]
+    kinds = (("phases", phases), ("findings", severities))
+    rows = [(label, " · ".join(found) or "none") for label, found in kinds]
     if fleet.muted:
         rows.append(("", f"of these {count_muted(fleet.muted, fleet.muted_until)}"))
     if fleet.incompatible_nodes:

@@ -115,7 +115,7 @@ def _task(
 def next_step(report: Report) -> tuple[str, str]:
     """Return the most urgent task in a sentence, and its command, which may be empty."""
     if not report.today:
-        return "Nothing to do until the next run.", ""
+        return "Nothing to do until the next run." if report.clusters else "Collect a cluster.", ""
     task = report.today[0]
     named = {cluster.key: cluster.name for cluster in report.clusters}
     where = some([named[key] for key in task.clusters], FEATURES)

@@ -281,6 +281,13 @@ def test_what_is_urgent_is_red_and_nothing_below_it_is_redder() -> None:
     ]  # fmt: skip
 
 
+def test_a_count_of_nothing_leads_nowhere_and_no_cluster_has_no_table() -> None:
+    page = read_page(render_html(report(judged([plan("a", "READY")]))))
+    assert [link for link in page.links if link.startswith("#verdict")] == ["#verdict=READY"]
+    page = read_page(render_html(report(judged([]))))
+    assert not [given for tag, given in page.tags if tag in ("table", "input")]
+
+
 def test_a_plan_without_a_way_back_says_so() -> None:
     back = [{"feature": "f", "downgrade_floor": 9, "point_of_no_return": 9}]
     plans = [plan(name, "READY", steps=[step("f")], returns_after=back) for name in "abc"]

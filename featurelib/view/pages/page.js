@@ -74,7 +74,7 @@
       if (below) below.hidden = row.hidden;
       shown += row.hidden ? 0 : 1;
     }
-    count.textContent = `${shown} of ${rows.length} clusters`;
+    count.textContent = `${shown} of ${rows.length} cluster${rows.length === 1 ? "" : "s"}`;
     clear.hidden = !inputs.some((input) => input.value);
     // On paper there are no fields that say it.
     document.getElementById("chosen").textContent = inputs
