@@ -164,7 +164,8 @@ _PARTS: dict[str, list[tuple[str, str]]] = {
         ("source", "<i1"),  # as in DescribeConfigsResponse; -1 = the key was not in the answer
         *_MOMENT,
     ],
-    # Requests that one half of the nodes refused for want of a right when they were made last.
+    # Requests that one half of the nodes refused for want of a right when they were made last, by
+    # each node that did.
     "refusals": [
         ("request", "<i4"),  # a kind of landing line
         ("role", "<i1"),

@@ -34,7 +34,7 @@ from featurelib.feature import Role, Witness
 from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM, needed
 from featurelib.rows import NONE, Bool, Int, Texts, texts_of
 from featurelib.snapshot.records import MALFORMED
-from featurelib.words import moment
+from featurelib.words import clean, moment, nodes
 
 _NOT_READ = "its controller.quorum.voters was not read"
 _NO_LIST = "no list of registered controllers was read"
@@ -219,7 +219,7 @@ _REFUSED = {
 
 
 class Withheld(msgspec.Struct, frozen=True, kw_only=True):
-    """One request that one half of the nodes refused last for want of a right.
+    """One request that a node refused for want of a right, and its half of the nodes last.
 
     `node_id` -1 = the active controller, whoever it was. `elsewhere`: the other half answered it.
     `principal` "" = the collector did not know it.
@@ -264,18 +264,19 @@ def _rights(said: BatchFindings) -> tuple[Int, Bool]:
 def _detail(refusals: list[Withheld]) -> str:
     """Which right, who was refused by whom, and what it would show."""
     first = refusals[0]
-    by_principal: dict[str, list[str]] = {}
+    by_principal: dict[str, dict[Role, list[int]]] = {}
     for one in refusals:
-        who = f"{one.role.text} {one.node_id}" if one.node_id >= 0 else "the active controller"
-        by_principal.setdefault(one.principal, []).append(who)
-    refused = " and ".join(
-        f"to {principal or 'whoever collects'} by {' and '.join(some)}"
-        for principal, some in by_principal.items()
-    )
+        by_principal.setdefault(one.principal, {}).setdefault(one.role, []).append(one.node_id)
+    texts = []
+    for principal, halves in by_principal.items():
+        by = " and ".join(nodes(role.text, ids) for role, ids in halves.items() if min(ids) >= 0)
+        texts.append(
+            f"to {clean(principal or 'whoever collects')} by {by or 'the active controller'}"
+        )
     request, shows = _REFUSED[first.request]
     return (
         f"{needed(first.request, first.role)} on CLUSTER; {request} was refused "
-        f"{refused} (error {NOT_AUTHORIZED}), which shows {shows}"
+        f"{' and '.join(texts)} (error {NOT_AUTHORIZED}), which shows {shows}"
     )
 
 

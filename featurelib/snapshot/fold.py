@@ -42,7 +42,7 @@ _KEPT: Final = {
     "witnesses": (attrgetter("kind"), attrgetter("incarnation", "epoch", "at", "line")),
     "members": (attrgetter("role", "fenced_shown"), _NEWEST),
     "configs": (attrgetter("role", "node_id", "resource"), _NEWEST),
-    "rights": (attrgetter("request", "role"), _NEWEST),  # apart: answered, and refused
+    "rights": (attrgetter("request", "role", "node_id"), _NEWEST),  # refused, or answered
 }
 
 
@@ -231,14 +231,14 @@ class Fold:
 
     def _note(self, new: kept.Right, refused: bool, at: int) -> None:
         """Keep a refusal, which `new` is, or only that the request was answered."""
-        key = (new.request, new.role)
-        old = self._entries["rights"].setdefault(key, kept.Right(*key))
+        node_id = new.node_id if refused else -1
+        key = new.request, new.role, node_id
+        old = self._entries["rights"].setdefault(key, kept.Right(*key[:2], node_id=node_id))
         assert isinstance(old, kept.Right)
         if not refused:
             old.answered_at = max(old.answered_at, at)
         elif (at, new.line) > (old.refused_at, old.line):
-            old.refused_at, old.line = at, new.line
-            old.node_id, old.principal = new.node_id, new.principal
+            old.refused_at, old.line, old.principal = at, new.line, new.principal
 
     def _add_znode(self, content: kinds.Znode, at: int, line: int) -> None:
         path, node_id = content.path, kinds.broker_id(content.path)

@@ -46,6 +46,7 @@ from featurelib.schema import LAYOUT, SNAPSHOT, TEXT_FIELDS
 from featurelib.snapshot.log import level_map
 from featurelib.snapshot.state import (
     NOTHING,
+    ONE_LOOK,
     ClusterState,
     Listener,
     Map,
@@ -437,16 +438,19 @@ class _Row:
                 yield (*who, text(value), source, of.at, of.line)
 
     def _refusals(self) -> Iterator[tuple[object, ...]]:
-        """The requests that were refused when last made."""
-        text, rights = self._row.text_code, self._state.rights
-        for one in [right for right in rights if right.refused_at > right.answered_at]:
-            elsewhere = any(
-                right.answered_at > right.refused_at
-                for right in rights
-                if right.request == one.request
-            )
-            who = (text(one.request), one.role, one.node_id, elsewhere, text(one.principal))
-            yield (*who, one.refused_at, one.line)
+        """The requests that were refused when last made, by each node of that look."""
+        text, newest = self._row.text_code, dict[tuple[str, int], tuple[int, int]]()
+        for one in self._state.rights:
+            answered, refused = newest.get((one.request, one.role), (0, 0))
+            times = max(answered, one.answered_at), max(refused, one.refused_at)
+            newest[one.request, one.role] = times
+        answering = {request for (request, _), (at, refused) in newest.items() if at > refused}
+        for one in self._state.rights:
+            answered, refused = newest[one.request, one.role]
+            if answered < one.refused_at and refused <= one.refused_at + ONE_LOOK:
+                elsewhere = one.request in answering
+                who = (text(one.request), one.role, one.node_id, elsewhere, text(one.principal))
+                yield (*who, one.refused_at, one.line)
 
     def _probe(self) -> Iterator[tuple[object, ...]]:
         """The newest probe, unless something newer landed: the cluster may have changed since."""

@@ -173,8 +173,8 @@ class LogImage(msgspec.Struct, array_like=True):
 
 
 class Right(msgspec.Struct, array_like=True, gc=False):
-    """A request that needs a right, made of one half of the nodes: when it was answered last, and
-    the newest refusal, by (time, line)."""
+    """A request that needs a right, made of one half of the nodes: when it was answered last, by
+    whom ever, or the newest refusal of one node, by (time, line)."""
 
     request: str  # a kind of landing line
     role: int  # of the listeners that were asked
@@ -236,7 +236,7 @@ class ClusterState(msgspec.Struct, array_like=True):
     observed_at: int = 0
     ambiguous_dumps: list[int] = []
     controller: tuple[int, int, int] = (0, 0, -1)  # the controller znode: (time, line, broker)
-    rights: list[Right] = []  # by (request, role)
+    rights: list[Right] = []  # by (request, role, node_id)
     probe: Probe | None = None
     configs: list[Configs] = []  # by (role, node, resource)
     # What no fold has taken up, since it is dated later than what is judged: (time, line) of the

@@ -25,7 +25,7 @@ from featurelib.audit.evidence import (
     Expected,
     voter_ids,
 )
-from featurelib.audit.findings import Action
+from featurelib.audit.findings import Action, FindingWords
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.core.cluster import Cluster, Node, Request, Update
@@ -130,6 +130,11 @@ RIGHTS: dict[str, tuple[Lines, Expected | None]] = {
     "configurations refused as a whole": (
         [*READY, without(CONFIGS, "answer", "version", error="not authorized", error_code=31,
                          principal="User:auditor")], None),
+    "every node refused, one of them of another principal, and one longer ago": (
+        [*UNSEEN, *(refusal_line("c", age=1, asked_node=i, principal="User:a") for i in (2, 1, 3)),
+         refusal_line("c", age=1, asked_node=9, listener="controller", principal="User:b"),
+         refusal_line("c", age=1, asked_node=8, listener="controller", principal="User:a"),
+         refusal_line("c", age=5, asked_node=4, principal="User:a")], None),
     "configurations shown since": (
         [*READY, with_error(31, 0, CONFIGS), configs_line(1, "controller", {"1": {}}, age=0)],
         None),
@@ -140,7 +145,7 @@ def test_a_right_that_is_missing_is_named_and_never_ready() -> None:
     said = {name: judge_lines(lines, word) for name, (lines, word) in RIGHTS.items()}
     expect_frozen("rights", {name: told(judged) for name, judged in said.items()})
     missing = [one for one in said.values() if "right_missing" in codes(one)]
-    assert len(missing) == 5
+    assert len(missing) == 6
     assert not [one for one in missing if "READY" in verdicts(one).values()]
     withheld = [row for one in said.values() for row in findings(one, "right_withheld")]
     assert {row["severity"] for row in withheld} == {"info"}
@@ -148,6 +153,19 @@ def test_a_right_that_is_missing_is_named_and_never_ready() -> None:
     [(landing, line_id)] = landings([REFUSED])
     at = int(row["observed_at"].timestamp() * 1_000_000)
     assert (row["line_id"], at, row["severity"]) == (line_id, landing.observed_at, "unknown")
+
+
+def test_a_long_principal_and_every_node_that_refused_are_named_in_whole_sentences() -> None:
+    lines = [
+        refusal_line("c", asked_node=node, listener=half, principal=f"User:CN={'x' * 200}")
+        for half, nodes in (("broker", (1, 2, 3)), ("controller", (100, 101, 102)))
+        for node in nodes
+    ]
+    [row] = findings(judge_lines([*UNSEEN, *lines]), "right_missing")
+    message = FindingWords(CATALOGUE).of(row).message  # type: ignore[arg-type]  # a row of them
+    assert " by brokers 1-3 and controllers 100-102 (error 31), which shows who votes " in message
+    assert message.endswith(" listen.")
+    assert "x" * 120 not in message
 
 
 def test_rights_of_one_cluster_say_nothing_of_another() -> None:
