@@ -39,7 +39,7 @@
   const clear = document.createElement("button");
   clear.type = "button";
   clear.textContent = "show all";
-  count.after(" ", clear);
+  count.parentElement.append(clear);
   const fits = (row, input) => {
     if (input.id === "phase") return row.dataset.p === input.value;
     if (input.matches("#cause, #change"))
