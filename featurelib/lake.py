@@ -335,14 +335,15 @@ def read_quarantine(
 
 def night_before(read: Read, run: int) -> tuple[list[Row], dict[str, str] | None, list[Row]]:
     """The rows of gold.audit_run up to this run; of the night before it the verdict of each
-    cluster, None for the first, and rows of what was finalized."""
+    cluster, None for the first, and rows of what was finalized and how far it could go."""
     nights = read(AUDIT_RUN, [("run", "<=", run)], None).to_pylist()
     before = max((night["run"] for night in nights if night["run"] < run), default=None)
     if before is None:
         return nights, None, []
     of: list[Wanted] = [("run", "=", before)]
     plans = read(UPGRADE_PLANS, of, ["cluster", "verdict"]).to_pylist()
-    levels = read(FEATURE_READINESS, of, ["cluster", "feature", "finalized_level"])
+    columns = ["cluster", "feature", "verdict", "finalized_level", "ceiling"]
+    levels = read(FEATURE_READINESS, of, columns)
     return nights, {row["cluster"]: row["verdict"] for row in plans}, levels.to_pylist()
 
 

@@ -177,6 +177,11 @@ def releases_text(catalogue: Catalogue, names: Sequence[str]) -> str:
     return ", ".join(r[0] if len(r) == 1 else f"{r[0]} to {r[-1]}" for r in found) or "none"
 
 
+def went_back(feature: str, before: str, after: str) -> str:
+    """That the highest level possible fell, and why it did."""
+    return f"software went back: the highest {feature} possible fell from {before} to {after}"
+
+
 def although(unfit: Sequence[str]) -> str:
     """`, although broker 2 does not fit it`, of a level that is finalized; empty without a node."""
     verb = "does" if len(unfit) == 1 else "do"

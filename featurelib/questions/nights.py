@@ -36,8 +36,12 @@ from featurelib.snapshot.history import (
     LOG,
     REGISTRATION,
     LevelChange,
+    LevelMove,
+    Levels,
     changed_levels,
+    known_levels,
     level_changes,
+    lowered_ceilings,
 )
 from featurelib.snapshot.history import Row as LevelRow
 from featurelib.tables import (
@@ -108,7 +112,8 @@ class RangeChange:
     @property
     def shrank(self) -> tuple[str, ...]:
         """The features that these nodes support less far than before, or no longer."""
-        return tuple(name for name, was, now in self.changes if was and _shrank(was, now))
+        moves = ((name, was, now) for name, was, now in self.changes if was)
+        return tuple(name for name, was, now in moves if now is None or now[1] < was[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,22 +205,19 @@ def find_senders(levels: Sequence[LevelChange], entries: Sequence[JournalEntry])
                     for one in entry.updates
                 )
                 if wrote and after - SKEW < sent < change.at + SKEW:
-                    found.append(_sent(change.at, name, entry, sent))
+                    found.append(
+                        SentLevel(
+                            at=change.at,
+                            feature=name,
+                            entry=entry.number,
+                            sent_at=sent,
+                            user=entry.intent.who.user,
+                            host=entry.intent.who.host,
+                            approved_by=entry.intent.approved_by,
+                        )
+                    )
                     break
     return found
-
-
-def _sent(at: datetime, feature: str, entry: JournalEntry, sent: datetime) -> SentLevel:
-    who = entry.intent.who
-    return SentLevel(
-        at=at,
-        feature=feature,
-        entry=entry.number,
-        sent_at=sent,
-        user=who.user,
-        host=who.host,
-        approved_by=entry.intent.approved_by,
-    )
 
 
 _Who = tuple[str, int]  # a role, or what keeps registrations, and a node id
@@ -280,10 +282,6 @@ def _is_partial(before: Ranges, ranges: Ranges) -> bool:
     left_out = [name for name in before if name not in ranges]
     kept = {name: ends for name, ends in before.items() if name in ranges}
     return bool(left_out) and kept == dict(ranges) and all(before[n][0] == 0 for n in left_out)
-
-
-def _shrank(was: Ends, now: Ends | None) -> bool:
-    return now is None or now[1] < was[1]
 
 
 def _together(changes: Iterable[RangeChange]) -> Iterator[RangeChange]:
@@ -370,8 +368,9 @@ class ClusterDiff:
     """One cluster, and what the inventory calls it. `before` and `after` are its verdicts, None
     where it was not judged; `critical`: whether the later night has a critical finding of it that
     is not muted. An `incomparable` row has a key more, `why`. `levels`: what is finalized at
-    another level, as far as both nights knew it; 0 = not finalized. `silent_since`: when its newest
-    line was read, where it fell silent between the nights."""
+    another level, as far as both nights knew it; 0 = not finalized. `ceilings`: the highest levels
+    possible that fell though the level stayed, as its software went back. `silent_since`: when its
+    newest line was read, where it fell silent between the nights."""
 
     cluster: str
     name: str | None
@@ -380,6 +379,7 @@ class ClusterDiff:
     critical: bool
     silent_since: datetime | None
     levels: tuple[LevelOfNights, ...]
+    ceilings: tuple[LevelMove, ...]
     new: tuple[Row, ...]
     resolved: tuple[Row, ...]
     unchanged: int
@@ -436,7 +436,7 @@ def diff(
     moved = {name for name in every if was.verdicts.get(name) != now.verdicts.get(name)}
     silent = {name: at for name, at in now.silent.items() if name not in was.silent}
     clusters = []
-    for cluster in sorted(found.keys() | moved | levels.keys() | silent.keys()):
+    for cluster in sorted({*found, *moved, *levels, *silent}):
         rows = {state: tuple(sorted(found[cluster][state], key=_order)) for state in State}
         clusters.append(
             ClusterDiff(
@@ -446,7 +446,8 @@ def diff(
                 after=now.verdicts.get(cluster),
                 critical=cluster in now.critical,
                 silent_since=silent.get(cluster),
-                levels=levels.get(cluster, ()),
+                levels=levels[cluster][0] if cluster in levels else (),
+                ceilings=levels[cluster][1] if cluster in levels else (),
                 new=rows[State.NEW],
                 resolved=rows[State.RESOLVED],
                 unchanged=both.get(cluster, 0),
@@ -464,18 +465,23 @@ def diff(
     )
 
 
-def _levels_moved(was: _Night, now: _Night) -> dict[str, tuple[LevelOfNights, ...]]:
-    """By cluster what is finalized at another level, of clusters that both nights judged."""
-    moved: dict[str, tuple[LevelOfNights, ...]] = {}
-    for cluster in was.verdicts.keys() & now.verdicts.keys():
-        pairs = changed_levels(was.finalized[cluster], now.finalized[cluster])
-        if pairs:
-            moved[cluster] = tuple(
-                LevelOfNights(
-                    feature=name, before=before, after=after, unfit=tuple(now.unfit[cluster, name])
-                )
-                for name, before, after in pairs
-            )
+_Moved = tuple[tuple[LevelOfNights, ...], tuple[LevelMove, ...]]  # levels, and ceilings
+
+
+def _levels_moved(was: _Night, now: _Night) -> dict[str, _Moved]:
+    """By cluster what is finalized at another level, of clusters that both nights judged; and the
+    ceilings that fell beside that, where both judged alike."""
+    moved: dict[str, _Moved] = {}
+    for key in was.verdicts.keys() & now.verdicts.keys():
+        pairs = changed_levels(was.finalized[key], now.finalized[key])
+        fell = lowered_ceilings(was.ceilings[key], now.ceilings[key], pairs)
+        levels = (
+            LevelOfNights(feature=name, before=before, after=after, unfit=(*now.unfit[key, name],))
+            for name, before, after in pairs
+        )
+        found = tuple(levels), tuple(fell if was.judged_by == now.judged_by else ())
+        if any(found):
+            moved[key] = found
     return moved
 
 
@@ -565,12 +571,14 @@ class _Night:
         return found
 
     @cached_property
-    def finalized(self) -> defaultdict[str, dict[str, int | None]]:
-        """By cluster and feature what is finalized; None = nobody trustworthy says."""
-        found: defaultdict[str, dict[str, int | None]] = defaultdict(dict)
-        for (cluster, feature), row in self._readiness.items():
-            found[cluster][feature] = row["finalized_level"]
-        return found
+    def finalized(self) -> Levels:
+        """What is finalized; None = nobody trustworthy says."""
+        return known_levels(self._readiness.values(), "finalized_level")
+
+    @cached_property
+    def ceilings(self) -> Levels:
+        """How far levels could go; None = UNKNOWN."""
+        return known_levels(self._readiness.values(), "ceiling")
 
     @cached_property
     def _readiness(self) -> dict[tuple[str, str], Row]:

@@ -16,12 +16,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 import numpy as np
 
-from featurelib.feature import Witness
+from featurelib.feature import Verdict, Witness
 from featurelib.rows import NONE, Column, Int, TableRows, make_rows, spread, texts_of
 from featurelib.schema import Schema
 from featurelib.snapshot.state import Map
@@ -29,6 +29,7 @@ from featurelib.tables import FINALIZED_FEATURES, Table
 from featurelib.words import metadata_first
 
 REGISTRATION = "registration"
+Levels = defaultdict[str, dict[str, int | None]]  # by cluster and feature
 _NOTHING = ((None, None, None),)
 
 
@@ -204,6 +205,26 @@ def changed_levels(
         if was is not None and now is not None and was != now:
             moves.append(LevelMove(name, was, now))
     return moves
+
+
+def lowered_ceilings(
+    before: Mapping[str, int | None], after: Mapping[str, int | None], moved: Iterable[LevelMove]
+) -> list[LevelMove]:
+    """The ceilings that fell, of what both looks knew, but of features that `moved`: the newest
+    software of the cluster went back."""
+    names = {one.feature for one in moved}
+    fell = (one for one in changed_levels(before, after) if 0 < one.to_level < one.from_level)
+    return [one for one in fell if one.feature not in names]
+
+
+def known_levels(rows: Iterable[Mapping[str, Any]], column: str) -> Levels:
+    """By cluster and feature a level of rows of gold.feature_readiness; None = not known, as is a
+    ceiling of what is UNKNOWN."""
+    found: Levels = defaultdict(dict)
+    for row in rows:
+        is_known = column != "ceiling" or row["verdict"] != Verdict.UNKNOWN
+        found[row["cluster"]][row["feature"]] = row[column] if is_known else None
+    return found
 
 
 def _any_known(levels: Mapping[str, int | None]) -> bool:

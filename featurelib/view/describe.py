@@ -29,6 +29,7 @@ from featurelib.words import (
     nodes,
     range_text,
     time_text,
+    went_back,
 )
 
 WHO_WIDTH = 36
@@ -257,12 +258,9 @@ def watch_line(seen: Watched, name: str, catalogue: Catalogue) -> str:
     parts.append(f"possible now: {levels_text(catalogue, possible) or 'nothing'}")
     if behind := [one for one in seen.nodes if one.lacks]:
         parts.append(f"behind: {_halves(behind)}")
-    parts += [f"also in the way: {some_codes}"] if (some_codes := _codes(seen)) else []
+    codes = ", ".join(dict.fromkeys(code_text(one.code) for one in seen.missing))
+    parts += [f"also in the way: {codes}"] if codes else []
     return f"{time_text(seen.at, seconds=True)}  {clean(name)}: {' · '.join(parts)}"
-
-
-def _codes(seen: Watched) -> str:
-    return ", ".join(dict.fromkeys(code_text(one.code) for one in seen.missing))
 
 
 def _halves(shown: Sequence[NodeNow]) -> str:
@@ -412,6 +410,9 @@ def _cluster(one: ClusterDiff, words: FindingWords, limit: int, page: Page) -> N
         )
         down = ", WENT DOWN" if moved.after < moved.before else ""
         page.item(f"{clean(moved.feature, 60)} {' → '.join(ends)}{down}{although(moved.unfit)}", 2)
+    for name, *tops in one.ceilings:
+        ends = (level_text(words.catalogue, name, at) for at in tops)
+        page.item(went_back(clean(name, 60), *ends), 2)
     if one.silent_since is not None:
         page.item(f"nothing landed any more since {time_text(one.silent_since)}", 2)
     for state, rows in ((State.NEW, one.new), (State.RESOLVED, one.resolved)):

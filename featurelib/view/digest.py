@@ -332,7 +332,9 @@ def group_findings(findings: Findings) -> tuple[FindingGroup, ...]:
     """The groups, in the order of the first finding of each code."""
     groups: list[FindingGroup] = []
     for same in _gather(findings, lambda found: (found.severity, found.code)):
-        by_fact = [_of_facts(some) for some in _gather(_gather(same, _fact), _nodes_and_remedy)]
+        facts = _gather(same, _fact)
+        who = _gather(facts, lambda of: (of[0].role, *(one.node_id for one in of), _remedy(of[0])))
+        by_fact = [_of_facts(some) for some in who]
         by_remedy = [_group(some) for some in _gather(same, _remedy)]
         groups += by_fact if len(by_fact) < len(by_remedy) else by_remedy
     return tuple(_without_remedy(group, groups[:at]) for at, group in enumerate(groups))
@@ -362,10 +364,6 @@ def _of_facts(facts: Sequence[Findings]) -> FindingGroup:
 
 def _remedy(finding: ReportedFinding) -> tuple[str, str]:
     return finding.remedy, finding.command
-
-
-def _nodes_and_remedy(alike: Findings) -> Hashable:
-    return alike[0].role, tuple(one.node_id for one in alike), _remedy(alike[0])
 
 
 def _fact(one: ReportedFinding) -> Hashable:

@@ -249,13 +249,9 @@ def _environment() -> Environment:
         style="".join(map(_text, ("colours.css", "style.css", "plot.css"))),
         figure_style="".join(map(_text, ("colours.css", "plot.css"))),
     )
-    environment.filters["breakable"] = _breakable
+    # A name may go on in a new line behind each of its dots.
+    environment.filters["breakable"] = lambda name: Markup(".<wbr>").join(name.split("."))
     return environment
-
-
-def _breakable(name: str) -> Markup:
-    """A name that may go on in a new line behind each of its dots."""
-    return Markup(".<wbr>").join(name.split("."))
 
 
 def _template(name: str) -> Template:

@@ -161,18 +161,17 @@ class Page:
         full = [i for i in range(len(rows[0])) if any(row[i] for row in body)]
         shown = [[row[i] for i in full] for row in rows]
         caps = [most[i] if i < len(most) else 0 for i in full]
-        widths = [
-            min(max(map(_widest_line, column)), cap or self.width)
-            for column, cap in zip(zip(*shown, strict=True), caps, strict=True)
-        ]
+        columns = list(zip(*shown, strict=True))
+        widest = [max(width_of(x) for cell in one for x in cell.split("\n")) for one in columns]
+        widths = [min(wide, cap or self.width) for wide, cap in zip(widest, caps, strict=True)]
         before = indent + sum(widths[:-1]) + 2 * (len(widths) - 1)
         room = self.width - before
-        is_wide = not self._parts and any(_longest_word(row[-1]) > room for row in shown)
-        if widths[-1] > room and (room < ROOM or is_wide):
+        is_wide = any(width_of(word) > room for row in shown for word in row[-1].split())
+        if widths[-1] > room and (room < ROOM or (is_wide and not self._parts)):
             self._paragraphs(shown, indent, head=head)
             return
         numbers = [
-            all(_is_number(cell) for cell in column) for column in zip(*shown[head:], strict=True)
+            all(not c or plain(c).replace(",", "").isdigit() for c in one[head:]) for one in columns
         ]
         widths[-1] = min(widths[-1], room)
         for row in shown:
@@ -198,15 +197,3 @@ class Page:
             ]
             cells[0] = row[0] or cells[0]
             self.item(" · ".join(cells).replace("\n", " · "), indent)
-
-
-def _is_number(cell: str) -> bool:
-    return cell == "" or plain(cell).replace(",", "").isdigit()
-
-
-def _widest_line(cell: str) -> int:
-    return max(map(width_of, cell.split("\n")))
-
-
-def _longest_word(cell: str) -> int:
-    return max(map(width_of, cell.split()), default=0)

@@ -398,13 +398,15 @@ class ChangedLevel:
 class Change:
     """What changed since the night before: `run` and `as_of` are that night's.
 
-    Which findings are new, and which are resolved, is what `command` says.
+    Which findings are new, and which are resolved, is what `command` says. `ceilings`: the highest
+    levels possible that fell though the level stayed, as the cluster's newest software went back.
     """
 
     run: int
     as_of: Time
     verdicts: tuple[ChangedVerdict, ...]
     levels: tuple[ChangedLevel, ...] = ()
+    ceilings: tuple[ChangedLevel, ...] = ()
     command: str = "featurelib diff --last"
 
 

@@ -289,10 +289,11 @@ def narrow(report: Report, part: FleetPart) -> Report:
     mutes = (recount(mute, clusters) for mute in report.mutes)
     change = report.change
     if change is not None:
-        theirs = (one for one in change.verdicts if one.key in part)
-        levels = (one for one in change.levels if one.key in part)
-        command = change.command + printable(part.options)
-        change = replace(change, verdicts=tuple(theirs), levels=tuple(levels), command=command)
+        theirs: dict[str, Any] = {
+            name: tuple(one for one in getattr(change, name) if one.key in part)
+            for name in ("verdicts", "levels", "ceilings")
+        }
+        change = replace(change, **theirs, command=change.command + printable(part.options))
     return replace(
         report,
         run=run,

@@ -7,7 +7,7 @@ page, blocks in text. A night that did not count something has no number there.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from featurelib.catalogue import Catalogue
 from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
 from featurelib.questions.nights import is_late
-from featurelib.snapshot.history import changed_levels
+from featurelib.snapshot.history import changed_levels, known_levels, lowered_ceilings
 from featurelib.view.digest import late_since
 from featurelib.view.model import (
     AtLevel,
@@ -28,7 +28,7 @@ from featurelib.view.model import (
     ReportedCluster,
     ReportedNight,
 )
-from featurelib.words import age, although, clean, level_text, metadata_first, some
+from featurelib.words import age, although, clean, level_text, metadata_first, some, went_back
 
 Night = Mapping[str, Any]  # a row of gold.audit_run
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -81,7 +81,7 @@ def compare(
     then = {key: Verdict(verdict) for key, verdict in before.items()}
     now = {cluster.key: cluster for cluster in clusters}
     every = ((key, now.get(key)) for key in [*now, *sorted(then.keys() - now.keys())])
-    moved = [
+    moved = tuple(
         ChangedVerdict(
             key=key,
             name=one.name if one else clean(names.get(key) or key),
@@ -91,37 +91,31 @@ def compare(
         )
         for key, one in every
         if one is None or then.get(key) is not one.verdict
-    ]
-    night = nights[-2]
-    changes = tuple(_changed_levels(clusters, levels, catalogue))
-    return Change(run=night.run, as_of=night.as_of, verdicts=tuple(moved), levels=changes)
+    )
+    night, (at, tops) = nights[-2], _changed_levels(clusters, levels, catalogue)
+    return Change(run=night.run, as_of=night.as_of, verdicts=moved, levels=at, ceilings=tops)
 
 
 def _changed_levels(
-    clusters: Sequence[ReportedCluster], levels: Iterable[Night], catalogue: Catalogue
-) -> Iterator[ChangedLevel]:
-    then: defaultdict[str, dict[str, int | None]] = defaultdict(dict)
-    for row in levels:
-        then[row["cluster"]][clean(row["feature"])] = row["finalized_level"]
-    for cluster in clusters:
-        known = ((ready.feature, ready.finalized) for ready in cluster.readiness)
-        now = {feature: None if level is None else level.number for feature, level in known}
-        for feature, *ends in changed_levels(then[cluster.key], now):
-            before, after = (
-                Level(number=end, text=level_text(catalogue, feature, end)) for end in ends
-            )
-            yield ChangedLevel(
-                key=cluster.key,
-                name=cluster.name,
-                feature=feature,
-                before=before,
-                after=after,
-                unfit=tuple(
-                    f"{node.role} {node.node_id}"
-                    for node in cluster.incompatible
-                    if node.feature == feature
-                ),
-            )
+    clusters: Sequence[ReportedCluster], rows: Iterable[Night], catalogue: Catalogue
+) -> tuple[tuple[ChangedLevel, ...], tuple[ChangedLevel, ...]]:
+    """The levels that moved, and the ceilings that fell."""
+    cleaned = [{**row, "feature": clean(row["feature"])} for row in rows]
+    then, tops = (known_levels(cleaned, column) for column in ("finalized_level", "ceiling"))
+    levels, ceilings = list[ChangedLevel](), list[ChangedLevel]()
+    for one in clusters:
+        now = {r.feature: r.finalized.number if r.finalized else None for r in one.readiness}
+        known = (ready for ready in one.readiness if ready.verdict is not Verdict.UNKNOWN)
+        top = {r.feature: r.ceiling.number if r.ceiling else None for r in known}
+        moved = changed_levels(then[one.key], now)
+        fell = lowered_ceilings(tops[one.key], top, moved)
+        for into, moves in ((levels, moved), (ceilings, fell)):
+            for name, *ends in moves:
+                before, after = (Level(number=n, text=level_text(catalogue, name, n)) for n in ends)
+                unfit = [f"{n.role} {n.node_id}" for n in one.incompatible if n.feature == name]
+                ids = {"key": one.key, "name": one.name, "feature": name}
+                into.append(ChangedLevel(**ids, before=before, after=after, unfit=tuple(unfit)))
+    return tuple(levels), tuple(ceilings)
 
 
 def changed(change: Change, verdict: Verdict) -> int:
@@ -132,27 +126,31 @@ def changed(change: Change, verdict: Verdict) -> int:
 
 def gather_moves(change: Change) -> list[tuple[str, list[ChangedVerdict]]]:
     """Return the clusters of each move, with what is worst now first: `BLOCKED → READY`; a cluster
-    that was not judged is new, or gone, and what is critical says so."""
+    that was not judged is new, or gone; what is critical, or went back, says so."""
     moves: defaultdict[str, list[ChangedVerdict]] = defaultdict(list)
-    order = [*Verdict, None]
+    order, back = [*Verdict, None], {one.key for one in change.ceilings}
 
-    def turn(one: ChangedVerdict) -> tuple[bool, int, int]:
-        return one.severity is not CRITICAL, order.index(one.after), order.index(one.before)
+    def turn(one: ChangedVerdict) -> tuple[bool, int, int, bool]:
+        ends = order.index(one.after), order.index(one.before)
+        return one.severity is not CRITICAL, *ends, one.key not in back
 
     for one in sorted(change.verdicts, key=turn):
-        critical = f", {CRITICAL}" if one.severity is CRITICAL else ""
-        moves[f"{one.before or 'new'} → {one.after or 'gone'}{critical}"].append(one)
+        notes = f", {CRITICAL}" if one.severity is CRITICAL else ""
+        notes += ", software went back" if one.key in back else ""
+        moves[f"{one.before or 'new'} → {one.after or 'gone'}{notes}"].append(one)
     return list(moves.items())
 
 
 def gather_levels(change: Change) -> list[tuple[str, list[ChangedLevel]]]:
     """Return the clusters of each move of a level: `kraft.version 0 (not finalized) → 1`, and whom
-    it does not fit; what went down comes first."""
+    it does not fit; what went back or down comes first."""
 
     def order(one: ChangedLevel) -> tuple[bool, tuple[bool, str]]:
         return one.before.number < one.after.number, metadata_first(one.feature)
 
     moves: defaultdict[str, list[ChangedLevel]] = defaultdict(list)
+    for one in change.ceilings:
+        moves[went_back(one.feature, one.before.text, one.after.text)].append(one)
     for one in sorted(change.levels, key=order):
         down = ", WENT DOWN" if one.after.number < one.before.number else ""
         levels = f"{one.before.text} → {one.after.text}{down}"
@@ -199,50 +197,34 @@ def trends(report: Report) -> tuple[Trend, ...]:
     nights = report.nights
     if len(nights) < 2:
         return ()
-    verdicts = {
-        verdict.value: [night.clusters_by_verdict[verdict] for night in nights]
-        for verdict in Verdict
-    }
+    verdicts = {one.value: [n.clusters_by_verdict[one] for n in nights] for one in Verdict}
     oldest = [min((at.level.number for at in n.metadata_versions), default=None) for n in nights]
     named = {at.level.number: at.level.text for n in nights for at in n.metadata_versions}
     lags = {
         "median": [night.median_wait_hours for night in nights],
         "longest": [night.longest_wait_hours for night in nights],
     }
+    releases = [{one.release: one.clusters for one in night.releases} for night in nights]
+    levels = [{at.level.text: at.clusters for at in n.metadata_versions} for n in nights]
     found = (
         ("clusters by verdict", [_series(name, row) for name, row in verdicts.items()]),
-        ("clusters by oldest software that runs", _by(nights, _releases, release_number)),
-        ("clusters by metadata.version", _by(nights, _levels, lambda text: int(text.split()[0]))),
+        ("clusters by oldest software that runs", _by(nights, releases, release_number)),
+        ("clusters by metadata.version", _by(nights, levels, lambda text: int(text.split()[0]))),
         ("oldest metadata.version", [_series("of any cluster", oldest, lambda n: named[n])]),
         ("how long clusters are READY", [_series(n, row, _age) for n, row in lags.items()]),
     )
-    kept = ((title, [row for row in rows if _has_any(row)]) for title, rows in found)
+    kept = ((title, [row for row in rows if any(row.values)]) for title, rows in found)
     return tuple(Trend(title=title, series=tuple(rows)) for title, rows in kept if rows)
-
-
-def _has_any(series: Series) -> bool:
-    return any(series.values)
 
 
 def _age(hours: int) -> str:
     return age(timedelta(hours=hours))
 
 
-def _releases(night: ReportedNight) -> dict[str, int]:
-    return {one.release: one.clusters for one in night.releases}
-
-
-def _levels(night: ReportedNight) -> dict[str, int]:
-    return {one.level.text: one.clusters for one in night.metadata_versions}
-
-
 def _by(
-    nights: Sequence[ReportedNight],
-    counts: Callable[[ReportedNight], dict[str, int]],
-    order: Callable[[str], Any],
+    nights: Sequence[ReportedNight], rows: Sequence[Mapping[str, int]], order: Callable[[str], Any]
 ) -> list[Series]:
     """A series for each name that any night counted, the newest first, then what has none."""
-    rows = [counts(night) for night in nights]
     names = sorted({name for row in rows for name in row}, key=order, reverse=True)
     every = [sum(night.clusters_by_verdict.values()) for night in nights]
     others = [of - sum(row.values()) if row else None for of, row in zip(every, rows, strict=True)]
@@ -263,10 +245,8 @@ def _series(
 def blocks(values: Sequence[int | None]) -> str:
     """Return the newest values as blocks of a height each, with a blank for none."""
     top = max((value for value in values if value is not None), default=0) or 1
-    return "".join(
-        " " if value is None else BLOCKS[(len(BLOCKS) - 1) * value // top]
-        for value in values[-POINTS:]
-    )
+    high, shown = len(BLOCKS) - 1, values[-POINTS:]
+    return "".join(" " if value is None else BLOCKS[high * value // top] for value in shown)
 
 
 def line(values: Sequence[int | None]) -> list[str]:

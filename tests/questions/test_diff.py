@@ -125,6 +125,46 @@ def test_a_level_that_moved_is_a_difference_where_both_nights_knew_it(tmp_path: 
     assert (found.same, found.new_at_least(Severity.INFO)) == (3, 0)
 
 
+def test_a_ceiling_that_fell_while_the_level_stayed_is_software_that_went_back(
+    tmp_path: Path,
+) -> None:
+    """`back` was rolled back; `done` was finalized, `down` lowered, and of `dark` nobody knows."""
+
+    def night(ends: dict[str, tuple[str, int, int]]) -> list[Row]:
+        return [
+            row(name, "metadata.version", verdict, finalized_level=level, ceiling=ceiling)
+            for name, (verdict, level, ceiling) in ends.items()
+        ]
+
+    ready, done = ("READY", 25, 27), ("UP_TO_DATE", 27, 27)
+    before = dict.fromkeys(("back", "dark", "done"), ready) | {"down": done}
+    after = {
+        "back": ("UP_TO_DATE", 25, 25),
+        "dark": ("UNKNOWN", 25, 25),
+        "done": done,
+        "down": ("UP_TO_DATE", 25, 25),
+    }
+    found = nights(
+        tmp_path,
+        ([plan(name, ends[0]) for name, ends in before.items()], []),
+        ([plan(name, ends[0]) for name, ends in after.items()], []),
+        readiness=(night(before), night(after)),
+    )
+    assert {one.cluster: one.ceilings for one in found.clusters} == {
+        "back": (("metadata.version", 27, 25),),
+        "dark": (),
+        "done": (),
+        "down": (),
+    }
+    text = str(diff_page(found, CATALOGUE, 0, width=120))
+    assert text.count("software went back") == 1
+    assert (
+        "back: READY → UP_TO_DATE\n"
+        "  software went back: the highest metadata.version possible fell from 27 (4.1-IV1) to "
+        "25 (4.0-IV3)\n"
+    ) in text
+
+
 def test_a_blocker_is_not_resolved_where_the_level_was_finalized_all_the_same(
     tmp_path: Path,
 ) -> None:

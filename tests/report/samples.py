@@ -138,7 +138,9 @@ def report_samples() -> Report:
     del before[ids["k40-fresh"]]
     before |= {ids["ghost-broker"]: "READY", ids["k37-forgotten"]: "UNKNOWN", "it-is-gone": "READY"}
     before[ids["zk-282-ignored-broker"]] = "BLOCKED"
-    levels = judged.readiness.select(["cluster", "feature", "finalized_level"]).to_pylist()
+    levels = judged.readiness.select(
+        ["cluster", "feature", "verdict", "finalized_level", "ceiling"]
+    ).to_pylist()
     then = {("mixed-42-39", "metadata.version"): 20, ("zk-282-ignored-broker", "search.index"): 2}
     for row in levels:
         about = samples.names.get(row["cluster"]), row["feature"]

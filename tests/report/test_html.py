@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from featurelib.audit.findings import Mute
-from featurelib.config.fleet import Fleet
+from featurelib.config.fleet import Fleet, FleetPart
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.view.html import (
     IN_FULL,
@@ -22,7 +22,9 @@ from featurelib.view.html import (
 )
 from featurelib.view.plot import LABEL, STATES, draw
 from featurelib.view.prometheus import render_prometheus
-from featurelib.view.trend import trends
+from featurelib.view.report import narrow
+from featurelib.view.text import render_text
+from featurelib.view.trend import gather_moves, trends
 from tests.report.page import read_page
 from tests.report.samples import made_up_nights, report_samples
 from tests.report.scenes import step
@@ -249,13 +251,42 @@ def test_tiles_say_what_changed_since_the_night_before() -> None:
     assert "Over " not in first
 
 
+def test_software_that_went_back_is_not_told_as_a_level_that_was_finalized() -> None:
+    known = {"feature": "metadata.version", "ceiling": 27}
+    before = [{"cluster": n, "verdict": "READY", "finalized_level": 25, **known} for n in "ab"]
+    levels = {"a": 25, "b": 27}
+    now = [
+        {**row, "verdict": "UP_TO_DATE", "finalized_level": at, "ceiling": at, "blockers": 0}
+        for row, at in zip(before, levels.values(), strict=True)
+    ]
+    said = report(
+        judged([plan(name, "UP_TO_DATE") for name in levels], [], now),
+        nights=made_up_nights(20261121080000, SEEN),
+        before=dict.fromkeys(levels, "READY"),
+        levels_before=before,
+    )
+    fell = "software went back: the highest metadata.version possible fell from 27 (4.1-IV1) to 25"
+    assert said.change is not None
+    assert [moved for moved, _ in gather_moves(said.change)] == [
+        "READY → UP_TO_DATE, software went back",
+        "READY → UP_TO_DATE",
+    ]
+    text, page = render_text(said), " ".join(read_page(render_html(said)).texts)
+    assert f"software went back a READY → UP_TO_DATE b {fell} (4.0-IV3) a " in page
+    assert "READY → UP_TO_DATE, software went back  a\n" in text
+    assert fell in " ".join(text.split())
+    part = FleetPart(text="b", options="", ids=frozenset("b"), unlisted=None)
+    assert "went back" not in render_text(narrow(said, part))
+
+
 def test_who_approves_is_told_first_whose_levels_went_down() -> None:
     plans = [plan(name, "READY", steps=[step(goal=19)]) for name in "ab"]
     ready = [
         {"cluster": name, "feature": "f", "verdict": "READY", "finalized_level": 1} for name in "ab"
     ]
     levels = [
-        {"cluster": name, "feature": "f", "finalized_level": n} for name, n in (("a", 2), ("b", 1))
+        {"cluster": a, "feature": "f", "verdict": "READY", "finalized_level": n, "ceiling": 2}
+        for a, n in (("a", 2), ("b", 1))
     ]
     nights = made_up_nights(20261121080000, SEEN)
     tables = judged(plans, readiness=ready)
