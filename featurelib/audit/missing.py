@@ -252,8 +252,7 @@ def _rights(said: BatchFindings) -> tuple[Int, Bool]:
         found[code].append((cluster, *newest, _detail(refusals), refusals[0].principal or None))
     counts = {}
     for code, rows in found.items():
-        numbers = [row[:3] for row in rows]
-        where, at, line = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
+        where, at, line = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3).T
         details, principals = [row[3] for row in rows], texts_of(row[4] for row in rows)
         counts[code] = said.of_clusters(
             code, where, detail=details, at=at, line=line, to_fix=principals
@@ -283,8 +282,7 @@ def _detail(refusals: list[Withheld]) -> str:
 def _vouched_for(evidence: Evidence) -> Bool:
     """The controllers that do not answer, and for which the owner's word stands in."""
     who = evidence.subjects
-    controller = who.role == Role.CONTROLLER
-    return evidence.controllers_vouched[who.cluster] & controller & ~who.answers
+    return evidence.controllers_vouched[who.cluster] & (who.role == Role.CONTROLLER) & ~who.answers
 
 
 def _without_range(evidence: Evidence) -> Bool:
@@ -339,7 +337,9 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
         ("range_from_metrics", metrics),
     ):
         said.of_nodes(code, hit, (np.maximum(who.at, who.failed_at), line))
-    unproven = evidence.landed & ~evidence.membership.registrations_proven & ~proven
+    # Where all is old, to collect again is what helps: what is still not shown is said then.
+    unproven = evidence.landed & ~(evidence.levels.trusted & evidence.levels.too_old)
+    unproven &= ~evidence.membership.registrations_proven & ~proven
     count += said.of_clusters("registrations_unproven", unproven)
     count += _ghosts(asking, covered, said)
     _majority(said)

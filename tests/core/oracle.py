@@ -344,7 +344,7 @@ def unknown_reasons(cluster: Cluster, who: list[Node], said: Believed) -> set[tu
         proven = any(node.listed for node in cluster.nodes)
     else:
         proven = not cluster.zookeeper and cluster.registry in ("log", "fenced") and fresh
-    if not proven and not cluster.vouched:
+    if not proven and not cluster.vouched and said.problem != "levels_too_old":
         found.add(("registrations_unproven", ""))
     if not who and not cluster.expected_brokers:
         found.add(("no_node_to_ask", ""))  # it would pass every rule about nodes

@@ -261,6 +261,14 @@ def test_it_fires_and_its_sentence_can_be_filled_in(code: str) -> None:
         assert "{" not in words.message + words.remedy
 
 
+def test_where_all_is_too_old_nothing_is_advised_but_to_collect_again() -> None:
+    late = judged(as_of=NOW + 100 * HOUR)
+    assert {row["code"] for row in late} == {"levels_too_old", "evidence_too_old"}
+    for row in late:
+        words = FindingWords(load_catalogue()).of(row)  # type: ignore[arg-type]  # a row of them
+        assert words.remedy.startswith("Collect the cluster again.")
+
+
 @pytest.mark.parametrize("name", ["-_a9", 'it\'s "so" \\', "größe\u202e \U0001f600", "$(rm x)`"])
 def test_the_command_that_is_printed_lists_the_cluster(tmp_path: Path, name: str) -> None:
     file, stranger = tmp_path / "our fleet.toml", replace(GOOD, name=name)
