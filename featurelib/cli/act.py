@@ -47,6 +47,8 @@ from featurelib.view.outcome import danger_page, order_page
 from featurelib.view.plan import approval_page
 from featurelib.words import clean
 
+UNREACHED = "\n      (add --bootstrap, --zookeeper or --file: no inventory reaches it)"
+
 
 def show(
     plan: str, fleet: str | None = None, overlay: str | None = None, as_json: bool = False
@@ -100,12 +102,12 @@ def approve(
     approval back: its file is deleted, and from the next request on `apply` with this journal
     refuses every copy of it. Exit codes: 0 done, 2 usage, 3 refused, nothing written.
     """
+    target = Path(plan).with_suffix(".approval.json") if out is None else Path(out)
     if withdraw:
-        return _withdraw(_default_out(plan, out), reason, journal, as_json=as_json)
+        return _withdraw(target, reason, journal, as_json=as_json)
     span, settings = _parse_span(expires), open_settings(config)
     catalogue, file = open_catalogue(overlay, say), act.read_plan(plan)
     act.expect_finalized_by_us(file.plan, fleet, catalogue, config)
-    target, before = _choose_out(plan, out)
     approval = act.make_approval(file, span, by=by, reason=reason)
     # What `featurelib apply` would refuse is told before anybody is asked.
     now, longest = datetime.now(UTC), timedelta(hours=settings.longest_approval_hours)
@@ -116,8 +118,8 @@ def approve(
             "Name a key with --key FILE."
         )
     entry = act.known_entry(file.plan.cluster, fleet, catalogue)
-    shows = say if as_json else print
-    shows(f"{approval_page(file, approval, entry, catalogue)}{before}")
+    page = f"{approval_page(file, approval, entry, catalogue)}{_replaced(target)}"
+    (say if as_json else print)(page)
     confirm(f"Approve this plan for {say_span(span)}?", yes=yes)
     signature = None
     if agent or key is not None:
@@ -128,14 +130,14 @@ def approve(
     # Nothing vouches for a file's name in the plan; an address, which gets secrets, is not taken.
     own = None if entry.is_reachable else file.for_people.file and clean(file.for_people.file, 1000)
     ways = Wanted(fleet=fleet, config=config, file=own).ways[0]
+    ways += f" --journal {quote(journal)}" if journal else ""
     command = f"featurelib apply {quote(plan)} --approval {quote(str(target))}{ways}"
     if as_json:
         more = {"file": str(target), "signed": signature is not None, "next": command}
         updates = _approved(file.plan, catalogue)
         print(to_json(fill(ApproveDocument, approval=approval, updates=updates, **more)))
         return 0
-    hint = "\n      (add --bootstrap, --zookeeper or --file: no inventory reaches it)"
-    add = "" if own or entry.is_reachable else hint
+    add = "" if own or entry.is_reachable else UNREACHED
     print(f"written: {target} ({'signed' if signature else 'not signed'})\nnext: {command}{add}")
     return 0
 
@@ -154,12 +156,9 @@ def _withdraw(file: Path, reason: str | None, journal: str | None, *, as_json: b
     given, found = act.withdraw(str(file), reason=reason, journal=journal)
     if as_json:
         document = fill(
-            ApproveDocument,
-            approval=given.approval,
-            file=str(file),
-            signed=given.signature is not None,
-            withdrawn=act.withdrawal_document(found),
-        )
+            ApproveDocument, approval=given.approval, file=str(file),
+            signed=given.signature is not None, withdrawn=act.withdrawal_document(found),
+        )  # fmt: skip
         print(to_json(document))
         return 0
     until = files.say_time(given.approval.expires_at)
@@ -167,10 +166,6 @@ def _withdraw(file: Path, reason: str | None, journal: str | None, *, as_json: b
     print(f"{journal_path(journal)}: apply with this journal refuses every copy of it")
     print(f"with another journal a copy would hold until {until}")
     return 0
-
-
-def _default_out(plan: str, out: str | None) -> Path:
-    return Path(out) if out is not None else Path(plan).with_suffix(".approval.json")
 
 
 def _parse_span(text: str | None) -> timedelta:
@@ -181,10 +176,8 @@ def _parse_span(text: str | None) -> timedelta:
     return span
 
 
-def _choose_out(plan: str, out: str | None) -> tuple[Path, str]:
-    """Where the approval goes, and a line about the one it replaces; never over a file that is
-    none."""
-    target = _default_out(plan, out)
+def _replaced(target: Path) -> str:
+    """A line about the approval that another replaces there; never over a file that is none."""
     try:
         before = files.read_approval(target.read_bytes(), str(target)).approval
     except FileNotFoundError:
@@ -198,8 +191,8 @@ def _choose_out(plan: str, out: str | None) -> tuple[Path, str]:
     else:
         until = files.say_time(before.expires_at)
         who = clean(before.approved_by)
-        return target, f"\n{target}: it replaces the approval by {who}, until {until}"
-    return target, ""
+        return f"\n{target}: it replaces the approval by {who}, until {until}"
+    return ""
 
 
 def apply(

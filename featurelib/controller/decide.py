@@ -98,7 +98,7 @@ def _judges(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
     here, then = set(now.dialects), set(plan.own_dialects)
     if not here or not here <= then or (here != then and done == 0):
         expected, found = (", ".join(sorted(some)) or "none known" for some in (then, here))
-        yield Mismatch("controllers' dialects", expected, found)
+        yield Mismatch("controllers' dialects", expected, found, is_unseen=not here)
 
 
 def _world(expected: Requirements, now: Situation) -> Iterator[Mismatch]:
@@ -114,7 +114,9 @@ def _world(expected: Requirements, now: Situation) -> Iterator[Mismatch]:
     versions = [one.features_node_version for one in (expected, now.requirements)]
     if versions[0] != versions[1]:
         then, here = ("none (KRaft)" if one is None else str(one) for one in versions)
-        yield Mismatch("version of the features node", then, here)
+        if is_unseen := versions[1] is None and not now.dialects:
+            here = "not seen (ZooKeeper tells it: --zookeeper HOST:PORT/CHROOT)"
+        yield Mismatch("version of the features node", then, here, is_unseen)
     yield from _nodes(expected.nodes, now.requirements.nodes)
 
 

@@ -151,9 +151,10 @@ def _parsed(raw: bytes | str, kind: type[File], where: str, again: str) -> tuple
         head = head if isinstance(head, dict) else {}
         theirs, version = head.get("format"), head.get("version")
         if (theirs, version) != (form, VERSION):
+            use = "Use the featurelib that wrote it. " if theirs == form else ""
             raise PlanError(
                 f"{where}: expected {what}, {form} version {VERSION}, found {theirs!r} version "
-                f"{version!r}. Use the featurelib that wrote it. {again}"
+                f"{version!r}. {use}{again}"
             )
         return msgspec.convert(given, kind), given
     except (RecursionError, msgspec.ValidationError, ValueError) as error:
@@ -208,9 +209,9 @@ def read_plan(text: str | bytes, where: str) -> PlanFile:
     return file
 
 
-def write_again(plan: str) -> str:
+def write_again(plan: str, expires: str = "24h") -> str:
     """What to do about an approval that is not right; `plan` is the plan's file."""
-    return f"Write the approval again: featurelib approve {quote(plan)} --expires 24h"
+    return f"Write the approval again: featurelib approve {quote(plan)} --expires {expires}"
 
 
 def read_approval(text: bytes | str, where: str, plan: str = "PLAN") -> ApprovalFile:
@@ -276,6 +277,8 @@ def expect_approved(
     elif lasts > longest:
         expected = f"an approval for at most {say_span(longest)} (longest_approval_hours)"
         found = f"one for {say_span(lasts)}"
+        hours, minutes = longest // timedelta(hours=1), longest // timedelta(minutes=1)
+        again = write_again(path, f"{min(24, hours)}h" if hours else f"{minutes}m")
     elif ahead > SKEW:
         expected = f"an approval given before now, {say_time(now)}"
         found = f"{say_time(approval.approved_at)}, {say_span(ahead)} ahead"

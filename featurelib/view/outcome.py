@@ -340,7 +340,7 @@ def resumed_end(found: Resumed) -> str:
         again = f" Run this again{which}." if waiting else ""  # of the lost it is said what helps
         return f"Still unknown: {unknown} of {count(number, 'request')}.{again}{others}"
     if number:
-        return f"Settled: {count(number, 'request')}; nothing was written.{others}"
+        return f"Settled: {count(number, 'request')}; resume itself wrote nothing.{others}"
     if others:
         asked = clean(found.part) if found.part else f"this cluster ({clean(found.cluster)})"
         return f"Nothing to settle: no request is open for {asked}.{others}"

@@ -125,7 +125,8 @@ def plan_page(
     _beside(file.for_people, page)
     page.line()
     if refusal is None:
-        page.line(f"Next: featurelib approve {words} --expires 24h")
+        key = " --key FILE" if plan.guards and plan.guards.require_signature else ""
+        page.line(f"Next: featurelib approve {words} --expires 24h{key}")
         return page
     page.line("`featurelib approve` and `featurelib apply` refuse this plan:")
     for line in refusal.splitlines():

@@ -58,8 +58,9 @@ class QuestionPage(Page):
 
     @property
     def name(self) -> str:
-        """What commands call the cluster, for a shell."""
-        return shlex.quote(self.source.name)
+        """What commands call the cluster, after a blank; nothing where only addresses say which."""
+        wanted, name = self.source.wanted, f" {shlex.quote(self.source.name)}"
+        return "" if wanted.addresses and not wanted.cluster else name
 
     @property
     def later(self) -> str:
@@ -87,11 +88,10 @@ _HEADS = {
 def why_not_page(found: WhyNot, source: Source, width: int | None = None) -> Page:
     """The text of an answer: the proof, what nobody knows, and the way out."""
     page = QuestionPage(source, width)
-    there = page.level(found.feature, found.level)
+    there, now = (page.level(found.feature, level) for level in (found.level, found.current))
     misfits = found.proofs if found.answer is LevelStatus.FINALIZED else ()
     head = _HEADS[found.answer] + although([one.node for one in misfits])
     page.text(f"{clean(source.name)}: {clean(found.feature)} {there}: {head}")
-    now = page.level(found.feature, found.current)
     page.text(f"finalized: {now} · {clean(source.made_from, 300)}")
     page.text(f"judged by: {judges_text(found.dialects)}")
     if needs := [move for move in found.moves if move.feature != found.feature]:
@@ -174,7 +174,7 @@ def _said(head: str, proofs: Sequence[Proof], page: QuestionPage) -> None:
 
 def _way_out(found: WhyNot, page: QuestionPage) -> None:
     now, later = page.source.wanted.ways
-    command = f"featurelib plan {page.name} {found.words}"
+    command = f"featurelib plan{page.name} {found.words}"
     if found.answer is LevelStatus.FINALIZED:
         return
     if found.answer is LevelStatus.NOTHING:
@@ -193,6 +193,8 @@ def _way_out(found: WhyNot, page: QuestionPage) -> None:
         _remedies(found.proofs, page)
     if found.unknown:
         page.line("  and find out what is not known")
+    if any(proof.code == "lossy_safe_downgrade" for proof in found.proofs):
+        return  # nothing that is done to the cluster unlocks it
     if now != later:
         page.item(LOOK_AGAIN if page.later == later else COLLECT_AGAIN, 2)
     page.line(f"  then: {command}{page.later}")
@@ -233,10 +235,8 @@ def _own_text(proof: Proof) -> str:
     text = f"{proof.node}: only the controllers' own rule is against it; run software there that "
     if proof.needed is None:
         return text + "this rule accepts"
-    low, high = proof.needed
-    now = "it does not list it"
-    if proof.supported is not None:
-        now = "it supports {}-{}".format(*proof.supported)
+    (low, high), seen = proof.needed, proof.supported
+    now = "it does not list it" if seen is None else "it supports {}-{}".format(*seen)
     return f"{text}supports {clean(proof.feature)} {low}-{high}; {now}"
 
 
@@ -537,7 +537,7 @@ def _first(first: First, page: QuestionPage) -> None:
         for update in step.updates:
             page.item(f"step {number}: {update_text(update, page.catalogue)}", 2)
     if first.steps:
-        page.line(f"  featurelib plan {page.name} {first.intent}{page.later}")
+        page.line(f"  featurelib plan{page.name} {first.intent}{page.later}")
     elif first.refusals:
         page.item(f"it cannot happen now: {first.intent}", 2)
         for message in dict.fromkeys(reason.message for reason in first.refusals):
@@ -580,7 +580,7 @@ def _way_back(found: Roll, way: WayBack, page: QuestionPage) -> Iterator[str]:
         return
     yield f"{found.release} brings {levels_text(catalogue, way.brings.items())}"
     if found.idle:
-        asked = f"what-if {page.name} --release {found.release}{page.source.wanted.ways[0]}"
+        asked = f"what-if{page.name} --release {found.release}{page.source.wanted.ways[0]}"
         yield f"{idle_text(found.idle)}; what that holds back of it: featurelib {asked}"
     if way.no_return is not None:
         before = found.levels[METADATA_VERSION]
@@ -595,6 +595,6 @@ def _later(back: Back, page: QuestionPage) -> str:
     if back.after_finalizing:
         return "yes"
     if back.after_lowering:
-        command = f"plan {page.name} downgrade-all --release-version {back.release}{page.later}"
+        command = f"plan{page.name} downgrade-all --release-version {back.release}{page.later}"
         return f"only once levels are lowered again, which loses nothing: featurelib {command}"
     return "no: lowering that far loses metadata, or something never goes back"

@@ -51,6 +51,22 @@ def test_the_samples_tables_are_read_where_nothing_is_named(
     assert (code, "--tables: expected the folder of the nightly's tables" in err) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("name", "question"),
+    [("k41-forgotten", "why-not metadata.version=27"), ("zk-282-ranges", "roll --to 3.9")],
+)
+def test_a_plan_of_a_cluster_that_only_its_address_names_works_as_it_is_printed(
+    tmp_path: Path, name: str, question: str
+) -> None:
+    file, fleet = str(tmp_path / "copy.db"), tmp_path / "fleet.toml"
+    featurelib.embedded(file, capture=capture(name))
+    fleet.write_text('[[cluster]]\nid = "another"\n')
+    _, out, _ = run(*question.split(), "--file", file, "--fleet", str(fleet))
+    [command] = [line for line in out.splitlines() if line.startswith("  featurelib plan ")]
+    code, out, err = run(*command.split()[1:], "--out", str(tmp_path / "plan.json"))
+    assert code == 0, out + err
+
+
 def test_a_catalogue_of_another_label_is_said(tmp_path: Path) -> None:
     write_night(tmp_path, RUN, read_samples().batch, catalogue="2030-01-01")
     options = ("--tables", str(tmp_path), "--fleet", FLEET)

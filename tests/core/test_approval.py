@@ -101,6 +101,15 @@ def test_an_approval_is_refused_for_any_other_meaning_of_its_plan() -> None:
             expect_approved(APPROVAL, other, NOW, longest=WEEK)
 
 
+@pytest.mark.parametrize(("minutes", "says"), [(30, "30m"), (120, "2h"), (6000, "24h")])
+def test_one_that_lasts_too_long_is_written_again_with_a_time_that_is_allowed(
+    minutes: int, says: str
+) -> None:
+    lasting = msgspec.structs.replace(APPROVAL, expires_at=APPROVAL.approved_at + timedelta(days=9))
+    with pytest.raises(ApprovalError, match=f" --expires {says}$"):
+        expect_approved(lasting, MEANING, NOW, longest=timedelta(minutes=minutes))
+
+
 def test_the_approver_s_clock_may_be_a_little_ahead_but_never_late_at_the_end() -> None:
     expect_approved(APPROVAL, MEANING, NOW - files.SKEW, longest=WEEK)
     expect_approved(APPROVAL, MEANING, NOW + 24 * HOUR - timedelta(microseconds=1), longest=WEEK)

@@ -89,6 +89,18 @@ def test_each_difference_is_refused_naming_expected_and_found(
     assert texts(decide(PLAN, 0, found)) == said
 
 
+def test_what_nobody_showed_is_told_from_what_is_another() -> None:
+    plan = replace(PLAN, requirements=replace(PLAN.requirements, features_node_version=3))
+    unseen = replace(required(nodes=()), dialects=(), missing=("Nobody said it.",))
+    found = decide(plan, 0, unseen)
+    assert isinstance(found, tuple)
+    assert [reason.is_unseen for reason in found] == [True] * 5
+    assert "(KRaft)" not in "".join(reason.text for reason in found)
+    found = decide(plan, 0, FOUND)
+    assert isinstance(found, tuple)
+    assert [reason.is_unseen for reason in found] == [False]
+
+
 def test_all_differences_are_named_and_not_the_first() -> None:
     found = replace(required(levels={"f": 3}, nodes=()), catalogue="x", dialects=("kraft-3.9",))
     assert len(texts(decide(PLAN, 0, found))) == 1 + 1 + 2 + 2
