@@ -29,6 +29,7 @@ from typing import TypedDict
 import msgspec
 import numpy as np
 
+from featurelib.audit.columns import node_key, place
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import STRICT, Dialect, RuleWords, load
 from featurelib.feature import METADATA_VERSION, Role, Severity
@@ -193,8 +194,8 @@ def _in_force(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[st
     that runs out last counts."""
     known = sorted((one for one in mutes if one.ends > as_of), key=lambda one: one.ends)
     which = np.full(len(findings), -1, dtype=np.int64)
-    for place, mute in enumerate(known):
-        which[covered(mute, findings)] = place
+    for at, mute in enumerate(known):
+        which[covered(mute, findings)] = at
     days = np.array([mute.until.toordinal() - _EPOCH for mute in known], dtype=np.int64)
     reasons = [mute.reason for mute in known]
     return {"muted": Texts(words=reasons, codes=which), "muted_until": pick(days, which, NONE)}
@@ -450,9 +451,9 @@ class FindingWords:
         told = {name for name, site in sites.items() if site.address or site.managed_by}
         known = np.array([name in told for name in clusters.words], dtype=bool)
         own = np.array(sited, dtype=bool)[codes.codes] & known[clusters.codes]
-        place = np.where(own | named[codes.codes], clusters.codes, -1)
+        site = np.where(own | named[codes.codes], clusters.codes, -1)
         seen = findings.replace(observed_at=np.where(dated[codes.codes], at, NONE))
-        first, kind = _kinds([place, *map(_numbers, seen.select(_WORDED).columns.values())])
+        first, kind = _kinds([site, *map(_numbers, seen.select(_WORDED).columns.values())])
         gone = _gone(findings)
         if (gone >= 0).any():
             first, kind = _kinds([kind, np.where(gone >= 0, kind[gone], -1)])
@@ -519,11 +520,10 @@ def ghosts(findings: TableRows) -> dict[tuple[str, str | None, int | None], int]
 
 def _gone(findings: TableRows) -> Int:
     """Of each row about the range of a node the row that calls that node gone; -1 = none does."""
-    found, row = ghosts(findings), np.full(len(findings), -1)
-    at = np.flatnonzero(_is_one_of(findings, OF_RANGE)) if found else np.zeros(0, dtype=np.int64)
-    keys = (findings[name].take(at).to_pylist() for name in ("cluster", "role", "node_id"))
-    row[at] = [found.get(key, -1) for key in zip(*keys, strict=True)]
-    return row
+    gone = np.flatnonzero(_is_one_of(findings, GONE))
+    keys = node_key(*(_numbers(findings[name]) for name in ("cluster", "role", "node_id")))
+    found = pick(gone, place(keys[gone], np.argsort(keys[gone]), keys), -1)
+    return np.where(_is_one_of(findings, OF_RANGE), found, -1)
 
 
 def _is_one_of(findings: TableRows, codes: Sequence[str]) -> Bool:
@@ -533,7 +533,7 @@ def _is_one_of(findings: TableRows, codes: Sequence[str]) -> Bool:
 def _numbers(column: Column) -> Int:
     """What tells the values of a column of texts or numbers apart."""
     if isinstance(column, Texts):
-        return column.codes
+        return pick(texts_of(column.words).codes, column.codes, -1)  # a word may stand there twice
     assert isinstance(column, Numbers)
     return np.where(column.values == NONE, -1, column.values)
 

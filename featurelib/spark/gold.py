@@ -91,12 +91,12 @@ def _levels(
     feature, level = readiness.texts("feature"), readiness.numbers("finalized_level")
     cluster = _at(readiness.texts("cluster"), position)
     order = sorted(range(len(feature.words)), key=lambda code: metadata_first(feature.words[code]))
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
+    rank = np.argsort(order)
     known = np.flatnonzero(level != NONE)
     said = np.bincount(cluster[known], minlength=len(position)) > 0
     there = known[level[known] > 0]
-    there = there[np.lexsort((rank[feature.codes[there]], cluster[there]))]
+    by = cluster[there] * len(rank) + rank[feature.codes[there]]  # nearly in order, as they come
+    there = there[np.argsort(by, kind="stable")]
     size = np.where(said, np.bincount(cluster[there], minlength=len(position)), -1)
     entries: dict[str, Column | Int] = {"feature": feature.take(there), "level": level[there]}
     metadata = known[feature.equal(METADATA_VERSION)[known]]
