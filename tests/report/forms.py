@@ -60,7 +60,7 @@ class _Page(HTMLParser):
 def places_of_page(text: str) -> Places:
     """The places of a page; what stands of a cluster is called as its headings are."""
     reader = _Page()
-    reader.feed(text)
+    reader.feed(text.replace("<wbr>", ""))  # a name that may be parted is one
     return {place: list(map(_plain, units)) for place, units in reader.places.items()}
 
 
