@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 # What is asked of rows, all of it: a column, how it compares, with what; times are microseconds.
 Wanted = tuple[str, str, Any]
 Read = Callable[[Table, Sequence[Wanted], Sequence[str] | None], TableRows]
+Judgement = Mapping[str, tuple[str, bool]]  # a cluster's verdict, and whether it is critical
 MOST_LOCATED = 5000  # lines of findings that are looked up
 Row = Mapping[str, Any]
 VERSION_PROPERTY = "featurelib.tableVersion"
@@ -333,8 +334,8 @@ def read_quarantine(
     return len(bad), [(place(row), row["reason"]) for row in first]
 
 
-def night_before(read: Read, run: int) -> tuple[list[Row], dict[str, str] | None, list[Row]]:
-    """The rows of gold.audit_run up to this run; of the night before it the verdict of each
+def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, list[Row]]:
+    """The rows of gold.audit_run up to this run; of the night before it the judgement of each
     cluster, None for the first, and rows of what was finalized and how far it could go."""
     nights = read(AUDIT_RUN, [("run", "<=", run)], None).to_pylist()
     before = max((night["run"] for night in nights if night["run"] < run), default=None)
@@ -343,8 +344,10 @@ def night_before(read: Read, run: int) -> tuple[list[Row], dict[str, str] | None
     of: list[Wanted] = [("run", "=", before)]
     plans = read(UPGRADE_PLANS, of, ["cluster", "verdict"]).to_pylist()
     columns = ["cluster", "feature", "verdict", "finalized_level", "ceiling"]
-    levels = read(FEATURE_READINESS, of, columns)
-    return nights, {row["cluster"]: row["verdict"] for row in plans}, levels.to_pylist()
+    levels = read(FEATURE_READINESS, of, columns).to_pylist()
+    found = read(FINDINGS, [*of, ("severity", "=", "critical")], ["cluster", "muted"]).to_pylist()
+    bad = {row["cluster"] for row in found if row["muted"] is None}
+    return nights, {p["cluster"]: (p["verdict"], p["cluster"] in bad) for p in plans}, levels
 
 
 def by_bounds(table: Table, wanted: Sequence[Wanted]) -> list[Wanted]:

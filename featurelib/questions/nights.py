@@ -545,8 +545,9 @@ class _Night:
         cluster, feature = row["cluster"], row["feature"]
         if cluster not in self.verdicts:
             return Why.NOT_JUDGED
-        if _is_about_evidence(row):
-            return None
+        words = wordings(load(STRICT)).get(row["code"])
+        if (row["severity"] if words is None else words.severity) == Severity.UNKNOWN:
+            return None  # about the evidence itself
         is_blocker = row["severity"] == Severity.BLOCKER
         here = cluster, INCOMPATIBLE_CODE, row["role"], row["node_id"], feature
         if is_blocker and not is_new and here in self._there:
@@ -590,9 +591,3 @@ class _Night:
 def _keys(findings: TableRows) -> list[tuple[Any, ...]]:
     """What tells two findings of a night apart; its cluster first."""
     return list(zip(*(findings[name].to_pylist() for name in KEY), strict=True))
-
-
-def _is_about_evidence(row: Row) -> bool:
-    known = wordings(load(STRICT)).get(row["code"])
-    severity = row["severity"] if known is None else known.severity
-    return bool(severity == Severity.UNKNOWN)

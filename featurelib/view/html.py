@@ -58,6 +58,7 @@ def render_html(
     alike = Counter(one.name for one in report.clusters)  # no link to the wrong one of two
     keyed = {one.name: one.key for one in report.clusters if alike[one.name] == 1}
     moves = gather_moves(report.change) + gather_levels(report.change) if report.change else []
+    verdicts = report.change.verdicts if report.change else ()
     held = {one.title: [keyed.get(name, name) for name in one.held] for one in report.causes}
     groups = {"cause": held, "change": {move: [one.key for one in moved] for move, moved in moves}}
     large = {
@@ -72,7 +73,7 @@ def render_html(
         marks={name: _marks(groups[name][title] for title in large[name]) for name in groups},
         loud=_loud(report),
         todo=_todo(report),
-        moved={one.key: one for one in report.change.verdicts} if report.change else {},
+        moved={one.key: one for one in verdicts if one.before is not one.after},
         features=features[:COLUMNS],
         others=len(features) > COLUMNS,
         in_full=IN_FULL,

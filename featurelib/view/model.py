@@ -369,9 +369,10 @@ class ReportedCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedVerdict:
-    """A cluster whose verdict is another than in the night before; null = it was not judged then,
-    or is not now. `key` is its id exactly as in the tables, and `name` what to show. `severity`: of
-    its worst finding now that is not muted; null without one, and where it was not judged."""
+    """A cluster whose verdict is another than in the night before, or that is critical and was not;
+    null = it was not judged then, or is not now. `key` is its id exactly as in the tables, and
+    `name` what to show. `severity`: of its worst finding now that is not muted; null without one,
+    and where it was not judged."""
 
     key: str
     name: str

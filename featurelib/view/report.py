@@ -162,7 +162,7 @@ def summarize(
     places: tuple[str, str] = ("LANDING", NO_SITE.inventory),
     mutes: Sequence[Mute] = (),
     nights: Iterable[Night] = (),
-    before: Mapping[str, str] | None = None,
+    before: Mapping[str, tuple[str, bool]] | None = None,
     levels_before: Iterable[Night] = (),
 ) -> Report:
     """The report on one run's tables; further columns in them (`run`) are left alone.
@@ -171,7 +171,8 @@ def summarize(
     where its plan was written. `find_line`: `file:line` of a line_id, None where it is not known.
     `ways`: options that plan a cluster. `places`: the folder that collectors write to, and the file
     of the inventory. `mutes`: clusters by id. `nights`: of gold.audit_run, this run's too;
-    `before`: the verdict of each cluster in the night before, None without one.
+    `before`: the verdict of each cluster in the night before and whether it was critical, None
+    without one.
     """
     entries = {entry.id: entry for entry in inventory.cluster} if inventory else {}
     reader = _Reader(catalogue, find_line, ways, places, entries, judged.findings, run)

@@ -37,7 +37,6 @@ from featurelib.view.model import (
     ReportedCluster,
     ReportedFinding,
     ReportedMute,
-    ReportedProfile,
 )
 from featurelib.view.today import lead, lead_note, next_step, part_text
 from featurelib.view.trend import (
@@ -417,15 +416,12 @@ def _group_entries(
 
 def _profile_lines(cluster: ReportedCluster) -> list[str]:
     """Return a line for nodes that support the same: `brokers 1-3: metadata.version 7-27, …`."""
-    return [
-        f"{brokers_and_controllers(one.brokers, one.controllers, None)}: {_ranges_text(one)}"
-        for one in cluster.profiles or ()
-    ]
-
-
-def _ranges_text(profile: ReportedProfile) -> str:
-    ranges = [f"{one.feature} {one.min_version}-{one.max_version}" for one in profile.ranges or ()]
-    return "not known" if profile.ranges is None else ", ".join(ranges) or "no feature"
+    lines = []
+    for one in cluster.profiles or ():
+        ranges = [f"{of.feature} {of.min_version}-{of.max_version}" for of in one.ranges or ()]
+        text = "not known" if one.ranges is None else ", ".join(ranges) or "no feature"
+        lines.append(f"{brokers_and_controllers(one.brokers, one.controllers, None)}: {text}")
+    return lines
 
 
 def _level_lines(cluster: ReportedCluster, *, every: bool) -> list[str]:

@@ -68,29 +68,29 @@ def _night(row: Night, catalogue: Catalogue) -> ReportedNight:
 def compare(
     clusters: Sequence[ReportedCluster],
     nights: Sequence[ReportedNight],
-    before: Mapping[str, str] | None,
+    before: Mapping[str, tuple[str, bool]] | None,
     levels: Iterable[Night],
     names: Mapping[str, str],
     catalogue: Catalogue,
 ) -> Change | None:
     """Return what changed since the night before the last of `nights`, where `before` has the
-    verdict of each cluster and `levels` rows of what was finalized; None where there was no such
-    night."""
+    verdict of each cluster, and whether it was critical, and `levels` rows of what was finalized;
+    None where there was no such night."""
     if before is None or len(nights) < 2:
         return None
-    then = {key: Verdict(verdict) for key, verdict in before.items()}
     now = {cluster.key: cluster for cluster in clusters}
-    every = ((key, now.get(key)) for key in [*now, *sorted(then.keys() - now.keys())])
+    every = ((key, now.get(key)) for key in [*now, *sorted(before.keys() - now.keys())])
     moved = tuple(
         ChangedVerdict(
             key=key,
             name=one.name if one else clean(names.get(key) or key),
-            before=then.get(key),
+            before=Verdict(before[key][0]) if key in before else None,
             after=one.verdict if one else None,
             severity=one.severity if one else None,
         )
         for key, one in every
-        if one is None or then.get(key) is not one.verdict
+        if not one
+        or before.get(key) not in {(one.verdict, one.severity is CRITICAL), (one.verdict, True)}
     )
     night, (at, tops) = nights[-2], _changed_levels(clusters, levels, catalogue)
     return Change(run=night.run, as_of=night.as_of, verdicts=moved, levels=at, ceilings=tops)
@@ -137,7 +137,9 @@ def gather_moves(change: Change) -> list[tuple[str, list[ChangedVerdict]]]:
     for one in sorted(change.verdicts, key=turn):
         notes = f", {CRITICAL}" if one.severity is CRITICAL else ""
         notes += ", software went back" if one.key in back else ""
-        moves[f"{one.before or 'new'} → {one.after or 'gone'}{notes}"].append(one)
+        same = f"newly {CRITICAL}, {one.after} as before"
+        move = f"{one.before or 'new'} → {one.after or 'gone'}{notes}"
+        moves[same if one.before is one.after else move].append(one)
     return list(moves.items())
 
 

@@ -168,7 +168,7 @@ def report_samples() -> Report:
         places=("data/samples", "data/samples/fleet.toml"),
         mutes=MUTES,
         nights=made_up_nights(run, datetime.fromtimestamp(samples.newest / 1e6, UTC)),
-        before=before,
+        before={key: (verdict, True) for key, verdict in before.items()},
         levels_before=levels,
     )
     assert judged.evidence is not None

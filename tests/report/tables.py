@@ -49,6 +49,8 @@ def report(
     run = report_run(
         CATALOGUE, 20261121080000, AS_OF, release="0.1.0", newest=newest, max_age=HOURS_72, out=out
     )
+    if isinstance(before := more.get("before"), dict):  # nothing was critical, unless it says so
+        more["before"] = {k: (v, False) if isinstance(v, str) else v for k, v in before.items()}
     if names is not None:
         more["inventory"] = Fleet(cluster=tuple(Entry(id=i, name=n) for i, n in names.items()))
     return summarize(tables, run, CATALOGUE, mutes=mutes, **more)

@@ -279,6 +279,23 @@ def test_software_that_went_back_is_not_told_as_a_level_that_was_finalized() -> 
     assert "went back" not in render_text(narrow(said, part))
 
 
+def test_what_is_newly_critical_is_told_first_though_its_verdict_stayed() -> None:
+    names = {"known": ("UP_TO_DATE", True), "new": "UP_TO_DATE", "worse": "READY", "calm": "READY"}
+    plans = [plan(name, "BLOCKED" if name in ("worse", "calm") else "UP_TO_DATE") for name in names]
+    found = [finding(n, "incompatible_with_finalized", "critical") for n in ("known", "new")]
+    said = report(judged(plans, found), nights=made_up_nights(20261121080000, SEEN), before=names)
+    assert said.change is not None
+    assert [(move, [one.name for one in who]) for move, who in gather_moves(said.change)] == [
+        ("newly critical, UP_TO_DATE as before", ["new"]),
+        ("READY → BLOCKED", ["calm", "worse"]),
+    ]
+    text = " ".join(read_page(render_html(said)).texts)
+    assert "UP_TO_DATE (as last night; 2 of them critical)" in text
+    assert "newly critical, UP_TO_DATE as before new" in text
+    assert "was UP_TO_DATE" not in text
+    assert "newly critical, UP_TO_DATE as before  new\n" in render_text(said)
+
+
 def test_who_approves_is_told_first_whose_levels_went_down() -> None:
     plans = [plan(name, "READY", steps=[step(goal=19)]) for name in "ab"]
     ready = [
