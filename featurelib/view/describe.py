@@ -333,10 +333,11 @@ def _who_is_not_known(found: Timeline) -> str:
 
 def _level_row(change: LevelChange, found: Timeline, catalogue: Catalogue) -> tuple[str, ...]:
     order = sorted(change.changes, key=lambda one: metadata_first(one[0]))
-    moves = [
-        f"{clean(name, 60)} {level_text(catalogue, name, was)} → {level_text(catalogue, name, now)}"
-        for name, was, now in order
-    ]
+    is_first, moves = change is found.levels[0], list[str]()  # nobody read what was before that
+    for name, was, now in order:
+        before = "" if is_first else f"{level_text(catalogue, name, was)} → "
+        moves.append(f"{clean(name, 60)} {before}{level_text(catalogue, name, now)}")
+    what = "first read: " * is_first + "; ".join(moves)
     epoch = "" if change.epoch is None else str(change.epoch)
     mark = "WENT DOWN" if change.went_down else ""
     who = [
@@ -345,7 +346,7 @@ def _level_row(change: LevelChange, found: Timeline, catalogue: Catalogue) -> tu
         if one.at == change.at and one.feature in {name for name, _, _ in change.changes}
     ]
     sent = "; ".join(dict.fromkeys(who)) or "not known" * bool(found.journal)
-    return time_text(change.at, seconds=True), epoch, mark, sent, "; ".join(moves)
+    return time_text(change.at, seconds=True), epoch, mark, sent, what
 
 
 def _range_text(change: RangeChange, catalogue: Catalogue) -> str:
