@@ -193,9 +193,8 @@ def _unmet(asking: Judge, move: Move, cluster: int) -> str:
     asked = asking.asked
     mine = np.flatnonzero(asked.known & (asked.cluster == cluster)).tolist()
     levels = {asked.names[asked.feature[one]]: int(asked.current[one]) for one in mine}
-    unmet = asking.catalogue.whole.unmet(levels | {move.feature: move.to_level})
-    lowest_first = sorted(unmet, key=lambda needed: needed.least)
-    needs = {d.other: d.least for d in lowest_first if d.feature == move.feature}
+    unmet = asking.catalogue.whole.unmet(levels | {move.feature: move.to_level}, move.feature)
+    needs = {d.other: d.least for d in sorted(unmet, key=lambda needed: needed.least)}
     return ", ".join(f"{other} {least}" for other, least in needs.items())
 
 

@@ -219,9 +219,9 @@ class Evidence:
     operated: Int  # keys of nodes that Strimzi's resources name, ascending
     malformed: dict[int, str]  # by cluster, what is wrong with its row; nothing else is known
 
-    def errors(self, listener: int) -> str:
-        """Why a listener did not answer, in the collector's words."""
-        return self.listeners.text("error", listener) or "no reason given"
+    def errors(self, listeners: Int) -> list[str]:
+        """Why each of these listeners did not answer, in the collector's words."""
+        return [said or "no reason given" for said in self.listeners.texts("error", listeners)]
 
     def features(self, questions: Int) -> Texts:
         """The feature names of these questions."""

@@ -349,9 +349,8 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
 
 def _errors(evidence: Evidence, rows: Int) -> list[str]:
     who = evidence.subjects
-    errors = [evidence.errors(listener) for listener in who.listener[rows].tolist()]
     live = ["; Kafka calls it live" if row else "" for row in who.live[rows]]
-    return [f"{error}{more}" for error, more in zip(errors, live, strict=True)]
+    return ["".join(both) for both in zip(evidence.errors(who.listener[rows]), live, strict=True)]
 
 
 def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
@@ -375,9 +374,9 @@ def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
     metadata_version[only] = NONE  # to unregister the only broker fixes nothing
 
     def no_answer(rows: Int) -> list[str]:
-        failed = (who.failed_at > 0) & ~who.answers
-        errors = [evidence.errors(int(who.listener[row])) if failed[row] else "" for row in rows]
-        return [error and f"; it did not answer ({error})" for error in errors]
+        failed = ((who.failed_at > 0) & ~who.answers)[rows].tolist()
+        errors = zip(evidence.errors(who.listener[rows]), failed, strict=True)
+        return [f"; it did not answer ({error})" if did else "" for error, did in errors]
 
     def software(rows: Int) -> list[str]:
         return least_software(asking, who.cluster[rows])

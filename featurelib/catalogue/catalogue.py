@@ -134,15 +134,15 @@ class ReleaseCatalogue:
         """What a level declares to depend on (`feature-dependencies`)."""
         return tuple(d for d in self.dependencies if (d.feature, d.level) == (feature, level))
 
-    def unmet(self, levels: Mapping[str, int]) -> tuple[Dependency, ...]:
-        """Dependencies that a whole set of levels does not satisfy, by feature name.
+    def unmet(self, levels: Mapping[str, int], of: str = "") -> tuple[Dependency, ...]:
+        """Dependencies that a whole set of levels, or `of` it one feature's, does not satisfy.
 
         Besides the declared ones every level above 0 needs metadata.version 3.3-IV0, the first
         that can write feature levels; in a release that knows nothing older, its oldest.
         """
         return tuple(
             needed
-            for feature in sorted(set(levels) - {METADATA_VERSION})
+            for feature in sorted(({of} if of else set(levels)) - {METADATA_VERSION})
             for needed in self._all_needs(feature, levels[feature])
             if levels.get(needed.other, 0) < needed.least
         )

@@ -22,7 +22,7 @@ from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import RefusedError
 from featurelib.model import Guards, Move, Step
-from featurelib.planning.requirements import guards_of
+from featurelib.planning.requirements import features_of, guards_of
 from featurelib.words import clean, level_text
 
 
@@ -43,13 +43,13 @@ def share(
     steps: Sequence[Step], guards: Guards | None, levels: Mapping[str, int], catalogue: Catalogue
 ) -> Shares:
     """Part the steps of a plan for a cluster at these finalized levels."""
+    theirs = {name for name in features_of(steps) if guards is not None and guards.manages(name)}
+    if not theirs:
+        return Shares(ours=tuple(steps))
     moves = dict[str, Move]()
     for move in (move for step in steps for move in step.updates):
         first = moves.get(move.feature, move)  # of a level reached step by step
         moves[move.feature] = replace(move, from_level=first.from_level)
-    theirs = {name for name in moves if guards is not None and guards.manages(name)}
-    if not theirs:
-        return Shares(ours=tuple(steps))
     later = set[str]()
     while True:
         ours = {n: m.to_level for n, m in moves.items() if n not in theirs | later}

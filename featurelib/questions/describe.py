@@ -196,7 +196,7 @@ def _nodes(
             profile=order.get(position),
             is_partial=bool(who.partial[i]),
             epoch=epoch if epoch >= 0 else None,
-            error=evidence.errors(listener) if listener >= 0 and not answers else "",
+            error=evidence.errors(who.listener[[i]])[0] if listener >= 0 and not answers else "",
             seen_at=_time(int(who.at[i])) if position >= 0 else None,
         )
 

@@ -40,6 +40,7 @@ from featurelib.rows import (
     Texts,
     cells_of,
     make_rows,
+    pick,
     texts_of,
 )
 from featurelib.schema import LAYOUT, SNAPSHOT, TEXT_FIELDS
@@ -238,16 +239,18 @@ class Records:
 
     def text(self, name: str, record: int) -> str | None:
         """One text of one record; None = there is none."""
-        code = int(self.field(name)[record])
-        return None if code < 0 else self._texts[TEXT_FIELDS[name]].values[code]
+        return self.texts(name, np.array([record]))[0]
+
+    def texts(self, name: str, at: Int) -> list[str | None]:
+        """One text of each of these records, -1 = of no record; None = there is none."""
+        words = [*self._texts[TEXT_FIELDS[name]].values, None]  # at -1
+        return [words[code] for code in pick(self.field(name), at, -1).tolist()]
 
     def structs(self, of: type[Struct], where: Int | None = None) -> list[Struct]:
         """All records, or those at `where`, with texts, as structs with fields of these names."""
         at = np.arange(len(self)) if where is None else where
         columns = {
-            name: [self.text(name, i) for i in at.tolist()]
-            if name in TEXT_FIELDS
-            else self.field(name)[at].tolist()
+            name: self.texts(name, at) if name in TEXT_FIELDS else self.field(name)[at].tolist()
             for name in of.__struct_fields__
         }
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
