@@ -2,8 +2,8 @@
 the state of the fleet.
 
 What is critical comes first, then what did not land or does not answer, then plans that wait for
-somebody, then the changes that unlock most clusters, and last whatever else needs a look. A cluster
-may stand in more than one; those that need a person, and no others, stand in some.
+somebody, then ghosts and what a command does, then what unlocks most clusters, and last the rest. A
+cluster may stand in more than one; those that need a person, and no others, stand in some.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def plan_day(
         for verb in ("Start", "Collect")
     )
     by_key = {cluster.key: cluster for cluster in clusters}
-    for cause in sorted(causes, key=lambda cause: -cause.alone):
+    done_by = {f.code for c in clusters for f in unmuted(c.findings) if f.command} - {BY_NODE}
+    for cause in sorted(causes, key=lambda c: (not c.ghosts and c.code not in done_by, -c.alone)):
         if len(tasks) < MOST - 1 and cause.code != NOT_LANDED:
             done = started | collected if cause.code in TOO_OLD else started
             unlocked = [by_key[key] for key in cause.unlocked if key not in done]
@@ -274,8 +275,7 @@ def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:
     if cause.ghosts and cause.features:
         holds = f"It holds back {some(cause.features, FEATURES)}."
     elif len(task.clusters) > 1:
-        unseen = any(cluster.verdict is Verdict.UNKNOWN for cluster, _ in rows)
-        what = "get a verdict" if unseen else "can move"
+        what = "get a verdict" if any(c.verdict is Verdict.UNKNOWN for c, _ in rows) else "can move"
         holds = f"{count(len(task.clusters), 'cluster')} {what} then."
     yield replace(task, text=f"{task.text} {holds}".rstrip())
 

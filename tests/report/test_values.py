@@ -218,6 +218,42 @@ def test_steps_stand_in_the_order_in_which_they_are_carried_out() -> None:
     assert told == [ours, theirs, (3, waiting, None, True)]
 
 
+def test_ghosts_and_what_a_command_does_come_before_what_stands_together() -> None:
+    """Three clusters wait for an upgrade; the last line takes in what unlocks least."""
+    old = [unfit(name, 1, "f", 1, 2) for name in "abc"]
+    gone = [
+        unfit("d", 2, "f", 1, 2),
+        finding("d", "ghost_broker", "warning", role="broker", node_id=2),
+    ]
+    right = finding(
+        "e",
+        "right_missing",
+        "unknown",
+        role="broker",
+        node_id=1,
+        detail="DescribeQuorum: DESCRIBE CLUSTER",
+    )
+    late = [
+        finding("g", "cluster_not_landed", "unknown"),
+        finding("h", "node_not_answering", "unknown", role="broker", node_id=1),
+    ]
+    bad = [
+        finding(name, code, "critical")
+        for name, code in (("x", "incompatible_with_finalized"), ("y", "unmet_dependency"))
+    ]
+    names = {"d": "BLOCKED", "e": "UNKNOWN", "g": "UNKNOWN", "h": "UNKNOWN"} | dict.fromkeys(
+        "abc", "BLOCKED"
+    )
+    plans = [plan(name, verdict) for name, verdict in names.items()] + [
+        plan(n, "UP_TO_DATE") for n in "xy"
+    ]
+    found = report(judged(plans, [*old, *gone, right, *late, *bad])).today
+    assert len(found) == 7
+    assert [task.verb for task in found][4:] == ["Unregister", "Fix", "Look at"]
+    assert found[5].command
+    assert found[6].clusters == ("a", "b", "c")
+
+
 def test_several_managers_finalize_and_msk_has_no_command_that_could_be_wrong() -> None:
     names = {"a": "msk", "b": "Strimzi", "c": "aiven"}
     entries = [
