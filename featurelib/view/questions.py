@@ -204,9 +204,9 @@ def _what_lacks(unknown: Sequence[Proof], page: QuestionPage) -> str:
     """What to find out; a node that is gone has a way out already."""
     gone = {half[1:] for half in ghosts(page.source.sight.judged.findings)}
     off = dict.fromkeys(one.node for one in unknown if (one.role, one.node_id) in gone)
-    known = [f"{node} is off and still registered: do what is said of it" for node in off]
-    known = known or ["nothing that is known stands in the way"]
-    return "; ".join(known) + ": find out what is not known" * (len(off) < len(unknown))
+    what = "is off and still registered: start it, or if it is gone for good unregister it"
+    known = "; ".join(f"{node} {what}" for node in off) or "nothing that is known stands in the way"
+    return known + f"{';' if off else ':'} find out what is not known" * (len(off) < len(unknown))
 
 
 def _unlock(found: WhyNot, way: WayOut, page: QuestionPage) -> None:
