@@ -120,9 +120,10 @@ def brokers_and_controllers(
 
 
 def age(span: timedelta) -> str:
-    """`47 hours`, `4 days`: whole ones, as many as have passed."""
+    """`47 hours`, `4 days`: whole ones, as many as have passed; `under an hour` for none."""
     hours = int(span.total_seconds() // 3600)
-    return count(hours, "hour") if hours < 48 else count(hours // 24, "day")
+    text = count(hours, "hour") if hours < 48 else count(hours // 24, "day")
+    return text if hours else "under an hour"
 
 
 def time_text(time: datetime | None, *, seconds: bool = False) -> str:

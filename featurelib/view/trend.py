@@ -196,8 +196,7 @@ class Trend:
 
 def trends(report: Report) -> tuple[Trend, ...]:
     """Return how the fleet went; nothing before the second night."""
-    nights = report.nights
-    if len(nights) < 2:
+    if len(nights := report.nights) < 2:
         return ()
     verdicts = {one.value: [n.clusters_by_verdict[one] for n in nights] for one in Verdict}
     oldest = [min((at.level.number for at in n.metadata_versions), default=None) for n in nights]

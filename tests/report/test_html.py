@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from functools import cache
 
 import pytest
@@ -25,6 +25,7 @@ from featurelib.view.prometheus import render_prometheus
 from featurelib.view.report import narrow
 from featurelib.view.text import render_text
 from featurelib.view.trend import gather_moves, trends
+from featurelib.words import age
 from tests.report.page import read_page
 from tests.report.samples import made_up_nights, report_samples
 from tests.report.scenes import step
@@ -294,6 +295,17 @@ def test_what_is_newly_critical_is_told_first_though_its_verdict_stayed() -> Non
     assert "newly critical, UP_TO_DATE as before new" in text
     assert "was UP_TO_DATE" not in text
     assert "newly critical, UP_TO_DATE as before  new\n" in render_text(said)
+
+
+def test_a_line_of_the_table_is_cut_between_words_and_short_waits_are_no_hour_of_nothing() -> None:
+    assert [age(timedelta(minutes=n)) for n in (59, 60)] == ["under an hour", "1 hour"]
+    silent = [
+        finding(
+            "a", "node_not_answering", "unknown", role="broker", node_id=1, detail=f"{'ab ' * 60}."
+        )
+    ]
+    page = render_html(report(judged([plan("a", "UNKNOWN")], silent)))
+    assert re.search(r'class="?said"?>[^<]{60,100}b…<', page.replace("\n", ""))
 
 
 def test_who_approves_is_told_first_whose_levels_went_down() -> None:
