@@ -333,7 +333,7 @@ OF_RANGE = ("unsupported_by_node", "evidence_too_old", INCOMPATIBLE_CODE)
 COMPOSED = frozenset({
     "features_node_damaged", "features_node_ambiguous", "side_effect_by_name", "probe_refused",
     "metadata_version_not_pinned", "strimzi_not_carried_out", "strimzi_contradicted",
-    INCOMPATIBLE_CODE, EXPIRED, "right_missing", "right_withheld",
+    INCOMPATIBLE_CODE, EXPIRED, "ghost_broker", "right_missing", "right_withheld",
 })  # fmt: skip
 COMPOSED_LENGTH = 1200
 # The detail of these is the least release that helps.

@@ -34,7 +34,7 @@ from featurelib.feature import Role, Witness
 from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM, needed
 from featurelib.rows import NONE, Bool, Int, Texts, texts_of
 from featurelib.snapshot.records import MALFORMED
-from featurelib.words import clean, moment, nodes
+from featurelib.words import clean, moment, nodes, time_text
 
 _NOT_READ = "its controller.quorum.voters was not read"
 _NO_LIST = "no list of registered controllers was read"
@@ -376,16 +376,17 @@ def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
     def no_answer(rows: Int) -> list[str]:
         failed = ((who.failed_at > 0) & ~who.answers)[rows].tolist()
         errors = zip(evidence.errors(who.listener[rows]), failed, strict=True)
-        return [f"; it did not answer ({error})" if did else "" for error, did in errors]
+        return [f"; it did not answer ({clean(error)})" if did else "" for error, did in errors]
 
     def software(rows: Int) -> list[str]:
         return least_software(asking, who.cluster[rows])
 
     def gone_broker(rows: Int) -> list[str]:
         start = "; no other broker is registered: start it"
+        last = (time_text(moment(at)) for at in who.answered_at[rows].tolist())
         return [
-            f"{seen}{start * bool(only[row])}"
-            for row, seen in zip(rows, no_answer(rows), strict=True)
+            f"{start * bool(only[row])}{at and f'; it answered last on {at}'}{error}"
+            for row, at, error in zip(rows, last, no_answer(rows), strict=True)
         ]
 
     # A log dumped after its broker was stopped shows it fenced: what answered last is no ghost.

@@ -206,6 +206,14 @@ def test_of_who_is_gone_the_line_that_shows_it_is_cited(
     assert row["observed_at"] == datetime.fromisoformat(json.loads(cited)["observed_at"])
 
 
+def test_of_a_ghost_it_is_said_when_it_answered_last() -> None:
+    lived = json.loads(WHILE_IT_LIVED)["observed_at"][:16].replace("T", " ")
+    [row] = findings(judge_lines([*SILENT, WHILE_IT_LIVED, SHOWN]), "ghost_broker", node_id=2)
+    assert row["detail"].startswith(f"; it answered last on {lived} UTC; it did not answer (")
+    [row] = findings(judge_lines([*SILENT, SHOWN]), "ghost_broker", node_id=2)
+    assert "answered last" not in row["detail"]
+
+
 def test_nobody_is_told_to_unregister_what_only_we_cannot_reach() -> None:
     silent = words(SCENES["a broker that only we cannot reach is silent"][1], "node_not_answering")
     assert "unregister" not in " ".join(silent).casefold()
