@@ -273,7 +273,8 @@ def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:
     task = _fix(verb, cause.title, rows)
     holds = ""
     if cause.ghosts and cause.features:
-        holds = f"It holds back {some(cause.features, FEATURES)}."
+        they = "They hold" if len(rows) > 1 else "It holds"
+        holds = f"{they} back {some(cause.features, FEATURES)}."
     elif len(task.clusters) > 1:
         what = "get a verdict" if any(c.verdict is Verdict.UNKNOWN for c, _ in rows) else "can move"
         holds = f"{count(len(task.clusters), 'cluster')} {what} then."

@@ -279,3 +279,13 @@ def test_several_managers_finalize_and_msk_has_no_command_that_could_be_wrong() 
 
 def number(level: Level | None) -> int:
     return NONE if level is None else level.number
+
+
+@pytest.mark.parametrize(("names", "said"), [("d", "It holds"), ("de", "They hold")])
+def test_ghosts_are_said_to_hold_back_in_their_number(names: str, said: str) -> None:
+    ghost = {"role": "broker", "node_id": 2}
+    rows = [unfit(name, 2, "f", 1, 2) for name in names]
+    rows += [finding(name, "ghost_broker", "warning", **ghost) for name in names]
+    today = report(judged([plan(name, "BLOCKED") for name in names], rows)).today
+    [task] = [task for task in today if task.verb == "Unregister"]
+    assert task.text.endswith(f" {said} back f.")
