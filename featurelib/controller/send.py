@@ -236,7 +236,8 @@ def watch(
             waiting = left > 0 and bool(late and before is not None)
         else:
             left = until - waits.clock()
-            waiting = left > 0 and result.fate is Fate.UNKNOWN
+            # A machine that stalled for all of that time has asked nobody yet.
+            waiting = (left > 0 or not asks) and result.fate is Fate.UNKNOWN
             text = (result.unproven or f"waiting to see {_moves(step)}") if waiting else told
         # What is new is said at once, and what is not once in a while.
         if text != told and waits.clock() - told_at >= (_QUIET if told else 0.0):

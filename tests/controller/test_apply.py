@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -481,6 +482,24 @@ def test_another_writer_beside_the_update_is_seen_in_what_is_true(
     ending = it.apply(it.plan(**F_2), it.wrapped(**{when: writes}))
     assert (ending.kind, fates(ending)) == (STOPPED, ["overtaken"])
     assert f"f is at {level}; somebody else wrote f" in says(ending)
+
+
+def test_a_machine_that_stalls_asks_whoever_may_hold_the_request_all_the_same(
+    tmp_path: Path,
+) -> None:
+    it, now = made(tmp_path, "zk"), [time.time()]
+
+    def writes(given: Any) -> Any:
+        other_writer(it, "f", 1, 2)
+        return given
+
+    def stalls(look: int) -> None:
+        now[0] += 60 if it.levels()["f"] == 1 and wrapped.written else 0
+
+    waits = replace(WAITS, clock=lambda: now[0])
+    wrapped = it.wrapped(after_update=writes, before_describe=stalls)
+    ending = it.apply(it.plan(**F_2), wrapped, waits=waits)
+    assert fates(ending) == ["overtaken"]
 
 
 def test_a_broker_that_goes_between_two_steps_stops_the_plan(tmp_path: Path) -> None:
