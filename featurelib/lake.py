@@ -345,6 +345,9 @@ def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, lis
     plans = read(UPGRADE_PLANS, of, ["cluster", "verdict"]).to_pylist()
     columns = ["cluster", "feature", "verdict", "finalized_level", "ceiling"]
     levels = read(FEATURE_READINESS, of, columns).to_pylist()
+    judges = {(one["catalogue"], one["dialect"]) for one in nights if one["run"] in (before, run)}
+    if len(judges) > 1:
+        levels = [row | {"ceiling": None} for row in levels]  # another judge aims elsewhere
     found = read(FINDINGS, [*of, ("severity", "=", "critical")], ["cluster", "muted"]).to_pylist()
     bad = {row["cluster"] for row in found if row["muted"] is None}
     return nights, {p["cluster"]: (p["verdict"], p["cluster"] in bad) for p in plans}, levels

@@ -195,8 +195,9 @@ def summarize(
     kept = read_nights(nights, run.number, catalogue)
     causes, fleet = rank_causes(clusters), _count_fleet(clusters)
     change = compare(clusters, kept, before, levels_before, names, catalogue)
+    down = lowered(change)
     for at, cluster in enumerate(clusters):
-        if cluster.key in lowered(change):
+        if cluster.key in down:
             summary = f"levels went down: ask first why; {cluster.summary}"
             clusters[at] = replace(cluster, summary=summary)
     if change is not None:

@@ -10,7 +10,7 @@ import pytest
 
 from featurelib.errors import ConfigError
 from featurelib.feature import Severity
-from featurelib.lake import Lake
+from featurelib.lake import Lake, night_before
 from featurelib.questions.nights import Diff, State, Why, diff
 from featurelib.view.describe import diff_page
 from tests.questions.nights import write_night
@@ -213,6 +213,16 @@ def test_nights_judged_otherwise_are_incomparable(tmp_path: Path, other: dict[st
     assert not found.judged_alike
     assert found.counts[State.INCOMPARABLE] == 2
     assert {row["why"] for row in found.clusters[0].incomparable} == {Why.JUDGED_OTHERWISE}
+
+
+@pytest.mark.parametrize(("other", "known"), [({}, [9]), ({"catalogue": "2030-01-01"}, [None])])
+def test_how_far_levels_could_go_is_held_against_a_night_that_was_judged_alike(
+    tmp_path: Path, other: dict[str, str], known: list[int | None]
+) -> None:
+    before = [row("a", "f", "READY", finalized_level=1, ceiling=9)]
+    nights(tmp_path, ([plan("a", "READY")], []), ([plan("a", "READY")], []), (before, []), **other)
+    levels = night_before(Lake(str(tmp_path)).read, TWO)[2]
+    assert [one["ceiling"] for one in levels] == known
 
 
 def test_only_what_is_new_that_severe_and_not_muted_fails(tmp_path: Path) -> None:
