@@ -1,5 +1,4 @@
-"""How many random cases tests draw: a fifth in `make quick`, all of them in `make test`, and ten
-times as many in `make exhaustive`.
+"""How many random cases tests draw: a fifth in `make quick`, all of them in `make test`.
 
 FEATURELIB_CASES says how often the plain oracle is asked, and by that which of the two this is.
 """
@@ -14,4 +13,4 @@ WHOLE = CASES >= 20_000
 
 def some(whole: int) -> int:
     """How many to draw of so many cases."""
-    return whole * (10 if CASES >= 1_000_000 else 1) if WHOLE else whole // 5
+    return whole if WHOLE else whole // 5
