@@ -183,6 +183,13 @@ def went_back(feature: str, before: str, after: str) -> str:
     return f"software went back: the highest {feature} possible fell from {before} to {after}"
 
 
+def ask_why_lower(moves: Iterable[tuple[str, str, str, datetime]]) -> str:
+    """What to ask before these are raised, of features whose level went down: from what, to what,
+    when that was seen; empty without one."""
+    went = [f"{clean(f)} went down from {a} to {b} (seen {time_text(at)})" for f, a, b, at in moves]
+    return f"Ask first why {' and '.join(went)}." if went else ""
+
+
 def although(unfit: Sequence[str]) -> str:
     """`, although broker 2 does not fit it`, of a level that is finalized; empty without a node."""
     verb = "does" if len(unfit) == 1 else "do"

@@ -36,7 +36,7 @@ from featurelib.controller import apply as controller
 from featurelib.controller.apply import ApplyOrder, FeatureUpdate, Mode, UpdateResult
 from featurelib.controller.journal import Clearance, Journal, Withdrawal, myself, say_seconds
 from featurelib.controller.send import Waits
-from featurelib.controller.signing import check_approval
+from featurelib.controller.signing import check_approval, needs_none
 from featurelib.core.outcome import Ending, EndingKind, MoveOutcome
 from featurelib.errors import ApprovalError, ConfigError, FeatureLibError, RefusedError
 from featurelib.model import Plan, Reason
@@ -47,6 +47,7 @@ from featurelib.planning.outlook import level_names, look_ahead
 from featurelib.planning.owners import expect_ours, left_over
 from featurelib.planning.planner import Planned, make_plan, plan_by_probe
 from featurelib.questions.muted import as_json, over_reason
+from featurelib.questions.setbacks import warn_lowered
 from featurelib.source import Chosen, Source, Wanted, open_fleet
 from featurelib.view.documents import ERROR_WORDS, fill
 from featurelib.view.layout import UNWRAPPED
@@ -159,6 +160,7 @@ def plan_intent(
     else:
         source = chosen.source()
         planned = make_plan(source.sight, intent, catalogue, guards=source.guards)
+        planned = warn_lowered(planned, source.lake, source.wanted.run, catalogue)
     made, entry, made_from = planned.plan, source.entry, _made_from(source, planned)
     left = tuple(left_over(planned.shares, entry, catalogue))
     warnings = [*planned.warnings, *(one.line for one in left)]
@@ -196,7 +198,6 @@ def plan_intent(
             named_cluster(source.sight.cluster_id, entry.name),
             f"{clean(made_from, 600)}, last seen {source.seen_at}",
             catalogue,
-            warnings=planned.warnings,
             left=left,
             muted=muted,
             path=path,
@@ -488,7 +489,7 @@ def carry_out(
     what rules, each with its own name. An error has as `facts` what is known of the plan."""
     plan, reached = file.plan, chosen.reached()
     settings, ruled = find_settings(chosen.wanted.config)
-    entry, check = reached.entry_of(plan.cluster), _needs_none
+    entry, check = reached.entry_of(plan.cluster), needs_none
     if approval is not None:
         where = approval if isinstance(approval, str) else "the approval"
         words = quote(path) + Wanted(fleet=chosen.wanted.fleet, config=chosen.wanted.config).ways[0]
@@ -540,11 +541,6 @@ def _gone(file: PlanFile, words: str, journal: str | None) -> str:
             taken = [one for one in opened.withdrawals() if one.plan == file.digest]
     was = f"An approval of this plan was {taken[-1].text}. " if taken else ""
     return f"{was}Approve it again: featurelib approve {words} --expires 24h"
-
-
-def _needs_none(now: datetime) -> Clearance:
-    """What writes nothing needs no approval."""
-    return Clearance(approval="")
 
 
 def _apply_document(

@@ -45,7 +45,7 @@ from featurelib.lake import (
     places,
     read_quarantine,
 )
-from featurelib.planning.files import file_names, parse_span
+from featurelib.planning.files import add_warning, file_names, parse_span
 from featurelib.planning.waves import FORMAT as WAVES_FORMAT
 from featurelib.planning.waves import WavePlan, Waving, read_waves
 from featurelib.questions.gates import WaveStatus, nights_since
@@ -68,6 +68,7 @@ from featurelib.snapshot.history import histories
 from featurelib.source import RUN_TIME, Wanted, open_fleet, usual_settings
 from featurelib.tables import AUDIT_RUN, FINALIZED_FEATURES, INGEST_RUN, is_name
 from featurelib.view.describe import diff_page, timeline_page
+from featurelib.view.digest import ask_first
 from featurelib.view.documents import fill
 from featurelib.view.model import Ingest, Report, ReportedCluster
 from featurelib.view.plan import waves_page, waves_status_page
@@ -299,10 +300,16 @@ def _landed(
     return Ingest(**counts), left_out, folder if isdir(folder) else LANDING
 
 
-def plan_files(judged: Judged, titles: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """By cluster with steps: the name of its plan file, after what people call it, and its text."""
+def plan_files(
+    judged: Judged, titles: Mapping[str, str], report: Report | None = None
+) -> dict[str, tuple[str, str]]:
+    """By cluster with steps: the name of its plan file, after what people call it, and its text,
+    with a warning where the night's `report` has a level of it that went down."""
     rows = zip(judged.plans["cluster"].to_pylist(), judged.plans["plan"].to_pylist(), strict=True)
     named = {cluster: text for cluster, text in rows if text is not None}
+    for cluster, why in (ask_first(report.change, report.run.as_of) if report else {}).items():
+        if cluster in named:
+            named[cluster] = add_warning(named[cluster], why)
     return {c: (name, named[c]) for c, name in zip(named, file_names(named, titles), strict=True)}
 
 

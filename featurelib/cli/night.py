@@ -274,7 +274,7 @@ def judge_and_publish(
         )
     if places.out is not None:
         pages = pages_of(report, places.fleet)
-        plans = dict(plan_files(audited.judged, places.fleet.names).values())
+        plans = dict(plan_files(audited.judged, places.fleet.names, report).values())
         publish(store, places.out, report, plans, pages)
     write_text(report, sys.stdout, limit=limit)
     run_read = report.run

@@ -64,6 +64,11 @@ def check_approval(
     )
 
 
+def needs_none(now: datetime) -> Clearance:
+    """What writes nothing needs no approval."""
+    return Clearance(approval="")
+
+
 def why_signed(plan: PlanFile, settings: Settings) -> str:
     """Who asks for a signature, the settings or the plan; "" = nobody."""
     if settings.require_signature:

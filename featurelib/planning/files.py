@@ -137,6 +137,13 @@ def write_plan(plan: Plan, for_people: ForPeople | None = None) -> str:
     return _pretty(msgspec.to_builtins(file) | {"meaning": plain(plan)}).decode()
 
 
+def add_warning(text: str, warning: str) -> str:
+    """The text of a plan file with one warning more; the digest stays."""
+    file = read_plan(text, "the plan")
+    warnings = (*file.for_people.warnings, warning)
+    return write_plan(file.plan, msgspec.structs.replace(file.for_people, warnings=warnings))
+
+
 def write_approval(approval: Approval, signature: str | None = None) -> bytes:
     """The approval file's bytes: readable, and the only ones for this approval and signature."""
     return _pretty(ApprovalFile(approval=approval, digest=digest(approval), signature=signature))

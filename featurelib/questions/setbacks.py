@@ -1,4 +1,5 @@
-"""What came late after earlier steps of the clusters that move now, by what the nights remember.
+"""What came late after earlier steps of the clusters that move now, and what went down last, by
+what the nights remember.
 
 What came so late that a soak would have ended before it is a reason to soak longer: a critical
 finding that is new, or a level that somebody took back. What comes after the next step is that
@@ -9,18 +10,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import numpy as np
 
 from featurelib.catalogue import Catalogue
-from featurelib.lake import Lake
+from featurelib.lake import Lake, Wanted
 from featurelib.planning.files import say_span
+from featurelib.planning.planner import Planned
 from featurelib.planning.waves import Standings, WaveTrouble
 from featurelib.questions.gates import critical_nights
-from featurelib.rows import NONE, TableRows
+from featurelib.rows import NONE
 from featurelib.tables import FEATURE_READINESS
-from featurelib.words import clean, level_text, levels_text, time_text
+from featurelib.words import ask_why_lower, level_text, levels_text
 
 LONGEST = timedelta(days=30)  # what comes later is not laid to a step
 REMEMBERED = timedelta(days=180)  # nights before are not looked at
@@ -35,17 +38,12 @@ def find_setbacks(
     names = {one.cluster: one.works[0][1].name for one in found.candidates}
     moves = (move for one in found.candidates for _, work in one.works for move in work.moves)
     features = sorted({move.feature for move in moves})
-    nights = {row["run"]: row["as_of"] for row in lake.runs.to_pylist() if row["run"] <= run}
-    begin = nights[run] - REMEMBERED
-    nights = {number: at for number, at in sorted(nights.items()) if at >= begin}
+    nights = _remembered(lake, run)
     if not names or len(nights) == 1:
         return {}, {}
-    first = min(nights)
-    columns = ["run", "cluster", "feature", "finalized_level"]
-    rows = lake.between(FEATURE_READINESS, first, run, [("feature", "in", features)], columns)
-    critical, troubles = critical_nights(lake, first, run), dict[str, WaveTrouble]()
+    critical, troubles = critical_nights(lake, min(nights), run), dict[str, WaveTrouble]()
     lower = dict[str, str]()
-    for cluster, moved in _moved(rows).items():
+    for cluster, moved in _moved(lake, nights, ("feature", "in", features)).items():
         if cluster not in names:
             continue
         if went := _went_down(moved, nights, catalogue):
@@ -58,6 +56,29 @@ def find_setbacks(
     return troubles, lower
 
 
+def warn_lowered(
+    planned: Planned, lake: Lake | None, run: int | None, catalogue: Catalogue
+) -> Planned:
+    """The same with a warning where the plan raises levels that went down last, by the nights up to
+    `run`, None = all there are."""
+    if lake is None or planned.plan is None:
+        return planned
+    cluster, moves = planned.plan.cluster, planned.plan.moves
+    raised = sorted({one.feature for one in moves if one.from_level < one.to_level})
+    nights = _remembered(lake, lake.run(run))
+    if not raised or len(nights) == 1:
+        return planned
+    moved = _moved(lake, nights, ("cluster", "=", cluster), ("feature", "in", raised))
+    went = _went_down(moved[cluster], nights, catalogue)
+    return replace(planned, warnings=(*planned.warnings, *filter(None, [went])))
+
+
+def _remembered(lake: Lake, run: int) -> dict[int, datetime]:
+    """The nights up to this one that are looked at, and when each was judged."""
+    nights = {row["run"]: row["as_of"] for row in lake.runs.to_pylist() if row["run"] <= run}
+    return {n: at for n, at in sorted(nights.items()) if at >= nights[run] - REMEMBERED}
+
+
 def _went_down(
     moved: Mapping[int, Mapping[str, tuple[int, int]]],
     nights: Mapping[int, datetime],
@@ -65,17 +86,18 @@ def _went_down(
 ) -> str:
     """What to ask first of levels of one cluster that moved down last, "" = none did."""
     last = {name: (ends, nights[n]) for n in sorted(moved) for name, ends in moved[n].items()}
-    went = [
-        f"{clean(name)} went down from {level_text(catalogue, name, was)} to "
-        f"{level_text(catalogue, name, now)} (seen {time_text(at)})"
+    return ask_why_lower(
+        (name, level_text(catalogue, name, was), level_text(catalogue, name, now), at)
         for name, ((was, now), at) in sorted(last.items())
         if now < was
-    ]
-    return f"Ask first why {' and '.join(went)}." if went else ""
+    )
 
 
-def _moved(rows: TableRows) -> Moved:
-    """Every level that another night found than the one before which knew it."""
+def _moved(lake: Lake, nights: Mapping[int, datetime], *wanted: Wanted) -> Moved:
+    """Every level that another night found than the one before which knew it, of the rows for which
+    all of `wanted` holds."""
+    columns = ["run", "cluster", "feature", "finalized_level"]
+    rows = lake.between(FEATURE_READINESS, min(nights), max(nights), wanted, columns)
     level, run = rows.numbers("finalized_level"), rows.numbers("run")
     codes = rows.texts("cluster").codes, rows.texts("feature").codes
     known = np.flatnonzero(level != NONE)

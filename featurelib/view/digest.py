@@ -21,6 +21,7 @@ from featurelib.questions.nights import is_late
 from featurelib.view.model import (
     Cause,
     Change,
+    ChangedLevel,
     FleetCounts,
     Level,
     Range,
@@ -31,7 +32,16 @@ from featurelib.view.model import (
     ReportedReturn,
     ReportedStep,
 )
-from featurelib.words import clean, code_text, count, metadata_first, nodes, some, time_text
+from featurelib.words import (
+    ask_why_lower,
+    clean,
+    code_text,
+    count,
+    metadata_first,
+    nodes,
+    some,
+    time_text,
+)
 
 BY_NODE = "unsupported_by_node"
 # What a node that is gone holds back by, and what its cause says of that.
@@ -396,10 +406,23 @@ def warns(cluster: ReportedCluster) -> bool:
     return any(found.severity in WARNS for found in unmuted(cluster.findings))
 
 
+def _fallen(change: Change | None) -> list[ChangedLevel]:
+    """The levels that are lower than in the night before."""
+    moved = change.levels if change else ()
+    return [one for one in moved if one.after.number < one.before.number]
+
+
 def lowered(change: Change | None) -> set[str]:
     """The clusters, by key, of which a level is lower than in the night before."""
-    moved = change.levels if change else ()
-    return {one.key for one in moved if one.after.number < one.before.number}
+    return {one.key for one in _fallen(change)}
+
+
+def ask_first(change: Change | None, seen: datetime) -> dict[str, str]:
+    """What to ask before these clusters, by key, are raised: their levels went down, as `seen`."""
+    moves = defaultdict[str, list[tuple[str, str, str, datetime]]](list)
+    for one in _fallen(change):
+        moves[one.key].append((one.feature, one.before.text, one.after.text, seen))
+    return {key: ask_why_lower(mine) for key, mine in moves.items()}
 
 
 def needs_person(verdict: Verdict, findings: Findings, steps: Sequence[ReportedStep]) -> bool:

@@ -48,7 +48,6 @@ def planning_page(
     made_from: str,
     catalogue: Catalogue,
     *,
-    warnings: Sequence[str] = (),
     left: Sequence[LeftOver] = (),
     muted: Iterable[SetAside | None] = (),
     path: str | None = None,
@@ -82,7 +81,7 @@ def planning_page(
         page.head(f"Not moved: {count(len(planned.goal.stays), 'feature')}")
         for stay in planned.goal.stays:
             page.item(clean(stay.text, 400), 2)
-    _warnings(warnings, page)
+    _warnings(planned.warnings, page)
     show_left(left, page)
     if path is not None:
         page.line()

@@ -320,3 +320,9 @@ def test_a_ring_soaks_as_long_as_trouble_took_after_an_earlier_step(tmp_path: Pa
         "Ask first why metadata.version went down from 26 (4.1-IV0) to 25 (4.0-IV3) "
         "(seen 2026-11-21 12:00 UTC).",
     )
+    # So says a plan of it that is made from the tables, and the plan's file.
+    warned = {name: fl.plan(tables[name]).value.warnings for name in names}
+    assert {name: said for name, said in warned.items() if said} == {names[-1]: (asked.note,)}
+    fl.plan(tables[names[-1]]).save(str(tmp_path / "plan.json"))
+    shown = " ".join(run("show", str(tmp_path / "plan.json"))[1].split())
+    assert f"warning: {asked.note}" in shown

@@ -9,9 +9,11 @@ from functools import cache
 
 import pytest
 
+from featurelib.api.tables import plan_files
 from featurelib.audit.findings import Mute
 from featurelib.config.fleet import Fleet, FleetPart
 from featurelib.config.fleet import FleetEntry as Entry
+from featurelib.planning.files import read_plan
 from featurelib.view.html import (
     IN_FULL,
     WIDTH,
@@ -27,7 +29,7 @@ from featurelib.view.text import render_text
 from featurelib.view.trend import gather_moves, trends
 from featurelib.words import age
 from tests.report.page import read_page
-from tests.report.samples import made_up_nights, report_samples
+from tests.report.samples import judge_samples, made_up_nights, report_samples
 from tests.report.scenes import step
 from tests.report.tables import SEEN, Nodes, finding, judged, plan, report, unfit, with_nodes
 
@@ -309,7 +311,8 @@ def test_a_line_of_the_table_is_cut_between_words_and_short_waits_are_no_hour_of
 
 
 def test_who_approves_is_told_first_whose_levels_went_down() -> None:
-    plans = [plan(name, "READY", steps=[step(goal=19)]) for name in "ab"]
+    text = next(text for text in judge_samples().plans["plan"].to_pylist() if text)
+    plans = [plan(name, "READY", steps=[step(goal=19)], plan=text) for name in "ab"]
     ready = [
         {"cluster": name, "feature": "f", "verdict": "READY", "finalized_level": 1} for name in "ab"
     ]
@@ -330,6 +333,13 @@ def test_who_approves_is_told_first_whose_levels_went_down() -> None:
     assert told["b"].startswith("can finalize metadata.version ")
     [calm] = report(tables).today
     assert calm.how == "Read each plan, then approve it."
+    # So does the file of the plan that is read before it is approved, and its digest stays.
+    files = plan_files(tables, {}, said)
+    lower, same = (read_plan(files[name][1], name) for name in "ab")
+    assert lower.for_people.warnings == (
+        "Ask first why f went down from 2 to 1 (seen 2026-11-21 05:46 UTC).",
+    )
+    assert (lower.digest, files["b"][1]) == (same.digest, text)
 
 
 def test_what_is_urgent_is_red_and_nothing_below_it_is_redder() -> None:
