@@ -55,6 +55,7 @@ NOT_LANDED = "cluster_not_landed"
 NOT_LISTED = "not_in_inventory"
 NODE_MISSING = "expected_node_missing"
 NOT_ANSWERING = "node_not_answering"
+SILENT = frozenset({NOT_ANSWERING, NODE_MISSING, "strimzi_node_missing"})
 OF_OURS = ("side_effect_by_name", "refused_by_own_controller")  # the commands are ours
 HOLDS_BACK = frozenset({Severity.BLOCKER, Severity.UNKNOWN})
 TOO_OLD = frozenset({"evidence_too_old", "levels_too_old"})
@@ -317,8 +318,7 @@ def is_too_old(cluster: ReportedCluster) -> bool:
 
 def is_silent(findings: Findings, number: int) -> bool:
     """Whether none of the cluster's `number` of nodes answered: what else is unknown follows."""
-    codes = {NOT_ANSWERING, NODE_MISSING, "strimzi_node_missing"}
-    silent = {finding.node_id for finding in findings if finding.code in codes}
+    silent = {finding.node_id for finding in findings if finding.code in SILENT}
     return len(silent) == number and any(finding.code == NOT_ANSWERING for finding in findings)
 
 

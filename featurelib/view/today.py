@@ -1,8 +1,9 @@
 """What there is to do today: at most seven things, the most urgent first; and, in a few sentences,
 the state of the fleet.
 
-What is critical comes first, then what did not land or does not answer, then plans that wait for
-somebody, then ghosts and what a command does, then what unlocks most clusters, and last the rest. A
+What is critical comes first, then what did not land or does not answer, then what else hides a
+verdict, then plans that wait for somebody, then ghosts and what a command does, then what unlocks
+most clusters, and last the rest. Where seven lines are too few, what is less urgent shares one. A
 cluster may stand in more than one; those that need a person, and no others, stand in some.
 """
 
@@ -19,10 +20,8 @@ from featurelib.feature import Severity, Verdict
 from featurelib.planning.owners import ADVICE
 from featurelib.view.digest import (
     BY_NODE,
-    NOT_ANSWERING,
-    NOT_LANDED,
     NOT_LISTED,
-    TOO_OLD,
+    SILENT,
     count_muted,
     fill_in,
     group_findings,
@@ -51,7 +50,6 @@ from featurelib.words import age, code_text, count, some, time_text
 
 AUDIT = "./spark-submit.sh audit"
 MOST = 7
-MOST_CRITICAL = 2  # kinds of critical findings with a line each
 KINDS = 3  # of findings, named in one line
 FEATURES = 2  # of a plan, named in one line
 
@@ -67,31 +65,70 @@ def plan_day(
     change: Change | None,
 ) -> tuple[Task, ...]:
     """Return the tasks of these clusters, worst first as the report has them."""
+    found = [(cluster, one) for cluster in clusters for one in unmuted(cluster.findings)]
+    grave = [row for row in found if row[1].severity is Severity.CRITICAL]
+    silent = [(c, f) for c, f in found if f.code in SILENT and c.verdict is Verdict.UNKNOWN]
     if is_all_old(fleet):
-        tasks, causes = [_collect_again(clusters, run), *_not_landed(clusters, None)], ()
+        lost, plans = [_collect_again(clusters, run), *_not_landed(clusters, None)], list[Task]()
+        grave, causes = [], ()
     else:
-        lost = [*_not_landed(clusters, run.newest_line), *_silent(clusters)]
-        tasks = [*_critical(clusters), *lost, *_waiting(clusters, lowered(change))]
-    started, collected = (
-        {key for task in tasks if task.verb == verb for key in task.clusters}
-        for verb in ("Start", "Collect")
-    )
-    by_key = {cluster.key: cluster for cluster in clusters}
-    done_by = {f.code for c in clusters for f in unmuted(c.findings) if f.command} - {BY_NODE}
-    for cause in sorted(causes, key=lambda c: (not c.ghosts and c.code not in done_by, -c.alone)):
-        if len(tasks) < MOST - 1 and cause.code != NOT_LANDED:
-            done = started | collected if cause.code in TOO_OLD else started
-            unlocked = [by_key[key] for key in cause.unlocked if key not in done]
-            tasks += _unlock(cause, [cluster for cluster in unlocked if cluster.needs_person])
-    covered = {key for task in tasks for key in task.clusters}
-    rest = [c for c in clusters if c.needs_person and c.key not in covered]
-    worst = [(c, next(iter(unmuted(c.findings)), None)) for c in rest]
-    strangers = [(c, f) for c in clusters for f in unmuted(c.findings) if f.code == NOT_LISTED]
-    if strangers and len(tasks) < MOST - 1:
-        tasks.append(_fix("Add", code_text(NOT_LISTED), strangers))
-        worst = [row for row in worst if row[1] is None or row[1].code != NOT_LISTED]
-    tasks += [_fix("Look at", *kind) for kind in _kinds(worst, MOST - len(tasks))]
-    return tuple(tasks)
+        start = (_fix("Start", *kind) for kind in _kinds(silent, 1))
+        lost = [*_not_landed(clusters, run.newest_line), *start]
+        plans = [*_waiting(clusters, lowered(change))]
+    done_by = {one.code for _, one in found if one.command} - {BY_NODE}
+    causes = sorted(causes, key=lambda c: (not c.ghosts and c.code not in done_by, -c.alone))
+    # Of one that is UNKNOWN and has a plan something could be judged.
+    dark = [c for c in _without([*lost, *plans], clusters) if c.verdict is Verdict.UNKNOWN]
+    hidden = {key for task in lost for key in task.clusters} | {one.key for one in dark}
+    rest = [c for c in clusters if c.verdict is not Verdict.UNKNOWN or c.key not in hidden]
+    bad = {one.key for one, _ in grave}
+    below = any(one.key not in bad for one in _without([*lost, *plans], rest))
+    # What is less urgent keeps its lines, or one; what is left over goes to the most urgent.
+    room = MOST - len(lost) - len(plans) - below
+    urgent = [_fix("Fix", *kind) for kind in _kinds(grave, room - bool(dark))]
+    tasks = [*urgent, *lost, *_held_back(dark, causes, "Fix", room - len(urgent)), *plans]
+    strangers = [row for row in found if row[1].code == NOT_LISTED]
+    add = [_fix("Add", code_text(NOT_LISTED), strangers)] if strangers else []
+    return (*tasks, *_held_back(rest, causes, "Look at", MOST - len(tasks), tasks, add))
+
+
+def _without(tasks: Iterable[Task], clusters: Clusters) -> Clusters:
+    """Those of the clusters that need a person and stand in none of the tasks."""
+    covered = {key for task in tasks for key in task.clusters if task.verb != "Add"}
+    return [one for one in clusters if one.needs_person and one.key not in covered]
+
+
+def _held_back(
+    clusters: Clusters,
+    causes: Iterable[Cause],
+    verb: Verb,
+    most: int,
+    above: Sequence[Task] = (),
+    more: Sequence[Task] = (),
+) -> list[Task]:
+    """A task for each cause that alone holds some of these clusters back, and `more`; then `verb`
+    those that stand in no task so far, `above` included. The last of `most` takes in the rest."""
+
+    def left(kept: Sequence[Task]) -> Rows:
+        rows = [(one, _root(one)) for one in _without([*above, *kept], clusters)]
+        added = NOT_LISTED if any(task.verb == "Add" for task in kept) else ""
+        rows.sort(key=lambda row: row[1] is None or row[1].code not in GONE)
+        return [row for row in rows if row[1] is None or row[1].code != added]
+
+    by_key = {one.key: one for one in clusters if one.needs_person}
+    freed = ((one, [by_key[key] for key in one.unlocked if key in by_key]) for one in causes)
+    kept = [*(task for one, free in freed for task in _unlock(one, free)), *more][:most]
+    if len(kept) == most and left(kept):
+        kept = kept[:-1]
+    return kept + [_fix(verb, *kind) for kind in _kinds(left(kept), most - len(kept))]
+
+
+def _root(cluster: ReportedCluster) -> ReportedFinding | None:
+    """The worst finding of a cluster or, of a node that is gone, the one that says so."""
+    found = unmuted(cluster.findings)
+    gone = {(one.role, one.node_id): one for one in found if one.code in GONE}
+    worst = next(iter(found), None)
+    return worst and gone.get((worst.role, worst.node_id), worst)
 
 
 def _task(
@@ -137,15 +174,6 @@ def _collect_again(clusters: Clusters, run: ReportedRun) -> Task:
     return _task("Collect", old, text, how, f"{AUDIT} --tables {where} --as-of newest")
 
 
-def _critical(clusters: Clusters) -> Iterator[Task]:
-    """A task for each kind of critical finding."""
-    rows = [
-        (c, f) for c in clusters for f in unmuted(c.findings) if f.severity is Severity.CRITICAL
-    ]
-    for kind in _kinds(rows, MOST_CRITICAL):
-        yield _fix("Fix", *kind)
-
-
 def _kinds(rows: Rows, most: int) -> list[tuple[str, Rows]]:
     """Findings of one code together, behind its title; the last of `most` kinds takes in all
     further ones, and counts the clusters of each."""
@@ -156,8 +184,10 @@ def _kinds(rows: Rows, most: int) -> list[tuple[str, Rows]]:
     rest = kinds[most - 1 :]
     if len(rest) < 2:
         return [*kinds]
-    many = ((title, len({one.key for one, _ in mine})) for title, mine in rest)
-    names = [f"{title} in {count(clusters, 'cluster')}" for title, clusters in many]
+    where = [{one.key for one, _ in mine} for _, mine in rest]
+    in_one = len(set().union(*where)) == 1
+    numbers = ["" if in_one else f" in {count(len(keys), 'cluster')}" for keys in where]
+    names = [title + number for (title, _), number in zip(rest, numbers, strict=True)]
     return [*kinds[: most - 1], (some(names, KINDS), [row for _, mine in rest for row in mine])]
 
 
@@ -192,18 +222,6 @@ def _not_landed(clusters: Clusters, newest: datetime | None) -> Iterator[Task]:
         whose, which = ("the collectors", found[0].name) if found[1:] else ("its collector", "it")
         how = f"Check {whose}, or collect {which} by hand. {fill_in(found[0].collect)}".rstrip()
         yield _task("Collect", found, " ".join(texts), how, found[0].collect or "")
-
-
-def _silent(clusters: Clusters) -> Iterator[Task]:
-    """Clusters that are UNKNOWN with nodes that do not answer: some may be down."""
-    silent = [
-        (cluster, finding)
-        for cluster in clusters
-        for finding in unmuted(cluster.findings)
-        if finding.code == NOT_ANSWERING and cluster.verdict is Verdict.UNKNOWN
-    ]
-    if silent:
-        yield _fix("Start", code_text(NOT_ANSWERING), silent)
 
 
 def _waiting(clusters: Clusters, down: Collection[str]) -> Iterator[Task]:
@@ -268,7 +286,7 @@ def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:
     rows = [(c, f) for c in clusters for f in unmuted(c.findings) if f.code in codes]
     if not rows:
         return
-    verbs: dict[str, Verb] = {BY_NODE: "Upgrade", NOT_ANSWERING: "Start"}
+    verbs: dict[str, Verb] = {BY_NODE: "Upgrade", **dict.fromkeys(SILENT, "Start")}
     verb = "Unregister" if cause.ghosts else verbs.get(cause.code, "Fix")
     task = _fix(verb, cause.title, rows)
     holds = ""

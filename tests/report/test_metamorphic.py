@@ -184,11 +184,28 @@ def check_sheets(sheets: dict[str, str], document: Any) -> None:
 
 
 def check_today(text: str, document: Any) -> None:
-    """Whoever needs a person stands in some task, nobody else does, and all forms have them."""
-    tasks = document["today"]
+    """Whoever needs a person stands in some task, nobody else does, and all forms have them. What
+    is critical comes first, and whom nobody could judge before any plan."""
+    tasks, clusters = document["today"], document["clusters"]
     assert len(tasks) <= 7
-    needing = {cluster["key"] for cluster in document["clusters"] if cluster["needs_person"]}
+    needing = {cluster["key"] for cluster in clusters if cluster["needs_person"]}
     assert {key for task in tasks for key in task["clusters"]} == needing
+    verbs = [task["verb"] for task in tasks]
+    plans = min([verbs.index(one) for one in ("Approve", "Hand over") if one in verbs], default=7)
+    urgent = {key for task in tasks[:plans] for key in task["clusters"]}
+    dark = {c["key"] for c in clusters if c["verdict"] == "UNKNOWN" and not c["steps"]}
+    assert dark & needing <= urgent
+    grave = {
+        (cluster["key"], found["code"])
+        for cluster in clusters
+        for found in cluster["findings"]
+        if found["severity"] == "critical" and found["muted"] is None
+    }
+    if "too old to judge" not in "".join(task["text"] for task in tasks[:1]):
+        kinds = len({code for _, code in grave})
+        first = [task for task in tasks[:kinds] if task["verb"] == "Fix"]
+        told = {(key, code) for t in first for key in t["clusters"] for code in t["codes"]}
+        assert grave <= told
     part = text.partition("\nToday\n")[2].partition("\n\n")[0]
     verbs = re.findall(rf"^({'|'.join(get_args(Verb))})(?:  | ·)", part, re.MULTILINE)
     assert verbs == [task["verb"] for task in tasks]

@@ -218,40 +218,43 @@ def test_steps_stand_in_the_order_in_which_they_are_carried_out() -> None:
     assert told == [ours, theirs, (3, waiting, None, True)]
 
 
-def test_ghosts_and_what_a_command_does_come_before_what_stands_together() -> None:
-    """Three clusters wait for an upgrade; the last line takes in what unlocks least."""
-    old = [unfit(name, 1, "f", 1, 2) for name in "abc"]
-    gone = [
+def test_what_is_less_urgent_shares_a_line_where_seven_are_too_few() -> None:
+    """Three clusters wait for an upgrade, one has a ghost; two plans take their lines."""
+    on = {"role": "broker", "node_id": 1}
+    rows = [unfit(name, 1, "f", 1, 2) for name in "abc"]
+    rows += [
         unfit("d", 2, "f", 1, 2),
-        finding("d", "ghost_broker", "warning", role="broker", node_id=2),
+        finding("d", "ghost_broker", "warning", **on | {"node_id": 2}),
     ]
-    right = finding(
-        "e",
-        "right_missing",
-        "unknown",
-        role="broker",
-        node_id=1,
-        detail="DescribeQuorum: DESCRIBE CLUSTER",
+    detail = "DescribeQuorum: DESCRIBE CLUSTER"
+    rows += [finding("e", "right_missing", "unknown", **on, detail=detail)]
+    rows += [
+        finding("f", "cluster_not_landed", "unknown"),
+        finding("g", "node_not_answering", "unknown", **on),
+    ]
+    rows += [finding("h", "expected_node_missing", "unknown", **on)]
+    bad = {"x": "incompatible_with_finalized", "y": "unmet_dependency"}
+    rows += [finding(name, code, "critical") for name, code in bad.items()]
+    verdicts = dict.fromkeys("abcd", "BLOCKED") | dict.fromkeys("efgh", "UNKNOWN")
+    plans = [plan(name, verdict) for name, verdict in verdicts.items()]
+    plans += [plan(name, "UP_TO_DATE") for name in bad]
+    urgent = [("Fix", "x"), ("Fix", "y"), ("Collect", "f"), ("Start", "gh"), ("Fix", "e")]
+    found = report(judged(plans, rows)).today
+    where = [(task.verb, "".join(task.clusters)) for task in found]
+    assert where == [*urgent, ("Unregister", "d"), ("Upgrade", "abc")]
+    assert found[4].command
+    assert found[3].codes == ("node_not_answering", "expected_node_missing")
+    plans += [plan(name, "READY", steps=[step()]) for name in "op"]
+    whose = Fleet(cluster=(FleetEntry(id="p", managed_by="aiven"),))
+    found = report(judged(plans, rows), inventory=whose).today
+    where = [(task.verb, "".join(task.clusters)) for task in found]
+    plans_wait = [("Approve", "o"), ("Hand over", "p")]
+    assert where == [("Fix", "xy"), *urgent[2:], *plans_wait, ("Look at", "dabc")]
+    assert (
+        found[0].text == "Incompatible with finalized in 1 cluster, unmet dependency in 1 cluster."
     )
-    late = [
-        finding("g", "cluster_not_landed", "unknown"),
-        finding("h", "node_not_answering", "unknown", role="broker", node_id=1),
-    ]
-    bad = [
-        finding(name, code, "critical")
-        for name, code in (("x", "incompatible_with_finalized"), ("y", "unmet_dependency"))
-    ]
-    names = {"d": "BLOCKED", "e": "UNKNOWN", "g": "UNKNOWN", "h": "UNKNOWN"} | dict.fromkeys(
-        "abc", "BLOCKED"
-    )
-    plans = [plan(name, verdict) for name, verdict in names.items()] + [
-        plan(n, "UP_TO_DATE") for n in "xy"
-    ]
-    found = report(judged(plans, [*old, *gone, right, *late, *bad])).today
-    assert len(found) == 7
-    assert [task.verb for task in found][4:] == ["Unregister", "Fix", "Look at"]
-    assert found[5].command
-    assert found[6].clusters == ("a", "b", "c")
+    assert found[6].text == "Ghost broker in 1 cluster, unsupported by node in 3 clusters."
+    assert "In d: Broker 2 is registered but fenced" in found[6].how
 
 
 def test_several_managers_finalize_and_msk_has_no_command_that_could_be_wrong() -> None:
