@@ -19,7 +19,7 @@ from textwrap import wrap
 
 from featurelib.feature import Role, Verdict
 from featurelib.view.digest import BY_NODE
-from featurelib.view.model import Level, Readiness, ReportedCluster, ReportedProfile, ReportedReturn
+from featurelib.view.model import Level, Readiness, ReportedCluster, ReportedReturn
 from featurelib.words import brokers_and_controllers, count
 
 NOT_LISTED = (0, 0)
@@ -57,11 +57,6 @@ class Mark:
         """Its words as they stand below each other."""
         return wrap(self.text, 50)
 
-    @property
-    def height(self) -> int:
-        """How many lines these are."""
-        return len(self.lines)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
@@ -79,19 +74,13 @@ class Plot:
 def draw(cluster: ReportedCluster) -> tuple[Plot, ...]:
     """A plot for each feature of the cluster, in the order of its verdicts; none where nobody
     looked at its nodes."""
-    seen = [(_nodes(profile), _ranges(profile)) for profile in cluster.profiles or ()]
+    seen = []
+    for one in cluster.profiles or ():
+        nodes = [(Role.BROKER.text, number) for number in one.brokers]
+        nodes += [(Role.CONTROLLER.text, number) for number in one.controllers]
+        ranges = {of.feature: (of.min_version, of.max_version) for of in one.ranges or ()}
+        seen.append((nodes, None if one.ranges is None else ranges))
     return tuple(_draw(ready, cluster, seen) for ready in cluster.readiness) if seen else ()
-
-
-def _nodes(profile: ReportedProfile) -> list[Node]:
-    brokers = [(Role.BROKER.text, number) for number in profile.brokers]
-    return brokers + [(Role.CONTROLLER.text, number) for number in profile.controllers]
-
-
-def _ranges(profile: ReportedProfile) -> dict[str, Ends] | None:
-    if profile.ranges is None:
-        return None
-    return {one.feature: (one.min_version, one.max_version) for one in profile.ranges}
 
 
 def _draw(ready: Readiness, cluster: ReportedCluster, seen: Seen) -> Plot:
