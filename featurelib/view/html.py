@@ -24,7 +24,7 @@ from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_numb
 from featurelib.planning.files import file_names
 from featurelib.view import digest, today, trend
 from featurelib.view.digest import lowered, warns
-from featurelib.view.model import SEVERITY_RANK, VERDICT_RANK, Report, ReportedCluster
+from featurelib.view.model import SEVERITY_RANK, VERDICT_RANK, Report, ReportedFinding
 from featurelib.view.plot import Plot, draw
 from featurelib.view.report import IN_FULL
 from featurelib.view.trend import HEIGHT, gather_levels, gather_moves
@@ -85,7 +85,9 @@ def render_html(
         | {cluster.key: cluster.name for cluster in report.clusters},
         phases=[phase for phase, clusters in report.fleet.clusters_by_phase.items() if clusters],
         releases=sorted(
-            {name for cluster in report.clusters for name in _releases(cluster)}, key=release_number
+            {name for one in report.clusters for name in digest.software_text(one).split(" to ")}
+            - {""},
+            key=release_number,
         ),
         home="",
         unowned=any(not cluster.owner for cluster in report.clusters),
@@ -102,16 +104,14 @@ class PartPage:
     report: Report
 
 
-def explain_codes(report: Report) -> list[tuple[str, str, list[str]]]:
-    """Return every code of the report's findings, by name, with what it rests on and, of each
-    finding, the key of its cluster; a finding's code leads there."""
-    sources: dict[str, str] = {}
-    where: defaultdict[str, list[str]] = defaultdict(list)
+def explain_codes(report: Report) -> list[tuple[ReportedFinding, list[str]]]:
+    """Return a finding of every code of the report, by name, and of each that there is the key of
+    its cluster, its own first; a finding's code leads there."""
+    found: dict[str, tuple[ReportedFinding, list[str]]] = {}
     for cluster in report.clusters:
         for finding in cluster.findings:
-            sources[finding.code] = finding.source
-            where[finding.code].append(cluster.key)
-    return [(code, sources[code], where[code]) for code in sorted(where)]
+            found.setdefault(finding.code, (finding, []))[1].append(cluster.key)
+    return [found[code] for code in sorted(found)]
 
 
 def render_pages(report: Report, *, most: int) -> Iterator[tuple[str, str]]:
@@ -212,11 +212,6 @@ def _within(plots: Sequence[Plot]) -> list[Plot]:
             kept.append(plot)
             bars += len(plot.bars)
     return kept
-
-
-def _releases(cluster: ReportedCluster) -> set[str]:
-    """The oldest and the newest software of a cluster, as far as they are known."""
-    return {name for name in (cluster.release, cluster.newest_release) if name}
 
 
 @cache

@@ -45,7 +45,7 @@ OF_CLUSTER: dict[str, tuple[str, str]] = {
     "readiness.point_of_no_return": (f"{BACK}|{PLOTS}", "plan|way back"),
     "findings": ("Findings|Muted", "|".join(FOUND)),
     "findings.finalized": ("Findings|Muted|Verdicts", "|".join((*FOUND, "levels"))),
-    "findings.source": ("What the codes rest on", "|".join(FOUND)),
+    "findings.source": ("What the codes mean", "|".join(FOUND)),
     "incompatible": ("Findings|Muted", "|".join(FOUND)),
     "steps": ("*Plan", "*plan"),
     "steps.upgrade_type": ("Plan", "plan"),
@@ -153,7 +153,7 @@ def lacking(report: Report, places: Places, of: str) -> set[tuple[str, str]]:
         for (name, part), units in places.items():
             if not name and part in ("grid", TABLE):
                 here[cluster.name, part] = [unit for unit in units if is_in(cluster.name, [unit])]
-            elif not name and part == "What the codes rest on":
+            elif not name and part == "What the codes mean":
                 here[cluster.name, part] = units
         for field in fields(cluster):
             if field.name in ("key", "nodes", "needs_person"):

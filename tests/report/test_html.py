@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from datetime import date, timedelta
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -61,6 +62,18 @@ def test_every_sample_stands_in_full_and_every_link_leads_somewhere() -> None:
             assert not found.command or found.command in whole
         for command in cluster.commands:
             assert command in whole
+
+
+def test_a_code_leads_to_what_it_means_does_and_rests_on() -> None:
+    said = report_samples()
+    known = (Path(__file__).parents[2] / "docs" / "vocabulary.md").read_text("utf-8")
+    text = " ".join(read_page(render_html(said)).texts).partition("What the codes mean")[2]
+    for code in {one.code for cluster in said.clusters for one in cluster.findings}:
+        where = [(c, one) for c in said.clusters for one in c.findings if one.code == code]
+        (first, found), severity = where[0], where[0][1].severity
+        *_, meaning = re.findall(rf"^\| `{severity}` \| (.*) \|$", known, re.MULTILINE)
+        told = f" {code} {severity}: {meaning} In {first.name} : {found.message} "
+        assert f"{told}Do: {found.remedy} Rests on: {found.source}. " in text
 
 
 def marks(**levels: int) -> list[tuple[str, str]]:
