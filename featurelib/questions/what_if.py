@@ -256,15 +256,22 @@ def _then(sight: Sight, changes: Changes, wanted: Sequence[Node], terms: Terms) 
 def _expect_nodes(sight: Sight, changes: Changes) -> None:
     known = sorted(set(sight.evidence.subjects.node_id.tolist()))
     shown = ", ".join(map(str, known)) or "none"
+    there = {node.node_id for node in sight.cluster.nodes}  # and not in the inventory alone
     for option, ids in (("--node", changes.nodes), ("--remove", changes.removed)):
         for node_id in ids:
+            if option == "--node" and node_id in set(known) - there:
+                raise ConfigError(
+                    f"--node {node_id}: expected a node that is there, found one that only the "
+                    "inventory has: it is not registered, and nothing was seen of it. A broker "
+                    f"that registers comes with --add {node_id}=RELEASE."
+                )
             if node_id not in known:
                 raise ConfigError(
                     f"{option} {node_id}: expected a node of cluster {sight.cluster_id}, found "
                     f"these: {shown}. A new broker comes with --add {node_id}=RELEASE."
                 )
     for node_id in changes.added:
-        if node_id in known:
+        if node_id in there:
             raise ConfigError(
                 f"--add {node_id}: expected a node that is not there yet, found {node_id} among "
                 f"the nodes of cluster {sight.cluster_id}. It runs other software with --node "

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from featurelib.audit.cluster_view import Sight, see
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
-from featurelib.errors import NoEvidenceError
+from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import METADATA_VERSION
 from featurelib.questions.what_if import Changes, WhatIf, what_if
 from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
@@ -42,6 +42,19 @@ def test_the_inventory_s_word_is_as_its_owner_would_write_it_then() -> None:
     assert "expected_node_missing" not in {row["code"] for row in found.new}
     rolled = what_if(before, Changes(release="4.2", removed=(2,)), terms)
     assert rolled.after.releases[0] == "4.2"
+
+
+def test_a_node_that_only_the_inventory_has_runs_nothing_and_can_come() -> None:
+    one = sight("ghost-broker")
+    entry = Entry(id=one.cluster_id, brokers=(1, 2, 7))
+    terms = replace(TERMS, fleet=Fleet(cluster=(entry,)))
+    before = terms.see(one.rows)
+    with pytest.raises(ConfigError, match=r"it is not registered.*--add 7=RELEASE"):
+        what_if(before, Changes(nodes={7: "4.1"}), terms)
+    came = what_if(before, Changes(added={7: "4.1"}), terms)
+    missing = ("expected_node_missing", 7, "")
+    assert (came.joined, missing in codes(came.gone)) == ((7,), True)
+    assert missing in codes(what_if(before, Changes(removed=(7,)), terms).gone)
 
 
 @pytest.mark.parametrize("name", NAMES)
