@@ -330,12 +330,13 @@ def is_silent(findings: Findings, number: int) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingGroup:
-    """Findings of one code; `first` lends remedy, command and evidence."""
+    """Findings of one code; `first` lends remedy and evidence. `commands`: of each node, once."""
 
     severity: Severity
     messages: tuple[str, ...]
     others: str  # the further nodes every message holds for, or nothing
     first: ReportedFinding
+    commands: tuple[str, ...]
 
 
 def group_findings(findings: Findings) -> tuple[FindingGroup, ...]:
@@ -355,21 +356,27 @@ def _without_remedy(group: FindingGroup, above: Sequence[FindingGroup]) -> Findi
     first, said = group.first, {(one.first.node_id, *_remedy(one.first)) for one in above}
     if first.node_id is None or (first.node_id, *_remedy(first)) not in said:
         return group
-    return replace(group, first=replace(first, remedy="", command=""))
+    return replace(group, first=replace(first, remedy="", command=""), commands=())
 
 
-def _group(findings: Findings, others: str = "") -> FindingGroup:
-    """A message that names no feature stands once for all of them."""
+def _group(findings: Findings, others: str = "", alike: Findings = ()) -> FindingGroup:
+    """A message that names no feature stands once for all of them, and for those that are alike."""
     messages = tuple(dict.fromkeys(finding.message for finding in findings))
-    first = findings[0]
-    return FindingGroup(severity=first.severity, messages=messages, others=others, first=first)
+    commands = dict.fromkeys(one.command for one in (*findings, *alike) if one.command)
+    return FindingGroup(
+        severity=findings[0].severity,
+        messages=messages,
+        others=others,
+        first=findings[0],
+        commands=tuple(commands),
+    )
 
 
 def _of_facts(facts: Sequence[Findings]) -> FindingGroup:
     """Facts that differ in nothing but the node, and hold for the same nodes."""
     others = [found.node_id for found in facts[0][1:] if found.node_id is not None]
     also = f"The same holds for {nodes(facts[0][0].role, others)}." if others else ""
-    return _group([alike[0] for alike in facts], also)
+    return _group([alike[0] for alike in facts], also, facts[0])
 
 
 def _remedy(finding: ReportedFinding) -> tuple[str, str]:

@@ -292,8 +292,9 @@ def _reason(reason: Reason, given: set[str], page: Page) -> None:
     if reason.remedy and reason.remedy not in given:
         given.add(reason.remedy)
         page.item(f"→ {clean(reason.remedy, 400)}", 6)
-        if reason.command:
-            page.line(f"        {clean(reason.command, 400)}")
+    if reason.command and reason.command not in given:
+        given.add(reason.command)
+        page.line(f"        {clean(reason.command, 400)}")
 
 
 def _beside(people: ForPeople, page: Page) -> None:
@@ -478,15 +479,19 @@ def _wave_held(held: Sequence[WaveHeld], limit: int, page: Page) -> None:
 
 
 def _wave_unlocks(one: WaveHeld, page: Page, indent: int) -> None:
-    """What is in its way; what helps against several stands below the last of them."""
+    """What is in its way; what helps against several stands below the last of them, with the
+    command for each."""
+    commands = dict[str, None]()
     for place, way in enumerate(one.unlocks):
         page.item(clean(way.message, 1000), indent)
+        commands |= {way.command: None} if way.command else {}
         if one.unlocks[place + 1 : place + 2] and one.unlocks[place + 1].remedy == way.remedy:
             continue
         if way.remedy:
             page.item(f"→ {clean(way.remedy, 600)}", indent + 2)
-        if way.command:
-            page.line(f"{' ' * (indent + 4)}{clean(way.command, 400)}")
+        for command in commands:
+            page.line(f"{' ' * (indent + 4)}{clean(command, 400)}")
+        commands.clear()
     if one.more:
         page.line(f"{' ' * indent}and {one.more:,} more: featurelib report shows them")
 

@@ -410,7 +410,8 @@ def _group_entries(
     label = paint(group.severity.value, "dim" if note else STYLES[group.severity])
     yield label, [*_first(messages, most), group.others]
     yield "do", [first.remedy]
-    yield "run", [paint(first.command, "bold"), fill_in(first.command)]
+    commands = _first([paint(one, "bold") for one in group.commands], most)
+    yield "run", [*commands, fill_in(first.command)]
     yield "", [_dim(_evidence(first)), "" if most else _dim(first.source)]
 
 

@@ -204,7 +204,7 @@ def _fix(verb: Verb, title: str, rows: Rows) -> Task:
         return _task(verb, distinct, text, how, codes=codes)
     text = " ".join(filter(None, (groups[0].messages[0], groups[0].others)))
     how = f"{first.remedy} {fill_in(first.command)}".rstrip()
-    return _task(verb, distinct, text, how, first.command, codes)
+    return _task(verb, distinct, text, how, "\n".join(groups[0].commands), codes)
 
 
 def _not_landed(clusters: Clusters, newest: datetime | None) -> Iterator[Task]:

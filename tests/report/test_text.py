@@ -14,11 +14,16 @@ import pytest
 from featurelib.audit.findings import Mute
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
+from featurelib.core.dialect import STRICT
+from featurelib.model import Reason
+from featurelib.planning.goal import Command, Goal, Intent
+from featurelib.planning.planner import Planned
 from featurelib.snapshot.history import LevelChange, LevelMove
-from featurelib.view.digest import history_lines
+from featurelib.view.digest import BY_NODE, history_lines
 from featurelib.view.html import render_html
 from featurelib.view.layout import width_of
 from featurelib.view.model import render_json
+from featurelib.view.plan import planning_page
 from featurelib.view.report import look_closer, report_run, summarize
 from featurelib.view.text import render_text, write_text
 from featurelib.view.trend import other_changes
@@ -265,6 +270,34 @@ def test_what_fell_silent_and_which_mute_ran_out_is_said_in_the_night_it_happens
     assert other_changes(said) == lines
     text, page = render_text(said), render_html(said)
     assert [(line in text, line in page) for line in lines] == [(True, True)] * 2
+
+
+def test_each_of_several_ghosts_has_its_own_command() -> None:
+    gone = [
+        finding(
+            "a", "ghost_broker", "warning", role="broker", node_id=n, finalized_level=25, detail=""
+        )
+        for n in (2, 3)
+    ]
+    rows = [unfit("a", 2, "f", 1, 2), unfit("a", 3, "f", 1, 2), *gone]
+    said = report(judged([plan("a", "BLOCKED")], rows))
+    lines = [
+        f"kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id {node}" for node in (2, 3)
+    ]
+    text, page = render_text(said), render_html(said)
+    [task] = said.today
+    assert task.command.splitlines() == lines
+    for line in lines:
+        assert text.count(line) == 2  # under Today, and what to do in the cluster
+        assert {f"<code>{line}</code>" in page, f"<pre>{line}</pre>" in page} == {True}
+    # So has each of the reasons against a plan, whose remedy is said once.
+    reasons = tuple(
+        Reason(judge=STRICT, code=BY_NODE, message=f"{i}.", feature="f", remedy="r", command=line)
+        for i, line in enumerate(lines)
+    )
+    planned = Planned(intent=Intent(command=Command.UPGRADE_ALL), goal=Goal(), refusals=reasons)
+    refused = str(planning_page(planned, "a", "b", CATALOGUE))
+    assert [refused.count(line) for line in (*lines, "→ r")] == [1, 1, 1]
 
 
 def test_a_word_wider_than_its_column_is_parted_there_and_the_table_stays_one() -> None:
