@@ -62,6 +62,7 @@ TOO_OLD = frozenset({"evidence_too_old", "levels_too_old"})
 WARNS = frozenset({Severity.CRITICAL, Severity.UNKNOWN, Severity.WARNING})
 # A person has to look even where conf/audit.toml made light of the findings.
 OPEN = frozenset({Verdict.UNKNOWN, Verdict.BLOCKED})
+IDLE = "nothing to do"
 TAKE_OUT = "take it out of conf/audit.toml"
 FEATURES = 1  # named in one line; the others are counted
 MUTED_FEATURES = 3  # named in one line
@@ -246,7 +247,7 @@ def summarize_cluster(
     if late is not None:
         parts.append(f"nothing landed since {time_text(late)}")
     is_bare = verdict is Verdict.UP_TO_DATE and not has_features
-    idle = "no node of it has a feature to finalize" if is_bare else "nothing to do"
+    idle = "no node of it has a feature to finalize" if is_bare else IDLE
     muted = count_muted(sum(finding.muted is not None for finding in findings), None)
     return "; ".join(filter(None, ["; ".join(filter(None, parts)) or idle, muted]))
 
@@ -417,6 +418,21 @@ def _fallen(change: Change | None) -> list[ChangedLevel]:
     """The levels that are lower than in the night before."""
     moved = change.levels if change else ()
     return [one for one in moved if one.after.number < one.before.number]
+
+
+def say_setbacks(
+    clusters: Iterable[ReportedCluster], change: Change | None
+) -> Iterator[ReportedCluster]:
+    """The clusters, those whose levels went down or whose software went back since the night before
+    with that, and what to do about it, first in their line."""
+    down, back = lowered(change), {one.key for one in change.ceilings} if change else set()
+    for one in clusters:
+        what = "levels went down" * (one.key in down) or "software went back" * (one.key in back)
+        if what:
+            look = f"{what}: {'ask first why' if one.steps else 'look at it, and ask why'}"
+            rest = one.summary.removeprefix(IDLE).removeprefix("; ")
+            one = replace(one, summary="; ".join(filter(None, (look, rest))))
+        yield one
 
 
 def lowered(change: Change | None) -> set[str]:

@@ -50,11 +50,11 @@ from featurelib.view.digest import (
     is_silent,
     is_too_old,
     late_since,
-    lowered,
     managers_of,
     needs_person,
     rank_causes,
     recount,
+    say_setbacks,
     summarize_cluster,
     unmuted,
 )
@@ -195,11 +195,7 @@ def summarize(
     kept = read_nights(nights, run.number, catalogue)
     causes, fleet = rank_causes(clusters), _count_fleet(clusters)
     change = compare(clusters, kept, before, levels_before, names, catalogue)
-    down = lowered(change)
-    for at, cluster in enumerate(clusters):
-        if cluster.key in down:
-            summary = f"levels went down: ask first why; {cluster.summary}"
-            clusters[at] = replace(cluster, summary=summary)
+    clusters = list(say_setbacks(clusters, change))
     if change is not None:
         where = f" --tables {shlex.quote(run.tables or 'FOLDER')}"
         where += f" --fleet {shlex.quote(printable(places[1]))}" if entries else ""

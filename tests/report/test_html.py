@@ -290,6 +290,8 @@ def test_software_that_went_back_is_not_told_as_a_level_that_was_finalized() -> 
     text, page = render_text(said), " ".join(read_page(render_html(said)).texts)
     assert f"software went back a READY → UP_TO_DATE b {fell} (4.0-IV3) a " in page
     assert "READY → UP_TO_DATE, software went back  a\n" in text
+    said_of = {one.name: one.summary for one in said.clusters}
+    assert said_of == {"a": "software went back: look at it, and ask why", "b": "nothing to do"}
     assert fell in " ".join(text.split())
     part = FleetPart(text="b", options="", ids=frozenset("b"), unlisted=None)
     assert "went back" not in render_text(narrow(said, part))
