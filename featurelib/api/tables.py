@@ -101,8 +101,8 @@ class NightTables:
         self, lake: Lake, wanted: Wanted, catalogue: Catalogue, choice: Choice | None = None
     ) -> None:
         self.lake, self._wanted, self.catalogue = lake, wanted, catalogue
-        self._listed_in, self._inventory = open_fleet(wanted.fleet, catalogue)
-        self.part = self._inventory.choose(choice or Choice(), self._listed_in)
+        self.listed_in, self._inventory = open_fleet(wanted.fleet, catalogue)
+        self.part = self._inventory.choose(choice or Choice(), self.listed_in)
         self.run = lake.run(wanted.run)
 
     def __repr__(self) -> str:
@@ -118,7 +118,7 @@ class NightTables:
             judged,
             self.asked(),
             tables=lake.root,
-            listed_in=self._listed_in,
+            listed_in=self.listed_in,
             find_line=self._places(judged.findings).get,
         )
         if self.part is None:

@@ -189,14 +189,14 @@ def expect_tables(store: Store) -> None:
         list(pool.map(lambda table: store.exists(table) and store.check(table), ALL))
 
 
-def pages_of(report: Report, fleet: Fleet) -> Iterator[tuple[str, str]]:
+def pages_of(report: Report, fleet: Fleet, listed_in: str) -> Iterator[tuple[str, str]]:
     """Name and text of every page of a report: the one file first, then what Prometheus and CI
     servers read, then a page for each cluster that the one file only lists."""
     parts = part_pages(report, fleet)
     yield PAGE, render_html(report, parts=parts)
     yield "report.prom", render_prometheus(report)
     for form in CiForm:
-        yield form.file, render_for_ci(report, form)
+        yield form.file, render_for_ci(report, form, listed_in)
     yield from render_pages(report, most=MOST)
     for page in parts:
         yield page.name, render_html(page.report, whole=report)
@@ -273,7 +273,7 @@ def judge_and_publish(
             lambda keys: store.rows(FINALIZED_FEATURES, [("cluster", "in", keys)]),
         )
     if places.out is not None:
-        pages = pages_of(report, places.fleet)
+        pages = pages_of(report, places.fleet, places.listed_in)
         plans = dict(plan_files(audited.judged, places.fleet.names, report).values())
         publish(store, places.out, report, plans, pages)
     write_text(report, sys.stdout, limit=limit)

@@ -358,11 +358,12 @@ def report(
     catalogue = open_catalogue(overlay, say)
     tables, fleet = usual_tables(tables, fleet, say)
     wanted = Wanted(tables=tables, run=run, fleet=fleet, config=config)
-    found = NightTables(Lake(tables), wanted, catalogue, choice).report
+    night = NightTables(Lake(tables), wanted, catalogue, choice)
+    found = night.report
     if csv is not None:
         print(render_sheet(found, csv), end="")
     elif as_form is not None:
-        print(render_for_ci(found, as_form), end="")
+        print(render_for_ci(found, as_form, night.listed_in), end="")
     elif as_json:
         print(render_json(found).decode(), end="")
     else:

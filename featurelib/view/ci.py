@@ -3,7 +3,8 @@
 In JUnit's XML a cluster is a suite and each of its features a case; what is about no feature is the
 case `cluster`. Only what is known and not wrong passes: a case fails where the feature is BLOCKED
 or a finding is critical, and is skipped where that is not known, or where a mute sets it aside.
-SARIF has every finding, at the landing line it was read from; one that is muted is suppressed.
+SARIF has every finding, at the landing line it was read from, or at the inventory where something
+is missing: GitHub refuses a file with one result that has no place. What is muted is suppressed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import msgspec
 
-from featurelib.audit.findings import WAY, Action, remedies, wordings
+from featurelib.audit.findings import NO_SITE, WAY, Action, remedies, wordings
 from featurelib.core.dialect import STRICT, load
 from featurelib.feature import Severity, Verdict
 from featurelib.view.digest import late_since, unmuted
@@ -28,13 +29,8 @@ from featurelib.words import code_text
 
 WHOLE = "cluster"  # the case of what is about no feature
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
-SARIF_LEVELS = {
-    Severity.CRITICAL: "error",
-    Severity.BLOCKER: "error",
-    Severity.UNKNOWN: "warning",
-    Severity.WARNING: "warning",
-    Severity.INFO: "note",
-}
+# Of critical, blocker, unknown, warning and info.
+SARIF_LEVELS = dict(zip(Severity, ("error", "error", "warning", "warning", "note"), strict=True))
 UNKNOWN, BLOCKED = Verdict.UNKNOWN, Verdict.BLOCKED
 _HOLDS = {BLOCKED: Severity.BLOCKER, UNKNOWN: Severity.UNKNOWN}
 _GAP = re.compile(r"\{(\w+)\}")
@@ -60,9 +56,9 @@ class Case(NamedTuple):
     why: Sequence[ReportedFinding] = ()
 
 
-def render_for_ci(report: Report, form: CiForm) -> str:
-    """Return the report in one of these forms."""
-    return render_junit(report) if form is CiForm.JUNIT else render_sarif(report)
+def render_for_ci(report: Report, form: CiForm, listed_in: str = NO_SITE.inventory) -> str:
+    """Return the report in one of these forms; `listed_in` is the file of the inventory."""
+    return render_junit(report) if form is CiForm.JUNIT else render_sarif(report, listed_in)
 
 
 def render_junit(report: Report) -> str:
@@ -87,7 +83,8 @@ def render_junit(report: Report) -> str:
             SubElement(about, "property", name=name, value=getattr(cluster, name) or "")
         for case in cases:
             _add_case(suite, case, cluster)
-        SubElement(suite, "system-out").text = cluster.summary
+        said = (cluster.summary, cluster.collect, *cluster.commands, cluster.owner_command)
+        SubElement(suite, "system-out").text = "\n".join(filter(None, said))
         SubElement(suite, "system-err")
     indent(root)
     text = tostring(root, encoding="unicode")
@@ -138,16 +135,17 @@ def _lines(found: ReportedFinding) -> str:
     return "\n".join(filter(None, said))
 
 
-def render_sarif(report: Report) -> str:
+def render_sarif(report: Report, listed_in: str = NO_SITE.inventory) -> str:
     """Return one SARIF run: a rule for each code that was found, a result for each finding."""
     rules: dict[str, int] = {}
     results = [
-        _result(cluster, found, rules.setdefault(found.code, len(rules)))
+        _result(cluster, found, rules.setdefault(found.code, len(rules)), listed_in)
         for cluster in report.clusters
         for found in cluster.findings
     ]
     tool = {
         "name": "featurelib",
+        "fullName": "featurelib",
         "version": report.run.release or "unknown",
         "rules": [*map(_rule, rules)],
     }
@@ -162,30 +160,31 @@ def render_sarif(report: Report) -> str:
 
 def _rule(code: str) -> dict[str, Any]:
     """What a code means, and what helps; what depends on the case stands in capitals."""
-    rule: dict[str, Any] = {"id": code, "shortDescription": {"text": code_text(code)}}
+    said = {"shortDescription": code_text(code), "fullDescription": code_text(code)}
     if words := wordings(load(STRICT)).get(code):  # those of another release are not known
         way = remedies()[Action.START_AGAIN].text  # the least; each result has its own
-        remedy = _GAP.sub(lambda gap: gap[1].upper(), words.remedy.replace(WAY, way))
-        rule["help"] = {"text": f"{remedy[:1].upper()}{remedy[1:]} It rests on: {words.source}"}
-    return rule
+        remedy = words.remedy.replace(WAY, way)
+        helps = f"{remedy[:1].upper()}{remedy[1:]} It rests on: {words.source}"
+        said |= {"fullDescription": words.message, "help": helps}
+    filled = {key: {"text": _GAP.sub(lambda g: g[1].upper(), text)} for key, text in said.items()}
+    return {"id": code, "name": code.title().replace("_", ""), **filled}
 
 
-def _result(cluster: ReportedCluster, found: ReportedFinding, rule: int) -> dict[str, Any]:
+def _result(
+    cluster: ReportedCluster, found: ReportedFinding, rule: int, listed_in: str
+) -> dict[str, Any]:
     node = "" if found.node_id is None else f"{found.role or 'node'} {found.node_id}"
     about = [part for part in (cluster.name, found.feature, node) if part]
     named = {"name": about[-1], "fullyQualifiedName": "/".join(about), "kind": "resource"}
-    location: dict[str, Any] = {"logicalLocations": [named]}
-    if found.line:
-        location["physicalLocation"] = _place(found.line)
-    same = "/".join((found.code, cluster.id, *about[1:]))
+    place = _place(found.line or f"{listed_in}:1")
     return {
         "ruleId": found.code,
         "ruleIndex": rule,
         "level": SARIF_LEVELS[found.severity],
         "message": {"text": "\n".join(filter(None, (found.message, found.remedy, found.command)))},
-        "locations": [location],
+        "locations": [{"logicalLocations": [named], "physicalLocation": place}],
         # As `featurelib diff` knows a finding again in another night.
-        "partialFingerprints": {"finding/v1": same},
+        "partialFingerprints": {"finding/v1": "/".join((found.code, cluster.id, *about[1:]))},
         "properties": {"severity": found.severity, "owner": cluster.owner},
         # Of all results or of none, SARIF asks.
         "suppressions": [{"kind": "external", "justification": found.muted}] * bool(found.muted),
