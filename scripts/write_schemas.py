@@ -15,10 +15,11 @@ import msgspec
 
 from featurelib.api import documents as of_clusters
 from featurelib.feature import Role
+from featurelib.model import Plan
 from featurelib.questions.election import Foreseen
 from featurelib.questions.nights import ClusterDiff
 from featurelib.questions.what_if import WhatIf
-from featurelib.schema import BOOL, DATE, FINDING, TEXT, TIME, Kind, ListOf, Schema
+from featurelib.schema import BOOL, DATE, FINDING, LONG, TEXT, TIME, Kind, ListOf, Schema
 from featurelib.tables import ALL, Table
 from featurelib.view import documents as of_commands
 from featurelib.view.documents import Document
@@ -80,19 +81,22 @@ def _type(kind: Kind) -> str:
     return "timestamp, UTC" if kind is TIME else str(kind)
 
 
-def _row_schema(columns: Schema) -> msgspec.Meta:
-    """The JSON schema of a row of a table: every key, none of them required."""
+def _row_schema(columns: Schema, *more: str) -> msgspec.Meta:
+    """The JSON schema of a row of a table, and of texts beside it: every key, none required."""
     kinds = {TEXT: "string", BOOL: "boolean"}
     keys = {name: {"type": [kinds.get(of, "integer"), "null"]} for name, of in columns.fields}
+    keys |= {name: {"type": ["string"]} for name in more}
     times = [name for name, of in columns.fields if of in (TIME, DATE)]
     return msgspec.Meta(extra_json_schema={"properties": keys | {key: {} for key in times}})
 
 
 _Findings = list[Annotated[dict[str, Any], _row_schema(FINDING)]]
-ROWS: dict[type, tuple[str, ...]] = {  # keys whose rows are findings
-    WhatIf: ("new", "gone"),
-    ClusterDiff: ("new", "resolved", "incomparable"),
+_OfNight = list[Annotated[dict[str, Any], _row_schema(FINDING.with_first("run", LONG), "why")]]
+ROWS: dict[type, dict[str, Any]] = {  # keys whose rows are findings
+    WhatIf: {"new": _Findings, "gone": _Findings},
+    ClusterDiff: dict.fromkeys(("new", "resolved", "incomparable"), _OfNight),
 }
+PLANS = {"plan": Plan | None, "show": Plan}  # in their documents, as a plan file has them
 
 
 def document_types() -> dict[str, type[msgspec.Struct]]:
@@ -107,6 +111,10 @@ def document_types() -> dict[str, type[msgspec.Struct]]:
         fields = list(get_type_hints(head).items()) + _fields(value)
         name = "".join(map(str.capitalize, command.split("-"))) + "Document"
         found[command] = _struct(name, fields, f"featurelib {command}")
+    for command, plan in PLANS.items():
+        kind = found[command]
+        hints = get_type_hints(kind) | {"plan": plan}
+        found[command] = _struct(kind.__name__, list(hints.items()), kind.__doc__ or "")
     return found
 
 
@@ -118,7 +126,7 @@ def _fields(kind: type) -> list[tuple[str, Any]]:
         member = getattr(kind, attribute, None)
         hint = get_type_hints(member.fget)["return"] if isinstance(member, property) else None
         hint = hints[attribute] if hint is None else hint
-        fields.append((key, _Findings if key in ROWS.get(kind, ()) else _published(hint)))
+        fields.append((key, ROWS.get(kind, {}).get(key) or _published(hint)))
     return fields
 
 
