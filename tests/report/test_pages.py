@@ -293,6 +293,11 @@ def test_a_count_brings_the_table_that_it_narrows_into_view(
         page.wait_for_function("scrollY > 0")
         assert page.locator("#grid").evaluate(in_view)
         assert page.text_content("#shown") == f"{shown} of 27 clusters"
+        page.click("#grid thead th:first-child button")
+        page.go_back()  # the address says nothing of a filter or an order, and there is none
+        page.locator("#shown", has_text="27 of 27 clusters").wait_for()
+        assert page.locator("#grid [aria-sort]").count() == 0
+        assert page.locator("#grid tbody th").first.text_content() == "zk-282-ignored-broker"
     page.context.close()
 
 

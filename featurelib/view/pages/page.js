@@ -118,7 +118,7 @@
   };
   const follow = () => {
     const state = new URLSearchParams(location.hash.slice(1));
-    if (!location.hash.includes("=")) {
+    if (location.hash && !location.hash.includes("=")) {
       const asked = document.getElementById(location.hash.slice(1));
       if (!asked?.hidden) return;
       // Of a cluster that the filter hides: whoever asks for it wants to see it.
@@ -126,11 +126,15 @@
       location.replace(location.hash); // goes there again, now that there is a place
       return;
     }
-    filter.scrollIntoView();
+    if (location.hash) filter.scrollIntoView();
     for (const input of inputs) input.value = state.get(input.id) ?? "";
     const by = state.get("sort") ?? "";
     const column = heads.findIndex((head) => head.textContent === by.replace(/-$/, ""));
     if (column >= 0) sort(column, by.endsWith("-"));
+    else if (heads.some((head) => head.ariaSort)) {
+      for (const head of heads) head.removeAttribute("aria-sort");
+      body.append(...rows);
+    }
     narrow();
   };
 
