@@ -25,20 +25,20 @@ from featurelib.planning.files import file_names
 from featurelib.view import digest, today, trend
 from featurelib.view.digest import lowered, warns
 from featurelib.view.model import SEVERITY_RANK, VERDICT_RANK, Report, ReportedFinding
-from featurelib.view.plot import Plot, draw
+from featurelib.view.plot import BARS, Plot, draw
 from featurelib.view.report import IN_FULL
 from featurelib.view.trend import HEIGHT, gather_levels, gather_moves
 from featurelib.view.trend import WIDTH as LONG
 from featurelib.words import metadata_first
 
 # Of each of them where there are more clusters: the rest stands on its own page.
-PLOTS, BARS = 8, 30
+PLOTS = 8
 FOLDER = "clusters"
 PAGE, UP = "report.html", "../"
 HOME = f"{UP}{PAGE}"  # from the page of a cluster or of a part
 # Of a plot, and of the track within it: as wide as a phone, so that words stay legible there.
 WIDTH, LEFT, RIGHT = 360, 14, 346
-TICK = 15  # that two numbers on the axis need between them
+DIGIT = 7.5  # of a number on the axis
 LINEAR = 40  # levels that still have room side by side; of more only the ends are places
 COLUMNS = 10  # features with a column of their own
 FEW = 4  # clusters of a cause or a change that are named; a filter shows them all
@@ -152,9 +152,14 @@ def ticks(plot: Plot, scale: Scale) -> list[int]:
     lines = [mark.level for mark in plot.marks]
     shown: list[int] = []
     for level in (*lines, *plot.levels):
-        if all(abs(scale.at(level) - scale.at(other)) >= TICK for other in shown):
+        if all(_apart(scale, level, other) for other in shown):
             shown.append(level)
     return sorted(shown)
+
+
+def _apart(scale: Scale, one: int, other: int) -> bool:
+    room = DIGIT * (len(str(one)) + len(str(other))) / 2
+    return abs(scale.at(one) - scale.at(other)) >= room
 
 
 def html_names(

@@ -24,6 +24,7 @@ from featurelib.words import brokers_and_controllers, count
 
 NOT_LISTED = (0, 0)
 LABEL = 24  # letters above a bar, before what it says
+BARS = 30  # of one plot, and of those of one cluster where it has a page of its own
 STATES = {"unfit": "does not fit", "holds": "in the way", "fits": "", "silent": "not known"}
 Node = tuple[str, int]  # its role and its id
 Ends = tuple[int, int]
@@ -102,7 +103,8 @@ def _draw(ready: Readiness, cluster: ReportedCluster, seen: Seen) -> Plot:
 
 def _bars(feature: str, cluster: ReportedCluster, seen: Seen) -> list[Bar]:
     """Nodes that support the same range of a feature are one, the lowest range first; those whose
-    ranges nobody knows are the last."""
+    ranges nobody knows are the last. Of more than fit a sheet of paper those come first that are in
+    the way, and one bar stands for what is left."""
     unfit = {(node.role, node.node_id) for node in cluster.incompatible if node.feature == feature}
     about = (BY_NODE, feature)
     holding = {(f.role, f.node_id) for f in cluster.findings if (f.code, f.feature) == about}
@@ -118,7 +120,12 @@ def _bars(feature: str, cluster: ReportedCluster, seen: Seen) -> list[Bar]:
         mine = {*alike[ends]}
         state = "unfit" if mine & unfit else "holds" if mine & holding else "fits"
         bars.append(_bar(alike[ends], state, ends))
-    return [*bars, _bar(silent, "silent", None)] if silent else bars
+    bars += [_bar(silent, "silent", None)] if silent else []
+    if len(bars) <= BARS:
+        return bars
+    bars.sort(key=lambda bar: bar.state in ("fits", "silent"))
+    rest = count(len(bars) - BARS + 1, "more range")
+    return [*bars[: BARS - 1], Bar(ends=None, state="fits", nodes=rest, label=rest, text="")]
 
 
 def _bar(nodes: Sequence[Node], state: str, ends: Ends | None) -> Bar:

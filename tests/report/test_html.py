@@ -23,7 +23,7 @@ from featurelib.view.html import (
     render_html,
     render_pages,
 )
-from featurelib.view.plot import LABEL, STATES, draw
+from featurelib.view.plot import BARS, LABEL, STATES, draw
 from featurelib.view.prometheus import render_prometheus
 from featurelib.view.report import narrow
 from featurelib.view.text import render_text
@@ -135,6 +135,11 @@ def test_nodes_of_equal_ranges_share_a_bar_and_silent_ones_have_their_own() -> N
     places = [Scale(plot.levels).at(level) for level in plot.levels]
     assert places == sorted(places)
     assert "broker 3: 1–2 · in the way" in plot.words
+    several: Nodes = {("broker", n): {"f": (0, n)} for n in range(200)}
+    [plot] = draw(with_nodes(said, several).clusters[0])
+    assert len(plot.bars) == BARS
+    assert (plot.bars[0].label, plot.bars[0].state) == ("broker 3", "holds")
+    assert plot.bars[-1].label == "171 more ranges"
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)

@@ -2,9 +2,9 @@
 // sorts and narrows the table of clusters, and what stands of each below. What was chosen stands in the address, so that a link shows the same.
 (() => {
   for (const task of document.querySelectorAll(".today li")) {
-    const said = task.querySelector("p");
     task.classList.add("short");
-    if (said.scrollHeight <= said.clientHeight + 1) {
+    const cut = (e) => e.scrollHeight > e.clientHeight + 1 || e.scrollWidth > e.clientWidth;
+    if (![...task.querySelectorAll("p, :scope > span > *")].some(cut)) {
       task.classList.remove("short");
       continue;
     }
