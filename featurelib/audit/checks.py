@@ -44,6 +44,7 @@ from featurelib.schema import INCOMPATIBLE_BROKER
 
 DEPENDENCY_CODE = "finalized_dependency_unmet"
 MINIMUM_CODE = "minimum_would_rise"
+_OF_MINIMUM = "The finalized minimum is {}, which it does not support. "
 _ENOUGH = np.iinfo(np.int16).max  # where it is not known what is finalized, nothing is missing
 
 
@@ -84,16 +85,23 @@ def find_incompatible(evidence: Evidence, said: BatchFindings) -> TableRows:
         ],
         fates["broker_other"],
     )
-    details, wrong = _own_answers(evidence, question, subject, fate.tolist())
+    low, high = (asked.listed(ends, pair) for ends in (asked.pair_min, asked.pair_max))
+    # What it does not support may be the minimum alone.
+    below, now = asked.finalized_min[question], asked.current[question]
+    below = np.where((below < low) & (low <= now) & (now <= high), below, NONE)
+    starts = zip(below.tolist(), fate.tolist(), strict=True)
+    words = [text if end == NONE else _OF_MINIMUM.format(end) + text for end, text in starts]
+    details, wrong = _own_answers(evidence, question, subject, words)
     said.of_nodes(
         INCOMPATIBLE_CODE,
         subject,
         detail=details,
         to_fix=texts_of(wrong),
         feature=evidence.features(question),
-        finalized_level=asked.current[question],
-        min_version=asked.listed(asked.pair_min, pair),
-        max_version=asked.listed(asked.pair_max, pair),
+        finalized_level=now,
+        level=below,
+        min_version=low,
+        max_version=high,
     )
     fenced = np.where(who.fenced[subject] < 0, NONE, who.fenced[subject] == 1)
     rows, names = said.rows(INCOMPATIBLE_CODE), INCOMPATIBLE_BROKER.names

@@ -237,6 +237,7 @@ class Wording(RuleWords):
     """What a code says to a person, and what it rests on."""
 
     source: str
+    older: str = ""  # the remedy where the range of a node begins above what is finalized
 
 
 @cache
@@ -413,6 +414,9 @@ class FindingWords:
                 wording = replace(wording, message=_OF_PROTOCOL, remedy=remedy)
             else:
                 wording = replace(wording, remedy=f"{wording.remedy} {remedy}")
+        least = columns["finalized_level"] if columns["level"] is None else columns["level"]
+        if wording.older and least is not None and least < (columns["min_version"] or 0):
+            wording = replace(wording, remedy=wording.older)
         values = self._values(columns) | {"inventory": site.inventory}
         values["cluster"] = clean(site.name or "CLUSTER")
         role = Role[(columns["role"] or Role.BROKER.text).upper()]

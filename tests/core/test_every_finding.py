@@ -302,6 +302,18 @@ def test_who_registers_no_features_is_upgraded_only_if_its_software_is_too_old()
     assert "inter.broker" not in words.of(unfit[0]).remedy  # type: ignore[arg-type]
 
 
+def test_newer_software_is_no_remedy_for_a_range_that_begins_above_what_is_finalized() -> None:
+    words, of = FindingWords(load_catalogue()), "incompatible_with_finalized"
+    newer = replace(BROKER, ranges={METADATA: (7, 29)}, levels=SIX)
+    above = judged(with_nodes(newer, of=with_both(levels=SIX, stored=SIX)))
+    for rows, said_too in ((FIRES["minimum_would_rise"](), True), (above, False)):
+        said = words.of(next(row for row in rows if row["code"] == of))  # type: ignore[arg-type]
+        assert said.remedy.startswith("Run older software on broker ")
+        assert (
+            "The finalized minimum is 1, which it does not support." in said.message
+        ) == said_too
+
+
 def test_the_only_broker_of_a_cluster_is_to_be_started_not_unregistered() -> None:
     words, start = FindingWords(load_catalogue()), "no other broker is registered: start it"
     only = judged(with_nodes(replace(FENCED, node_id=1)))
