@@ -2,8 +2,9 @@
 that writes. A probe, if one is wanted, is asked after the look, and its line stands last.
 
 Whoever was asked and did not answer is written down so; of nodes that nobody asked, because no
-address of their cluster answered, nothing is: it may be the address that is wrong. One cluster's
-trouble is its own: the others go on, and each file is there whole or not at all. Its name begins
+address of their cluster answered, nothing is: it may be the address that is wrong. That nobody was
+reached is a line of the cluster, so that what landed before is no verdict. One cluster's trouble is
+its own: the others go on, and each file is there whole or not at all. Its name begins
 with the time, so that files sort, and because a cluster id may begin with a sign that makes readers
 of folders skip the file; what is being written has a name nobody ingests.
 
@@ -275,9 +276,9 @@ def read_all(
 def collect_one(
     entry: FleetEntry, out: Path, open_one: Open, say: Say, probing: Probing | None = None
 ) -> Collected:
-    """Read one cluster and write what it said, and who was asked and said nothing. Raises
-    ConfigError for a folder that cannot be written to; the cluster's own errors are in the
-    result."""
+    """Read one cluster and write what it said, and who was asked and said nothing, or that nobody
+    was reached. Raises ConfigError for a folder that cannot be written to; the cluster's own errors
+    are in the result."""
     line = text = None
     try:
         with closing(open_one(entry)) as backend:
@@ -285,10 +286,14 @@ def collect_one(
             if probing is not None:
                 line, text = probing(backend, entry, lines, say)
     except FeatureLibError as error:
-        silent = error.lines if isinstance(error, UnreachableError) else ()
-        if silent and entry.id in ("", id_of(silent[0])):
+        lost = error if isinstance(error, UnreachableError) else UnreachableError(str(error))
+        silent = lost.lines
+        if entry.id and entry.id not in map(id_of, silent):  # of whom else, nothing is known
+            now = time.time_ns() // 1000
+            silent = (write_line("not_reached", entry.id, now, {"error": lost.reason}),)
+        if silent:
             return _written(entry, out, silent, str(error))
-        return Collected(entry=entry, id=entry.id or None, error=str(error))
+        return Collected(entry=entry, error=str(error))
     return replace(_written(entry, out, [*lines, *([line] if line else [])]), probe=text)
 
 

@@ -91,11 +91,12 @@ class BackendError(FeatureLibError):
 
 class UnreachableError(BackendError):
     """No node of the cluster answered. `lines` are the landing lines of those whose own listeners
-    were asked: none where the cluster itself never said who there is."""
+    were asked: none where the cluster itself never said who there is. `reason` is the message
+    without the `advice` behind it."""
 
-    def __init__(self, message: str, lines: Sequence[bytes] = ()) -> None:
-        super().__init__(message)
-        self.lines = tuple(lines)
+    def __init__(self, reason: str, lines: Sequence[bytes] = (), advice: str = "") -> None:
+        super().__init__(f"{reason} {advice}".rstrip())
+        self.reason, self.lines = reason, tuple(lines)
 
 
 class ProtocolError(BackendError):

@@ -197,6 +197,12 @@ _PARTS: dict[str, list[tuple[str, str]]] = {
         ("nodes_complete", "<i1"),
         *_MOMENT,
     ],
+    # The newest look that reached nobody, where no node's line is newer.
+    "not_reached": [
+        ("error", "<i4"),  # in the collector's words
+        ("answered_at", "<i8"),  # the newest line of before; null = there is none
+        *_MOMENT,
+    ],
     "strimzi_nodes": [("node_id", "<i4"), ("role", "<i1"), ("version", "<i4")],
     # Dumps of the metadata log of which two lines with one number differ.
     "ambiguous_dumps": [("at", "<i8")],

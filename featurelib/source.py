@@ -299,8 +299,8 @@ class Source:
 
     @property
     def seen_at(self) -> str:
-        """When the newest line of it was read."""
-        return say_seconds(self.sight.newest // 1_000_000)
+        """When its newest evidence was read."""
+        return say_seconds(self.sight.seen // 1_000_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

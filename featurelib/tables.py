@@ -177,7 +177,7 @@ CLUSTER_SNAPSHOT = Table(
     # `learned` is what the last fold learned for the histories (featurelib.snapshot.history).
     schema=with_run(schema.SNAPSHOT).with_last("learned", BYTES),
     required=frozenset({"run", "cluster"}),
-    version=5,  # 3: one stored form, in parts (featurelib.schema.LAYOUT); 4, 5: weaker witnesses
+    version=6,  # 3: one stored form (schema.LAYOUT); 4, 5: weaker witnesses; 6: not reached
     is_rebuilt=True,
     skip_by=_SKIP_BY,
     file_rows=_SNAPSHOT_ROWS,  # a fold leaves them sorted by cluster

@@ -36,6 +36,7 @@ from featurelib.core.cluster import Cluster
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import OutcomeUnknownError, UnreachableError
 from featurelib.landing import Landing, ProbeReply, Quarantined, read
+from featurelib.landing.kinds import NotReachedLine
 from featurelib.model import Step
 from tests.backends.clusters import KRAFT, TABLES, ZK, broker, controller
 from tests.backends.simulator import Simulated
@@ -109,36 +110,50 @@ def test_what_is_collected_is_accepted_line_by_line_and_judged(
     assert {row["verdict"] for row in sight.judged.readiness.to_pylist()} >= {"READY"}
 
 
-def test_where_no_address_answers_nothing_is_recorded_of_nodes_that_nobody_asked(
-    tmp_path: Path,
+def lost(result: Collected) -> str:
+    """The reason in the one line of a look that reached nobody: it says nothing of any node."""
+    [line] = contents(raw_lines(result), object)
+    assert isinstance(line, NotReachedLine)
+    assert (result.answered, result.not_answering, result.lines) == ((), (), 1)
+    assert (result.id, line.cluster_id) == (result.entry.id,) * 2
+    return line.error
+
+
+@pytest.mark.parametrize("id_", ["c", ""])
+def test_where_no_address_answers_that_is_recorded_of_the_cluster_and_nothing_of_its_nodes(
+    tmp_path: Path, id_: str
 ) -> None:
     """A slip in an address is no evidence about the nodes that the inventory, or an earlier file,
     names."""
     with socket.create_server(("127.0.0.1", 0)) as closed:
         address = f"127.0.0.1:{closed.getsockname()[1]}"
-    entry = FleetEntry(id="c", name="c", bootstrap=(address,), brokers=(1, 2), controllers=(100,))
+    entry = FleetEntry(id=id_, name="c", bootstrap=(address,), brokers=(1, 2), controllers=(100,))
     out = tmp_path / "landing"
     write_lines(out / name_of("c", NIGHT), [json.dumps(LINE).encode()])
-    before = list(out.iterdir())
     result = taken(tmp_path, entry)["c"]
-    assert (result.file, result.lines, result.not_answering) == (None, 0, ())
-    assert list(out.iterdir()) == before
-    said = result.error or ""
+    said, advice = result.error or "", " Check the address first, then the network, then whether"
     assert said.startswith(f"{address}: expected at least one node to answer, found: ")
-    assert said.endswith("Check the address first, then the network, then whether the nodes run.")
+    assert said.endswith(f"{advice} the nodes run.")
+    if id_:
+        assert lost(result) == said.partition(advice)[0]
+    else:  # nobody knows of which cluster that is
+        assert (result.file, result.lines, result.id) == (None, 0, None)
+    assert len(list(out.iterdir())) == 1 + bool(id_)
 
 
-@pytest.mark.parametrize(("id_", "lines"), [("c", 1), ("", 1), ("other", 0)])
+@pytest.mark.parametrize("id_", ["c", ""])
 def test_whose_own_listeners_were_asked_are_recorded_though_nobody_answered(
-    tmp_path: Path, id_: str, lines: int
+    tmp_path: Path, id_: str
 ) -> None:
     def describe() -> tuple[bytes, ...]:
         raise UnreachableError("nobody answers", [json.dumps(LINE).encode()])
 
     fake = Fake(describe=describe)
     result = collect_one(FleetEntry(id=id_, name="c"), tmp_path, lambda _: fake, quiet)
-    assert (result.error, result.lines) == ("nobody answers", lines)
-    assert [one.node_id for one in result.not_answering] == [1] * lines
+    assert (result.error, result.lines) == ("nobody answers", 1)
+    assert [one.node_id for one in result.not_answering] == [1]
+    other = collect_one(FleetEntry(id="other"), tmp_path, lambda _: fake, quiet)
+    assert lost(other) == "nobody answers"
 
 
 PASSWORD = {"protocol": "SASL_PLAINTEXT", "username": "u", "password": "env:NOT_SET"}
@@ -158,7 +173,7 @@ PASSWORD = {"protocol": "SASL_PLAINTEXT", "username": "u", "password": "env:NOT_
         ),
     ],
 )
-def test_where_a_secret_or_a_file_is_missing_nobody_is_asked_and_nothing_is_recorded(
+def test_where_a_secret_or_a_file_is_missing_nobody_is_asked_and_that_is_recorded(
     tmp_path: Path, key: str, settings: dict[str, str], reason: str
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -169,8 +184,7 @@ def test_where_a_secret_or_a_file_is_missing_nobody_is_asked_and_nothing_is_reco
         server.setblocking(False)
         with pytest.raises(BlockingIOError):
             server.accept()
-    assert reason in (result.error or "")
-    assert (result.file, result.not_answering) == (None, ())
+    assert reason in lost(result)
 
 
 class Fake:
@@ -212,13 +226,13 @@ LINE |= {"node_id": 1, "role": "broker", "endpoint": "a:1", "asked_version": 4, 
 
 
 def test_another_cluster_behind_the_addresses_is_told_and_does_not_land(tmp_path: Path) -> None:
+    """Who answers there is nobody of the cluster that was meant."""
     fake = Fake(describe=lambda: (json.dumps(LINE).encode(),))
     result = collect_one(
         FleetEntry(id="meant", bootstrap=("a:1",)), tmp_path, lambda _: fake, quiet
     )
-    assert "expected the cluster meant (meant), found c" in (result.error or "")
-    assert (result.file, fake.closed) == (None, True)
-    assert list(tmp_path.iterdir()) == []
+    assert "expected the cluster meant (meant), found c" in lost(result)
+    assert fake.closed
 
 
 def test_a_line_that_ingest_would_quarantine_is_said(tmp_path: Path) -> None:

@@ -64,6 +64,12 @@ class Sight:
         return self.judged.evidence
 
     @property
+    def seen(self) -> int:
+        """When its newest evidence was read, microseconds: a look since may have reached nobody."""
+        at = int(self.evidence.snapshots.observed_at[0])
+        return self.newest if at == NONE else at
+
+    @property
     def is_trusted(self) -> bool:
         """Whether somebody who can be trusted says what is finalized, and not too long ago."""
         levels = self.evidence.levels

@@ -335,6 +335,7 @@ COMPOSED = frozenset({
     "features_node_damaged", "features_node_ambiguous", "side_effect_by_name", "probe_refused",
     "metadata_version_not_pinned", "strimzi_not_carried_out", "strimzi_contradicted",
     INCOMPATIBLE_CODE, EXPIRED, "ghost_broker", "right_missing", "right_withheld",
+    "cluster_not_reached",
 })  # fmt: skip
 COMPOSED_LENGTH = 1200
 # The detail of these is the least release that helps.

@@ -67,6 +67,10 @@ def _clusters(said: BatchFindings, hidden: Bool) -> Int:
     ):
         count += said.of_clusters(code, hit)
     said.of_clusters("voters_vouched", no_voters & vouched & landed)
+    lost = evidence.snapshots["not_reached"]
+    why = [text or "" for text in lost.texts("error", np.arange(len(lost)))]
+    at, line = lost.field("at"), lost.field("line")
+    count += said.of_clusters("cluster_not_reached", lost.row, detail=why, at=at, line=line)
     return count
 
 

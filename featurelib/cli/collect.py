@@ -348,9 +348,11 @@ def _line(result: Collected, *, alone: bool) -> str:
     """What became of one cluster; of one that is looked at `alone`, progress has named the
     rights."""
     if result.error:
-        asked = f"Recorded: {_halves(len(result.not_answering))} did not answer."
-        recorded = asked if result.file else "Nothing is recorded."
-        return f"{result.name}: NOT LOOKED AT: {result.error.rstrip('.')}. {recorded}"
+        number = len(result.not_answering)
+        asked = f"{_halves(number)} did not answer" if number else "nobody was reached"
+        recorded = f"Recorded: {asked}" if result.file else "Nothing is recorded"
+        nameless = "" if result.id else ", as nothing tells the cluster's id: give it in fleet.toml"
+        return f"{result.name}: NOT LOOKED AT: {result.error.rstrip('.')}. {recorded}{nameless}."
     silent = ""
     if late := result.not_answering:
         named = [f"{one.role.text} {one.node_id}: {one.error}" for one in late[:SHOWN]]

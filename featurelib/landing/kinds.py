@@ -514,6 +514,15 @@ def tool_feature(line: str) -> ToolFeature | None:
     return ToolFeature(feature, first, last, level, min_level, known)
 
 
+class NotReachedLine(Timed, tag="not_reached", frozen=True, gc=False, kw_only=True):
+    """One look that reached nobody of a cluster, and why: it says nothing of any node."""
+
+    error: FilledText
+
+    def content(self) -> Self:
+        return self
+
+
 KindLine = (
     ApiVersionsLine
     | Znode
@@ -525,6 +534,7 @@ KindLine = (
     | ProbeLine
     | StrimziLine
     | MetricsLine
+    | NotReachedLine
 )
 Content = (
     ApiVersionsAnswer
@@ -537,4 +547,5 @@ Content = (
     | ProbeReply
     | StrimziLine
     | NodeMetrics
+    | NotReachedLine
 )

@@ -149,7 +149,7 @@ def describe(sight: Sight, catalogue: Catalogue) -> Description:
     return Description(
         cluster_id=sight.cluster_id,
         mode=list(ClusterMode)[member.mode[0]].value,
-        seen_at=_time(sight.newest),
+        seen_at=_time(sight.seen),
         controller=sight.cluster.active if is_known else None,
         configured_voters=tuple(sorted(read.ids)) if read and set(read.ids) != voters else None,
         releases=sight.releases,

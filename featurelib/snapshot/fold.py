@@ -46,6 +46,9 @@ _KEPT: Final = {
 }
 
 
+_OF_NO_NODE = StrimziLine, kinds.NotReachedLine  # they make nothing newer that nodes said
+
+
 @dataclass(slots=True)
 class Fold:
     """One cluster being folded. Take it from `begin`, feed `add`, end with `finish`.
@@ -70,7 +73,7 @@ class Fold:
         at = landing.observed_at
         if at is None:  # a describe line that says no answer came: it claims nothing
             return
-        if not isinstance(landing.content, StrimziLine):  # which says nothing newer of the nodes
+        if not isinstance(landing.content, _OF_NO_NODE):
             self.state.observed_at = max(self.state.observed_at, at)
         add = _ADDERS.get(type(landing.content))
         if add is not None:  # else it is of a kind that nobody knows yet
@@ -300,6 +303,10 @@ class Fold:
         new = kept.StrimziState(at=at, line=line, nodes=tuple(halves), **said)
         self.state.strimzi = max(self.state.strimzi or new, new, key=_NEWEST)
 
+    def _add_not_reached(self, content: kinds.NotReachedLine, at: int, line: int) -> None:
+        new = kept.NotReached(at, line, content.error)
+        self.state.not_reached = max(self.state.not_reached or new, new, key=_NEWEST)
+
     def _add_tool(self, content: kinds.ToolLine, at: int, line: int) -> None:
         entry = kinds.tool_feature(content.line)
         if entry is None:
@@ -325,6 +332,7 @@ _ADDERS: dict[type, Callable[..., None]] = {
     kinds.ToolLine: Fold._add_tool,
     StrimziLine: Fold._add_strimzi,
     NodeMetrics: Fold._add_metrics,
+    kinds.NotReachedLine: Fold._add_not_reached,
 }
 
 

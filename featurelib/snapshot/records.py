@@ -277,13 +277,15 @@ class Snapshots:
         if damaged:
             rows = rows.take(np.where(is_damaged, -1, np.arange(len(rows))))
         waiting = rows.numbers("waiting")
-        self.observed_at = rows.numbers("observed_at")
-        self.landed: Bool = self.observed_at != NONE
         self.waiting: Int = np.where(waiting == NONE, 0, waiting)
         self.features_node: list[str | None] = rows["features_node"].to_pylist()
         self._rows = rows
         self._texts = {name: _Texts(rows.cells(name)) for name in ("names", "texts")}
         self._parts: dict[str, Records] = {}
+        # When its newest evidence was read: that nobody was reached is none.
+        self.observed_at = rows.numbers("observed_at").copy()
+        self.observed_at[self["not_reached"].row] = self["not_reached"].field("answered_at")
+        self.landed: Bool = self.observed_at != NONE
 
     def __len__(self) -> int:
         return len(self.clusters)
@@ -320,10 +322,12 @@ class _Row:
 
     def __init__(self, cluster: str, state: ClusterState) -> None:
         self._state = state
+        # 0 = nothing of it counts yet
+        self._answered = state.observed_at or (state.strimzi.at if state.strimzi else 0)
+        newest = max(self._answered, state.not_reached.at if state.not_reached else 0)
         self._row = StoredRow(
             cluster=cluster,
-            # 0 = nothing of it counts yet
-            observed_at=state.observed_at or (state.strimzi.at if state.strimzi else 0) or None,
+            observed_at=newest if self._answered else None,
             waiting=state.waiting[2],
             state=freeze(state),
         )
@@ -350,6 +354,7 @@ class _Row:
             "refusals": self._refusals(),
             "probe": self._probe(),
             "strimzi": self._strimzi(),
+            "not_reached": self._not_reached(),
             "strimzi_nodes": self._strimzi_nodes(),
             "ambiguous_dumps": [(time,) for time in state.ambiguous_dumps],
         }
@@ -470,6 +475,14 @@ class _Row:
             values = ((name, getattr(of, name)) for name in LAYOUT["strimzi"].names or ())
             text = self._row.text_code
             yield tuple(text(value) if name in TEXT_FIELDS else value for name, value in values)
+
+    def _not_reached(self) -> Iterator[tuple[object, ...]]:
+        """The newest look that reached nobody, unless something of the cluster landed since; its
+        metrics may be of the same look."""
+        lost = self._state.not_reached
+        scraped = max((one.scraped_at for one in self._state.listeners), default=0)
+        if lost and lost.at > max(self._state.observed_at, scraped + ONE_LOOK):
+            yield self._row.text_code(lost.error), self._answered or NONE, lost.at, lost.line
 
     def _strimzi_nodes(self) -> Iterator[tuple[object, ...]]:
         for node_id, role, version in self._state.strimzi.nodes if self._state.strimzi else ():

@@ -220,6 +220,14 @@ class StrimziState(msgspec.Struct, array_like=True, gc=False):
     nodes: tuple[tuple[int, int, str | None], ...] = ()  # (node, role, version), sorted
 
 
+class NotReached(msgspec.Struct, array_like=True, gc=False):
+    """The newest look that reached nobody, by (time, line)."""
+
+    at: int
+    line: int
+    error: str
+
+
 class ClusterState(msgspec.Struct, array_like=True):
     """One cluster. New fields stand at the end, so that what an earlier release kept is read."""
 
@@ -243,6 +251,7 @@ class ClusterState(msgspec.Struct, array_like=True):
     # newest such line, and how many there are. Told anew by every fold.
     waiting: tuple[int, int, int] = (0, 0, 0)
     strimzi: StrimziState | None = None
+    not_reached: NotReached | None = None
 
 
 _DECODER = msgspec.msgpack.Decoder(ClusterState)

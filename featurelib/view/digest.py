@@ -52,6 +52,7 @@ OF_GHOSTS = {
 }
 CONSEQUENCE = "dependency_unmet"  # follows from another finding: a cause only where it is alone
 NOT_LANDED = "cluster_not_landed"
+NOT_REACHED = "cluster_not_reached"
 NOT_LISTED = "not_in_inventory"
 NODE_MISSING = "expected_node_missing"
 NOT_ANSWERING = "node_not_answering"
@@ -300,10 +301,11 @@ def has_landed(findings: Findings) -> bool:
 def late_since(
     newest_line: datetime | None, findings: Findings, fleet: datetime | None
 ) -> datetime | None:
-    """The time of a cluster's newest line where it is late; else None. A mute of what is too old
-    sets this aside as well."""
-    muted = any(found.muted is not None and found.code in TOO_OLD for found in findings)
-    return newest_line if is_late(newest_line, fleet) and not muted else None
+    """The time of a cluster's newest line where it is late, or nobody was reached since; else None.
+    A mute of what is too old, or of that, sets this aside as well."""
+    late = [found for found in findings if found.code in (*TOO_OLD, NOT_REACHED)]
+    is_lost = is_late(newest_line, fleet) or any(found.code == NOT_REACHED for found in late)
+    return newest_line if is_lost and len(unmuted(late)) == len(late) else None
 
 
 def gone_nodes(findings: Findings) -> set[tuple[str | None, int | None]]:

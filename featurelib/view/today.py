@@ -21,6 +21,7 @@ from featurelib.planning.owners import ADVICE
 from featurelib.view.digest import (
     BY_NODE,
     NOT_LISTED,
+    NOT_REACHED,
     SILENT,
     count_muted,
     fill_in,
@@ -219,9 +220,14 @@ def _not_landed(clusters: Clusters, newest: datetime | None) -> Iterator[Task]:
         texts.append(f"Nothing landed of {some(since, 2)}.")
     if texts:
         found = [*missing, *(cluster for cluster, _ in late)]
-        whose, which = ("the collectors", found[0].name) if found[1:] else ("its collector", "it")
-        how = f"Check {whose}, or collect {which} by hand. {fill_in(found[0].collect)}".rstrip()
-        yield _task("Collect", found, " ".join(texts), how, found[0].collect or "")
+        lost = [(c, f) for c in found for f in unmuted(c.findings) if f.code == NOT_REACHED]
+        first, why = lost[0] if lost else (found[0], None)
+        whose, which = ("the collectors", first.name) if found[1:] else ("its collector", "it")
+        how = f"Check {whose}, or collect {which} by hand."
+        if why:
+            how = f"{f'In {first.name}: ' if found[1:] else ''}{why.message} {why.remedy}"
+        how = f"{how} {fill_in(first.collect)}".rstrip()
+        yield _task("Collect", found, " ".join(texts), how, first.collect or "")
 
 
 def _waiting(clusters: Clusters, down: Collection[str]) -> Iterator[Task]:

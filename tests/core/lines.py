@@ -178,6 +178,12 @@ def failure_line(cluster: str, node: Node) -> bytes:
     )
 
 
+def not_reached_line(cluster: str, age: int, seconds: int = 0) -> bytes:
+    """One look that reached nobody, `seconds` after that age."""
+    reason = "h:9092: expected at least one node to answer, found: connection refused."
+    return line_of("not_reached", cluster, age, observed_at=at(age, seconds), error=reason)
+
+
 def record(offset: int, kind: str, data: str) -> str:
     return (
         f"| offset: {offset} CreateTime: 1795240165804 keySize: -1 valueSize: 24 sequence: -1 "

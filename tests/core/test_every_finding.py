@@ -35,6 +35,7 @@ from tests.core.lines import (
     lines_of,
     metrics_line,
     microseconds,
+    not_reached_line,
     quorum_line,
     record,
     snapshot,
@@ -152,6 +153,7 @@ FOLLOWED = quorum_line("c", (9,), observers=(77,))
 
 FIRES: dict[str, Callable[[], list[Found]]] = {
     "cluster_not_landed": lambda: stored(**dict.fromkeys(set(SNAPSHOT.names) - {"cluster"})),
+    "cluster_not_reached": lambda: judged(GOOD, not_reached_line("c", 0, 60)),
     "not_in_inventory": lambda: judged(inventory={"another": EXPECTED}),
     "mode_unknown": lambda: judged(Cluster(name="c", nodes=(BROKER,), registry="none")),
     "right_missing": lambda: judged(replace(GOOD, voters=None, refused=True)),

@@ -73,9 +73,10 @@ METRICS = (
     '"supported_features":[{"name":"metadata-version","min_version":7,"max_version":29}],'
     '"finalized_features":[{"name":"metadataVersion","level":25}]}'
 )
+NOT_REACHED = f'{{"kind":"not_reached",{HEAD},"error":"h:9092: connection refused"}}'
 GOOD = (
     API, FAILED, ZNODE, CLUSTER, QUORUM, LOG, TOOL, REFUSED, PROBE, CONFIGS, CONFIGS_REFUSED,
-    STRIMZI, METRICS,
+    STRIMZI, METRICS, NOT_REACHED,
 )  # fmt: skip
 
 

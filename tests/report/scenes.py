@@ -186,6 +186,17 @@ def late_scenes() -> Iterator[tuple[str, Report]]:
     rows = [finding(name, "levels_too_old", "unknown") for name in ("muted", "stale")]
     tables = judged(plans, [*missing("gone"), rows[0] | ASIDE, rows[1]])
     yield "nights without clusters", report(tables, newest=AS_OF)
+    lost = {
+        "detail": "kafka-1.example:9092: expected at least one node to answer, found: no answer.",
+        "observed_at": newest,
+    }
+    held = [plan(name, "UNKNOWN", newest_line=seen["calm"]) for name in ("vanished", "search")]
+    rows = [finding(one["cluster"], "cluster_not_reached", "unknown", **lost) for one in held]
+    settled = {"newest": AS_OF, "inventory": fleet, "places": places}
+    yield "a cluster that nobody reached", report(judged(held[:1], rows[:1]), **settled)
+    rows[1] |= ASIDE
+    tables = judged([*held, *plans[:1], plan("gone", "UNKNOWN")], [*rows, *missing("gone")])
+    yield "nights without clusters that nobody reached", report(tables, **settled)
 
 
 def old_scenes() -> Iterator[tuple[str, Report]]:

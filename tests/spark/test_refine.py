@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
@@ -344,6 +345,9 @@ def test_lines_from_the_future_wait_in_bronze_until_a_night_reaches_them(
     here = sample_lines(*NAMES)
     ahead = moved(sample_lines("ghost-broker", "zk-392-many"), timedelta(days=9))
     far = moved(sample_lines("k37-forgotten"), timedelta(days=99))  # nothing else landed of it
+    lost = json.loads(sample_lines("k40-fresh")[0])
+    later = {"kind": "not_reached", "observed_at": "2026-11-26T06:00:00Z", "error": "refused"}
+    far.append(json.dumps({"cluster_id": lost["cluster_id"], **later}).encode())
     now = max(row["observed_at"] for row in parse(here).to_pylist())
     now = int(now.timestamp() * 1_000_000)
     first, second = here[::2] + ahead[::2] + far, here[1::2] + ahead[1::2]

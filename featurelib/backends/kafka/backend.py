@@ -11,7 +11,7 @@ line is left out: addresses of clients, throttle times, and whatever a later ver
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime
@@ -256,29 +256,31 @@ def _look(reach: Reach, say: Say) -> Search:
     if search.znodes is None and len(silent) == len(asked):
         cluster_id = search.known.cluster_id  # "" = nobody of it said anything
         own = [line for one in asked for line in lines_of(one, cluster_id)] if cluster_id else ()
-        raise UnreachableError(_nobody(reach, (*search.failures, *silent)), own)
+        raise _nobody(reach, (*search.failures, *silent), own)
     say(f"{reach.where}: {len(asked) - len(silent)} of {len(asked)} listeners answered")
     for text in (*_refusals(asked), *voters_not_asked(search.known)):
         say(text)
     return search
 
 
-def _nobody(reach: Reach, reasons: Iterable[str]) -> str:
-    """That nobody answered, and each reason once. An address that a reason names is not repeated,
-    and a reason that stands alone and says what was expected is enough."""
+def _nobody(reach: Reach, reasons: Iterable[str], own: Sequence[bytes]) -> UnreachableError:
+    """That nobody answered, and each reason once; `own` are the `lines` of the error. An address
+    that a reason names is not repeated, and a reason that stands alone and says what was expected
+    is enough."""
     found = [reason.rstrip(".") for reason in dict.fromkeys(reasons)]
     if len(found) > SHOWN:
         found[SHOWN:] = [f"and {len(found) - SHOWN:,} more"]
     if len(found) == 1 and "expected" in found[0]:
-        return f"{found[0]}."
+        return UnreachableError(f"{found[0]}.", own)
     alone = f"{reach.where}: " if len(found) == 1 else ""
     said = " · ".join(found).removeprefix(alone)
     given = (*reach.bootstrap, *reach.controllers)
     is_named = all(split_id(address)[1] in said for address in given) and bool(given)
     where = "" if is_named else f"{reach.where}: "
-    return (
-        f"{where}expected at least one node to answer, found: {said}. Check the address first, "
-        "then the network, then whether the nodes run."
+    return UnreachableError(
+        f"{where}expected at least one node to answer, found: {said}.",
+        own,
+        "Check the address first, then the network, then whether the nodes run.",
     )
 
 

@@ -1,0 +1,168 @@
+"""A look that reached nobody is evidence of its cluster, and of no node: what landed before it is
+no verdict any more, until somebody answers."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import msgspec
+import pytest
+
+from featurelib.audit.audit import Judged
+from featurelib.audit.cluster_view import Sight, Terms, see
+from featurelib.audit.evidence import Expected
+from featurelib.errors import NoEvidenceError
+from featurelib.planning.goal import Command, Intent
+from featurelib.planning.planner import make_plan
+from featurelib.questions.describe import describe
+from featurelib.snapshot import begin, fold_lines, snapshot_rows
+from featurelib.snapshot.state import freeze
+from tests.core.lines import (
+    AS_OF,
+    HOUR,
+    MAX_AGE,
+    NOW,
+    codes,
+    findings,
+    judge_lines,
+    judge_rows,
+    landings,
+    lines_of,
+    metrics_line,
+    not_reached_line,
+    snapshot,
+    strimzi_line,
+    verdicts,
+)
+from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
+from tests.core.random_clusters import with_changes
+from tests.report.samples import CATALOGUE
+
+LEVELS: dict[str, Any] = {"levels": {METADATA: 25}, "epoch": 900}
+BROKER = Node(node_id=1, ranges={METADATA: (7, 27)}, **LEVELS)
+VOTER = Node(node_id=9, role=CONTROLLER, ranges={METADATA: (7, 27)}, **LEVELS)
+GOOD = Cluster(name="c", nodes=(BROKER, VOTER), stored={METADATA: 25}, voters=(9,))
+ZOOKEEPER = Cluster(
+    name="c",
+    zookeeper=True,
+    nodes=(Node(node_id=1, ranges={"f": (1, 3)}, levels={"f": 1}, epoch=5),),
+    stored={"f": 1},
+    controller=1,
+)
+CODE = "cluster_not_reached"
+LOST = not_reached_line("c", 0, 60)
+BEFORE = not_reached_line("c", 30)
+READY, UNKNOWN = {METADATA: "READY"}, {METADATA: "UNKNOWN"}
+
+
+def judged(*more: bytes, of: Cluster = GOOD, **under: Any) -> Judged:
+    return judge_lines([*lines_of(of), *more], **under)
+
+
+def sight(*lines: bytes, as_of: int | None = None) -> Sight:
+    return see(lines, catalogue=CATALOGUE, as_of=as_of, max_age=MAX_AGE)
+
+
+def test_what_landed_before_is_no_verdict_and_no_node_is_said_not_to_answer() -> None:
+    assert (verdicts(judged()), codes(judged())) == (READY, set())
+    found = judged(LOST)
+    assert (verdicts(found), codes(found)) == (UNKNOWN, {CODE})
+    [row] = findings(found, CODE)
+    assert (row["severity"], row["role"], row["node_id"], row["feature"]) == (
+        "unknown",
+        *[None] * 3,
+    )
+    assert row["detail"].startswith("h:9092: expected at least one node to answer")
+    [(_, line_id)] = landings([LOST])
+    assert (row["line_id"], row["observed_at"]) == (line_id, AS_OF.replace(minute=1))
+    [plan] = found.plans.to_pylist()
+    assert (plan["verdict"], plan["steps"]) == ("UNKNOWN", [])
+    assert plan["newest_line"] == judged().plans.to_pylist()[0]["newest_line"]  # of evidence
+
+
+def test_a_cluster_in_zookeeper_mode_is_unknown_as_well() -> None:
+    assert verdicts(judged(of=ZOOKEEPER)) == {"f": "READY"}
+    found = judged(LOST, of=ZOOKEEPER)
+    assert (verdicts(found)["f"], codes(found) - codes(judged(of=ZOOKEEPER))) == ("UNKNOWN", {CODE})
+
+
+def test_a_known_node_that_says_no_blocks_all_the_same() -> None:
+    old = Node(node_id=2, ranges={METADATA: (7, 25)}, **LEVELS)
+    blocked = with_changes(GOOD, nodes=(BROKER, old, VOTER))
+    assert verdicts(judged(LOST, of=blocked)) == {METADATA: "BLOCKED"}
+
+
+@pytest.mark.parametrize(
+    ("more", "verdict"),
+    [
+        ((LOST, LOST), UNKNOWN),
+        ((LOST, BEFORE), UNKNOWN),
+        ((BEFORE,), READY),  # somebody answered since
+        ((LOST, metrics_line(1, seconds=30)), READY),  # its processes run: it is one look
+        ((LOST, metrics_line(1, seconds=-600)), UNKNOWN),
+        ((LOST, strimzi_line(age=-1)), UNKNOWN),  # it is Kubernetes that answered
+    ],
+)
+def test_lines_may_come_in_any_order_and_by_night(
+    more: tuple[bytes, ...], verdict: dict[str, str]
+) -> None:
+    lines = lines_of(GOOD)
+    halves = (lines[:2], lines[2:], more)
+    states = set()
+    for nights in permutations(halves):
+        state = None
+        for night in nights:
+            fold = begin(state, CATALOGUE)
+            for landing, line_id in landings(night):
+                fold.add(landing, line_id)
+            fold.close_run()
+            known = fold.finish()
+            state = freeze(known)
+        states.add(state)
+        assert verdicts(judge_rows(snapshot_rows([("c", known)]))) == verdict
+    assert len(states) == 1
+
+
+def test_it_counts_from_its_time_on() -> None:
+    """As of a time before it, it decides nothing, as any line from the future."""
+    later, lines = not_reached_line("c", -2), lines_of(GOOD)
+    found = sight(*lines, later, as_of=NOW)
+    assert verdicts(found.judged) == READY
+    assert codes(found.judged) == {"evidence_from_the_future"}
+    assert verdicts(sight(*lines, later, as_of=NOW + 2 * HOUR).judged) == UNKNOWN
+    newest = sight(*lines, later)  # as of the newest line, which it is
+    assert (newest.newest, verdicts(newest.judged)) == (NOW + 2 * HOUR, UNKNOWN)
+    assert describe(newest, CATALOGUE).seen_at == describe(sight(*lines), CATALOGUE).seen_at
+    known = fold_lines(landings([*lines, later]), CATALOGUE)
+    terms = Terms(catalogue=CATALOGUE, as_of=NOW, max_age=MAX_AGE)
+    assert verdicts(terms.see(snapshot_rows([("c", known)])).judged) == UNKNOWN  # folded further
+
+
+def test_no_plan_is_made_of_what_landed_before() -> None:
+    up = Intent(command=Command.UPGRADE, up={METADATA: "27"})
+    assert make_plan(sight(*lines_of(GOOD)), up, CATALOGUE).plan is not None
+    planned = make_plan(sight(*lines_of(GOOD), LOST), up, CATALOGUE)
+    assert planned.plan is None
+    assert [reason.code for reason in planned.refusals] == [CODE]
+
+
+def test_a_cluster_that_never_landed_has_the_reason_beside_it() -> None:
+    found = judge_lines([LOST], Expected(brokers=(1,)))
+    assert codes(found) == {"cluster_not_landed", CODE}
+    [plan] = found.plans.to_pylist()
+    assert (plan["verdict"], plan["newest_line"]) == ("UNKNOWN", None)
+    with pytest.raises(NoEvidenceError, match="nothing landed from it"):
+        sight(LOST)
+
+
+def test_it_is_of_its_own_cluster_alone() -> None:
+    both = snapshot({"c": [*lines_of(GOOD), LOST], "d": lines_of(with_changes(GOOD, name="d"))})
+    rows = {row["cluster"]: row["verdict"] for row in judge_rows(both).readiness.to_pylist()}
+    assert rows == {"c": "UNKNOWN", "d": "READY"}
+
+
+def test_a_state_of_before_is_taken_up() -> None:
+    known = fold_lines(landings(lines_of(GOOD)), CATALOGUE)
+    older = msgspec.msgpack.encode(msgspec.msgpack.decode(freeze(known))[:-1])
+    assert freeze(begin(older, CATALOGUE).finish()) == freeze(known)
