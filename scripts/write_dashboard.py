@@ -29,6 +29,7 @@ from grafana_foundation_sdk.models.common import (
 from grafana_foundation_sdk.models.dashboard import (
     DataSourceRef,
     DynamicConfigValue,
+    Threshold,
     VariableRefresh,
 )
 from grafana_foundation_sdk.models.prometheus import (
@@ -45,15 +46,19 @@ INFO = f"featurelib_cluster_info{{{WHO}}}"
 METADATA = f'{{feature="metadata.version",{WHO}}}'
 FINALIZED = f"featurelib_feature_finalized_level{METADATA}"
 BEHIND = f"topk(20, featurelib_feature_ceiling_level{METADATA} - {FINALIZED} > 0)"
+# As on the page: green is what a person may do, and nothing that is wrong.
+COLOURS = {"READY": "green", "BLOCKED": "red", "UNKNOWN": "purple", "UP_TO_DATE": "blue"}
 COUNTS = {
-    "With critical findings": CRITICAL,
-    "Nothing landed": NOT_LANDED,
-    **{v: f'{INFO[:-1]},verdict="{v}"}}' for v in ("READY", "BLOCKED", "UNKNOWN")},
+    "With critical findings": (CRITICAL, "red"),
+    "Nothing landed": (NOT_LANDED, "purple"),
+    **{v: (f'{INFO[:-1]},verdict="{v}"}}', COLOURS[v]) for v in ("READY", "BLOCKED", "UNKNOWN")},
 }
+LATE = 36 * 3600  # seconds since a night that something is wrong with
+# Title, description, query, and what its number is, if it says anything.
 LISTS = (
-    ("Critical findings", "How many, by cluster.", CRITICAL),
-    ("Clusters without evidence", "Nothing landed of them.", NOT_LANDED),
-    ("Could be finalized", "READY for so many days.", WAITING),
+    ("Critical findings", "How many, by cluster.", CRITICAL, "findings"),
+    ("Clusters without evidence", "Nothing landed of them.", NOT_LANDED, ""),
+    ("Could be finalized", "READY for so many days.", WAITING, "days READY"),
 )
 MOVES = (
     ("Clusters by verdict", f"count by (verdict) ({INFO})", "{{verdict}}"),
@@ -66,11 +71,32 @@ MOVES = (
 
 
 def _query(expr: str, legend: str = "") -> prometheus.Dataquery:
-    return prometheus.Dataquery().datasource(SOURCE).expr(expr).legend_format(legend)
+    return prometheus.Dataquery().datasource(SOURCE).expr(expr).legend_format(legend).ref_id("A")
 
 
 def _now(expr: str) -> prometheus.Dataquery:
     return _query(expr).instant().format(PromQueryFormat.TABLE)
+
+
+def _count(title: str, expr: str, unit: str, limit: float, colour: str) -> stat.Panel:
+    """A number, in this colour from the limit on: Grafana's own is green until 80."""
+    steps = [Threshold(color="text"), Threshold(value=limit, color=colour)]
+    panel = stat.Panel().title(title).span(4).height(4).datasource(SOURCE).unit(unit)
+    panel.thresholds(dashboard.ThresholdsConfig().steps(steps))
+    return panel.with_target(_now(expr))
+
+
+def _list(title: str, description: str, expr: str, number: str) -> table.Panel:
+    """A row for each cluster, the highest number first."""
+    panel = table.Panel().title(title).description(description).span(8).height(9)
+    panel.datasource(SOURCE).with_target(_now(expr)).unit("none").decimals(0)
+    hidden = ("Time", "__name__", "instance", "job", "cluster", "severity")
+    for unused in hidden if number else (*hidden, "Value"):
+        panel.override_by_name(unused, [DynamicConfigValue("custom.hidden", value=True)])
+    if number:
+        panel.override_by_name("Value", [DynamicConfigValue("displayName", number)])
+        panel.sort_by([common.TableSortByFieldState().display_name(number).desc(True)])
+    return panel
 
 
 def build() -> dashboard.Dashboard:
@@ -97,28 +123,25 @@ def build() -> dashboard.Dashboard:
         )
         .with_row(dashboard.Row("Today"))
     )
-    numbers = {title: f"count({expr}) or vector(0)" for title, expr in COUNTS.items()}
-    numbers["Last night"] = "time() - max(featurelib_run_as_of_timestamp_seconds)"
-    for title, expr in numbers.items():
-        panel = stat.Panel().title(title).span(4).height(4).datasource(SOURCE)
-        made.with_panel(
-            panel.unit("s" if title == "Last night" else "none").with_target(_now(expr))
-        )
-    for title, description, expr in LISTS:
-        panel = table.Panel().title(title).description(description).span(8).height(9)
-        panel.datasource(SOURCE).with_target(_now(expr))
-        hidden = [DynamicConfigValue(id_val="custom.hidden", value=True)]
-        for unused in ("Time", "__name__", "instance", "job", "cluster", "severity"):
-            panel.override_by_name(unused, hidden)
-        made.with_panel(panel)
+    for title, (expr, colour) in COUNTS.items():
+        made.with_panel(_count(title, f"count({expr}) or vector(0)", "none", 1, colour))
+    since = "time() - max(featurelib_run_as_of_timestamp_seconds)"
+    made.with_panel(_count("Since the last night", since, "s", LATE, "red"))
+    for row in LISTS:
+        made.with_panel(_list(*row))
     made.with_row(dashboard.Row("How the fleet moves"))
     stacked = common.StackingConfig().mode(StackingMode.NORMAL)
     for title, expr, legend in MOVES:
         panel = timeseries.Panel().title(title).span(12).height(9).datasource(SOURCE)
         panel.fill_opacity(40).stacking(stacked).with_target(_query(expr, legend))
+        panel.unit("none").decimals(0).min(0).axis_label("clusters")
+        for verdict, colour in COLOURS.items():
+            fixed = {"mode": "fixed", "fixedColor": colour}
+            panel.override_by_name(verdict, [DynamicConfigValue("color", value=fixed)])
         made.with_panel(panel)
     bars = bargauge.Panel().title("Levels of metadata.version behind the ceiling").span(24)
-    bars.height(9).datasource(SOURCE).orientation("horizontal")
+    bars.height(9).datasource(SOURCE).orientation("horizontal").unit("none").decimals(0).min(0)
+    bars.thresholds(dashboard.ThresholdsConfig().steps([Threshold(color="blue")]))
     made.with_panel(bars.with_target(_query(BEHIND, "{{name}}").instant()))
     return made
 

@@ -53,13 +53,18 @@ def alerts() -> dict[str, str]:
     return {rule["alert"]: rule["expr"] for rule in group["rules"]}
 
 
+def panels() -> list[Any]:
+    """The panels of the dashboard, but for the heads of its rows."""
+    found = json.loads((CONF / "grafana/fleet.json").read_text(encoding="utf-8"))["panels"]
+    return [panel for panel in found if panel["type"] != "row"]
+
+
 def dashboard() -> dict[str, str]:
     """The query of each panel, for all owners."""
-    panels = json.loads((CONF / "grafana/fleet.json").read_text(encoding="utf-8"))["panels"]
     return {
         panel["title"]: target["expr"].replace("$owner", ".*")
-        for panel in panels
-        for target in panel.get("targets", ())
+        for panel in panels()
+        for target in panel["targets"]
     }
 
 
@@ -129,6 +134,22 @@ def test_every_query_names_metrics_that_are_written_and_is_answered(
         named = set(re.findall(r"featurelib_\w+", query))
         assert named <= written, title
         ask(query)
+
+
+@pytest.mark.parametrize("panel", panels(), ids=lambda panel: panel["title"])
+def test_each_panel_says_what_its_number_is_and_nothing_wrong_is_green(panel: Any) -> None:
+    defaults, overrides = panel["fieldConfig"]["defaults"], panel["fieldConfig"]["overrides"]
+    assert defaults["unit"] == ("s" if panel["title"] == "Since the last night" else "none")
+    assert [target["refId"] for target in panel["targets"]] == ["A"]
+    changed = {one["matcher"]["options"]: one["properties"][0]["id"] for one in overrides}
+    if panel["type"] == "table":
+        assert changed["Value"] in ("displayName", "custom.hidden")
+    elif panel["type"] == "timeseries":
+        assert defaults["custom"]["axisLabel"] == "clusters"
+        assert changed["BLOCKED"] == "color"
+    else:  # without limits of their own Grafana calls everything green until 80
+        colours = [step["color"] for step in defaults["thresholds"]["steps"]]
+        assert ("green" in colours) == (panel["title"] == "READY")
 
 
 def test_the_dashboard_counts_what_the_report_counts(ask: Ask) -> None:
