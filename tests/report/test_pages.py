@@ -143,6 +143,7 @@ def test_nothing_is_cut_on_paper(browser: Browser, files: dict[str, Path], name:
         return `${breakInside}, ${breakAfter}`;
     })"""
     assert set(page.locator("article > header").evaluate_all(breaks)) == {"avoid, avoid"}
+    assert page.locator(".plots:empty").count() == 0  # behind which a sheet may end
     assert set(page.locator("article > p").evaluate_all(breaks)) == {"auto, avoid"}
     page.context.close()
 
