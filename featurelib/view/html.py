@@ -29,7 +29,7 @@ from featurelib.view.plot import BARS, Plot, draw
 from featurelib.view.report import IN_FULL
 from featurelib.view.trend import HEIGHT, gather_levels, gather_moves
 from featurelib.view.trend import WIDTH as LONG
-from featurelib.words import metadata_first
+from featurelib.words import code_text, metadata_first
 
 # Of each of them where there are more clusters: the rest stands on its own page.
 PLOTS = 8
@@ -70,9 +70,9 @@ def render_html(
         few=FEW,
         groups=groups,
         large=large,
-        marks={name: _marks(groups[name][title] for title in large[name]) for name in groups},
+        marks={name: _marks(groups[name][title] for title in large[name]) for name in groups}
+        | {"todo": _marks(task.clusters for task in report.today)},
         loud=_loud(report),
-        todo=_todo(report),
         moved={one.key: one for one in verdicts if one.before is not one.after},
         features=features[:COLUMNS],
         others=len(features) > COLUMNS,
@@ -186,8 +186,9 @@ def _places(report: Report, names: Mapping[str, str], root: str) -> dict[str, st
 
 
 def _loud(report: Report) -> set[str]:
-    """The clusters, by key, beside which nothing is green."""
-    return lowered(report.change) | {one.key for one in report.clusters if warns(one)}
+    """The clusters, by key, beside which nothing is green: what warns, went down or went back."""
+    back = {one.key for one in report.change.ceilings} if report.change else set[str]()
+    return back | lowered(report.change) | {one.key for one in report.clusters if warns(one)}
 
 
 def _marks(groups: Iterable[Iterable[str]]) -> dict[str, str]:
@@ -199,13 +200,12 @@ def _marks(groups: Iterable[Iterable[str]]) -> dict[str, str]:
     return {key: " ".join(numbers) for key, numbers in marks.items()}
 
 
-def _todo(report: Report) -> dict[str, list[str]]:
-    """The verbs of what there is to do today in each cluster, by its key."""
-    verbs: defaultdict[str, list[str]] = defaultdict(list)
-    for task in report.today:
-        for key in task.clusters:
-            verbs[key] += [] if task.verb in verbs[key] else [task.verb]
-    return verbs
+def name_tasks(report: Report) -> list[str]:
+    """Return what the filter calls each task: its verb and, where several have it, the matter."""
+    many = Counter(task.verb for task in report.today)
+    codes = [code_text(next(iter(task.codes), "no_finding")) for task in report.today]
+    named = zip(report.today, codes, strict=True)
+    return [f"{one.verb}: {code}" if many[one.verb] > 1 else one.verb for one, code in named]
 
 
 def _within(plots: Sequence[Plot]) -> list[Plot]:
@@ -233,6 +233,7 @@ def _environment() -> Environment:
     environment.globals.update(
         {name: one for name, one in known if callable(one) and not name.startswith("_")},
         explain_codes=explain_codes,
+        name_tasks=name_tasks,
         draw=draw,
         ticks=ticks,
         Scale=Scale,

@@ -245,9 +245,10 @@ def _waiting(clusters: Clusters, down: Collection[str]) -> Iterator[Task]:
         first = mine[0]
         shown = [step_text(replace(one, managed_by=None)) for one in parts(first)[mine is theirs]]
         others = f", and levels of {count(len(mine) - 1, 'more cluster')}." if mine[1:] else "."
-        text = (f"{first.name}: " if mine[1:] else "") + some(shown, FEATURES) + others
+        text = f"{_caution(mine, down)}{first.name}: " if mine[1:] else _caution(mine, down)
+        text += some(shown, FEATURES) + others
         before = _one_way({one.name: no_returns(one, parts(one)[mine is theirs]) for one in mine})
-        before += _caution(mine, down) + (_after_ours(mine) if mine is theirs else "")
+        before += _after_ours(mine) if mine is theirs else ""
         how = f"Read {'each' if mine[1:] else 'the'} plan, then approve it."
         how = _by_managers([one.managed_by or "" for one in mine]) if mine is theirs else how
         command = first.owner_command if mine is theirs else first.commands[0]

@@ -189,7 +189,7 @@ def test_each_owner_and_view_has_a_page_that_whatever_name_keeps_in_its_folder(
 ) -> None:
     owners = [*HOSTILE, "payments", "Payments", "nobody", "../../etc/passwd", "con", "", ".", "a/b"]
     entries = [
-        FleetEntry(id=f"c{i}", name=f"n{i}", owner=owner, labels={"env": "prod"})
+        FleetEntry(id=f"c{i}", name=f"n{i}", owner=owner, contact=f"#c{i}", labels={"env": "prod"})
         for i, owner in enumerate(owners)
     ]
     views = (
@@ -214,6 +214,13 @@ def test_each_owner_and_view_has_a_page_that_whatever_name_keeps_in_its_folder(
         assert [link for link in read.links if not link.startswith("#")] == ["../report.html"]
         inside = [link[1:] for link in read.links if link.startswith("#") and "=" not in link]
         assert set(inside) <= set(read.ids)
+        # Where the link leads is said as well: a page may be sent alone.
+        head = " ".join(read.texts).partition(" Today ")[0]
+        assert (
+            f"All {len(entries) + 1} clusters (report.html in the folder above this page's)" in head
+        )
+        contacts = [cluster.contact for cluster in page.report.clusters if cluster.contact]
+        assert f"Contact: {', '.join(contacts[:3])}" in head
     of_nobody = next(page.report for page in parts if "stranger" in str(page.report.clusters))
     assert {cluster.key for cluster in of_nobody.clusters} == {f"c{owners.index('')}", "stranger"}
 

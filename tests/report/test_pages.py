@@ -289,6 +289,9 @@ def test_what_there_is_to_do_today_stands_on_the_first_screen(
     )
     assert not page.evaluate(cut)
     assert (page.locator(".today button").count() > 0) == (size[0] < 640)
+    page.set_viewport_size({"width": size[0], "height": 3000})
+    page.reload()
+    assert page.locator(".today .short").count() == 0  # what has room is not folded
     page.close()
 
 
@@ -353,18 +356,18 @@ def test_a_count_brings_the_table_that_it_narrows_into_view(
 ) -> None:
     page = opened(browser, files["samples"])
     in_view = "(e) => { const { top } = e.getBoundingClientRect(); return top > 0 && top < 900; }"
-    blocked = (".tiles a", "BLOCKED", 8)
+    blocked = (".tiles li", "BLOCKED", 8)
     for where, words, shown in (
         blocked,
         blocked,  # the address is there already
-        (".tiles a", "need a person", 17),
-        (".tiles a", "can finalize", 6),
+        (".tiles li", "need a person", 17),
+        (".tiles li", "can finalize", 6),
         (".today li", "3 more", 6),
         ("#codes dd", "1 more", 5),
     ):
         page.evaluate("scrollTo(0, 0)")
         assert not page.locator("#grid").evaluate(in_view)
-        page.locator(where, has_text=words).locator("a:last-of-type, b").last.click()
+        page.locator(where, has_text=words).locator("a", has_text=words).click()
         page.wait_for_function("scrollY > 0")
         assert page.locator("#grid").evaluate(in_view)
         assert page.text_content("#shown") == f"{shown} of 27 clusters"
@@ -373,6 +376,37 @@ def test_a_count_brings_the_table_that_it_narrows_into_view(
         page.locator("#shown", has_text="27 of 27 clusters").wait_for()
         assert page.locator("#grid [aria-sort]").count() == 0
         assert page.locator("#grid tbody th").first.text_content() == "zk-282-ignored-broker"
+    page.context.close()
+
+
+def test_a_task_leads_to_its_clusters_and_to_those_of_its_owners(
+    browser: Browser, tmp_path: Path
+) -> None:
+    codes = dict.fromkeys("abcd", "unmet_dependency") | dict.fromkeys("efghi", "epoch_went_back")
+    said = report(
+        judged(
+            [plan(name, "UP_TO_DATE") for name in [*codes, "z"]],
+            [finding(name, code, "critical") for name, code in codes.items()],
+        ),
+        inventory=Fleet(
+            cluster=tuple(
+                FleetEntry(id=name, owner="a & b" if name in "ae" else "", contact=f"#{name}|")
+                for name in codes
+            )
+        ),
+    )
+    (tmp_path / "report.html").write_text(render_html(said), encoding="utf-8")
+    page = opened(browser, tmp_path / "report.html")
+    for task, link, names in (
+        (0, "1 more", "abcd"),
+        (1, "2 more", "efghi"),
+        (1, "a & b", "ae"),
+        (0, "#b|", "b"),
+    ):
+        page.locator(".today li").nth(task).get_by_role("link", name=link, exact=True).click()
+        count = f"{len(names)} of {len(codes) + 1} clusters"
+        page.locator("#shown", has_text=re.compile(f"^{count}$")).wait_for()
+        assert page.locator("#grid tbody tr:visible th").all_text_contents() == [*names]
     page.context.close()
 
 

@@ -1,7 +1,10 @@
-// The page is whole without this: on a phone it folds what to do today to two lines each, and it
-// sorts and narrows the table of clusters, and what stands of each below. What was chosen stands in the address, so that a link shows the same.
+// The page is whole without this: on a phone it folds what to do today to two lines each, but for
+// the most urgent that have room, and it sorts and narrows the table of clusters, and what stands of
+// each below. What was chosen stands in the address, so that a link shows the same.
 (() => {
-  for (const task of document.querySelectorAll(".today li")) {
+  const tasks = [...document.querySelectorAll(".today li")];
+  const folded = [];
+  for (const task of tasks) {
     task.classList.add("short");
     const cut = (e) => e.scrollHeight > e.clientHeight + 1 || e.scrollWidth > e.clientWidth;
     if (![...task.querySelectorAll("p, :scope > span > *")].some(cut)) {
@@ -18,6 +21,13 @@
     show(false);
     button.addEventListener("click", () => show(task.classList.contains("short")));
     task.prepend(button);
+    folded.push(show);
+  }
+  for (const show of folded) {
+    show(true);
+    if (tasks.at(-1).offsetTop + tasks.at(-1).offsetHeight <= window.innerHeight) continue;
+    show(false);
+    break;
   }
 
   const table = document.getElementById("grid");
@@ -47,8 +57,9 @@
     const said = (row.cells[places[input.id]]?.firstChild?.textContent ?? "").trim();
     // Several things may be to do in a cluster, and any of several be asked for.
     if (input.id === "todo") {
-      const there = (row.dataset.t ?? "").split("|");
-      return input.value.split("|").some((one) => there.includes(one));
+      const there = (row.dataset.todo ?? "").split(" ").filter(Boolean);
+      const asked = input.value.split("|");
+      return there.some((number) => asked.includes(input.options[number].value));
     }
     // Of software `3.9 to 4.2` both ends are meant.
     if (input.id === "release") return said.split(" to ").includes(input.value);
