@@ -415,7 +415,7 @@ def _cluster(one: ClusterDiff, words: FindingWords, limit: int, page: Page) -> N
         ends = (level_text(words.catalogue, name, at) for at in tops)
         page.item(went_back(clean(name, 60), *ends), 2)
     if one.silent_since is not None:
-        page.item(f"nothing landed any more since {time_text(one.silent_since)}", 2)
+        page.item(f"nothing that counts landed any more since {time_text(one.silent_since)}", 2)
     for state, rows in ((State.NEW, one.new), (State.RESOLVED, one.resolved)):
         _rows(f"{state}  ", rows, words, limit, page)
     for why in dict.fromkeys(row["why"] for row in one.incomparable):

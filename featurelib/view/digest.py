@@ -53,6 +53,7 @@ OF_GHOSTS = {
 CONSEQUENCE = "dependency_unmet"  # follows from another finding: a cause only where it is alone
 NOT_LANDED = "cluster_not_landed"
 NOT_REACHED = "cluster_not_reached"
+AHEAD = "evidence_from_the_future"
 NOT_LISTED = "not_in_inventory"
 NODE_MISSING = "expected_node_missing"
 NOT_ANSWERING = "node_not_answering"
@@ -246,7 +247,7 @@ def summarize_cluster(
     elif steps:
         parts.append(f"can finalize {count(len(steps), 'feature')}")
     if late is not None:
-        parts.append(f"nothing landed since {time_text(late)}")
+        parts.append(f"nothing that counts landed since {time_text(late)}")
     is_bare = verdict is Verdict.UP_TO_DATE and not has_features
     idle = "no node of it has a feature to finalize" if is_bare else IDLE
     muted = count_muted(sum(finding.muted is not None for finding in findings), None)
@@ -306,6 +307,11 @@ def late_since(
     late = [found for found in findings if found.code in (*TOO_OLD, NOT_REACHED)]
     is_lost = is_late(newest_line, fleet) or any(found.code == NOT_REACHED for found in late)
     return newest_line if is_lost and len(unmuted(late)) == len(late) else None
+
+
+def is_ahead(findings: Findings) -> bool:
+    """Whether newer lines of the cluster wait for their time: its collector's clock is ahead."""
+    return any(found.code == AHEAD for found in findings)
 
 
 def gone_nodes(findings: Findings) -> set[tuple[str | None, int | None]]:

@@ -365,7 +365,7 @@ def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequen
         [" · ".join(filter(None, (owner_text(cluster), cluster.contact, *cluster.labels)))],
     )
     if cluster.collect and cluster.newest_line:
-        yield "landed", [f"nothing since {time_text(cluster.newest_line)}"]
+        yield "landed", [f"nothing that counts since {time_text(cluster.newest_line)}"]
     if cluster.managed_by:
         ours, theirs = ({step.feature for step in some} for some in parts(cluster))
         how = "does not move what is planned: that is ours" if ours else "may finalize levels there"

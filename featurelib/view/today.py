@@ -27,6 +27,7 @@ from featurelib.view.digest import (
     fill_in,
     group_findings,
     has_landed,
+    is_ahead,
     is_too_old,
     late_since,
     lowered,
@@ -217,12 +218,17 @@ def _not_landed(clusters: Clusters, newest: datetime | None) -> Iterator[Task]:
     texts = [f"Nothing landed{of}, so nothing is known."] if missing else []
     if late:
         since = [f"{cluster.name} since {time_text(at)}" for cluster, at in late]
-        texts.append(f"Nothing landed of {some(since, 2)}.")
+        texts.append(f"Nothing that counts landed of {some(since, 2)}.")
+    ahead = [cluster.name for cluster, _ in late if is_ahead(cluster.findings)]
+    if ahead:
+        texts.append(f"What landed of {some(ahead, 2)} is dated ahead: set its collector's clock.")
     if texts:
         found = [*missing, *(cluster for cluster, _ in late)]
         lost = [(c, f) for c in found for f in unmuted(c.findings) if f.code == NOT_REACHED]
         first, why = lost[0] if lost else (found[0], None)
         whose, which = ("the collectors", first.name) if found[1:] else ("its collector", "it")
+        again = len(ahead) + len(lost) < len(late)
+        whose += " (one that runs may write old lines again)" * again
         how = f"Check {whose}, or collect {which} by hand."
         if why:
             how = f"{f'In {first.name}: ' if found[1:] else ''}{why.message} {why.remedy}"

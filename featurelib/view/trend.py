@@ -169,7 +169,7 @@ def other_changes(report: Report) -> list[str]:
         (one.name, late_since(one.newest_line, one.findings, newest)) for one in report.clusters
     ]
     silent = [name for name, at in late if at is not None and not is_late(at, change.as_of)]
-    lines = [f"nothing landed any more: {some(silent, 4)}"] if silent else []
+    lines = [f"nothing that counts landed any more: {some(silent, 4)}"] if silent else []
     over = [one for one in report.mutes if one.expired and one.until >= change.as_of.date()]
     return lines + [
         f"ran out: the mute of {' in '.join(filter(None, (m.code, m.cluster)))}" for m in over

@@ -262,4 +262,4 @@ def test_a_cluster_that_fell_silent_is_a_difference_though_its_evidence_still_co
     [one] = found.clusters  # b is not late yet, and c was silent in both nights
     assert (one.cluster, found.same, one.silent_since) == ("a", 3, at(20, 6))
     said = list(diff_page(found, CATALOGUE, 0))
-    assert "  nothing landed any more since 2026-11-20 06:00 UTC" in said
+    assert "  nothing that counts landed any more since 2026-11-20 06:00 UTC" in said

@@ -197,6 +197,9 @@ def late_scenes() -> Iterator[tuple[str, Report]]:
     rows[1] |= ASIDE
     tables = judged([*held, *plans[:1], plan("gone", "UNKNOWN")], [*rows, *missing("gone")])
     yield "nights without clusters that nobody reached", report(tables, **settled)
+    detail = "2 lines, the latest dated 2026-11-21T14:46:00Z"
+    ahead = finding("vanished", "evidence_from_the_future", "warning", detail=detail)
+    yield "a clock that is ahead", report(judged(fine, [ahead]), newest=AS_OF)
 
 
 def old_scenes() -> Iterator[tuple[str, Report]]:

@@ -266,7 +266,7 @@ def test_what_fell_silent_and_which_mute_ran_out_is_said_in_the_night_it_happens
         nights=made_up_nights(20261121080000, then + timedelta(days=1)),
         before=dict.fromkeys(ages, "UP_TO_DATE"),
     )
-    lines = ["nothing landed any more: fresh", "ran out: the mute of ghost_broker"]
+    lines = ["nothing that counts landed any more: fresh", "ran out: the mute of ghost_broker"]
     assert other_changes(said) == lines
     text, page = render_text(said), render_html(said)
     assert [(line in text, line in page) for line in lines] == [(True, True)] * 2
