@@ -394,16 +394,17 @@ def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
         ]
 
     # A log dumped after its broker was stopped shows it fenced: what answered last is no ghost.
-    # Cited is what shows that it is gone: its range may be of a night when it was there.
+    # Cited is what shows that it is gone or silent: its range may be of a night when it was there.
     fenced, unseen = (who.fenced_at, who.fenced_line), evidence.membership.quorum_place
     quorum, was = tuple(of[who.cluster] for of in unseen), (who.at, who.line)
+    failed = (who.failed_at, who.failed_line)
     counts = [
         said.of_nodes(code, hit, seen, detail, finalized_level=metadata_version[hit])
         for code, hit, seen, detail in (
             ("range_unknown", _without_range(evidence) & ~covered, was, no_answer),
             ("ghost_broker", broker & who.gone & ~in_zookeeper, fenced, gone_broker),
             ("ghost_controller", controller, quorum, software),
-            ("silent_broker", broker & (who.failed_at > 0) & in_zookeeper, was, no_answer),
+            ("silent_broker", broker & (who.failed_at > 0) & in_zookeeper, failed, no_answer),
         )
     ]
     return counts[0]

@@ -22,6 +22,7 @@ from tests.core.lines import (
     codes,
     failure_line,
     findings,
+    judge_clusters,
     judge_lines,
     listing,
     log_lines,
@@ -48,6 +49,10 @@ def node(node_id: int, role: str = BROKER, **keys: Any) -> Node:
 
 def answer(*which: Any, **keys: Any) -> bytes:
     return answer_line("c", node(*which, **keys))
+
+
+def line_id(line: bytes) -> int:
+    return int.from_bytes(hashlib.sha256(line).digest()[:8], signed=True)
 
 
 def silence(*which: Any) -> bytes:
@@ -202,8 +207,16 @@ def test_of_who_is_gone_the_line_that_shows_it_is_cited(
     lines: Lines, code: str, cited: bytes
 ) -> None:
     [row] = findings(judge_lines(lines), code, node_id=2)
-    assert row["line_id"] == int.from_bytes(hashlib.sha256(cited).digest()[:8], signed=True)
+    assert row["line_id"] == line_id(cited)
     assert row["observed_at"] == datetime.fromisoformat(json.loads(cited)["observed_at"])
+
+
+def test_of_a_silent_broker_the_call_that_it_did_not_answer_is_cited() -> None:
+    silent = Node(node_id=2, ranges={"f": (1, 3)}, answered=None, failed=0)
+    other = Node(node_id=1, ranges={"f": (1, 3)}, levels={"f": 1}, epoch=5)
+    both = Cluster(name="c", zookeeper=True, nodes=(other, silent), stored={"f": 1}, controller=1)
+    [row] = findings(judge_clusters(both), "silent_broker", node_id=2)
+    assert row["line_id"] == line_id(failure_line("c", silent))
 
 
 def test_of_a_ghost_it_is_said_when_it_answered_last() -> None:
