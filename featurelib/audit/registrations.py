@@ -100,6 +100,9 @@ class Sources:
         self.authority_at = np.maximum(log_at, self.shown_at)
         witness = self.registrations.field("witness")
         self.in_zookeeper = self.having(self.registrations, witness == ZOOKEEPER)
+        stored, self.zookeeper_at = witness == ZOOKEEPER, np.zeros(self.clusters, dtype=np.int64)
+        read_at = self.registrations.field("at")[stored]
+        np.maximum.at(self.zookeeper_at, self.registrations.row[stored], read_at)
 
     def having(self, records: Records, which: Bool) -> Bool:
         """Return the clusters that have some of these records."""
@@ -132,9 +135,10 @@ class Sources:
         those `counted`, in the look that registrations and the quorum are known from."""
         flat, (cluster, _, _) = self.listeners, split_key(self.follower_key)
         listed_at = np.maximum(self.authority_at, self.quorum_at)
+        listed_at = np.maximum(listed_at, self.zookeeper_at)
         answered = np.maximum(flat.field("full_at"), flat.field("partial_at"))
         near = (answered + ONE_LOOK >= listed_at[flat.row]) & (answered >= flat.field("failed_at"))
-        near &= (answered > 0) & ~self.in_zookeeper[flat.row]
+        near &= answered > 0
         follow = self.follower_key[(self.quorum_at + ONE_LOOK >= self.authority_at)[cluster]]
         follow = follow[find(distinct(broker_key(counted)), broker_key(follow)) < 0]
         return distinct(np.concatenate((self.listener_key[near], follow, broker_key(follow))))

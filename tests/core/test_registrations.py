@@ -24,6 +24,7 @@ from tests.core.lines import (
     findings,
     judge_clusters,
     judge_lines,
+    lines_of,
     listing,
     log_lines,
     quorum_line,
@@ -188,6 +189,28 @@ def test_who_is_expected_and_there_is_not_missing_and_what_it_supports_counts(
         assert row["line_id"] is not None or code == "expected_node_missing"
 
 
+@pytest.mark.parametrize(
+    ("age", "supports", "found", "verdict"),
+    [
+        (1, (1, 3), NOT_REGISTERED, "READY"),
+        (1, (1, 2), NOT_REGISTERED | {"unsupported_by_node"}, "BLOCKED"),
+        (1, (3, 3), NOT_REGISTERED | {"incompatible_with_finalized"}, "READY"),
+        (30, (1, 3), {"expected_node_missing"}, "UNKNOWN"),
+    ],
+    ids=["fits", "does not support what is wanted", "does not fit", "answered a day before"],
+)
+def test_in_zookeeper_mode_who_answers_and_is_in_no_list_is_not_missing(
+    age: int, supports: tuple[int, int], found: set[str], verdict: str
+) -> None:
+    one = Node(node_id=1, ranges={"f": (1, 3)}, levels={"f": 2}, epoch=5)
+    other = Node(node_id=7, ranges={"f": supports}, answered=age, listed=False)
+    of = Cluster(name="c", zookeeper=True, nodes=(one, other), stored={"f": 2}, controller=1)
+    said = judge_lines(lines_of(of), Expected(brokers=(1, 7)))
+    assert {"expected_node_missing", *NOT_REGISTERED, *BLOCKS} & codes(said) == found
+    assert readiness(said, "f")["verdict"] == verdict
+
+
+BLOCKS = {"unsupported_by_node", "incompatible_with_finalized"}
 SHOWN, LEFT_OUT = listing((1, False), (2, True)), listing((1, False), (2, True), version=1)
 FENCED_BY_LOG = log(*ME, node(2, ranges=OLD, fenced=True))
 WHILE_IT_LIVED = answer(2, ranges=OLD, answered=20)
