@@ -20,7 +20,7 @@ from featurelib.api.documents import OfCluster, OfTables, WavesDocument, documen
 from featurelib.api.questions import range_plot, roll, what_if, why_not
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Conditions, read
-from featurelib.audit.findings import FindingColumns, FindingWords
+from featurelib.audit.findings import NO_SITE, FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.config.files import find_settings, journal_path, open_catalogue, read_file
 from featurelib.config.fleet import Choice, FleetEntry
@@ -89,7 +89,6 @@ if TYPE_CHECKING:
 Row = dict[str, object]
 FINALIZED = "finalized"
 _CHANGE = ("since", "until", "who", "feature", "before", "after", "epoch", "went_back")
-LANDING = "LANDING"  # where nobody knows the folder of the landing files
 QUARANTINED = 3  # lines that are named
 MOST = 20  # clusters, and findings of each, in the text of a difference; the rows have all
 
@@ -291,13 +290,13 @@ def _landed(
         runs = read(INGEST_RUN, [("run", "<=", run)], None).to_pylist()
         left_out = read_quarantine(read, [("run", "<=", run)], QUARANTINED)
     except (NoEvidenceError, TableError, SurroundingsError):
-        return None, None, LANDING
+        return None, None, NO_SITE.landing
     counts = {
         name: sum(one[name] for one in runs if one["run"] > before)
         for name in Ingest.__dataclass_fields__
     }
     folder = max(runs, key=lambda one: int(one["run"]))["landing"] if runs else ""
-    return Ingest(**counts), left_out, folder if isdir(folder) else LANDING
+    return Ingest(**counts), left_out, folder if isdir(folder) else NO_SITE.landing
 
 
 def plan_files(

@@ -348,13 +348,14 @@ _DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?![.-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What a remedy depends on besides its finding: what people call the cluster, the address of
-    its brokers, "" = not known, who manages it, "" = nobody else, and the inventory's file."""
+    """What a remedy depends on besides its finding: what people call the cluster, its brokers'
+    address and who manages it, "" = not known, or nobody; the inventory; the landing folder."""
 
     name: str = ""
     address: str = ""
     managed_by: str = ""
     inventory: str = "conf/fleet.toml"
+    landing: str = "LANDING"
 
 
 NO_SITE = Site()
@@ -406,8 +407,7 @@ class FindingWords:
         self, columns: FindingColumns, site: Site = NO_SITE, ghost: FindingColumns | None = None
     ) -> Wording:
         """The words of its code, filled in for the cluster at this site. `ghost`: the finding that
-        calls the node gone, if one does; its remedy is the only one, for what its range blocks
-        too."""
+        calls the node gone, if one does; its remedy holds for what its range blocks, too."""
         wording = self._wordings.get(columns["code"]) or _unworded(columns["code"])
         if columns["to_fix"] in (PROTOCOL, PROTOCOL_OR_SOFTWARE):
             remedy = self._wordings[REGISTERS_NOTHING].remedy
@@ -418,10 +418,13 @@ class FindingWords:
         least = columns["finalized_level"] if columns["level"] is None else columns["level"]
         if wording.older and least is not None and least < (columns["min_version"] or 0):
             wording = replace(wording, remedy=wording.older)
-        values = self._values(columns) | {"inventory": site.inventory}
-        values["cluster"] = clean(site.name or "CLUSTER")
-        role = Role[(columns["role"] or Role.BROKER.text).upper()]
-        way = remedies()[action_for_gone(role, columns["finalized_level"])]
+        name = clean(site.name or "CLUSTER")
+        names = [shlex.quote(text) for text in (name, site.landing, site.inventory)]
+        into = "--cluster {} --out {} --fleet {}".format(*names)
+        into += " (put the landing folder for LANDING)" * (site.landing == NO_SITE.landing)
+        own = {"inventory": site.inventory, "cluster": name, "cluster_and_folder": into}
+        values, role = self._values(columns) | own, columns["role"] or Role.BROKER.text
+        way = remedies()[action_for_gone(Role[role.upper()], columns["finalized_level"])]
         values["way"] = way.text.format_map(values)
         command = way.command if wording.command == WAY else wording.command
         if wording.command.startswith("featurelib plan ") and columns["to_fix"]:
@@ -447,7 +450,7 @@ class FindingWords:
         templates = [self._wordings.get(code) or _unworded(code) for code in codes.words]
         dated = np.array(["{observed_at}" in one.message for one in templates], dtype=bool)
         managed = {code for table in _managed_remedies().values() for code in table}
-        named = np.array(["{cluster}" in one.command for one in templates], dtype=bool)
+        named = np.array(["{cluster" in one.command + one.remedy for one in templates], dtype=bool)
         sited = [
             code in managed or WAY in one.command or ANY_ADDRESS in one.command
             for code, one in zip(codes.words, templates, strict=True)

@@ -159,7 +159,7 @@ def summarize(
     plan_files: Mapping[str, str] | None = None,
     find_line: FindLine = lambda line_id: None,
     ways: Callable[[Entry], str] = lambda entry: "",
-    places: tuple[str, str] = ("LANDING", NO_SITE.inventory),
+    places: tuple[str, str] = (NO_SITE.landing, NO_SITE.inventory),
     mutes: Sequence[Mute] = (),
     nights: Iterable[Night] = (),
     before: Mapping[str, tuple[str, bool]] | None = None,
@@ -423,7 +423,8 @@ class _Reader:
         """A row of featurelib.schema.FINDING."""
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
         ghost = self._ghosts.get((row["cluster"], row["role"], row["node_id"]))
-        words = self._words.of(row, replace(entry.site, inventory=self._listed_in), ghost)
+        site = replace(entry.site, inventory=self._listed_in, landing=self._landing)
+        words = self._words.of(row, site, ghost)
         has_ours = words.command and row["code"] in OF_OURS
         ours = printable(self._ways(entry)) if has_ours else ""
         line_id = row["line_id"]

@@ -186,6 +186,17 @@ def test_muted_clusters_come_last_and_critical_ones_are_critical_no_more() -> No
     assert [cluster.name for cluster in report(tables).clusters] == ["c", "b", "a"]
 
 
+def test_who_has_to_dump_the_log_is_told_into_which_folder_and_of_which_cluster() -> None:
+    tables = judged([plan("a", "UNKNOWN")], [finding("a", "registrations_unproven", "unknown")])
+    said = report(tables, names={"a": "a b"}, places=("new lines", "our fleet.toml"))
+    [told] = said.clusters[0].findings
+    assert told.remedy.endswith(
+        "--kind metadata_log --cluster 'a b' --out 'new lines' --fleet 'our fleet.toml'."
+    )
+    [asked] = report(tables).clusters[0].findings
+    assert asked.remedy.endswith(" (put the landing folder for LANDING).")
+
+
 def test_the_report_says_of_a_plan_what_show_says_of_it() -> None:
     texts = {row["cluster"]: row["plan"] for row in judge_samples().plans.to_pylist()}
     found = {cluster.key: cluster for cluster in report_samples().clusters}
