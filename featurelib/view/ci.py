@@ -33,7 +33,7 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema
 SARIF_LEVELS = dict(zip(Severity, ("error", "error", "warning", "warning", "note"), strict=True))
 UNKNOWN, BLOCKED = Verdict.UNKNOWN, Verdict.BLOCKED
 _HOLDS = {BLOCKED: Severity.BLOCKER, UNKNOWN: Severity.UNKNOWN}
-_GAP = re.compile(r"\{(\w+)\}")
+_GAP = re.compile(r"(?<!\w)\{(\w+)\}|\{\w+\}")  # what follows a word at once adds to it
 
 
 class CiForm(StrEnum):
@@ -166,7 +166,8 @@ def _rule(code: str) -> dict[str, Any]:
         remedy = words.remedy.replace(WAY, way)
         helps = f"{remedy[:1].upper()}{remedy[1:]} It rests on: {words.source}"
         said |= {"fullDescription": words.message, "help": helps}
-    filled = {key: {"text": _GAP.sub(lambda g: g[1].upper(), text)} for key, text in said.items()}
+    texts = {key: _GAP.sub(lambda gap: (gap[1] or "").upper(), text) for key, text in said.items()}
+    filled = {key: {"text": text} for key, text in texts.items()}
     return {"id": code, "name": code.title().replace("_", ""), **filled}
 
 
