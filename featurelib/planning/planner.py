@@ -57,7 +57,7 @@ from featurelib.planning.goal import (
     stay_at_ceiling,
 )
 from featurelib.planning.owners import NOTHING, Shares, share
-from featurelib.planning.reasons import PROBE, UNPROVEN, Reasons, ladder, refusing
+from featurelib.planning.reasons import PROBE, UNPROVEN, VOUCHED, Reasons, ladder, refusing
 from featurelib.planning.requirements import features_of, require
 from featurelib.words import metadata_first
 
@@ -152,7 +152,8 @@ def make_plan(
         side_effects=side_effects(catalogue, steps, sight.evidence),
     )
     more = _warnings_of_steps(sight, mode_of(sight), steps, catalogue)
-    return replace(made, plan=plan, warnings=(*warnings, *more))
+    vouched = (one.message for one in reasons.of_codes(VOUCHED))
+    return replace(made, plan=plan, warnings=(*warnings, *more, *vouched))
 
 
 def plan_by_probe(

@@ -19,7 +19,6 @@ import numpy as np
 from featurelib.audit.cluster_view import Sight
 from featurelib.audit.findings import (
     GONE,
-    INCOMPATIBLE_CODE,
     Action,
     FindingColumns,
     FindingWords,
@@ -53,6 +52,7 @@ _BEYOND = "level_newer_than_catalogue"
 _DAMAGED = frozenset({"features_node_damaged"})
 _NOT_MISSING = frozenset({_BEYOND, "epoch_went_back"})
 _ABOUT_LEVELS = frozenset({"witnesses_disagree", "level_unknown"})
+VOUCHED = frozenset({"controller_vouched", "voters_vouched"})
 
 
 class Reasons:
@@ -113,10 +113,10 @@ class Reasons:
             if row["code"] == PROBE_REFUSED and levels.get(row["feature"]) == row["level"]:
                 yield replace(self._of_finding(row), judge=PROBE)
 
-    def of_misfits(self, feature: str) -> Iterator[Reason]:
-        """The nodes that do not support the level at which a feature is finalized."""
+    def of_codes(self, codes: Container[str], feature: str | None = None) -> Iterator[Reason]:
+        """What the audit found by these codes about a feature, or about no one feature."""
         for row in self._rows:
-            if (row["code"], row["feature"]) == (INCOMPATIBLE_CODE, feature):
+            if row["code"] in codes and row["feature"] == feature:
                 yield self._of_finding(row)
 
     def of_refusals(self, refusals: Sequence[Reason]) -> Iterator[Reason]:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featurelib.audit.cluster_view import Sight
-from featurelib.audit.findings import wordings
+from featurelib.audit.findings import INCOMPATIBLE_CODE, wordings
 from featurelib.audit.target import PROBE_AGREED, agreed_levels
 from featurelib.audit.verdict import TIMEOUT_MS
 from featurelib.catalogue import ANY, Catalogue
@@ -153,7 +153,7 @@ def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> Why
     )
     seen, reasons = _seen(sight), Reasons(sight, catalogue)
     if level == found.current:
-        misfits = map(_proof_of, reasons.of_misfits(feature))
+        misfits = map(_proof_of, reasons.of_codes((INCOMPATIBLE_CODE,), feature))
         return replace(found, proofs=tuple(_dated(proof, seen) for proof in misfits))
     up = level > sight.cluster.level(feature)
     moves = _moves(sight, feature, level, catalogue) if up else {feature: level}
