@@ -30,6 +30,8 @@ from featurelib.rows import NONE, texts_of
 from featurelib.snapshot.state import ONE_LOOK
 from featurelib.words import clean, level_text, releases_text
 
+NOT_CARRIED_OUT = "strimzi_not_carried_out"
+
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True):
     """What the resources of one cluster say (featurelib.landing.strimzi), and when; None = that
@@ -78,7 +80,7 @@ def report_strimzi(
         wrong = [*_other_level(view, evidence, catalogue), *others.get(view.cluster, ())]
         for code, texts in (
             ("metadata_version_not_pinned", _unpinned(view, catalogue)),
-            ("strimzi_not_carried_out", _undone(view.said, catalogue)),
+            (NOT_CARRIED_OUT, _undone(view.said, catalogue)),
             ("strimzi_contradicted", wrong),
         ):
             if text := "; ".join(texts):
@@ -86,7 +88,10 @@ def report_strimzi(
     for code, rows in found.items():
         columns = [(v.cluster, v.said.at, v.said.line, v.finalized or NONE) for v, _ in rows]
         where, at, line, now = np.array(columns, dtype=np.int64).T
-        more = {"at": at, "line": line, "finalized_level": now}
+        # What the resource asks for already nobody has to ask for again.
+        asked = [v.said.metadata_version or "" for v, _ in rows] if code == NOT_CARRIED_OUT else []
+        level = [catalogue.whole.level_of(text) or NONE for text in asked] or [NONE] * len(rows)
+        more = {"at": at, "line": line, "finalized_level": now, "level": np.array(level)}
         names, texts = texts_of(v.said.resource for v, _ in rows), [text for _, text in rows]
         said.of_clusters(code, where, detail=texts, to_fix=names, **more)
     _unlisted(said, views)

@@ -21,6 +21,7 @@ import numpy as np
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Evidence
 from featurelib.audit.findings import ANY_ADDRESS, NO_SITE, FindingWords, Mute, covered, ghosts
+from featurelib.audit.strimzi import NOT_CARRIED_OUT
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet as Inventory
 from featurelib.config.fleet import FleetEntry as Entry
@@ -382,7 +383,7 @@ class _Reader:
                 sorted(incompatible, key=lambda node: (node.role, node.node_id, node.feature))
             ),
             steps=steps,
-            owner_command=_shown(owner_command(shares.theirs, entry, self._catalogue), COMMAND),
+            owner_command=_shown(self._owner_command(shares, entry, findings), COMMAND),
             commands=(self._command(entry, plan_file),) * bool(ours),
             collect=self._collect(entry) if late or not has_landed(findings) else None,
             joining=self._joining(row, steps),
@@ -398,6 +399,17 @@ class _Reader:
         fleet = f" --fleet {shlex.quote(self._listed_in)}" if self._entries else ""
         show = f"featurelib show {shlex.quote(f'{folder}/{plan_file}')}{fleet}"
         return clean(show if plan_file else plan, COMMAND)
+
+    def _owner_command(
+        self, shares: Shares, entry: Entry, findings: Sequence[ReportedFinding]
+    ) -> str:
+        """What makes the cluster's owner move that or, where it was asked to, shows why it does
+        not."""
+        for found in findings:
+            asked = found.level if found.code == NOT_CARRIED_OUT else None
+            if asked and any(asked.number >= move.to_level for move in shares.theirs):
+                return found.command
+        return owner_command(shares.theirs, entry, self._catalogue)
 
     def _collect(self, entry: Entry) -> str:
         """The command that collects a cluster, an address to be filled in where none is known."""

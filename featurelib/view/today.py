@@ -16,6 +16,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from featurelib.audit.findings import GONE
+from featurelib.audit.strimzi import NOT_CARRIED_OUT
 from featurelib.feature import Severity, Verdict
 from featurelib.planning.owners import ADVICE
 from featurelib.view.digest import (
@@ -257,6 +258,9 @@ def _waiting(clusters: Clusters, down: Collection[str]) -> Iterator[Task]:
         before += _after_ours(mine) if mine is theirs else ""
         how = f"Read {'each' if mine[1:] else 'the'} plan, then approve it."
         how = _by_managers([one.managed_by or "" for one in mine]) if mine is theirs else how
+        for found in first.findings if mine is theirs else ():
+            if found.code == NOT_CARRIED_OUT and found.command == first.owner_command:
+                how += f" {first.name} was asked for it already, and does not do it. {found.remedy}"
         command = first.owner_command if mine is theirs else first.commands[0]
         yield _task(verb, mine, text, before + how, command or "")
 

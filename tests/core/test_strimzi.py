@@ -136,6 +136,15 @@ def test_what_is_asked_for_and_not_there_is_said(changes: dict[str, Any], said: 
     assert details(strimzi_line(**changes))["strimzi_not_carried_out"] == f"kafka/orders: {said}"
 
 
+def test_which_level_was_asked_for_is_said_too() -> None:
+    [found] = (
+        row
+        for row in judged(strimzi_line(metadata_version="4.1")).findings.to_pylist()
+        if row["code"] == "strimzi_not_carried_out"
+    )
+    assert found["level"] == 27
+
+
 @pytest.mark.parametrize("same", ["4.0", "4.0-IV3"])
 def test_a_level_has_more_than_one_name(same: str) -> None:
     assert details(strimzi_line(metadata_version=same)) == {}

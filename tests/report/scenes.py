@@ -114,6 +114,13 @@ def scenes() -> Iterator[tuple[str, Report]]:
             plan_files={"a": "plans/a.json"},
         ),
     )
+    asked = finding("a", "strimzi_not_carried_out", "warning", to_fix="kafka/pay", level=29)
+    asked |= {"detail": "kafka/pay: metadata.version 4.2-IV1 is asked for, and its status says 4.0"}
+    tables = judged([plan("a", "READY", steps=moves[:1])], [asked])
+    yield (
+        "managed by another, who was asked already",
+        report(tables, inventory=Fleet(cluster=(strimzi,))),
+    )
     back = [
         {"feature": "group.version", "downgrade_floor": 0},
         {"feature": "metadata.version", "downgrade_floor": 28, "point_of_no_return": 28},
