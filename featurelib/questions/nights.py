@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple, TypedDict
@@ -34,12 +34,15 @@ from featurelib.questions.describe import Ends
 from featurelib.rows import TableRows
 from featurelib.snapshot.history import (
     LOG,
+    NOT_REACHED,
     REGISTRATION,
+    TOO_OLD,
     LevelChange,
     LevelMove,
     Levels,
     changed_levels,
     known_levels,
+    late_since,
     level_changes,
     lowered_ceilings,
 )
@@ -60,7 +63,6 @@ _SEVERITIES = list(Severity)
 BROKER, CONTROLLER = Role.BROKER.text, Role.CONTROLLER.text
 TOOL = Witness.TOOL.name.lower()
 _EPOCH = datetime(1970, 1, 2, tzinfo=UTC)
-LATE = timedelta(hours=20)  # behind the fleet's newest line: a night went by without the cluster
 Ranges = Mapping[str, Ends]
 
 
@@ -327,12 +329,6 @@ def _epochs_back(rows: Iterable[EpochRow]) -> Iterator[EpochBack]:
             last = epoch
 
 
-def is_late(newest_line: datetime | None, fleet: datetime | None) -> bool:
-    """Whether a night of the fleet, whose newest line is `fleet`, went by since a cluster's newest
-    line; a cluster without one never landed, and has a finding that says so."""
-    return newest_line is not None and fleet is not None and fleet - newest_line > LATE
-
-
 class State(StrEnum):
     """What became of one finding."""
 
@@ -502,22 +498,22 @@ class _Night:
         found = lake.rows(FINDINGS, run=run, columns=[*KEY, "severity", "muted"])
         self._keys = _keys(found)
         self._there = set(self._keys)
-        known = zip(self._keys, *(found[n].to_pylist() for n in ("severity", "muted")), strict=True)
-        self.critical = {
-            key[0] for key, severity, muted in known if severity == "critical" and not muted
-        }
+        self.critical, codes = set[str](), defaultdict[str, list[tuple[str, str | None]]](list)
+        columns = (found[name].to_pylist() for name in ("severity", "muted"))
+        for (cluster, code, *_), severity, muted in zip(self._keys, *columns, strict=True):
+            if code in (*TOO_OLD, NOT_REACHED):
+                codes[cluster].append((code, muted))
+            if severity == "critical" and not muted:
+                self.critical.add(cluster)
         chosen = [part is None or key[0] in part for key in self._keys]
         self._chosen = np.array(chosen, dtype=bool)
-        columns = ["cluster", "verdict", "newest_line"]
-        plans = lake.rows(UPGRADE_PLANS, run=run, columns=columns).to_pylist()
+        wanted = ["cluster", "verdict", "newest_line"]
+        plans = lake.rows(UPGRADE_PLANS, run=run, columns=wanted).to_pylist()
         newest = max((one["newest_line"] for one in plans if one["newest_line"]), default=None)
         judged = [one for one in plans if part is None or one["cluster"] in part]
         self.verdicts: dict[str, str] = {one["cluster"]: one["verdict"] for one in judged}
-        self.silent: dict[str, datetime] = {
-            one["cluster"]: one["newest_line"]
-            for one in judged
-            if is_late(one["newest_line"], newest)
-        }
+        late = (late_since(o["newest_line"], newest, codes[o["cluster"]]) for o in judged)
+        self.silent = {o["cluster"]: at for o, at in zip(judged, late, strict=True) if at}
 
     def missing_in(self, other: _Night) -> Flags:
         """Which of its findings the other night does not have."""

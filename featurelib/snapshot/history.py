@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypedDict
 
 import msgspec
@@ -29,6 +29,9 @@ from featurelib.tables import FINALIZED_FEATURES, Table
 from featurelib.words import metadata_first
 
 REGISTRATION = "registration"
+TOO_OLD = frozenset({"evidence_too_old", "levels_too_old"})
+NOT_REACHED = "cluster_not_reached"
+LATE = timedelta(hours=20)  # behind the fleet's newest line: a night went by without the cluster
 Levels = defaultdict[str, dict[str, int | None]]  # by cluster and feature
 _NOTHING = ((None, None, None),)
 
@@ -215,6 +218,25 @@ def lowered_ceilings(
     names = {one.feature for one in moved}
     fell = (one for one in changed_levels(before, after) if 0 < one.to_level < one.from_level)
     return [one for one in fell if one.feature not in names]
+
+
+def is_late(newest_line: datetime | None, fleet: datetime | None) -> bool:
+    """Whether a night of the fleet, whose newest line is `fleet`, went by since a cluster's newest
+    line; a cluster without one never landed, and has a finding that says so."""
+    return newest_line is not None and fleet is not None and fleet - newest_line > LATE
+
+
+def late_since(
+    newest_line: datetime | None,
+    fleet: datetime | None,
+    findings: Iterable[tuple[str, str | None]],
+) -> datetime | None:
+    """The time of a cluster's newest line where it is late, or nobody was reached since; else None.
+    A mute of what is too old, or of that, sets this aside as well. `findings`: the code of each,
+    and what mutes it."""
+    late = [found for found in findings if found[0] in (*TOO_OLD, NOT_REACHED)]
+    is_lost = is_late(newest_line, fleet) or any(code == NOT_REACHED for code, _ in late)
+    return newest_line if is_lost and all(muted is None for _, muted in late) else None
 
 
 def known_levels(rows: Iterable[Mapping[str, Any]], column: str) -> Levels:

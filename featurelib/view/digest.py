@@ -17,7 +17,8 @@ from typing import NamedTuple, TypeVar
 
 from featurelib.audit.findings import ANY_ADDRESS, GONE, SetAside
 from featurelib.feature import METADATA_VERSION, Severity, Verdict
-from featurelib.questions.nights import is_late
+from featurelib.snapshot import history
+from featurelib.snapshot.history import TOO_OLD
 from featurelib.view.model import (
     Cause,
     Change,
@@ -52,7 +53,6 @@ OF_GHOSTS = {
 }
 CONSEQUENCE = "dependency_unmet"  # follows from another finding: a cause only where it is alone
 NOT_LANDED = "cluster_not_landed"
-NOT_REACHED = "cluster_not_reached"
 AHEAD = "evidence_from_the_future"
 NOT_LISTED = "not_in_inventory"
 NODE_MISSING = "expected_node_missing"
@@ -60,7 +60,6 @@ NOT_ANSWERING = "node_not_answering"
 SILENT = frozenset({NOT_ANSWERING, NODE_MISSING, "strimzi_node_missing"})
 OF_OURS = ("side_effect_by_name", "refused_by_own_controller")  # the commands are ours
 HOLDS_BACK = frozenset({Severity.BLOCKER, Severity.UNKNOWN})
-TOO_OLD = frozenset({"evidence_too_old", "levels_too_old"})
 WARNS = frozenset({Severity.CRITICAL, Severity.UNKNOWN, Severity.WARNING})
 # A person has to look even where conf/audit.toml made light of the findings.
 OPEN = frozenset({Verdict.UNKNOWN, Verdict.BLOCKED})
@@ -302,11 +301,8 @@ def has_landed(findings: Findings) -> bool:
 def late_since(
     newest_line: datetime | None, findings: Findings, fleet: datetime | None
 ) -> datetime | None:
-    """The time of a cluster's newest line where it is late, or nobody was reached since; else None.
-    A mute of what is too old, or of that, sets this aside as well."""
-    late = [found for found in findings if found.code in (*TOO_OLD, NOT_REACHED)]
-    is_lost = is_late(newest_line, fleet) or any(found.code == NOT_REACHED for found in late)
-    return newest_line if is_lost and len(unmuted(late)) == len(late) else None
+    """As featurelib.snapshot.history.late_since, of the findings of a report."""
+    return history.late_since(newest_line, fleet, ((one.code, one.muted) for one in findings))
 
 
 def is_ahead(findings: Findings) -> bool:

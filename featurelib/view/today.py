@@ -19,10 +19,10 @@ from featurelib.audit.findings import GONE
 from featurelib.audit.strimzi import NOT_CARRIED_OUT
 from featurelib.feature import Severity, Verdict
 from featurelib.planning.owners import ADVICE
+from featurelib.snapshot.history import NOT_REACHED
 from featurelib.view.digest import (
     BY_NODE,
     NOT_LISTED,
-    NOT_REACHED,
     SILENT,
     count_muted,
     fill_in,

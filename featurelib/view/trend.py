@@ -14,8 +14,7 @@ from typing import Any
 
 from featurelib.catalogue import Catalogue
 from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
-from featurelib.questions.nights import is_late
-from featurelib.snapshot.history import changed_levels, known_levels, lowered_ceilings
+from featurelib.snapshot.history import changed_levels, is_late, known_levels, lowered_ceilings
 from featurelib.view.digest import late_since
 from featurelib.view.model import (
     AtLevel,

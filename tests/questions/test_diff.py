@@ -263,3 +263,11 @@ def test_a_cluster_that_fell_silent_is_a_difference_though_its_evidence_still_co
     assert (one.cluster, found.same, one.silent_since) == ("a", 3, at(20, 6))
     said = list(diff_page(found, CATALOGUE, 0))
     assert "  nothing that counts landed any more since 2026-11-20 06:00 UTC" in said
+    # A mute of what is too old sets that aside, as it does in the report.
+    old = finding("a", "levels_too_old", "unknown")
+    for muted, silent in ((None, ["a"]), ("its site moves", [])):
+        rows, _ = night(a=at(20, 6), d=at(21, 6))
+        then = night(a=at(20, 6), d=at(20, 6))
+        folder = tmp_path / str(muted)
+        found = nights(folder, then, (rows, [{**old, "muted": muted}]))
+        assert [one.cluster for one in found.clusters if one.silent_since] == silent
