@@ -247,12 +247,8 @@ def _facts(report: Report, page: Page) -> None:
 
 
 def _causes(causes: Sequence[Cause], limit: int, page: Page) -> None:
-    page.text(
-        _dim(
-            "what unlocks most comes first; only this = so many can move, or get a verdict where "
-            "they are UNKNOWN, once this alone is fixed"
-        )
-    )
+    only = "what unlocks most comes first; only this = clusters that nothing else holds back"
+    page.text(_dim(only))
     rows = [["clusters", "only this", "nodes", "cause"]]
     for cause in causes[: CAUSES if limit else None]:
         others = [name for name in cause.features if name != cause.feature]

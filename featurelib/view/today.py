@@ -29,7 +29,6 @@ from featurelib.view.digest import (
     group_findings,
     has_landed,
     is_ahead,
-    is_too_old,
     late_since,
     lowered,
     no_returns,
@@ -215,14 +214,14 @@ def _not_landed(clusters: Clusters, newest: datetime | None) -> Iterator[Task]:
     missing = [cluster for cluster in clusters if not has_landed(unmuted(cluster.findings))]
     lines = [(c, late_since(c.newest_line, c.findings, newest)) for c in clusters]
     late = [(cluster, at) for cluster, at in lines if at is not None]
-    of = f" of {some([cluster.name for cluster in missing], 2)}" if late else ""
+    of = f" from {some([cluster.name for cluster in missing], 2)}" if late else ""
     texts = [f"Nothing landed{of}, so nothing is known."] if missing else []
     if late:
         since = [f"{cluster.name} since {time_text(at)}" for cluster, at in late]
-        texts.append(f"Nothing that counts landed of {some(since, 2)}.")
+        texts.append(f"Nothing that counts landed from {some(since, 2)}.")
     ahead = [cluster.name for cluster, _ in late if is_ahead(cluster.findings)]
     if ahead:
-        texts.append(f"What landed of {some(ahead, 2)} is dated ahead: set its collector's clock.")
+        texts.append(f"Lines from {some(ahead, 2)} are dated ahead: set its collector's clock.")
     if texts:
         found = [*missing, *(cluster for cluster, _ in late)]
         lost = [(c, f) for c in found for f in unmuted(c.findings) if f.code == NOT_REACHED]
@@ -326,19 +325,15 @@ def lead(report: Report) -> str:
         return "No cluster was judged: nothing landed, and the inventory lists no cluster."
     if is_all_old(fleet):
         return _all_old(report)
-    muted = f" {count_muted(fleet.muted, fleet.muted_until)}." if fleet.muted else ""
     if fleet.need_person == fleet.can_move == 0:
         what = "Nothing else is wrong" if fleet.muted else "Nothing is wrong"
+        muted = f" {count_muted(fleet.muted, fleet.muted_until)}." if fleet.muted else ""
         return f"{what}, and nothing is left to finalize, in {clusters}.{muted}"
     verb = "needs" if fleet.need_person == 1 else "need"
     text = f"{fleet.need_person:,} of {clusters} {verb} a person"
     if fleet.can_move:
         text += f"; {fleet.can_move:,} can finalize something now"
-    text += "."
-    if fleet.too_old:
-        who = some([one.name for one in report.clusters if is_too_old(one)], 1)
-        text += f" The evidence of {who} is too old to judge by: collect it again."
-    return text + muted
+    return f"{text}."
 
 
 def part_text(report: Report) -> str:
@@ -354,12 +349,12 @@ def lead_note(report: Report) -> str:
     fleet = report.fleet
     if not fleet.clusters or is_all_old(fleet) or fleet.need_person == fleet.can_move == 0:
         return ""
-    about = "BLOCKED or UNKNOWN, with a finding above info, or a plan"
     newest = report.run.newest_line
-    if any(late_since(c.newest_line, c.findings, newest) for c in report.clusters):
-        about = about.replace(", or a plan", " or a plan, or without a line of this night")
-    muted = "; muted findings do not count" if fleet.muted else ""
-    return f"Need a person: clusters that are {about}{muted}."
+    late = any(late_since(c.newest_line, c.findings, newest) for c in report.clusters)
+    plan = "has a plan, or nothing landed from it this night" if late else "or has a plan"
+    muted = " Muted findings do not count." if fleet.muted else ""
+    about = "A cluster needs a person if it is BLOCKED or UNKNOWN, has a finding worse than info,"
+    return f"{about} {plan}.{muted}"
 
 
 def is_all_old(fleet: FleetCounts) -> bool:
