@@ -283,8 +283,13 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What the commands that follow call the cluster."""
+        """What people call the cluster."""
         return self.entry.title or self.sight.cluster_id
+
+    @property
+    def argument(self) -> str:
+        """What the commands that follow call it."""
+        return self.entry.argument or self.sight.cluster_id
 
     def places(self, lines: Iterable[tuple[int, int]]) -> dict[int, str]:
         """Where lines stand, as `file:line`, from their ids and when they were observed

@@ -163,5 +163,5 @@ def _next(seen: Watched, source: Source | None) -> tuple[str, Sequence[LeftOver]
     left = tuple(left_over(planned.shares, source.entry, catalogue))
     if planned.plan is None:
         return "", left
-    cluster = f" {shlex.quote(source.name)}" if source.wanted.cluster else ""
+    cluster = f" {shlex.quote(source.argument)}" if source.wanted.cluster else ""
     return f"featurelib plan{cluster} {intent.text}{source.wanted.ways[0]}", left

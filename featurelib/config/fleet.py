@@ -32,6 +32,7 @@ from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION, release_line
 from featurelib.landing.strimzi import KIND as STRIMZI
 from featurelib.landing.strimzi import RESOURCE
+from featurelib.words import clean
 
 # How listeners are written in the inventory: HOST:PORT, a controller's also as ID@HOST:PORT.
 #
@@ -149,6 +150,12 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return self.name or self.id
 
     @property
+    def argument(self) -> str:
+        """What a command calls it: its id where its name cannot be typed as it is."""
+        is_plain = clean(self.title) == self.title and not self.title.startswith("-")
+        return self.title if is_plain else self.id
+
+    @property
     def address(self) -> str:
         """Its brokers, as Kafka's tools take them; "" = not known."""
         return ",".join(self.bootstrap)
@@ -156,7 +163,7 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def site(self) -> Site:
         """What remedies depend on."""
-        return Site(name=self.title, address=self.address, managed_by=self.managed_by)
+        return Site(name=self.argument, address=self.address, managed_by=self.managed_by)
 
     @property
     def managed(self) -> tuple[str, ...] | None:

@@ -163,7 +163,7 @@ def expect_ours(
     )
     ways = (_ways(owner, found, entry, catalogue) for (owner, _), found in theirs.items())
     ours = " ".join(map(option_of, rest))
-    plan = f"\nThe rest is ours: featurelib plan {quote(entry.title)} update {ours}{options}"
+    plan = f"\nThe rest is ours: featurelib plan {quote(entry.argument)} update {ours}{options}"
     raise RefusedError(
         f"cluster {entry.title} ({cluster}): expected features that we finalize, found {said}. "
         f"Nothing was sent. {' '.join(chain.from_iterable(ways))}{plan if rest else ''}"

@@ -258,10 +258,11 @@ class _Reader:
             return WaveUnlock(message=said, remedy="Migrate it to KRaft first.", command="")
         knows = level_text(catalogue, METADATA_VERSION, own["ceiling"])
         first = next(r.release for r in catalogue.releases if r.newest_stable >= level)
+        name = quote(entry.argument)
         return WaveUnlock(
             message=f"Its software goes up to {METADATA_VERSION} {knows}, and {there}.",
             remedy=f"Upgrade its software to Kafka {first} or later first.",
-            command=f"featurelib roll {self._name(entry)} --to {first}{self._asked.ways(entry)}",
+            command=f"featurelib roll {name} --to {first}{self._asked.ways(entry)}",
         )
 
     def _works(
@@ -309,7 +310,7 @@ class _Reader:
         ]
         if not by_owner:
             options = " ".join(map(option_of, plain))
-            command = f"featurelib plan {self._name(entry)} update {options}"
+            command = f"featurelib plan {quote(entry.argument)} update {options}"
             command = clean(command + self._asked.ways(entry), 1000)
             return WaveCommand(by="", moves=tuple(moves), command=command)
         command = owner_command(plain, entry, self._catalogue)
@@ -319,11 +320,6 @@ class _Reader:
             command=clean(command, _LONGEST_COMMAND) if command else "",
             whom="" if command else clean(whom_to_ask(entry.managed_by, entry), _LONGEST_COMMAND),
         )
-
-    def _name(self, entry: FleetEntry) -> str:
-        """What a command calls the cluster: its id where its name cannot be typed as it is."""
-        plain = clean(entry.title) == entry.title and not entry.title.startswith("-")
-        return quote(entry.title if plain else entry.id)
 
 
 def _by_cluster(rows: Iterable[Row]) -> defaultdict[str, list[Row]]:

@@ -59,7 +59,7 @@ class QuestionPage(Page):
     @property
     def name(self) -> str:
         """What commands call the cluster, after a blank; nothing where only addresses say which."""
-        wanted, name = self.source.wanted, f" {shlex.quote(self.source.name)}"
+        wanted, name = self.source.wanted, f" {shlex.quote(self.source.argument)}"
         return "" if wanted.addresses and not wanted.cluster else name
 
     @property

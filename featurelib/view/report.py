@@ -394,7 +394,7 @@ class _Reader:
     def _command(self, entry: Entry, plan_file: str | None) -> str:
         """What shows the plan of a cluster: its file is to be read and approved before anything is
         sent; or what makes it, where no file was written."""
-        plan = f"featurelib plan {shlex.quote(entry.title)} upgrade-all{self._ways(entry)}"
+        plan = f"featurelib plan {shlex.quote(entry.argument)} upgrade-all{self._ways(entry)}"
         folder = (self._out or "FOLDER").removeprefix("file:").rstrip("/")
         fleet = f" --fleet {shlex.quote(self._listed_in)}" if self._entries else ""
         show = f"featurelib show {shlex.quote(f'{folder}/{plan_file}')}{fleet}"
@@ -413,7 +413,7 @@ class _Reader:
 
     def _collect(self, entry: Entry) -> str:
         """The command that collects a cluster, an address to be filled in where none is known."""
-        name = f"{shlex.quote(entry.title)} " if entry.id in self._entries else ""
+        name = f"{shlex.quote(entry.argument)} " if entry.id in self._entries else ""
         out, fleet = shlex.quote(self._landing), shlex.quote(self._listed_in)
         way = "" if entry.is_reachable else f" --bootstrap {ANY_ADDRESS}"
         return clean(f"featurelib collect {name}--out {out} --fleet {fleet}{way}", COMMAND)

@@ -303,3 +303,16 @@ def test_ghosts_are_said_to_hold_back_in_their_number(names: str, said: str) -> 
     today = report(judged([plan(name, "BLOCKED") for name in names], rows)).today
     [task] = [task for task in today if task.verb == "Unregister"]
     assert task.text.endswith(f" {said} back f.")
+
+
+@pytest.mark.parametrize("name", ["up \u202e down", "a catalogue of everything " * 9, "--tables"])
+def test_commands_call_a_cluster_by_its_id_where_its_name_cannot_be_typed(name: str) -> None:
+    rows = [finding("k1", "side_effect_by_name", "info", feature="f", level=1, detail="x")]
+    rows += [finding("k1", "refused_by_own_controller", "blocker", feature="f", level=1)]
+    plans = [plan("k1", "READY", steps=[step("f", 0, 2)]), plan("k2", "UNKNOWN")]
+    known = tuple(FleetEntry(id=one, name=f"{name}{one}") for one in ("k1", "k2"))
+    tables = judged(plans, [*rows, finding("k2", "cluster_not_landed", "unknown")])
+    for one in report(tables, inventory=Fleet(cluster=known)).clusters:
+        commands = [*one.commands, one.collect, *(found.command for found in one.findings)]
+        printed = [text.split()[2] for text in commands if text]
+        assert printed == [one.id] * (3 if one.id == "k1" else 1), commands
