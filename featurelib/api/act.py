@@ -261,6 +261,7 @@ def show(path: str, fleet: str | None, catalogue: Catalogue) -> Answer[PlanFile]
     file = read_plan(path)
     entry, refusal = known_entry(file.plan.cluster, fleet, catalogue), None
     words, name = quote(path) + Wanted(fleet=fleet).ways[0], entry.name
+    command = files.approve_command(words, find_settings(None)[0].longest_approval)
     try:
         expect_finalized_by_us(file.plan, fleet, catalogue)
     except RefusedError as error:
@@ -280,7 +281,7 @@ def show(path: str, fleet: str | None, catalogue: Catalogue) -> Answer[PlanFile]
             refusal=refusal,
         ),
         page=lambda width: plan_page(
-            file, words, name, catalogue, width, refusal=refusal, address=entry.address
+            file, command, name, catalogue, width, refusal=refusal, address=entry.address
         ),
     )
 
@@ -493,7 +494,8 @@ def carry_out(
     if approval is not None:
         where = approval if isinstance(approval, str) else "the approval"
         words = quote(path) + Wanted(fleet=chosen.wanted.fleet, config=chosen.wanted.config).ways[0]
-        gone = "" if Path(where).exists() else _gone(file, words, journal)
+        again = files.approve_command(words, settings.longest_approval)
+        gone = "" if Path(where).exists() else _gone(file, again, journal)
         text = read_bytes(approval, "an approval", gone) if isinstance(approval, str) else approval
         check = partial(check_approval, file, text, settings=settings, where=where, path=path)
     order = ApplyOrder(
@@ -533,14 +535,14 @@ def carry_out(
     )
 
 
-def _gone(file: PlanFile, words: str, journal: str | None) -> str:
+def _gone(file: PlanFile, again: str, journal: str | None) -> str:
     """By whom the plan's approval was taken back, where the journal knows, and what to do."""
     taken, where = list[Withdrawal](), journal_path(journal)
     if where.exists():
         with closing(Journal(where)) as opened:
             taken = [one for one in opened.withdrawals() if one.plan == file.digest]
     was = f"An approval of this plan was {taken[-1].text}. " if taken else ""
-    return f"{was}Approve it again: featurelib approve {words} --expires 24h"
+    return f"{was}Approve it again: {again}"
 
 
 def _apply_document(

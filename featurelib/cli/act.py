@@ -110,7 +110,7 @@ def approve(
     act.expect_finalized_by_us(file.plan, fleet, catalogue, config)
     approval = act.make_approval(file, span, by=by, reason=reason)
     # What `featurelib apply` would refuse is told before anybody is asked.
-    now, longest = datetime.now(UTC), timedelta(hours=settings.longest_approval_hours)
+    now, longest = datetime.now(UTC), settings.longest_approval
     files.expect_approved(approval, file.plan, now, longest=longest, path=plan)
     if (why := why_signed(file, settings)) and not agent and key is None:
         raise ApprovalError(
@@ -226,7 +226,8 @@ def apply(
     mode, file = act.mode_of(dry_run=dry_run, validate_only=validate_only), act.read_plan(plan)
     if approval is None and mode is Mode.SEND:
         words = quote(plan) + Wanted(fleet=wanted.fleet, config=wanted.config).ways[0]
-        again = f"featurelib approve {words} --expires 24h"
+        longest = open_settings(wanted.config).longest_approval
+        again = files.approve_command(words, longest)
         raise ConfigError(f"expected --approval FILE, found none. Write one: {again}")
     if not wanted.addresses:
         wanted = replace(wanted, cluster=file.plan.cluster)

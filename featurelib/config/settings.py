@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Collection, Iterable, Iterator
-from datetime import date
+from datetime import date, timedelta
 from typing import Annotated, Any
 
 import msgspec
@@ -82,6 +82,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     forgotten_nights: int = 14  # READY for so many days is forgotten; 0 = never
     severities: dict[str, Severity] = {}  # finding code → severity
     mute: tuple[MuteEntry, ...] = ()
+
+    @property
+    def longest_approval(self) -> timedelta:
+        """How long an approval may last."""
+        return timedelta(hours=self.longest_approval_hours)
 
     @property
     def max_age(self) -> int:

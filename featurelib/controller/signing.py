@@ -11,7 +11,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
 
@@ -42,17 +42,18 @@ def check_approval(
 
     Raises ApprovalError for one that is not; PlanError for a file that is no approval.
     """
-    file = files.read_approval(text, where, path)
+    longest = settings.longest_approval
+    file = files.read_approval(text, where, path, longest)
     approval, signature = file.approval, file.signature
-    longest = timedelta(hours=settings.longest_approval_hours)
+    again = files.approve_command(quote(path), longest)
     try:
         files.expect_approved(approval, plan.plan, now, longest=longest, path=path)
         if signature is not None:
-            verify(approval, signature, settings.allowed_signers, path)
+            verify(approval, signature, settings.allowed_signers, again)
         elif why := why_signed(plan, settings):
             raise ApprovalError(
-                f"expected a signature ({why}), found none. Nothing was sent. Sign it: featurelib "
-                f"approve {quote(path)} --expires 24h --key FILE"
+                f"expected a signature ({why}), found none. Nothing was sent. Sign it: {again} "
+                "--key FILE"
             )
     except ApprovalError as error:
         raise ApprovalError(f"{where}: {error}") from error
@@ -120,8 +121,11 @@ def agent_key() -> str:
     return keys[0] + "\n"
 
 
-def verify(approval: files.Approval, signature: str, signers: str, plan: str = "PLAN") -> None:
-    """Raises ApprovalError unless `signature` is that of `approval.approved_by` over the approval.
+def verify(
+    approval: files.Approval, signature: str, signers: str, again: str = files.approve_command()
+) -> None:
+    """Raises ApprovalError unless `signature` is that of `approval.approved_by` over the approval;
+    `again`: the command that approves the plan.
 
     `signers` is an allowed_signers file of ssh-keygen(1). A key counts if it was valid when the
     approval was given; times in that file are read as UTC.
@@ -143,22 +147,21 @@ def verify(approval: files.Approval, signature: str, signers: str, plan: str = "
             return
         bare = _keygen("check-novalidate", check, message)
         names = _keygen("find-principals", ["-f", signers, "-s", str(path), time], b"")
-    raise ApprovalError(_why(approval, signers, plan, done, bare, names))
+    raise ApprovalError(_why(approval, signers, again, done, bare, names))
 
 
 _Done = subprocess.CompletedProcess[bytes]
 
 
 def _why(
-    approval: files.Approval, signers: str, plan: str, done: _Done, bare: _Done, names: _Done
+    approval: files.Approval, signers: str, again: str, done: _Done, bare: _Done, names: _Done
 ) -> str:
     """What is wrong with a signature that ssh-keygen did not accept."""
     by = approval.approved_by
     if bare.returncode:
         return (
             f"expected {by}'s signature over this approval in the namespace {NAMESPACE}, found "
-            f"another ({_said(bare)}). Nothing was sent. Sign it again: featurelib approve "
-            f"{quote(plan)} --expires 24h --key FILE"
+            f"another ({_said(bare)}). Nothing was sent. Sign it again: {again} --key FILE"
         )
     key = bare.stdout.decode("utf-8", "replace").strip().rpartition(" with ")[2]
     known = names.stdout.decode("utf-8", "replace").replace(",", "\n").splitlines()
@@ -166,7 +169,7 @@ def _why(
         return (
             f"expected {by}'s signature, found that of {', '.join(known)} ({key}). Nothing was "
             f"sent. Give the name that {signers} has for the key: "
-            f"featurelib approve {quote(plan)} --expires 24h --key FILE --by {quote(known[0])}"
+            f"{again} --key FILE --by {quote(known[0])}"
         )
     said = _said(done) if done.stderr.strip() else "it has no such key"
     return (

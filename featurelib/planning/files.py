@@ -34,6 +34,7 @@ APPROVAL: Literal["featurelib.approval"] = "featurelib.approval"
 AGAIN = "Use it as it was written, or make it again with `featurelib plan`."
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
 SKEW = timedelta(minutes=SKEW_MINUTES)
+DAY = timedelta(days=1)
 LONGEST_NAME, LONGEST_REASON = 200, 1000
 _FIRST, _LAST = "-----BEGIN SSH SIGNATURE-----\n", "\n-----END SSH SIGNATURE-----\n"
 _LINE = 70  # characters of base64 in a line, as ssh-keygen writes them
@@ -216,12 +217,22 @@ def read_plan(text: str | bytes, where: str) -> PlanFile:
     return file
 
 
-def write_again(plan: str, expires: str = "24h") -> str:
+def approve_command(words: str = "PLAN", longest: timedelta = DAY) -> str:
+    """The command that approves a plan for a day, or as long as an approval may last; `words`: its
+    file, quoted, and options."""
+    hours, minutes = longest // timedelta(hours=1), longest // timedelta(minutes=1)
+    span = f"{min(24, hours)}h" if hours else f"{minutes}m"
+    return f"featurelib approve {words} --expires {span}"
+
+
+def write_again(plan: str, longest: timedelta = DAY) -> str:
     """What to do about an approval that is not right; `plan` is the plan's file."""
-    return f"Write the approval again: featurelib approve {quote(plan)} --expires {expires}"
+    return f"Write the approval again: {approve_command(quote(plan), longest)}"
 
 
-def read_approval(text: bytes | str, where: str, plan: str = "PLAN") -> ApprovalFile:
+def read_approval(
+    text: bytes | str, where: str, plan: str = "PLAN", longest: timedelta = DAY
+) -> ApprovalFile:
     """The approval file in `text`, as bytes or decoded as they are (no newline translated); `plan`
     is its plan's file, as a command names it.
 
@@ -229,7 +240,7 @@ def read_approval(text: bytes | str, where: str, plan: str = "PLAN") -> Approval
     that was changed afterwards; both name `where`.
     """
     raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-    again = write_again(plan)
+    again = write_again(plan, longest)
     file, _ = _parsed(raw, ApprovalFile, where, again)
     fault = next(_faults(file.approval), "")
     if not fault and file.signature is not None and not _is_armored(file.signature):
@@ -273,19 +284,17 @@ def expect_approved(
 
     `longest` is how long an approval may last; `path` is the plan's file.
     """
-    expected, found, again = "", "", write_again(path)
+    expected, found, again = "", "", write_again(path, longest)
     lasts, ahead = approval.expires_at - approval.approved_at, approval.approved_at - now
     if approval.plan != digest(plan):
         expected, found = f"an approval of the plan {path}", "one of another plan"
-        again = "Give the one of this plan with --approval FILE, or write it: featurelib "
-        again += f"approve {quote(path)} --expires 24h"
+        again = "Give the one of this plan with --approval FILE, or write it: "
+        again += approve_command(quote(path), longest)
     elif approval.cluster != plan.cluster:
         expected, found = f"an approval for cluster {plan.cluster!r}", repr(approval.cluster)
     elif lasts > longest:
         expected = f"an approval for at most {say_span(longest)} (longest_approval_hours)"
         found = f"one for {say_span(lasts)}"
-        hours, minutes = longest // timedelta(hours=1), longest // timedelta(minutes=1)
-        again = write_again(path, f"{min(24, hours)}h" if hours else f"{minutes}m")
     elif ahead > SKEW:
         expected = f"an approval given before now, {say_time(now)}"
         found = f"{say_time(approval.approved_at)}, {say_span(ahead)} ahead"

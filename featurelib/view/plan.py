@@ -95,7 +95,7 @@ def planning_page(
 
 def plan_page(
     file: PlanFile,
-    words: str,
+    command: str,
     name: str,
     catalogue: Catalogue,
     width: int | None = None,
@@ -103,8 +103,8 @@ def plan_page(
     refusal: str | None = None,
     address: str = "",
 ) -> Page:
-    """What a plan would do, for who has to approve it; `words`: its file, and options of the next
-    command; `name` is the inventory's; `refusal`: why it can never be applied: it is not ours."""
+    """What a plan would do, for who has to approve it; `command` does that; `name` is the
+    inventory's; `refusal`: why it can never be applied: it is not ours."""
     page, plan = Page(width), file.plan
     _facts(plan, file.digest, name, page)
     _warnings(list(contradictions(file, name, catalogue)), page)
@@ -125,7 +125,7 @@ def plan_page(
     page.line()
     if refusal is None:
         key = " --key FILE" if plan.guards and plan.guards.require_signature else ""
-        page.line(f"Next: featurelib approve {words} --expires 24h{key}")
+        page.line(f"Next: {command}{key}")
         return page
     page.line("`featurelib approve` and `featurelib apply` refuse this plan:")
     for line in refusal.splitlines():

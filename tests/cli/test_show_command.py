@@ -48,6 +48,17 @@ def run(*args: str) -> tuple[int, str, str]:
     return commands.run("show", *args)
 
 
+def test_the_next_command_asks_for_no_longer_than_an_approval_may_last() -> None:
+    Path("conf").mkdir()
+    made = meaning("k37-forgotten", Command.UPGRADE)
+    for hours, span in (("168", "24h"), ("2.5", "2h"), ("0.5", "30m")):
+        Path("conf/audit.toml").write_text(f"longest_approval_hours = {hours}\n")
+        again = f"featurelib approve plan.json --expires {span}\n"
+        assert show(made)[1].endswith(f"Next: {again}")
+        # And so does `apply` without an approval.
+        assert commands.run("apply", "plan.json", "--yes")[2].endswith(f"Write one: {again}")
+
+
 def test_level_names_of_another_catalogue_are_not_called_changed() -> None:
     people = ForPeople(level_names={METADATA_VERSION: {"11": "vendor-11"}})
     made = replace(meaning("k37-forgotten", Command.UPGRADE), catalogue="2020-01-01")
