@@ -93,7 +93,7 @@ def _kubectl(move: Move, entry: FleetEntry, catalogue: Catalogue) -> str:
 
 # How levels are changed through an owner; or what is known where no command does it.
 COMMANDS = {"strimzi": _kubectl}
-ADVICE = {"msk": "On MSK levels follow the Kafka version: of one that did not, ask its support."}
+ADVICE = {"msk": "On MSK levels follow the Kafka version. Ask its support about one that did not."}
 
 
 def whom_to_ask(owner: str, entry: FleetEntry) -> str:

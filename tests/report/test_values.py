@@ -281,7 +281,7 @@ def test_several_managers_finalize_and_msk_has_no_command_that_could_be_wrong() 
         said[some] = task.how.partition(" On MSK")[0]
         assert task.command == ""
         assert task.how.endswith(
-            " On MSK levels follow the Kafka version: of one that did not, ask its support."
+            " On MSK levels follow the Kafka version. Ask its support about one that did not."
         )
         assert found.clusters[0].owner_command is None
     assert said == {
