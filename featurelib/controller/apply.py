@@ -219,7 +219,7 @@ class _Run:
             what = "was not seen whole"
             again = (
                 "What was seen is as the plan expects it. Once the rest is seen too, go on with "
-                f"the same plan: {self._order.command}\nIf it is gone for good: {again}"
+                f"the same plan: {self._order.command}\nIf it is gone for good, m{again[1:]}"
             )
         if self._before:
             numbers = ", ".join(str(entry.number) for entry in self._used)

@@ -64,6 +64,7 @@ WARNS = frozenset({Severity.CRITICAL, Severity.UNKNOWN, Severity.WARNING})
 # A person has to look even where conf/audit.toml made light of the findings.
 OPEN = frozenset({Verdict.UNKNOWN, Verdict.BLOCKED})
 IDLE = "nothing to do"
+UNSTABLE = "unstable_features_enabled"
 TAKE_OUT = "take it out of conf/audit.toml"
 FEATURES = 1  # named in one line; the others are counted
 MUTED_FEATURES = 3  # named in one line
@@ -249,6 +250,8 @@ def summarize_cluster(
         parts.append(f"nothing that counts landed since {time_text(late)}")
     is_bare = verdict is Verdict.UP_TO_DATE and not has_features
     idle = "no node of it has a feature to finalize" if is_bare else IDLE
+    if any(finding.code == UNSTABLE for finding in shown):
+        idle = code_text(UNSTABLE)
     muted = count_muted(sum(finding.muted is not None for finding in findings), None)
     return "; ".join(filter(None, ["; ".join(filter(None, parts)) or idle, muted]))
 

@@ -386,3 +386,11 @@ def is_newest_old(run: ReportedRun) -> bool:
     if run.newest_line is None or run.max_age_hours is None:
         return True
     return (run.as_of - run.newest_line).total_seconds() > run.max_age_hours * 3600
+
+
+def left_out_text(run: ReportedRun) -> str:
+    """`9 landing lines of all nights left out, none of this night`, where that is known."""
+    lines = run.quarantine.lines if run.quarantine else 0
+    now = f"{run.ingest.quarantined:,}" if run.ingest and run.ingest.quarantined else "none"
+    mine = f", {now} of this night" if run.ingest else ""
+    return f"{count(lines, 'landing line')} of all nights left out{mine}"
