@@ -272,6 +272,21 @@ def test_tiles_say_what_changed_since_the_night_before() -> None:
     assert "Over " not in first
 
 
+def test_many_changes_of_a_night_are_folded() -> None:
+    levels = [
+        {"cluster": "a", "feature": f"f{n}", "verdict": "READY", "ceiling": 2} for n in range(20)
+    ]
+    said = report(
+        judged([plan("a", "READY")], readiness=[row | {"finalized_level": 2} for row in levels]),
+        nights=made_up_nights(20261121080000, SEEN),
+        before={"a": "READY"},
+        levels_before=[row | {"finalized_level": 1} for row in levels],
+    )
+    page = render_html(said)
+    assert page.count(" 1 → 2</b>") == 20
+    assert "<summary>4 more changes</summary>" in page
+
+
 def test_software_that_went_back_is_not_told_as_a_level_that_was_finalized() -> None:
     known = {"feature": "metadata.version", "ceiling": 27}
     before = [{"cluster": n, "verdict": "READY", "finalized_level": 25, **known} for n in "ab"]
