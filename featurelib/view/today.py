@@ -55,6 +55,16 @@ MOST = 7
 KINDS = 3  # of findings, named in one line
 FEATURES = 2  # of a plan, named in one line
 
+_SAYS = {
+    "incompatible_with_finalized": "nodes do not support what is finalized",
+    "features_node_damaged": "the features node is damaged",
+    "node_not_answering": "nodes do not answer",
+    "right_missing": "a right is missing",
+    "expected_node_missing": "nothing shows that expected nodes are there",
+    "registrations_unproven": "nothing shows which brokers are registered but fenced",
+    NOT_LISTED: "the inventory does not list all that landed",
+}
+
 Clusters = Sequence[ReportedCluster]
 Rows = Sequence[tuple[ReportedCluster, ReportedFinding | None]]  # None: nothing is found there
 
@@ -90,7 +100,7 @@ def plan_day(
     urgent = [_fix("Fix", *kind) for kind in _kinds(grave, room - bool(dark))]
     tasks = [*urgent, *lost, *_held_back(dark, causes, "Fix", room - len(urgent)), *plans]
     strangers = [row for row in found if row[1].code == NOT_LISTED]
-    add = [_fix("Add", code_text(NOT_LISTED), strangers)] if strangers else []
+    add = [_fix("Add", _title(NOT_LISTED), strangers)] if strangers else []
     return (*tasks, *_held_back(rest, causes, "Look at", MOST - len(tasks), tasks, add))
 
 
@@ -181,7 +191,7 @@ def _kinds(rows: Rows, most: int) -> list[tuple[str, Rows]]:
     further ones, and counts the clusters of each."""
     held = defaultdict[str, list[tuple[ReportedCluster, ReportedFinding | None]]](list)
     for row in rows:
-        held[code_text(row[1].code) if row[1] else "no finding says why"].append(row)
+        held[_title(row[1].code) if row[1] else "no finding says why"].append(row)
     kinds = list(held.items())
     rest = kinds[most - 1 :]
     if len(rest) < 2:
@@ -191,6 +201,11 @@ def _kinds(rows: Rows, most: int) -> list[tuple[str, Rows]]:
     numbers = ["" if in_one else f" in {count(len(keys), 'cluster')}" for keys in where]
     names = [title + number for (title, _), number in zip(rest, numbers, strict=True)]
     return [*kinds[: most - 1], (some(names, KINDS), [row for _, mine in rest for row in mine])]
+
+
+def _title(code: str) -> str:
+    """What is the matter in clusters with this finding, as a sentence where its code is none."""
+    return _SAYS.get(code, code_text(code))
 
 
 def _fix(verb: Verb, title: str, rows: Rows) -> Task:
@@ -304,7 +319,8 @@ def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:
         return
     verbs: dict[str, Verb] = {BY_NODE: "Upgrade", **dict.fromkeys(SILENT, "Start")}
     verb = "Unregister" if cause.ghosts else verbs.get(cause.code, "Fix")
-    task = _fix(verb, cause.title, rows)
+    title = _SAYS.get(cause.code, cause.title.replace("nodes that ", "nodes ", 1))
+    task = _fix(verb, title, rows)
     holds = ""
     if cause.ghosts and cause.features:
         they = "They hold" if len(rows) > 1 else "It holds"

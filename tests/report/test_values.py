@@ -262,7 +262,8 @@ def test_what_is_less_urgent_shares_a_line_where_seven_are_too_few() -> None:
     plans_wait = [("Approve", "o"), ("Hand over", "p")]
     assert where == [("Fix", "xy"), *urgent[2:], *plans_wait, ("Look at", "dabc")]
     assert (
-        found[0].text == "Incompatible with finalized in 1 cluster, unmet dependency in 1 cluster."
+        found[0].text
+        == "Nodes do not support what is finalized in 1 cluster, unmet dependency in 1 cluster."
     )
     assert found[6].text == "Ghost broker in 1 cluster, unsupported by node in 3 clusters."
     assert "In d: Broker 2 is registered but fenced" in found[6].how
