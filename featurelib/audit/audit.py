@@ -127,6 +127,9 @@ def _blockers(asking: Judge, target: Int, said: BatchFindings) -> Int:
         question, profile, who = fleet.offenders(proposed, place)
         columns: dict[str, Int] = {}
         if len(question):
+            # What a broker in ZooKeeper mode lacks, it has as soon as it runs as KRaft's.
+            stays = ~evidence.membership.migrating[asked.cluster[question]]
+            question, profile, who = question[stays], profile[stays], who[stays]
             columns["role"] = fleet.nodes.controller[who].astype(np.int64)
             columns["node_id"] = fleet.nodes.node_id[who]
         else:

@@ -253,7 +253,7 @@ class PlainCluster:
             raft_level=0 if disputed else level,
             configured_voters=self._configured(nodes),
             off=off,
-            migrating=bool((membership.kraft & membership.zookeeper)[0]),
+            migrating=bool(membership.migrating[0]),
             node_missing=missing,
             blind=blind,
         )

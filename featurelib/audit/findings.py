@@ -260,6 +260,7 @@ class Action(StrEnum):
 
     UPGRADE = "upgrade"  # its software
     DOWNGRADE = "downgrade"  # it no longer knows so low a level
+    MIGRATE = "migrate"  # a broker in ZooKeeper mode, whose cluster migrates to KRaft
     START = "start"  # it does not answer us, and Kafka does not call it gone
     START_AGAIN = "start_again"  # it is gone, and nobody knows what its cluster allows
     REGISTER = "register"  # a voter that never did
@@ -285,8 +286,7 @@ class Remedy:
 
 
 def filled(command: str, address: str) -> str:
-    """A command of Kafka's tools for the brokers at `address`, host:port[,host:port]; "" = their
-    address is not known, and stays to be filled in."""
+    """Fills in the brokers of a command, at `address`, host:port[,host:port]; "" = not known."""
     return command.replace(ANY_ADDRESS, shlex.quote(address)) if address else command
 
 

@@ -263,7 +263,7 @@ class FleetColumns:
             raft_level=none,
             stable_metadata=self._stable[clusters].astype(np.int32),
             raft_ready=~no,
-            migrating=(member.kraft & member.zookeeper)[clusters],
+            migrating=member.migrating[clusters],
             off=self.evidence.levels.system_off[clusters],
             unauthorized=no,
             elsewhere=no,

@@ -343,6 +343,8 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
         said.of_nodes(code, hit, (np.maximum(who.at, who.failed_at), line))
     # Where all is old, to collect again is what helps: what is still not shown is said then.
     unproven = evidence.landed & ~(evidence.levels.trusted & evidence.levels.too_old)
+    # Whoever is registered, nothing moves while a cluster migrates.
+    unproven &= ~evidence.membership.migrating
     unproven &= ~evidence.membership.registrations_proven & ~proven
     count += said.of_clusters("registrations_unproven", unproven)
     count += _ghosts(asking, covered, said)

@@ -58,6 +58,11 @@ class Membership:
         return self.zookeeper & ~self.kraft
 
     @property
+    def migrating(self) -> Bool:
+        """Clusters between ZooKeeper and KRaft: nothing moves there."""
+        return self.zookeeper & self.kraft
+
+    @property
     def mode(self) -> Int:
         """Who keeps each cluster's metadata, as a position in featurelib.feature.ClusterMode."""
         return self.kraft + 2 * self.zookeeper

@@ -194,9 +194,11 @@ def _phases(evidence: Evidence, worst: Int, unknown: Bool) -> Int:
     answering, who = evidence.answering, evidence.subjects
     live = (answering.of_subject >= 0) & (who.answers | evidence.membership.zookeeper[who.cluster])
     profiles = answering.cluster[distinct(answering.of_subject[live])]
+    # Brokers that migrate register less than the same software does as KRaft's.
+    several = np.bincount(profiles, minlength=len(evidence.clusters))
     ways = [
         (Phase.SYSTEM_OFF, evidence.levels.system_off),
-        (Phase.MIXED, np.bincount(profiles, minlength=len(evidence.clusters)) > 1),
+        (Phase.MIXED, (several > 1) & ~evidence.membership.migrating),
         (Phase.UNKNOWN, unknown),
         (Phase.ROLLED_NOT_FINALIZED, worst != list(Verdict).index(Verdict.UP_TO_DATE)),
     ]

@@ -29,7 +29,11 @@ _UNRECORDED: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("not_authorized.1", GENERATIONS, "no recorded cluster had an authorizer"),
     ("unknown_metadata_version.1", _KRAFT, "the controller's own range refuses such levels first"),
     ("unknown_level.1", _KRAFT[5:], "the controller's own range refuses such levels first"),
-    ("during_zk_migration.1", _KRAFT[1:5], "no migration from ZooKeeper was recorded"),
+    (
+        "during_zk_migration.1",
+        _KRAFT[1:5],
+        "seen in a migration of 3.9.2, of which no exchange was recorded",
+    ),
     (
         "unsupported_by_node.2",
         _KRAFT[:1],

@@ -87,6 +87,7 @@ class ApiVersionsAnswer(msgspec.Struct, frozen=True, gc=False):
     supported: Ranges | None
     finalized: Ranges
     offers: ApiKeys = ()
+    zk_migration_ready: bool | None = None
 
 
 class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=True):
@@ -121,7 +122,8 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
             finalized = _finalized(bytes(self.finalized_features))
             if not self.error_code:
                 answered = self.asked_version if answered is None else answered
-                return ApiVersionsAnswer(*who, answered, None, epoch, supported, finalized, offers)
+                levels, ready = (epoch, supported, finalized), self.zk_migration_ready
+                return ApiVersionsAnswer(*who, answered, None, *levels, offers, ready)
         error = self.error or f"error code {self.error_code}"
         return ApiVersionsAnswer(*who, None, error, -1, (), ())
 

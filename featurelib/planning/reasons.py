@@ -378,6 +378,9 @@ def action_for(cluster: Cluster, node: Node, moves: Moves, codes: Container[str]
         return action_for_gone(node.role, level if known else None)
     if not node.running:
         return Action.START
+    level = cluster.level(METADATA_VERSION)
+    if cluster.migrating and node.range_of(METADATA_VERSION) == (level, level):
+        return Action.MIGRATE
     levels = np.array(list(moves.values()), dtype=np.int32)
     lowest = np.array([node.range_of(name)[0] for name in moves], dtype=np.int32)
     return Action.DOWNGRADE if below_local_min(levels, lowest).any() else Action.UPGRADE

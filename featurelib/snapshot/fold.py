@@ -43,6 +43,7 @@ _KEPT: Final = {
     "members": (attrgetter("role", "fenced_shown"), _NEWEST),
     "configs": (attrgetter("role", "node_id", "resource"), _NEWEST),
     "rights": (attrgetter("request", "role", "node_id"), _NEWEST),  # refused, or answered
+    "migration_ready": (attrgetter("node_id"), _NEWEST),
 }
 
 
@@ -146,6 +147,9 @@ class Fold:
             listener.releases_at, listener.releases_line = moment
         if content.supported is None:  # it shows which requests are offered, and no feature
             return
+        if content.role == Role.CONTROLLER and content.zk_migration_ready is not None:
+            said = kept.MigrationReady(content.node_id, at, line, content.zk_migration_ready)
+            self._keep("migration_ready", said)
         ranges = self._position(content.supported)
         # A node that was asked at v4 and answered lower knows no minimum of 0 to leave out.
         if content.asked_version >= kinds.KNOWS_MINIMUM_ZERO:

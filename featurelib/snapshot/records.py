@@ -28,7 +28,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from featurelib.feature import Witness
+from featurelib.feature import METADATA_VERSION, Witness
 from featurelib.landing.responses import KEYS
 from featurelib.rows import (
     NONE,
@@ -45,12 +45,21 @@ from featurelib.rows import (
 )
 from featurelib.schema import LAYOUT, SNAPSHOT, TEXT_FIELDS
 from featurelib.snapshot.log import level_map
+from featurelib.snapshot.migration import (
+    controllers_at,
+    is_in_zookeeper_mode,
+    is_on_zookeeper,
+    outlived,
+    registered_ranges,
+)
 from featurelib.snapshot.state import (
     NOTHING,
     ONE_LOOK,
     ClusterState,
+    FeaturesNode,
     Listener,
     Map,
+    WitnessedLevels,
     by_metrics,
     freeze,
     levels_by_metrics,
@@ -333,10 +342,13 @@ class _Row:
         )
         self._profiles: dict[Map, int] = {}
         self._levels: dict[Map, int] = {}
+        self._zookeeper, self._kraft = is_on_zookeeper(state), controllers_at(state) > 0
+        self._migrated = self._kraft and (self._zookeeper or bool(state.read_twice))
 
     def fill(self) -> StoredRow:
         """The row with all its parts."""
-        state, gone = self._state, _gone(self._state)
+        # Brokers that became KRaft's leave ZooKeeper, and are not gone.
+        state, gone = self._state, set[int]() if self._kraft else _gone(self._state)
         parts: dict[str, Tuples] = {
             "scalars": [self._scalars()],
             "listeners": [self._listener(entry) for entry in state.listeners],
@@ -370,6 +382,8 @@ class _Row:
 
     def _scalars(self) -> tuple[int, ...]:
         state, node = self._state, self._state.node
+        # Beside controllers of KRaft nobody goes by the features node any more.
+        node = FeaturesNode() if self._kraft else node
         is_there = node.data is not None and node.at >= node.absent_at
         self._row.features_node = node.data if is_there else None
         starts = [segment.start for segment in state.log.pending if not segment.whole]
@@ -377,7 +391,7 @@ class _Row:
         values: dict[str, int] = {
             "quorum_at": state.quorum.at,
             "quorum_line": state.quorum.line,
-            "controller": max(state.controller[2], state.quorum.leader_id),
+            "controller": state.quorum.leader_id if self._kraft else state.controller[2],
             "log_end": state.log.end,
             "log_at": state.log.at,
             "log_gap_end": min(starts, default=-1),
@@ -386,7 +400,7 @@ class _Row:
             "features_node_line": node.line,
             "features_node_version": node.version if is_there else -1,
             "features_node_recreated": node.recreated,
-            "zookeeper": bool(state.read_twice),
+            "zookeeper": self._zookeeper,
             "waiting_at": waiting_at,
             "waiting_line": waiting_line,
         }
@@ -401,6 +415,10 @@ class _Row:
         values["full"] = self._supported(entry, entry.full)
         values["partial"] = self._supported(entry, entry.partial)
         values["levels"] = self._place(self._levels, entry.levels)
+        if self._migrated and is_in_zookeeper_mode(entry, self._state):
+            values |= {"full": self._registered(), "partial": NOTHING}
+            values |= {"full_at": max(entry.full_at, entry.partial_at), "levels": NOTHING}
+            values |= {"full_line": max(entry.full_line, entry.partial_line), "epoch": -1}
         ranges = () if entry.scraped == NOTHING else by_metrics(entry, self._state)[0]
         values["scraped"] = _position(self._profiles, ranges) if ranges else NOTHING
         values["error"] = self._row.text_code(entry.error)
@@ -408,9 +426,11 @@ class _Row:
         return tuple(values.values())
 
     def _registrations(self, gone: set[int]) -> Iterator[tuple[object, ...]]:
-        for entry in self._state.registrations:
-            if entry.exists and entry.node_id not in gone:
-                profile = self._place(self._profiles, entry.profile)
+        for entry in self._state.registrations if self._zookeeper else ():
+            over = self._kraft and outlived(entry, self._state)
+            if entry.exists and entry.node_id not in gone and not over:
+                own = self._place(self._profiles, entry.profile)
+                profile = self._registered() if self._kraft else own
                 node = (entry.node_id, 0, int(Witness.FEATURES_NODE), profile)
                 yield (*node, 0, entry.at, entry.line)
         for known in self._state.log.nodes:
@@ -421,6 +441,8 @@ class _Row:
     def _witnesses(self) -> Iterator[tuple[object, ...]]:
         state = self._state
         for entry in state.witnesses:
+            if self._is_of_zookeeper(entry):
+                continue
             levels = self._place(self._levels, entry.levels)
             yield entry.kind, levels, entry.epoch, entry.at, entry.line
         log, tool = state.log, state.tool
@@ -434,6 +456,18 @@ class _Row:
         scraped, at, line = levels_by_metrics(state)
         if at:
             yield int(Witness.SCRAPE), _position(self._levels, scraped), -1, at, line
+
+    def _is_of_zookeeper(self, entry: WitnessedLevels) -> bool:
+        """Whether a broker in ZooKeeper mode says it, beside controllers of KRaft, which store a
+        level of metadata.version before they migrate anything."""
+        levels = self._state.maps[entry.levels]
+        said = any(name == METADATA_VERSION for name, _, _ in levels)
+        return self._migrated and entry.kind == Witness.BROKER and not said
+
+    def _registered(self) -> int:
+        """The profile that brokers in ZooKeeper mode have for the controllers of a migration."""
+        ranges = registered_ranges(self._state) if self._zookeeper else None
+        return NOTHING if ranges is None else _position(self._profiles, ranges)
 
     def _configs(self) -> Iterator[tuple[object, ...]]:
         """An entry for each key that a node was asked for."""

@@ -204,6 +204,15 @@ class Configs(msgspec.Struct, array_like=True, gc=False):
     values: tuple[tuple[str, str | None, int], ...]  # key, value, source; by key
 
 
+class MigrationReady(msgspec.Struct, array_like=True, gc=False):
+    """Whether a controller is set up for a migration from ZooKeeper, by (time, line)."""
+
+    node_id: int
+    at: int
+    line: int
+    ready: bool
+
+
 class StrimziState(msgspec.Struct, array_like=True, gc=False):
     """What the resources of Strimzi say, by (time, line); texts as in their landing line."""
 
@@ -252,6 +261,7 @@ class ClusterState(msgspec.Struct, array_like=True):
     waiting: tuple[int, int, int] = (0, 0, 0)
     strimzi: StrimziState | None = None
     not_reached: NotReached | None = None
+    migration_ready: list[MigrationReady] = []  # by node_id
 
 
 _DECODER = msgspec.msgpack.Decoder(ClusterState)

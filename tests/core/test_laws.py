@@ -287,6 +287,7 @@ NEVER = {
     "empty_name", "unknown_upgrade_type", "negative_level", "downgrade_without_intent",
     "upgrade_under_downgrade_type", "raft_voters_not_ready", "change_under_downgrade_type",
     "lossy_safe_downgrade",
+    "during_zk_migration",  # drawn are migrations of which no controller says a level
 }  # fmt: skip
 
 

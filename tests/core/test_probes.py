@@ -80,7 +80,7 @@ ZOOKEEPER = Cluster(
     name="c", zookeeper=True, nodes=(Node(node_id=1, ranges=F, levels={"f": 1}, epoch=5),),
     stored={"f": 1}, controller=1,
 )  # fmt: skip
-MIGRATES = line_of("znode", "c", 1, path="/controller", version=1, data='{"brokerid":1}')
+MIGRATES = line_of("znode", "c", 0, path="/brokers/ids/1", version=1, data='{"features":{}}')
 ONE_REFUSED = {"error_code": 0, "results": [
     {"feature": METADATA, **REFUSED}, {"feature": "f", "error_code": 0},
 ]}  # fmt: skip

@@ -62,6 +62,7 @@ COMMANDS_TRIED = {
 ACTIONS_TRIED = {
     Action.UPGRADE: ANEW,
     Action.DOWNGRADE: "cited: KIP-584, Validations: every node supports the level",
+    Action.MIGRATE: "core/test_migration.py::test_each_phase_of_a_migration_is_judged_as_it_is",
     Action.START: ANEW,
     Action.START_AGAIN: ANEW,
     Action.REGISTER: REGISTER,

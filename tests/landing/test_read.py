@@ -82,7 +82,7 @@ def test_answer_of_a_node_is_read() -> None:
     found = accepted(API)
     assert (found.kind, found.cluster, found.observed_at) == ("api_versions", "c1", NOW)
     assert found.content == ApiVersionsAnswer(
-        1, Role.BROKER, "h:9092", 4, 4, None, 5, (("f", 0, 2),), (("f", 1, 1),)
+        1, Role.BROKER, "h:9092", 4, 4, None, 5, (("f", 0, 2),), (("f", 1, 1),), (), False
     )
 
 
