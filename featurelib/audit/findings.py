@@ -30,6 +30,7 @@ import msgspec
 import numpy as np
 
 from featurelib.audit.columns import node_key, place
+from featurelib.audit.managed import instead, managed_codes
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import STRICT, Dialect, RuleWords, load
 from featurelib.feature import METADATA_VERSION, Role, Severity
@@ -237,7 +238,8 @@ class Wording(RuleWords):
     """What a code says to a person, and what it rests on."""
 
     source: str
-    older: str = ""  # the remedy where the range of a node begins above what is finalized
+    # The remedy where a node's range begins above what is finalized, or only its listener fails.
+    other: str = ""
 
 
 @cache
@@ -324,6 +326,7 @@ REGISTERS_NOTHING = "registration_without_features"
 # software supports what is finalized, and then the message is another; or both.
 PROTOCOL = "inter.broker.protocol.version"
 PROTOCOL_OR_SOFTWARE = f"{PROTOCOL}, software"
+LISTENER = "listener"  # of a node that does not answer us, and that Kafka calls live
 _OF_PROTOCOL = (
     "{feature} is finalized at {finalized}, and {role} {node} registers no features. {detail}"
 )
@@ -356,24 +359,10 @@ class Site:
     managed_by: str = ""
     inventory: str = "conf/fleet.toml"
     landing: str = "LANDING"
+    managed: tuple[str, ...] | None = None  # what who manages it finalizes; None = all
 
 
 NO_SITE = Site()
-_SERVICES = frozenset({"msk", "aiven", "confluent"})  # whose controllers nobody else can ask
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ManagedRemedy:
-    """What to do instead; `role`: about nodes of that role only, "" = any."""
-
-    remedy: str
-    role: str = ""
-
-
-@cache
-def _managed_remedies() -> dict[str, dict[str, _ManagedRemedy]]:
-    table = resources.files(__package__).joinpath("managed.toml").read_bytes()
-    return msgspec.toml.decode(table, type=dict[str, dict[str, _ManagedRemedy]])
 
 
 class FindingColumns(TypedDict):
@@ -416,8 +405,9 @@ class FindingWords:
             else:
                 wording = replace(wording, remedy=f"{wording.remedy} {remedy}")
         least = columns["finalized_level"] if columns["level"] is None else columns["level"]
-        if wording.older and least is not None and least < (columns["min_version"] or 0):
-            wording = replace(wording, remedy=wording.older)
+        is_above = least is not None and least < (columns["min_version"] or 0)
+        if wording.other and (is_above or columns["to_fix"] == LISTENER):
+            wording = replace(wording, remedy=wording.other)
         name = clean(site.name or "CLUSTER")
         names = [shlex.quote(text) for text in (name, site.landing, site.inventory)]
         into = "--cluster {} --out {} --fleet {}".format(*names)
@@ -429,8 +419,9 @@ class FindingWords:
         command = way.command if wording.command == WAY else wording.command
         if wording.command.startswith("featurelib plan ") and columns["to_fix"]:
             command = ""  # what the level depends on comes first
-        if instead := _instead(columns, site.managed_by):
-            wording, command = replace(wording, remedy=instead), ""
+        about = columns["code"], columns["role"], columns["feature"]
+        if found := instead(*about, site.managed_by, site.managed):
+            wording, command = replace(wording, remedy=found), ""
         said = replace(
             wording,
             message=_open_sentence(wording.message, values).rstrip(),
@@ -449,7 +440,7 @@ class FindingWords:
         codes, at = findings.texts("code"), findings.numbers("observed_at")
         templates = [self._wordings.get(code) or _unworded(code) for code in codes.words]
         dated = np.array(["{observed_at}" in one.message for one in templates], dtype=bool)
-        managed = {code for table in _managed_remedies().values() for code in table}
+        managed = managed_codes()
         named = np.array(["{cluster" in one.command + one.remedy for one in templates], dtype=bool)
         sited = [
             code in managed or WAY in one.command or ANY_ADDRESS in one.command
@@ -561,14 +552,6 @@ def _kinds(columns: Sequence[Int]) -> tuple[Int, Int]:
         kind, room = kind * width + values, room * width
     _, first, kind = np.unique(kind, return_index=True, return_inverse=True)
     return first, kind
-
-
-def _instead(columns: FindingColumns, managed_by: str) -> str:
-    """What to do where `managed_by` runs the nodes and the usual remedy cannot work; "" = that."""
-    owner = managed_by.casefold()
-    table = _managed_remedies().get("service" if owner in _SERVICES else owner, {})
-    found = table.get(columns["code"])
-    return found.remedy if found and found.role in ("", columns["role"]) else ""
 
 
 def _argument(text: str, unknown: str) -> str:

@@ -26,7 +26,7 @@ import numpy as np
 from featurelib.audit.columns import distinct, find, latest, marked, node_key, split_key
 from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.finalized import UNSEEN, witness_text
-from featurelib.audit.findings import CONTROLLERS_UNREGISTER_FROM
+from featurelib.audit.findings import CONTROLLERS_UNREGISTER_FROM, LISTENER
 from featurelib.audit.registrations import ranges_of, record_keys
 from featurelib.audit.target import Agreed, Judge
 from featurelib.audit.verdict import who_may_join
@@ -319,6 +319,7 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
     listed = who.expected_only & ~vouched & evidence.landed[who.cluster]  # else nobody looked
     was, failed = (who.at, who.line), (who.failed_at, who.failed_line)
     count = np.zeros(len(evidence.clusters), dtype=np.int64)
+    reach = texts_of(LISTENER if live else None for live in who.live.tolist())
     for code, hit, seen, detail in (
         ("expected_node_missing", listed & ~is_operated, was, None),
         ("strimzi_node_missing", who.expected_only & ~vouched & is_operated, was, None),
@@ -327,7 +328,8 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
         ("evidence_too_old", counted & who.too_old & ~is_late, was, None),
         ("evidence_too_new", counted & who.too_old & is_late, was, None),
     ):
-        count += said.of_nodes(code, hit, seen, detail)
+        fails = {"to_fix": reach.take(np.flatnonzero(hit))} if detail else {}
+        count += said.of_nodes(code, hit, seen, detail, **fails)
     places = zip(was, evidence.membership.quorum_place, strict=True)
     there = tuple(np.where(who.answers, own, of[who.cluster]) for own, of in places)
     does = np.where(who.answers, "answers", "reads the metadata log")[who.unregistered].tolist()

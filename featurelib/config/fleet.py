@@ -163,7 +163,12 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def site(self) -> Site:
         """What remedies depend on."""
-        return Site(name=self.argument, address=self.address, managed_by=self.managed_by)
+        return Site(
+            name=self.argument,
+            address=self.address,
+            managed_by=self.managed_by,
+            managed=self.managed,
+        )
 
     @property
     def managed(self) -> tuple[str, ...] | None:

@@ -447,7 +447,7 @@ class ReportedNight:
 
 
 Verb = Literal[
-    "Fix", "Collect", "Approve", "Hand over", "Unregister", "Upgrade", "Start", "Add", "Look at"
+    "Fix", "Collect", "Approve", "Hand over", "Unregister", "Upgrade", "Check", "Add", "Look at"
 ]
 
 

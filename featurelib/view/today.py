@@ -84,7 +84,7 @@ def plan_day(
         lost, plans = [_collect_again(clusters, run), *_not_landed(clusters, None)], list[Task]()
         grave, causes = [], ()
     else:
-        start = (_fix("Start", *kind) for kind in _kinds(silent, 1))
+        start = (_fix("Check", *kind) for kind in _kinds(silent, 1))
         lost = [*_not_landed(clusters, run.newest_line), *start]
         plans = [*_waiting(clusters, lowered(change))]
     done_by = {one.code for _, one in found if one.command} - {BY_NODE}
@@ -317,7 +317,7 @@ def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:
     rows = [(c, f) for c in clusters for f in unmuted(c.findings) if f.code in codes]
     if not rows:
         return
-    verbs: dict[str, Verb] = {BY_NODE: "Upgrade", **dict.fromkeys(SILENT, "Start")}
+    verbs: dict[str, Verb] = {BY_NODE: "Upgrade", **dict.fromkeys(SILENT, "Check")}
     verb = "Unregister" if cause.ghosts else verbs.get(cause.code, "Fix")
     title = _SAYS.get(cause.code, cause.title.replace("nodes that ", "nodes ", 1))
     task = _fix(verb, title, rows)

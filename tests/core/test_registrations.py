@@ -250,6 +250,15 @@ def test_of_a_ghost_it_is_said_when_it_answered_last() -> None:
     assert "answered last" not in row["detail"]
 
 
+def test_nobody_is_told_to_start_what_kafka_calls_live() -> None:
+    message, remedy, _ = words(
+        SCENES["a broker that only we cannot reach is silent"][1], "node_not_answering"
+    )
+    assert "Kafka calls it live" in message
+    assert remedy.startswith("It runs: Kafka sees it.")
+    assert "start" not in remedy.casefold()
+
+
 def test_nobody_is_told_to_unregister_what_only_we_cannot_reach() -> None:
     silent = words(SCENES["a broker that only we cannot reach is silent"][1], "node_not_answering")
     assert "unregister" not in " ".join(silent).casefold()

@@ -249,7 +249,7 @@ def test_what_is_less_urgent_shares_a_line_where_seven_are_too_few() -> None:
     verdicts = dict.fromkeys("abcd", "BLOCKED") | dict.fromkeys("efgh", "UNKNOWN")
     plans = [plan(name, verdict) for name, verdict in verdicts.items()]
     plans += [plan(name, "UP_TO_DATE") for name in bad]
-    urgent = [("Fix", "x"), ("Fix", "y"), ("Collect", "f"), ("Start", "gh"), ("Fix", "e")]
+    urgent = [("Fix", "x"), ("Fix", "y"), ("Collect", "f"), ("Check", "gh"), ("Fix", "e")]
     found = report(judged(plans, rows)).today
     where = [(task.verb, "".join(task.clusters)) for task in found]
     assert where == [*urgent, ("Unregister", "d"), ("Upgrade", "abc")]

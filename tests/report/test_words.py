@@ -65,6 +65,16 @@ def test_a_remedy_that_cannot_work_where_somebody_else_runs_the_nodes_is_another
     assert WORDS.of(right, Site(managed_by="strimzi")).command == ""
 
 
+def test_a_level_that_somebody_else_finalizes_is_not_ours_to_carry_out() -> None:
+    late: FindingColumns = {**EVERYTHING, "code": "finalization_forgotten"}
+    assert WORDS.of(late).remedy.startswith("Carry the plan out.")
+    for managed_by, whose in (("msk", "The service"), ("strimzi", "Strimzi")):
+        said = WORDS.of(late, Site(managed_by=managed_by)).remedy
+        assert said.startswith(f"{whose} carries it out, not we: ")
+        ours = Site(managed_by=managed_by, managed=("another.feature",))
+        assert WORDS.of(late, ours) == WORDS.of(late)
+
+
 def test_managed_remedies_are_of_codes_that_are_there() -> None:
     text = resources.files("featurelib").joinpath("audit/managed.toml").read_text("utf-8")
     for table in tomllib.loads(text).values():
