@@ -272,7 +272,7 @@ class Lake:
         if table.is_rebuilt and int(written) < table.version:
             which, then = "it", "Run the nightly once: it makes it anew."
             if version is not None:
-                which, then = "it for that night", "Leave out --run for the newest."
+                which, then = "it for that night", f"{then} Then leave out --run."
             raise NoEvidenceError(
                 f"table {table.full_name} at {where}: an earlier featurelib wrote {which}, in a "
                 f"form of its own. {then}"

@@ -28,7 +28,7 @@ from featurelib.errors import (
     SurroundingsError,
     TableError,
 )
-from featurelib.lake import expect_whole_log, log_entries
+from featurelib.lake import Lake, expect_whole_log, log_entries
 from featurelib.schema import INT, LONG, SHORT, TEXT, TIME, ListOf, Schema
 from featurelib.spark.executors import Executors
 from featurelib.spark.log import Mode, SparkLog, fit, spark_schema
@@ -270,6 +270,10 @@ def test_a_table_that_is_rebuilt_is_empty_for_the_release_after(
     assert later.newest_run(new) is None
     with pytest.raises(NoEvidenceError, match="an earlier featurelib wrote it"):
         later.read(new)
+    # The newest night's rows are asked for by their version, too, where no --run was given.
+    for version, then in ((None, "anew"), (0, "anew. Then leave out --run")):
+        with pytest.raises(NoEvidenceError, match=rf"Run the nightly once: it makes it {then}\.$"):
+            Lake(store.root.removeprefix("file:")).read(new, version=version)
     later.create(new)
     assert later.read(new).count() == 0
     assert later.newest_run(new) is None
