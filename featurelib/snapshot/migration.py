@@ -51,13 +51,13 @@ def is_in_zookeeper_mode(listener: Listener, state: ClusterState) -> bool:
 
 
 def outlived(entry: Registration, state: ClusterState) -> bool:
-    """Whether the broker registered in ZooKeeper has answered as one of KRaft since."""
+    """Whether the broker registered in ZooKeeper has answered since: as one of KRaft, or in a later
+    look, of which ZooKeeper was no part."""
+    own = (
+        one for one in state.listeners if (one.role, one.node_id) == (Role.BROKER, entry.node_id)
+    )
     return any(
-        one.role == Role.BROKER
-        and one.node_id == entry.node_id
-        and _answered_at(one) > entry.at
-        and not is_in_zookeeper_mode(one, state)
-        for one in state.listeners
+        _answered_at(one) > entry.at + ONE_LOOK * is_in_zookeeper_mode(one, state) for one in own
     )
 
 
