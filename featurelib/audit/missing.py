@@ -172,7 +172,8 @@ def _anomalies(said: BatchFindings) -> None:
     fields = (listeners.field(n)[back] for n in ("role", "node_id", "highest_epoch", "epoch"))
     rows = zip(*(values.tolist() for values in fields), strict=True)
     fell = [f"{Role(role).text} {node} from {high} to {low}" for role, node, high, low in rows]
-    said.of_clusters("epoch_went_back", listeners.row[back], seen, fell)
+    own = {name: listeners.field(f"levels_{name}")[back] for name in ("at", "line")}
+    said.of_clusters("epoch_went_back", listeners.row[back], (), fell, **own)
     waiting, newest = snapshots.waiting, scalar("waiting_at")
     lines = [
         f"{'1 line' if waiting[i] == 1 else f'{waiting[i]} lines'}, the latest dated "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import tomllib
 from collections.abc import Callable
@@ -302,6 +303,12 @@ def test_who_registers_no_features_is_upgraded_only_if_its_software_is_too_old()
         assert "inter.broker.protocol.version" in said.remedy
     unfit = [row for row in FIRES[of]() if row["code"] == of]  # of a KRaft cluster
     assert "inter.broker" not in words.of(unfit[0]).remedy  # type: ignore[arg-type]
+
+
+def test_an_epoch_that_went_back_is_shown_by_the_line_in_which_it_was_lower() -> None:
+    lower = answer_line("c", BROKER)
+    [row] = (row for row in FIRES["epoch_went_back"]() if row["code"] == "epoch_went_back")
+    assert f"{row['observed_at']:%Y-%m-%dT%H:%M}" == json.loads(lower)["observed_at"][:16]
 
 
 def test_newer_software_is_no_remedy_for_a_range_that_begins_above_what_is_finalized() -> None:
