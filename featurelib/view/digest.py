@@ -551,7 +551,11 @@ def ahead_lines(cluster: ReportedCluster) -> list[str]:
     now = {ready.feature: ready.finalized for ready in cluster.readiness}
     then = now | {step.feature: step.to_level for step in cluster.steps}
     today, after = _lower(cluster.readiness, now), _lower(cluster.returns, then)
-    lines = [f"can be lowered without loss, today: {today}"] if today else []
+    # Of a level that no step moves nobody worked out how far it goes today.
+    known = [one.feature for one in cluster.readiness if one.downgrade_floor]
+    more = any(one.downgrade_floor and one.feature not in known for one in cluster.returns)
+    of = f" (of {', '.join(known)})" if more else ""
+    lines = [f"can be lowered without loss, today{of}: {today}"] if today else []
     if after:
         points = ", ".join(no_returns(cluster, cluster.steps))
         lines.append(f"can be lowered without loss, {after_all(cluster.steps)}: {after}")
