@@ -315,7 +315,11 @@ def action_for_gone(role: Role, metadata_version: int | None) -> Action:
 
 def software(release: str) -> str:
     """The least software that helps, in words; `release` "" = none is known."""
-    return f"Kafka {release} or later" if release else "software that supports the level wanted"
+    return (
+        f"Kafka {release} or later"
+        if release
+        else "software that supports what is finalized and what is wanted"
+    )
 
 
 # Who is gone, and findings about the range of a node.
