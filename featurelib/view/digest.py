@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from featurelib.audit.findings import ANY_ADDRESS, GONE, SetAside
-from featurelib.feature import METADATA_VERSION, Severity, Verdict
+from featurelib.feature import METADATA_VERSION, ClusterMode, Severity, Verdict
 from featurelib.snapshot import history
 from featurelib.snapshot.history import TOO_OLD
 from featurelib.view.model import (
@@ -231,7 +231,7 @@ def _cause(
 
 def summarize_cluster(
     verdict: Verdict, findings: Findings, steps: Sequence[ReportedStep], late: datetime | None,
-    *, has_features: bool,
+    *, has_features: bool, mode: ClusterMode | None,
 ) -> str:  # fmt: skip
     """The worst findings of the cluster as a phrase, then what can be finalized all the same."""
     shown = unmuted(findings)
@@ -252,6 +252,8 @@ def summarize_cluster(
     idle = "no node of it has a feature to finalize" if is_bare else IDLE
     if any(finding.code == UNSTABLE for finding in shown):
         idle = code_text(UNSTABLE)
+    if mode is ClusterMode.MIGRATING:
+        idle = f"{mode.value}: nothing moves until that has ended"
     muted = count_muted(sum(finding.muted is not None for finding in findings), None)
     return "; ".join(filter(None, ["; ".join(filter(None, parts)) or idle, muted]))
 

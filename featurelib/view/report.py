@@ -354,6 +354,7 @@ class _Reader:
         ours = [step for step in steps if step.managed_by is None and not step.waits]
         returns = [self._read(ReportedReturn, back) for back in row["returns_after"] or ()]
         verdict = Verdict(row["verdict"])
+        mode = ClusterMode(row["mode"]) if row["mode"] else None
         findings.sort(key=_finding_order)
         late = late_since(row["newest_line"], findings, self._newest)
         if is_silent(findings, row["nodes"] or 0):  # of equal severity the root goes first
@@ -371,8 +372,10 @@ class _Reader:
             phase=Phase(row["phase"]),
             nodes=row["nodes"] or 0,
             needs_person=late is not None or needs_person(verdict, findings, steps),
-            summary=summarize_cluster(verdict, findings, steps, late, has_features=bool(readiness)),
-            mode=ClusterMode(row["mode"]) if row["mode"] else None,
+            summary=summarize_cluster(
+                verdict, findings, steps, late, has_features=bool(readiness), mode=mode
+            ),
+            mode=mode,
             release=_shown(row["release"]),
             newest_release=_shown(row["newest_release"]),
             newest_line=row["newest_line"],

@@ -13,6 +13,7 @@ import itertools
 import json
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,12 @@ from featurelib.audit.audit import Judged
 from featurelib.audit.cluster_view import Sight, see
 from featurelib.audit.evidence import Expected
 from featurelib.catalogue import load as load_catalogue
-from featurelib.feature import ClusterMode, Phase
+from featurelib.feature import ClusterMode, Phase, Verdict
 from featurelib.questions.why_not import why_not
 from featurelib.snapshot import begin, fold_lines, snapshot_rows
 from featurelib.snapshot.records import Snapshots
 from featurelib.snapshot.state import freeze
+from featurelib.view.digest import summarize_cluster
 from tests.core.lines import AS_OF, findings, judge_lines, landings, rows_of
 from tests.core.oracle import METADATA
 
@@ -182,3 +184,10 @@ def test_what_an_earlier_release_kept_heals_with_the_next_night() -> None:
         fold.add(landing, line)
     rows = snapshot_rows([(CLUSTER, fold.finish())])
     assert Snapshots(rows).scalar("zookeeper").tolist() == [0]
+
+
+def test_a_cluster_that_migrates_says_so_where_nothing_else_is_to_be_said() -> None:
+    said = partial(summarize_cluster, Verdict.UP_TO_DATE, (), (), None, has_features=True)
+    assert said(mode=ClusterMode.KRAFT) == "nothing to do"
+    expected = "migrating from ZooKeeper to KRaft: nothing moves until that has ended"
+    assert said(mode=ClusterMode.MIGRATING) == expected
