@@ -81,8 +81,8 @@ def test_a_ghost_in_the_way_of_the_second_step_stops_after_the_first(tmp_path: P
         ({}, {"mode": Mode.REHEARSE}, StalePlanError, (UNLISTED, "--validate-only asks")),
         ({"stopped": 13}, {}, StalePlanError, (UNLISTED, "broker 13", "Once the rest is seen")),
         ({"validated": OutcomeUnknownError("cut")}, {}, UnreachableError, ("Nothing was written",)),
-        ({"abilities_": NEVER}, {}, StalePlanError, (UNLISTED, "Make a new plan")),
-        ({"abilities_": ZOOKEEPER}, {}, StalePlanError, (UNLISTED, "Make a new plan")),
+        ({"abilities_": NEVER}, {}, StalePlanError, (UNLISTED, "make a new plan")),
+        ({"abilities_": ZOOKEEPER}, {}, StalePlanError, (UNLISTED, "make a new plan")),
     ],
     ids=["a dry run", "anything else in the way", "no answer", "it would write", "ZooKeeper mode"],
 )
@@ -101,7 +101,7 @@ def test_where_it_is_not_asked_or_does_not_answer_nothing_is_proven_or_sent(
     with pytest.raises(error) as told:
         it.apply(plan, wrapped, **order)
     assert [text for text in words if text not in str(told.value)] == []
-    assert ("Make a new plan" in str(told.value)) == ("Make a new plan" in words or bool(stopped))
+    assert ("make a new plan" in str(told.value)) == ("make a new plan" in words or bool(stopped))
     assert wrapped.sent == ([(plan.steps[0], True)] if "validated" in how else [])
     assert it.fates() == []
 

@@ -29,7 +29,7 @@ from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
 ROW: dict[str, object] = {"rule": "unsupported_by_node", "asks": "everyone"}
 PLACES = {"role", "node", "feature", "level", "range", "finalized", "detail", "dated"}
 PLACES |= {"observed_at", "epoch", "way", "software", "name", "cluster", "principal", "namespace"}
-PLACES |= {"to_fix", "inventory", "number", "version"}
+PLACES |= {"to_fix", "inventory", "number", "version", "cluster_and_folder"}
 
 
 @pytest.mark.parametrize(
