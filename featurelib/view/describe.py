@@ -392,12 +392,12 @@ def diff_page(
 
 
 def _turn(one: ClusterDiff) -> tuple[int, int, str]:
-    """Clusters in which something got worse first; a level that fits not every node is as bad as a
-    critical finding that is new."""
+    """Clusters in which something got worse first; a level that went down or fits not every node,
+    and software that went back, are as bad as a critical finding that is new."""
     order = list(Severity)
     worst = min((order.index(Severity(row["severity"])) for row in one.new), default=len(order))
-    is_unfit = any(level.unfit for level in one.levels)
-    return 0 if is_unfit else worst, -len(one.new), one.cluster
+    is_back = one.ceilings or any(level.unfit or level.after < level.before for level in one.levels)
+    return 0 if is_back else worst, -len(one.new), one.cluster
 
 
 def _cluster(one: ClusterDiff, words: FindingWords, limit: int, page: Page) -> None:
