@@ -418,9 +418,11 @@ def unmuted(findings: Iterable[ReportedFinding]) -> list[ReportedFinding]:
     return [finding for finding in findings if finding.muted is None]
 
 
-def warns(cluster: ReportedCluster) -> bool:
-    """Whether something about a cluster is more than what holds it back, and is not muted."""
-    return any(found.severity in WARNS for found in unmuted(cluster.findings))
+def warns(cluster: ReportedCluster, beside: str = "") -> bool:
+    """Whether something about a cluster, `beside` a code, is more than what holds it back, and is
+    not muted."""
+    found = unmuted(cluster.findings)
+    return any(one.severity in WARNS and one.code != beside for one in found)
 
 
 def _fallen(change: Change | None) -> list[ChangedLevel]:

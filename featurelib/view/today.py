@@ -54,6 +54,7 @@ AUDIT = "./spark-submit.sh audit"
 MOST = 7
 KINDS = 3  # of findings, named in one line
 FEATURES = 2  # of a plan, named in one line
+FORGOTTEN = "finalization_forgotten"  # a plan's approval is its remedy
 
 _SAYS = {
     "incompatible_with_finalized": "nodes do not support what is finalized",
@@ -79,6 +80,9 @@ def plan_day(
     """Return the tasks of these clusters, worst first as the report has them."""
     found = [(cluster, one) for cluster in clusters for one in unmuted(cluster.findings)]
     grave = [row for row in found if row[1].severity is Severity.CRITICAL]
+    turned = change.verdicts if change else ()
+    new = {one.key for one in turned if one.severity is Severity.CRITICAL}
+    grave.sort(key=lambda row: row[0].key not in new)
     silent = [(c, f) for c, f in found if f.code in SILENT and c.verdict is Verdict.UNKNOWN]
     if is_all_old(fleet):
         lost, plans = [_collect_again(clusters, run), *_not_landed(clusters, None)], list[Task]()
@@ -89,11 +93,12 @@ def plan_day(
         plans = [*_waiting(clusters, lowered(change))]
     done_by = {one.code for _, one in found if one.command} - {BY_NODE}
     causes = sorted(causes, key=lambda c: (not c.ghosts and c.code not in done_by, -c.alone))
+    bad = {one.key for one, _ in grave}
     # Of one that is UNKNOWN and has a plan something could be judged.
     dark = [c for c in _without([*lost, *plans], clusters) if c.verdict is Verdict.UNKNOWN]
     hidden = {key for task in lost for key in task.clusters} | {one.key for one in dark}
+    dark = [one for one in dark if one.key not in bad]  # the first task says what is critical
     rest = [c for c in clusters if c.verdict is not Verdict.UNKNOWN or c.key not in hidden]
-    bad = {one.key for one, _ in grave}
     below = any(one.key not in bad for one in _without([*lost, *plans], rest))
     # What is less urgent keeps its lines, or one; what is left over goes to the most urgent.
     room = MOST - len(lost) - len(plans) - below
@@ -256,7 +261,7 @@ def _waiting(clusters: Clusters, down: Collection[str]) -> Iterator[Task]:
     Clusters that are READY as a whole come first; last what warns, or whose levels went down."""
     kept = [one for one in clusters if one.steps]
     plans = sorted(kept, key=lambda one: one.verdict is not Verdict.READY)
-    plans.sort(key=lambda one: one.key in down or warns(one))
+    plans.sort(key=lambda one: one.key in down or warns(one, FORGOTTEN))
     ours = [cluster for cluster in plans if parts(cluster)[0]]
     theirs = [cluster for cluster in plans if parts(cluster)[1]]
     verbs: tuple[tuple[Verb, Clusters], ...] = (("Approve", ours), ("Hand over", theirs))
@@ -306,7 +311,7 @@ def _one_way(points: Mapping[str, Sequence[str]]) -> str:
 def _caution(clusters: Clusters, down: Collection[str]) -> str:
     """What to know before these are raised: whose levels went down this night, and what warns."""
     lower = [one.name for one in clusters if one.key in down]
-    warned = [one.name for one in clusters if warns(one) and one.key not in down]
+    warned = [one.name for one in clusters if warns(one, FORGOTTEN) and one.key not in down]
     text = f"Ask first why levels of {some(lower, 2)} went down. " if lower else ""
     return text + (f"Read the findings of {some(warned, 2)} first. " if warned else "")
 
@@ -317,8 +322,9 @@ def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:
     rows = [(c, f) for c in clusters for f in unmuted(c.findings) if f.code in codes]
     if not rows:
         return
+    # Who is off may come back: to unregister it is the last thing that its remedy says.
     verbs: dict[str, Verb] = {BY_NODE: "Upgrade", **dict.fromkeys(SILENT, "Check")}
-    verb = "Unregister" if cause.ghosts else verbs.get(cause.code, "Fix")
+    verb = "Check" if cause.ghosts else verbs.get(cause.code, "Fix")
     title = _SAYS.get(cause.code, cause.title.replace("nodes that ", "nodes ", 1))
     task = _fix(verb, title, rows)
     holds = ""

@@ -206,6 +206,10 @@ def check_today(text: str, document: Any) -> None:
         first = [task for task in tasks[:kinds] if task["verb"] == "Fix"]
         told = {(key, code) for t in first for key in t["clusters"] for code in t["codes"]}
         assert grave <= told
+        fixed = Counter(k for t in tasks[:plans] if t["verb"] == "Fix" for k in t["clusters"])
+        critical = Counter(key for key, _ in grave)
+        # Nothing is told twice above the plans.
+        assert plans == 7 or not [key for key in critical if fixed[key] > critical[key]]
     part = text.partition("\nToday\n")[2].partition("\n\n")[0]
     verbs = re.findall(rf"^({'|'.join(get_args(Verb))})(?:  | ·)", part, re.MULTILINE)
     assert verbs == [task["verb"] for task in tasks]

@@ -394,7 +394,7 @@ def test_a_count_brings_the_table_that_it_narrows_into_view(
 def test_a_task_leads_to_its_clusters_and_to_those_of_its_owners(
     browser: Browser, tmp_path: Path
 ) -> None:
-    codes = dict.fromkeys("abcd", "unmet_dependency") | dict.fromkeys("efghi", "epoch_went_back")
+    codes = dict.fromkeys("abcdefg", "unmet_dependency") | dict.fromkeys("hijkl", "epoch_went_back")
     said = report(
         judged(
             [plan(name, "UP_TO_DATE") for name in [*codes, "z"]],
@@ -402,7 +402,7 @@ def test_a_task_leads_to_its_clusters_and_to_those_of_its_owners(
         ),
         inventory=Fleet(
             cluster=tuple(
-                FleetEntry(id=name, owner="a & b" if name in "ae" else "", contact=f"#{name}|")
+                FleetEntry(id=name, owner="a & b" if name in "ah" else "", contact=f"#{name}|")
                 for name in codes
             )
         ),
@@ -410,9 +410,9 @@ def test_a_task_leads_to_its_clusters_and_to_those_of_its_owners(
     (tmp_path / "report.html").write_text(render_html(said), encoding="utf-8")
     page = opened(browser, tmp_path / "report.html")
     for task, link, names in (
-        (0, "1 more", "abcd"),
-        (1, "2 more", "efghi"),
-        (1, "a & b", "ae"),
+        (0, "1 more", "abcdefg"),
+        (1, "2 more", "hijkl"),
+        (1, "a & b", "ah"),
         (0, "#b|", "b"),
     ):
         page.locator(".today li").nth(task).get_by_role("link", name=link, exact=True).click()

@@ -252,7 +252,7 @@ def test_what_is_less_urgent_shares_a_line_where_seven_are_too_few() -> None:
     urgent = [("Fix", "x"), ("Fix", "y"), ("Collect", "f"), ("Check", "gh"), ("Fix", "e")]
     found = report(judged(plans, rows)).today
     where = [(task.verb, "".join(task.clusters)) for task in found]
-    assert where == [*urgent, ("Unregister", "d"), ("Upgrade", "abc")]
+    assert where == [*urgent, ("Check", "d"), ("Upgrade", "abc")]
     assert found[4].command
     assert found[3].codes == ("node_not_answering", "expected_node_missing")
     plans += [plan(name, "READY", steps=[step()]) for name in "op"]
@@ -302,7 +302,7 @@ def test_ghosts_are_said_to_hold_back_in_their_number(names: str, said: str) -> 
     rows = [unfit(name, 2, "f", 1, 2) for name in names]
     rows += [finding(name, "ghost_broker", "warning", **ghost) for name in names]
     today = report(judged([plan(name, "BLOCKED") for name in names], rows)).today
-    [task] = [task for task in today if task.verb == "Unregister"]
+    [task] = [task for task in today if task.verb == "Check"]
     assert task.text.endswith(f" {said} back f.")
 
 

@@ -1,10 +1,11 @@
-// The page is whole without this: on a phone it folds what to do today to two lines each, but for
-// the most urgent that have room, and it sorts and narrows the table of clusters, and what stands of
-// each below. What was chosen stands in the address, so that a link shows the same.
+// The page is whole without this: it folds what to do today to some lines each, but for the most
+// urgent that have room, and it sorts and narrows the table of clusters, and what stands of each
+// below. What was chosen stands in the address, so that a link shows the same.
 (() => {
   const tasks = [...document.querySelectorAll(".today li")];
   const folded = [];
-  for (const task of tasks) {
+  const isWhole = () => tasks.at(-1).offsetTop + tasks.at(-1).offsetHeight <= window.innerHeight;
+  for (const task of tasks.length && !isWhole() ? tasks : []) {
     task.classList.add("short");
     const cut = (e) => e.scrollHeight > e.clientHeight + 1 || e.scrollWidth > e.clientWidth;
     if (![...task.querySelectorAll("p, :scope > span > *")].some(cut)) {
@@ -25,7 +26,7 @@
   }
   for (const show of folded) {
     show(true);
-    if (tasks.at(-1).offsetTop + tasks.at(-1).offsetHeight <= window.innerHeight) continue;
+    if (isWhole()) continue;
     show(false);
     break;
   }
