@@ -419,10 +419,8 @@ def unmuted(findings: Iterable[ReportedFinding]) -> list[ReportedFinding]:
 
 
 def warns(cluster: ReportedCluster, beside: str = "") -> bool:
-    """Whether something about a cluster, `beside` a code, is more than what holds it back, and is
-    not muted."""
-    found = unmuted(cluster.findings)
-    return any(one.severity in WARNS and one.code != beside for one in found)
+    """Whether something unmuted, `beside` a code, is more than what holds the cluster back."""
+    return any(one.severity in WARNS and one.code != beside for one in unmuted(cluster.findings))
 
 
 def _fallen(change: Change | None) -> list[ChangedLevel]:

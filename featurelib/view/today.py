@@ -80,9 +80,8 @@ def plan_day(
     """Return the tasks of these clusters, worst first as the report has them."""
     found = [(cluster, one) for cluster in clusters for one in unmuted(cluster.findings)]
     grave = [row for row in found if row[1].severity is Severity.CRITICAL]
-    turned = change.verdicts if change else ()
-    new = {one.key for one in turned if one.severity is Severity.CRITICAL}
-    grave.sort(key=lambda row: row[0].key not in new)
+    old = {c.key for c in clusters} - {one.key for one in (change.verdicts if change else ())}
+    grave.sort(key=lambda row: row[0].key in old)  # what is critical since this night comes first
     silent = [(c, f) for c, f in found if f.code in SILENT and c.verdict is Verdict.UNKNOWN]
     if is_all_old(fleet):
         lost, plans = [_collect_again(clusters, run), *_not_landed(clusters, None)], list[Task]()
@@ -322,9 +321,8 @@ def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:
     rows = [(c, f) for c in clusters for f in unmuted(c.findings) if f.code in codes]
     if not rows:
         return
-    # Who is off may come back: to unregister it is the last thing that its remedy says.
     verbs: dict[str, Verb] = {BY_NODE: "Upgrade", **dict.fromkeys(SILENT, "Check")}
-    verb = "Check" if cause.ghosts else verbs.get(cause.code, "Fix")
+    verb = "Check" if cause.ghosts else verbs.get(cause.code, "Fix")  # who is off may come back
     title = _SAYS.get(cause.code, cause.title.replace("nodes that ", "nodes ", 1))
     task = _fix(verb, title, rows)
     holds = ""
