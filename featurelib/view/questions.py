@@ -25,6 +25,7 @@ from featurelib.view.words import (
     idle_text,
     judge_text,
     judges_text,
+    mend_first,
     no_return_text,
     show_change,
     show_muted,
@@ -394,9 +395,8 @@ def _state(turn: Turn, row: Row | None, page: QuestionPage) -> str:
 
 def _findings(rows: Iterable[Row], page: QuestionPage) -> None:
     """One line a finding, the worst first; equal sentences once, with how often."""
-    order = list(Severity)
     texts: dict[str, int] = {}
-    for row in sorted(rows, key=lambda row: order.index(Severity(row["severity"]))):
+    for row in sorted(rows, key=lambda row: [*Severity].index(Severity(row["severity"]))):
         message = page.words.of(row).message  # type: ignore[arg-type]  # a row has more columns
         text = f"{row['severity']}  {code_text(row['code'])}: {message}"
         texts[text] = texts.get(text, 0) + 1
@@ -488,9 +488,10 @@ def roll_page(found: Roll, source: Source, width: int | None = None) -> Page:
     page = QuestionPage(source, width)
     may = "may join now" if found.may_join else "may NOT join now"
     page.text(f"{clean(source.name)}: software of {found.release} {may}")
-    levels = levels_text(page.catalogue, found.levels.items())
-    page.item(f"finalized: {levels or 'nothing'}")
+    page.item(f"finalized: {levels_text(page.catalogue, found.levels.items()) or 'nothing'}")
     page.text(clean(source.made_from, 300))
+    for text in mend_first(source.sight.judged.findings.to_pylist(), page.words):
+        page.text(f"first, before any node is restarted: {clean(text, 900)}")
     if not found.levels_known:
         page.text(
             "UNKNOWN: nobody who can be trusted says all that is finalized, so this holds only if "
@@ -527,8 +528,7 @@ def _misfits(found: Roll, page: QuestionPage) -> None:
 
 def _new(found: Roll, page: QuestionPage) -> dict[str, None]:
     """What the audit would find once every node that runs is of that release."""
-    kept = (Severity.CRITICAL, Severity.WARNING)
-    rows: list[Any] = [row for row in found.then.new if Severity(row["severity"]) in kept]
+    rows: list[Any] = [row for row in found.then.new if row["severity"] in ("critical", "warning")]
     return dict.fromkeys(page.words.of(row).message for row in rows)
 
 

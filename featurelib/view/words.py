@@ -4,12 +4,13 @@ is muted. Shorter phrases (a level, a time, a node list) are in featurelib.words
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from featurelib.audit.findings import SetAside
+from featurelib.audit.findings import FindingWords, SetAside
 from featurelib.audit.side_effects import say_effect
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import GENERATIONS, STRICT, load
-from featurelib.feature import UpgradeType
+from featurelib.feature import Severity, UpgradeType
 from featurelib.model import Move
 from featurelib.planning.goal import GOAL
 from featurelib.planning.outlook import NONE, ChangeOutlook
@@ -18,6 +19,7 @@ from featurelib.view.digest import muted_lines
 from featurelib.view.layout import Page
 from featurelib.words import clean, level_text, nodes
 
+NO_MAJORITY = "no_majority_answers"
 _JUDGES = {STRICT: "policy", GOAL: "the release's catalogue", PROBE: "the controller itself"}
 MUTED = "muted in conf/audit.toml, and still in the way"
 LOOK_AGAIN = (
@@ -116,6 +118,13 @@ def show_muted(found: Iterable[SetAside | None], page: Page, head: str = MUTED) 
         page.text(head)
         for text in muted_lines(muted):
             page.item(clean(text, 600), 2)
+
+
+def mend_first(found: Iterable[Any], words: FindingWords) -> dict[str, None]:
+    """Says what to mend before any node restarts: what is critical, and a silent majority."""
+    grave = (r for r in found if r["severity"] == Severity.CRITICAL or r["code"] == NO_MAJORITY)
+    said = (words.of(row) for row in grave)
+    return dict.fromkeys(f"{one.message} {one.remedy}".rstrip() for one in said)
 
 
 def idle_text(ids: Sequence[int]) -> str:
