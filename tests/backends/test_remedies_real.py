@@ -148,6 +148,7 @@ def test_a_ghost_controller_below_33_registers_anew_and_no_command_is_printed(
     """Its registration counts although it never voted; the broker's command does not help."""
     old = Node(id=101, roles="controller", release="4.1.2")
     cluster = kraft_cluster(Node(id=1), old, release_version="4.1", dynamic=True)
+    until(lambda: "Controller 101" in validated(cluster, 29))  # it fetches before it is registered
     before = lines_of(cluster, tmp_path / "before")
     assert "unsupported_by_node" in {code for code, _, _ in findings(judged(before))}
     cluster.stop_node(101)
