@@ -52,16 +52,16 @@ KEYS = {
         "seen_at=seen line_id remedy command min_version max_version line muted muted_until"
     ),
     WhatIf: row_of(
-        "before=was after=now features=turns unchanged new gone joined refused not_running=idle "
-        "election kafka_features=tool"
+        "before=was after=now features=turns unchanged new gone joined refused not_running=off "
+        "not_answering=silent election kafka_features=tool"
     ),
     ToolRun: row_of(
         "tool=release dialects stdout stderr exit_code moves irreversible side_effects "
         "joins_no_more ignores_dry_run unsure"
     ),
     Roll: row_of(
-        "release mode may_join finalized=levels finalized_known=levels_known misfits "
-        "only_with_unstable_features=only_unstable refused not_running=idle "
+        "release mode may_join finalized=levels finalized_known=levels_known mend_first misfits "
+        "only_with_unstable_features=only_unstable refused not_running=off not_answering=silent "
         "first joins_now format_with way_back"
     ),
     WayBack: row_of(

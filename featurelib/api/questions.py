@@ -167,9 +167,10 @@ def roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
         roll("payments-eu", "4.2").value.may_join
         roll(tables["k42-dynamic"], "4.1").frame()
 
-    The value has `misfits`, `refused` (in the controllers' words), `first` (what has to go down or
-    up before, as plans) and `way_back`; a row is one finalized feature: its level, the range that
-    production software of the release supports, None = no such feature, and whether that fits.
+    The value has `mend_first` (findings), `misfits`, `refused` (in the controllers' words), `first`
+    (what has to go down or up before, as plans) and `way_back`; a row is one finalized feature: its
+    level, the range that production software of the release supports, None = no such feature, and
+    whether that fits.
     Raises ConfigError for a release that nobody knows, BackendError.
     """
     chosen = choose(cluster)

@@ -119,6 +119,12 @@ class Reasons:
             if row["code"] in codes and row["feature"] == feature:
                 yield self._of_finding(row)
 
+    def to_mend(self) -> Iterator[Reason]:
+        """What to see to before any node restarts: what is critical, and a silent majority."""
+        for row in self._rows:
+            if row["severity"] == Severity.CRITICAL or row["code"] == "no_majority_answers":
+                yield self._of_finding(row)
+
     def of_refusals(self, refusals: Sequence[Reason]) -> Iterator[Reason]:
         """The policy's reasons with every node that offends, and what to do about it in this
         cluster; a controller's in Kafka's words."""

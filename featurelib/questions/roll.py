@@ -23,6 +23,7 @@ from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION
 from featurelib.model import Reason, Step
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan, mode_of
+from featurelib.planning.reasons import Reasons
 from featurelib.questions.what_if import (
     Changes,
     Refused,
@@ -87,7 +88,8 @@ class WayBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roll:
-    """The answer. `misfits` are the policy's, `refused` the controllers' own.
+    """The answer. `mend_first`: what is critical, and a majority of the voters that is silent.
+    `misfits` are the policy's, `refused` the controllers' own.
 
     `then`: every node that runs is of that release. `way_back` is None in ZooKeeper mode, whose
     production software finalizes nothing of its own. `format_with`: the release whose tool formats
@@ -99,6 +101,7 @@ class Roll:
     mode: str
     levels: dict[str, int]
     levels_known: bool  # a trustworthy witness says all of them
+    mend_first: tuple[Reason, ...]
     misfits: tuple[Misfit, ...]
     only_unstable: tuple[str, ...]  # misfits that go away with unstable features enabled
     refused: tuple[Refused, ...]
@@ -114,9 +117,14 @@ class Roll:
         return not (self.misfits or self.refused)
 
     @property
-    def idle(self) -> tuple[int, ...]:
+    def off(self) -> tuple[int, ...]:
         """Who does not run, and is left as now."""
-        return self.then.idle
+        return self.then.off
+
+    @property
+    def silent(self) -> tuple[int, ...]:
+        """Who only did not answer us, and is left as now."""
+        return self.then.silent
 
 
 def roll(sight: Sight, text: str, terms: Terms) -> Roll:
@@ -144,6 +152,7 @@ def roll(sight: Sight, text: str, terms: Terms) -> Roll:
         mode=mode,
         levels=levels,
         levels_known=sight.is_trusted and bool(sight.evidence.questions.known.all()),
+        mend_first=tuple(Reasons(sight, catalogue).to_mend()),
         misfits=misfits,
         only_unstable=unstable,
         refused=tuple(refusals_of(sight.cluster, nodes, sight.releases, mode, catalogue)),

@@ -104,8 +104,8 @@ class Standing:
 class WhatIf:
     """What differs. `turns` are features whose row differs, `unchanged` counts the others; `new`
     and `gone` are findings, and none is gone because its node may not come; `refused` is who may
-    not join; `idle` who does not run and is left; `election` what the next controller would make of
-    the features node, where that was asked."""
+    not join; `off` who does not run, and `silent` who only did not answer us, are left; `election`
+    what the next controller would make of the features node, where that was asked."""
 
     before: Sight
     after: Sight
@@ -115,7 +115,8 @@ class WhatIf:
     gone: tuple[Row, ...]
     refused: tuple[Refused, ...]
     joined: tuple[int, ...]  # nodes that may, and did
-    idle: tuple[int, ...]
+    off: tuple[int, ...]
+    silent: tuple[int, ...]
     election: Foreseen | None = None
     tool: tuple[ToolRun, ...] = ()  # the likeliest first: `after` is what it leaves
 
@@ -149,7 +150,7 @@ def what_if(sight: Sight, changes: Changes, terms: Terms) -> WhatIf:
     if version is not None:
         expect_protocol_version(sight, version, _releases(changes, terms, sight), terms)
     draft, there = _drafted(sight, changes, terms)
-    wanted, idle = _wanted(sight, changes, terms)
+    wanted, off, silent = _wanted(sight, changes, terms)
     refused = tuple(refusals_of(there, wanted, sight.releases, mode_of(sight), terms.catalogue))
     out = {(one.role, one.node_id) for one in refused}
     for node in wanted:
@@ -182,7 +183,8 @@ def what_if(sight: Sight, changes: Changes, terms: Terms) -> WhatIf:
         ),
         refused=refused,
         joined=tuple(sorted({node.node_id for node in wanted} - {node_id for _, node_id in out})),
-        idle=idle,
+        off=off,
+        silent=silent,
         election=election,
         tool=runs,
     )
@@ -216,16 +218,20 @@ def _drafted(sight: Sight, changes: Changes, terms: Terms) -> tuple[Draft, Clust
     return draft, replace(sight.cluster, finalized=finalized)
 
 
-def _wanted(sight: Sight, changes: Changes, terms: Terms) -> tuple[list[Node], tuple[int, ...]]:
-    """The halves of nodes that would start with other software, and nodes that do not run."""
-    named, idle = {node_id: ("--node", text) for node_id, text in changes.nodes.items()}, set[int]()
+def _wanted(
+    sight: Sight, changes: Changes, terms: Terms
+) -> tuple[list[Node], tuple[int, ...], tuple[int, ...]]:
+    """The halves of nodes that would start with other software; nodes that do not run, as Kafka
+    says, and nodes that only did not answer us."""
+    named = {node_id: ("--node", text) for node_id, text in changes.nodes.items()}
+    off, silent = set[int](), set[int]()
     there = [node for node in sight.cluster.nodes if node.node_id not in changes.removed]
     for node in there:
         if changes.release is not None and node.node_id not in changes.nodes:
             if node.running:
                 named[node.node_id] = ("--release", changes.release)
             else:
-                idle.add(node.node_id)
+                (off if node.gone else silent).add(node.node_id)
     starting = [(node, *named[node.node_id]) for node in there if node.node_id in named]
     for node_id, text in changes.added.items():
         starting.append((Node(node_id=node_id, role=Role.BROKER), "--add", text))
@@ -234,7 +240,8 @@ def _wanted(sight: Sight, changes: Changes, terms: Terms) -> tuple[list[Node], t
         with_release(node, release_of(text, mode, catalogue, option), mode, catalogue)
         for node, option, text in starting
     ]
-    return found, tuple(sorted(idle - named.keys()))
+    silent -= named.keys()
+    return found, tuple(sorted(off - named.keys() - silent)), tuple(sorted(silent))
 
 
 def _then(sight: Sight, changes: Changes, wanted: Sequence[Node], terms: Terms) -> Terms:

@@ -25,7 +25,6 @@ from featurelib.view.words import (
     idle_text,
     judge_text,
     judges_text,
-    mend_first,
     no_return_text,
     show_change,
     show_muted,
@@ -300,8 +299,8 @@ def what_if_page(found: WhatIf, change: str, source: Source, width: int | None =
     if found.joined:
         page.text(f"{nodes(None, found.joined)} may join with that software")
     _refused(found.refused, page)
-    if found.idle:
-        page.text(f"{idle_text(found.idle)}: name it with --node or --remove")
+    if left := idle_text(found.off, found.silent):
+        page.text(f"{left}: name it with --node or --remove")
     if found.election is not None:
         _election(found.election, page)
     was, now = (f"{side.verdict} ({side.phase})" for side in (found.was, found.now))
@@ -490,7 +489,7 @@ def roll_page(found: Roll, source: Source, width: int | None = None) -> Page:
     page.text(f"{clean(source.name)}: software of {found.release} {may}")
     page.item(f"finalized: {levels_text(page.catalogue, found.levels.items()) or 'nothing'}")
     page.text(clean(source.made_from, 300))
-    for text in mend_first(source.sight.judged.findings.to_pylist(), page.words):
+    for text in dict.fromkeys(f"{one.message} {one.remedy}".rstrip() for one in found.mend_first):
         page.text(f"first, before any node is restarted: {clean(text, 900)}")
     if not found.levels_known:
         page.text(
@@ -579,9 +578,9 @@ def _way_back(found: Roll, way: WayBack, page: QuestionPage) -> Iterator[str]:
         yield f"{found.release} brings no new level"
         return
     yield f"{found.release} brings {levels_text(catalogue, way.brings.items())}"
-    if found.idle:
+    if left := idle_text(found.then.off, found.then.silent):
         asked = f"what-if{page.name} --release {found.release}{page.source.wanted.ways[0]}"
-        yield f"{idle_text(found.idle)}; what that holds back of it: featurelib {asked}"
+        yield f"{left}; what that holds back of it: featurelib {asked}"
     if way.no_return is not None:
         before = found.levels[METADATA_VERSION]
         yield no_return_text(METADATA_VERSION, before, way.no_return, catalogue)

@@ -4,13 +4,12 @@ is muted. Shorter phrases (a level, a time, a node list) are in featurelib.words
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-from featurelib.audit.findings import FindingWords, SetAside
+from featurelib.audit.findings import SetAside
 from featurelib.audit.side_effects import say_effect
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import GENERATIONS, STRICT, load
-from featurelib.feature import Severity, UpgradeType
+from featurelib.feature import UpgradeType
 from featurelib.model import Move
 from featurelib.planning.goal import GOAL
 from featurelib.planning.outlook import NONE, ChangeOutlook
@@ -19,7 +18,6 @@ from featurelib.view.digest import muted_lines
 from featurelib.view.layout import Page
 from featurelib.words import clean, level_text, nodes
 
-NO_MAJORITY = "no_majority_answers"
 _JUDGES = {STRICT: "policy", GOAL: "the release's catalogue", PROBE: "the controller itself"}
 MUTED = "muted in conf/audit.toml, and still in the way"
 LOOK_AGAIN = (
@@ -120,14 +118,11 @@ def show_muted(found: Iterable[SetAside | None], page: Page, head: str = MUTED) 
             page.item(clean(text, 600), 2)
 
 
-def mend_first(found: Iterable[Any], words: FindingWords) -> dict[str, None]:
-    """Says what to mend before any node restarts: what is critical, and a silent majority."""
-    grave = (r for r in found if r["severity"] == Severity.CRITICAL or r["code"] == NO_MAJORITY)
-    said = (words.of(row) for row in grave)
-    return dict.fromkeys(f"{one.message} {one.remedy}".rstrip() for one in said)
-
-
-def idle_text(ids: Sequence[int]) -> str:
-    """Names the nodes that no question about other software changes."""
-    does = "does not run and is" if len(ids) == 1 else "do not run and are"
-    return f"{nodes(None, ids)} {does} left as now"
+def idle_text(off: Sequence[int], silent: Sequence[int]) -> str:
+    """Names the nodes that no question about other software changes; "" = there are none."""
+    said = []
+    for ids, one, more in ((off, "does not run", "do not run"), (silent, "did not answer", "")):
+        if ids:
+            does = f"{one} and is" if len(ids) == 1 else f"{more or one} and are"
+            said.append(f"{nodes(None, ids)} {does} left as now")
+    return "; ".join(said)
