@@ -68,7 +68,6 @@ from featurelib.snapshot.history import histories
 from featurelib.source import RUN_TIME, Wanted, open_fleet, usual_settings
 from featurelib.tables import AUDIT_RUN, FINALIZED_FEATURES, INGEST_RUN, is_name
 from featurelib.view.describe import diff_page, timeline_page
-from featurelib.view.digest import ask_first
 from featurelib.view.documents import fill
 from featurelib.view.model import Ingest, Report, ReportedCluster
 from featurelib.view.plan import waves_page, waves_status_page
@@ -81,6 +80,7 @@ from featurelib.view.report import (
     summarize,
 )
 from featurelib.view.report import MOST as MOST_SHOWN
+from featurelib.view.trend import ask_first
 from featurelib.words import clean
 
 if TYPE_CHECKING:

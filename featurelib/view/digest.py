@@ -21,8 +21,6 @@ from featurelib.snapshot import history
 from featurelib.snapshot.history import TOO_OLD
 from featurelib.view.model import (
     Cause,
-    Change,
-    ChangedLevel,
     FleetCounts,
     Level,
     Range,
@@ -34,7 +32,6 @@ from featurelib.view.model import (
     ReportedStep,
 )
 from featurelib.words import (
-    ask_why_lower,
     clean,
     code_text,
     count,
@@ -421,40 +418,6 @@ def unmuted(findings: Iterable[ReportedFinding]) -> list[ReportedFinding]:
 def warns(cluster: ReportedCluster, beside: str = "") -> bool:
     """Whether something unmuted, `beside` a code, is more than what holds the cluster back."""
     return any(one.severity in WARNS and one.code != beside for one in unmuted(cluster.findings))
-
-
-def _fallen(change: Change | None) -> list[ChangedLevel]:
-    """The levels that are lower than in the night before."""
-    moved = change.levels if change else ()
-    return [one for one in moved if one.after.number < one.before.number]
-
-
-def say_setbacks(
-    clusters: Iterable[ReportedCluster], change: Change | None
-) -> Iterator[ReportedCluster]:
-    """The clusters, those whose levels went down or whose software went back since the night before
-    with that, and what to do about it, first in their line."""
-    down, back = lowered(change), {one.key for one in change.ceilings} if change else set()
-    for one in clusters:
-        what = "levels went down" * (one.key in down) or "software went back" * (one.key in back)
-        if what:
-            look = f"{what}: {'ask first why' if one.steps else 'look at it, and ask why'}"
-            rest = one.summary.removeprefix(IDLE).removeprefix("; ")
-            one = replace(one, summary="; ".join(filter(None, (look, rest))))
-        yield one
-
-
-def lowered(change: Change | None) -> set[str]:
-    """The clusters, by key, of which a level is lower than in the night before."""
-    return {one.key for one in _fallen(change)}
-
-
-def ask_first(change: Change | None, seen: datetime) -> dict[str, str]:
-    """What to ask before these clusters, by key, are raised: their levels went down, as `seen`."""
-    moves = defaultdict[str, list[tuple[str, str, str, datetime]]](list)
-    for one in _fallen(change):
-        moves[one.key].append((one.feature, one.before.text, one.after.text, seen))
-    return {key: ask_why_lower(mine) for key, mine in moves.items()}
 
 
 def needs_person(verdict: Verdict, findings: Findings, steps: Sequence[ReportedStep]) -> bool:

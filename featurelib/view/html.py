@@ -23,11 +23,11 @@ from featurelib import words
 from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
 from featurelib.planning.files import file_names
 from featurelib.view import digest, today, trend
-from featurelib.view.digest import lowered, warns
+from featurelib.view.digest import warns
 from featurelib.view.model import SEVERITY_RANK, VERDICT_RANK, Report, ReportedFinding
 from featurelib.view.plot import BARS, Plot, draw
 from featurelib.view.report import IN_FULL
-from featurelib.view.trend import HEIGHT, gather_levels, gather_moves
+from featurelib.view.trend import HEIGHT, gather_levels, gather_moves, setbacks
 from featurelib.view.trend import WIDTH as LONG
 from featurelib.words import code_text, metadata_first
 
@@ -61,6 +61,7 @@ def render_html(
     verdicts = report.change.verdicts if report.change else ()
     held = {one.title: [keyed.get(name, name) for name in one.held] for one in report.causes}
     groups = {"cause": held, "change": {move: [one.key for one in moved] for move, moved in moves}}
+    movable = [cluster.key for cluster in report.clusters if cluster.steps]
     large = {
         name: [title for title, keys in of.items() if keys[FEW:] and places.keys() & keys]
         for name, of in groups.items()
@@ -71,7 +72,7 @@ def render_html(
         groups=groups,
         large=large,
         marks={name: _marks(groups[name][title] for title in large[name]) for name in groups}
-        | {"todo": _marks(task.clusters for task in report.today)},
+        | {"todo": _marks([*(task.clusters for task in report.today), movable])},
         loud=_loud(report),
         moved={one.key: one for one in verdicts if one.before is not one.after},
         features=features[:COLUMNS],
@@ -187,8 +188,9 @@ def _places(report: Report, names: Mapping[str, str], root: str) -> dict[str, st
 
 def _loud(report: Report) -> set[str]:
     """The clusters, by key, beside which nothing is green: what warns, went down or went back."""
-    back = {one.key for one in report.change.ceilings} if report.change else set[str]()
-    return back | lowered(report.change) | {one.key for one in report.clusters if warns(one)}
+    loud = {one.key for one in report.clusters if warns(one)}
+    went = setbacks(report.clusters, report.change)
+    return loud | {one.key for kept in went.values() for one in kept}
 
 
 def _marks(groups: Iterable[Iterable[str]]) -> dict[str, str]:

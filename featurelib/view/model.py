@@ -446,7 +446,9 @@ class ReportedNight:
     longest_wait_hours: Count | None
 
 
-Verb = Literal["Fix", "Collect", "Approve", "Hand over", "Upgrade", "Check", "Add", "Look at"]
+Verb = Literal[
+    "Fix", "Ask", "Collect", "Approve", "Hand over", "Upgrade", "Check", "Add", "Look at"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

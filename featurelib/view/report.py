@@ -55,7 +55,6 @@ from featurelib.view.digest import (
     needs_person,
     rank_causes,
     recount,
-    say_setbacks,
     summarize_cluster,
     unmuted,
 )
@@ -83,7 +82,7 @@ from featurelib.view.model import (
     SupportedRange,
 )
 from featurelib.view.today import plan_day
-from featurelib.view.trend import Night, compare, read_nights
+from featurelib.view.trend import Night, compare, read_nights, say_setbacks
 from featurelib.words import (
     LENGTH,
     LONGEST_PATH,
@@ -194,9 +193,9 @@ def summarize(
     names = {cluster: entry.title for cluster, entry in entries.items()}
     shown = [_mute(rule, judged.findings, run.as_of.date(), names) for rule in mutes]
     kept = read_nights(nights, run.number, catalogue)
-    causes, fleet = rank_causes(clusters), _count_fleet(clusters)
     change = compare(clusters, kept, before, levels_before, names, catalogue)
-    clusters = list(say_setbacks(clusters, change))
+    clusters = sorted(say_setbacks(clusters, change), key=_worst_first)
+    causes, fleet = rank_causes(clusters), _count_fleet(clusters)
     if change is not None:
         where = f" --tables {shlex.quote(run.tables or 'FOLDER')}"
         where += f" --fleet {shlex.quote(printable(places[1]))}" if entries else ""

@@ -1,17 +1,18 @@
 """What there is to do today: at most seven things, the most urgent first; and, in a few sentences,
 the state of the fleet.
 
-What is critical comes first, then what did not land or does not answer, then what else hides a
-verdict, then plans that wait for somebody, then ghosts and what a command does, then what unlocks
-most clusters, and last the rest. Where seven lines are too few, what is less urgent shares one. A
-cluster may stand in more than one; those that need a person, and no others, stand in some.
+What is critical comes first, then what went back, then what did not land or does not answer, then
+what else hides a verdict, then plans that wait for somebody, then ghosts and what a command does,
+then what unlocks most clusters, and last the rest. Where seven lines are too few, what is less
+urgent shares one. A cluster may stand in more than one; those that need a person, and no others,
+stand in some. Where something went back its plan waits for the answer to that.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -30,7 +31,6 @@ from featurelib.view.digest import (
     has_landed,
     is_ahead,
     late_since,
-    lowered,
     no_returns,
     parts,
     step_text,
@@ -48,12 +48,17 @@ from featurelib.view.model import (
     Task,
     Verb,
 )
+from featurelib.view.trend import EPOCH_BACK, setbacks
 from featurelib.words import age, code_text, count, some, time_text
 
 AUDIT = "./spark-submit.sh audit"
 MOST = 7
 KINDS = 3  # of findings, named in one line
 FEATURES = 2  # of a plan, named in one line
+NEEDS = (
+    "A cluster needs a person if it is BLOCKED or UNKNOWN, has a finding worse than info, has a "
+    "plan, its levels or its software went back, or nothing landed from it this night."
+)
 FORGOTTEN = "finalization_forgotten"  # a plan's approval is its remedy
 
 _SAYS = {
@@ -83,26 +88,33 @@ def plan_day(
     old = {c.key for c in clusters} - {one.key for one in (change.verdicts if change else ())}
     grave.sort(key=lambda row: row[0].key in old)  # what is critical since this night comes first
     silent = [(c, f) for c, f in found if f.code in SILENT and c.verdict is Verdict.UNKNOWN]
+    ask, start = (
+        [*_ask(setbacks(clusters, change))],
+        [_fix("Check", *of) for of in _kinds(silent, 1)],
+    )
     if is_all_old(fleet):
-        lost, plans = [_collect_again(clusters, run), *_not_landed(clusters, None)], list[Task]()
-        grave, causes = [], ()
+        first, plans = [_collect_again(clusters, run), *_not_landed(clusters, None)], list[Task]()
+        start, grave, causes = [], [], ()
     else:
-        start = (_fix("Check", *kind) for kind in _kinds(silent, 1))
-        lost = [*_not_landed(clusters, run.newest_line), *start]
-        plans = [*_waiting(clusters, lowered(change))]
+        first = [*ask, *_not_landed(clusters, run.newest_line)]
+        asked = {key for task in ask for key in task.clusters}
+        plans = [*_waiting([one for one in clusters if one.key not in asked])]
     done_by = {one.code for _, one in found if one.command} - {BY_NODE}
     causes = sorted(causes, key=lambda c: (not c.ghosts and c.code not in done_by, -c.alone))
-    bad = {one.key for one, _ in grave}
+    bad = {one.key for one, _ in grave}  # the first task says what is critical
+    left = _without([*first, *start, *plans], clusters)
+    dark = [c for c in left if c.verdict is Verdict.UNKNOWN and c.key not in bad]
+    below = any(c.verdict is not Verdict.UNKNOWN and c.key not in bad for c in left)
     # Of one that is UNKNOWN and has a plan something could be judged.
-    dark = [c for c in _without([*lost, *plans], clusters) if c.verdict is Verdict.UNKNOWN]
-    hidden = {key for task in lost for key in task.clusters} | {one.key for one in dark}
-    dark = [one for one in dark if one.key not in bad]  # the first task says what is critical
-    rest = [c for c in clusters if c.verdict is not Verdict.UNKNOWN or c.key not in hidden]
-    below = any(one.key not in bad for one in _without([*lost, *plans], rest))
+    rest = [c for c in clusters if c.verdict is not Verdict.UNKNOWN or c.steps]
     # What is less urgent keeps its lines, or one; what is left over goes to the most urgent.
-    room = MOST - len(lost) - len(plans) - below
+    room = MOST - len(first) - len(plans) - below
+    if len(start) + bool(grave) + bool(dark) > room:  # who does not answer shares the line
+        of = {key for task in start for key in task.clusters} - bad
+        dark, start = [*(one for one in clusters if one.key in of), *dark], []
+    room -= len(start)
     urgent = [_fix("Fix", *kind) for kind in _kinds(grave, room - bool(dark))]
-    tasks = [*urgent, *lost, *_held_back(dark, causes, "Fix", room - len(urgent)), *plans]
+    tasks = [*urgent, *first, *start, *_held_back(dark, causes, "Fix", room - len(urgent)), *plans]
     strangers = [row for row in found if row[1].code == NOT_LISTED]
     add = [_fix("Add", _title(NOT_LISTED), strangers)] if strangers else []
     return (*tasks, *_held_back(rest, causes, "Look at", MOST - len(tasks), tasks, add))
@@ -228,6 +240,17 @@ def _fix(verb: Verb, title: str, rows: Rows) -> Task:
     return _task(verb, distinct, text, how, "\n".join(groups[0].commands), codes)
 
 
+def _ask(went: Mapping[str, Clusters]) -> Iterator[Task]:
+    """One task of all clusters in which something went back."""
+    found = list({one.key: one for kept in went.values() for one in kept}.values())
+    if found:
+        named = (f"{what} in {some([c.name for c in kept], KINDS)}" for what, kept in went.items())
+        text = "; ".join(named)
+        how = "Ask who did it, why, and what was lost, before anything there is raised."
+        codes = {one.code for cluster in found for one in cluster.findings} & {EPOCH_BACK}
+        yield _task("Ask", found, f"{text[:1].upper()}{text[1:]}.", how, codes=codes)
+
+
 def _not_landed(clusters: Clusters, newest: datetime | None) -> Iterator[Task]:
     """One task of clusters of which nothing ever landed, or nothing in the night of `newest`."""
     missing = [cluster for cluster in clusters if not has_landed(unmuted(cluster.findings))]
@@ -255,12 +278,11 @@ def _not_landed(clusters: Clusters, newest: datetime | None) -> Iterator[Task]:
         yield _task("Collect", found, " ".join(texts), how, first.collect or "")
 
 
-def _waiting(clusters: Clusters, down: Collection[str]) -> Iterator[Task]:
+def _waiting(clusters: Clusters) -> Iterator[Task]:
     """The plans that wait for an approval of ours, and those for the owner of a managed cluster.
-    Clusters that are READY as a whole come first; last what warns, or whose levels went down."""
+    Clusters that are READY as a whole come first; last what warns."""
     kept = [one for one in clusters if one.steps]
-    plans = sorted(kept, key=lambda one: one.verdict is not Verdict.READY)
-    plans.sort(key=lambda one: one.key in down or warns(one, FORGOTTEN))
+    plans = sorted(kept, key=lambda one: (warns(one, FORGOTTEN), one.verdict is not Verdict.READY))
     ours = [cluster for cluster in plans if parts(cluster)[0]]
     theirs = [cluster for cluster in plans if parts(cluster)[1]]
     verbs: tuple[tuple[Verb, Clusters], ...] = (("Approve", ours), ("Hand over", theirs))
@@ -270,7 +292,9 @@ def _waiting(clusters: Clusters, down: Collection[str]) -> Iterator[Task]:
         first = mine[0]
         shown = [step_text(replace(one, managed_by=None)) for one in parts(first)[mine is theirs]]
         others = f", and levels of {count(len(mine) - 1, 'more cluster')}." if mine[1:] else "."
-        text = f"{_caution(mine, down)}{first.name}: " if mine[1:] else _caution(mine, down)
+        warned = [one.name for one in mine if warns(one, FORGOTTEN)]
+        text = f"Read the findings of {some(warned, 2)} first. " if warned else ""
+        text += f"{first.name}: " if mine[1:] else ""
         text += some(shown, FEATURES) + others
         before = _one_way({one.name: no_returns(one, parts(one)[mine is theirs]) for one in mine})
         before += _after_ours(mine) if mine is theirs else ""
@@ -305,14 +329,6 @@ def _one_way(points: Mapping[str, Sequence[str]]) -> str:
         return f"Some levels of {some(kept, 2)} cannot be taken back. " if kept else ""
     where = f"In {kept[0]} there" if len(points) > 1 else "There"
     return f"{where} is no way back from {some(points[kept[0]], FEATURES)} on. "
-
-
-def _caution(clusters: Clusters, down: Collection[str]) -> str:
-    """What to know before these are raised: whose levels went down this night, and what warns."""
-    lower = [one.name for one in clusters if one.key in down]
-    warned = [one.name for one in clusters if warns(one, FORGOTTEN) and one.key not in down]
-    text = f"Ask first why levels of {some(lower, 2)} went down. " if lower else ""
-    return text + (f"Read the findings of {some(warned, 2)} first. " if warned else "")
 
 
 def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:
@@ -369,12 +385,7 @@ def lead_note(report: Report) -> str:
     fleet = report.fleet
     if not fleet.clusters or is_all_old(fleet) or fleet.need_person == fleet.can_move == 0:
         return ""
-    newest = report.run.newest_line
-    late = any(late_since(c.newest_line, c.findings, newest) for c in report.clusters)
-    plan = "has a plan, or nothing landed from it this night" if late else "or has a plan"
-    muted = " Muted findings do not count." if fleet.muted else ""
-    about = "A cluster needs a person if it is BLOCKED or UNKNOWN, has a finding worse than info,"
-    return f"{about} {plan}.{muted}"
+    return NEEDS + " Muted findings do not count." * bool(fleet.muted)
 
 
 def is_all_old(fleet: FleetCounts) -> bool:

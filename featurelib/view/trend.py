@@ -7,15 +7,15 @@ page, blocks in text. A night that did not count something has no number there.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from featurelib.catalogue import Catalogue
 from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
 from featurelib.snapshot.history import changed_levels, is_late, known_levels, lowered_ceilings
-from featurelib.view.digest import late_since
+from featurelib.view.digest import IDLE, late_since, unmuted
 from featurelib.view.model import (
     AtLevel,
     Change,
@@ -27,9 +27,19 @@ from featurelib.view.model import (
     ReportedCluster,
     ReportedNight,
 )
-from featurelib.words import age, although, clean, level_text, metadata_first, some, went_back
+from featurelib.words import (
+    age,
+    although,
+    ask_why_lower,
+    clean,
+    level_text,
+    metadata_first,
+    some,
+    went_back,
+)
 
 Night = Mapping[str, Any]  # a row of gold.audit_run
+EPOCH_BACK = "epoch_went_back"
 BLOCKS = "▁▂▃▄▅▆▇█"
 CRITICAL = Severity.CRITICAL
 POINTS = 30  # blocks in one line of text
@@ -121,6 +131,51 @@ def changed(change: Change, verdict: Verdict) -> int:
     """Return how many clusters more have this verdict than in the night before."""
     moved = change.verdicts
     return sum(one.after is verdict for one in moved) - sum(one.before is verdict for one in moved)
+
+
+def _fallen(change: Change | None) -> list[ChangedLevel]:
+    """The levels that are lower than in the night before."""
+    moved = change.levels if change else ()
+    return [one for one in moved if one.after.number < one.before.number]
+
+
+def setbacks(
+    clusters: Sequence[ReportedCluster], change: Change | None
+) -> dict[str, list[ReportedCluster]]:
+    """What went back, the gravest first, and in which of these clusters: why has to be asked."""
+    of = {
+        "metadata went back": {
+            c.key for c in clusters if any(f.code == EPOCH_BACK for f in unmuted(c.findings))
+        },
+        "levels went down": {one.key for one in _fallen(change)},
+        "software went back": {one.key for one in change.ceilings} if change else set[str](),
+    }
+    found = {what: [one for one in clusters if one.key in keys] for what, keys in of.items()}
+    return {what: kept for what, kept in found.items() if kept}
+
+
+def say_setbacks(
+    clusters: Sequence[ReportedCluster], change: Change | None
+) -> Iterator[ReportedCluster]:
+    """The clusters; where something went back they need a person, and say it first in their line,
+    with what to do about it."""
+    went = [(one.key, what) for what, kept in setbacks(clusters, change).items() for one in kept]
+    first = dict(reversed(went))
+    for one in clusters:
+        if what := first.get(one.key):
+            look = f"{what}: {'ask first why' if one.steps else 'look at it, and ask why'}"
+            rest = one.summary.removeprefix(IDLE).removeprefix("; ")
+            line = "; ".join(filter(None, (look, rest)))
+            one = replace(one, summary=line, needs_person=True)
+        yield one
+
+
+def ask_first(change: Change | None, seen: datetime) -> dict[str, str]:
+    """What to ask before these clusters, by key, are raised: their levels went down, as `seen`."""
+    moves = defaultdict[str, list[tuple[str, str, str, datetime]]](list)
+    for one in _fallen(change):
+        moves[one.key].append((one.feature, one.before.text, one.after.text, seen))
+    return {key: ask_why_lower(mine) for key, mine in moves.items()}
 
 
 def gather_moves(change: Change) -> list[tuple[str, list[ChangedVerdict]]]:

@@ -312,6 +312,8 @@ def test_software_that_went_back_is_not_told_as_a_level_that_was_finalized() -> 
     assert "READY → UP_TO_DATE, software went back  a\n" in text
     said_of = {one.name: one.summary for one in said.clusters}
     assert said_of == {"a": "software went back: look at it, and ask why", "b": "nothing to do"}
+    assert [(one.verb, one.text) for one in said.today] == [("Ask", "Software went back in a.")]
+    assert said.fleet.need_person == 1
     assert fell in " ".join(text.split())
     assert render_html(said).count("<tr class=loud") == 1  # a is not green
     part = FleetPart(text="b", options="", ids=frozenset("b"), unlisted=None)
@@ -346,7 +348,7 @@ def test_a_line_of_the_table_is_cut_between_words_and_short_waits_are_no_hour_of
     assert re.search(r'class="?said"?>[^<]{60,100}b…<', page.replace("\n", ""))
 
 
-def test_who_approves_is_told_first_whose_levels_went_down() -> None:
+def test_a_plan_of_a_cluster_whose_levels_went_down_waits_for_the_answer_why() -> None:
     text = next(text for text in judge_samples().plans["plan"].to_pylist() if text)
     plans = [plan(name, "READY", steps=[step(goal=19)], plan=text) for name in "ab"]
     ready = [
@@ -360,10 +362,15 @@ def test_who_approves_is_told_first_whose_levels_went_down() -> None:
     tables = judged(plans, readiness=ready)
     before = dict.fromkeys("ab", "READY")
     said = report(tables, nights=nights, before=before, levels_before=levels)
-    [task] = said.today
-    assert task.clusters == ("b", "a")
-    assert task.text.startswith("Ask first why levels of a went down")  # a phone cuts the end
-    assert "f 2 → 1, WENT DOWN" in render_html(said)
+    assert [(task.verb, task.clusters) for task in said.today] == [
+        ("Ask", ("a",)),
+        ("Approve", ("b",)),
+    ]
+    assert said.today[0].text == "Levels went down in a."
+    page = render_html(said)
+    assert "f 2 → 1, WENT DOWN" in page
+    assert '<li class="urgent"><b>Ask</b>' in page
+    assert page.count(' data-todo="1 3"') == page.count(' data-todo="2 3"') == 1  # both can move
     told = {one.key: one.summary for one in said.clusters}
     assert told["a"].startswith("levels went down: ask first why; ")
     assert told["b"].startswith("can finalize metadata.version ")

@@ -269,6 +269,29 @@ def test_what_is_less_urgent_shares_a_line_where_seven_are_too_few() -> None:
     assert "In d: Broker 2 is registered but fenced" in found[6].how
 
 
+def test_what_went_back_is_asked_and_who_does_not_answer_shares_a_line_where_it_must() -> None:
+    """Eight kinds of things to do: one more than there are lines."""
+    on = {"role": "broker", "node_id": 1}
+    codes = {"bad": "incompatible_with_finalized", "mute": "node_not_answering"}
+    codes |= {"lost": "cluster_not_landed", "dark": "voters_unknown", "back": "epoch_went_back"}
+    grave = {"bad": "critical"}
+    rows = [finding(name, code, grave.get(name, "unknown"), **on) for name, code in codes.items()]
+    rows += [unfit("held", 1, "f", 1, 2), finding("back", "right_missing", "unknown", detail="")]
+    plans = [plan(name, "UP_TO_DATE" if name == "bad" else "UNKNOWN") for name in codes]
+    plans += [plan(name, "READY", steps=[step()]) for name in ("ours", "theirs")]
+    whose = Fleet(cluster=(FleetEntry(id="theirs", managed_by="aiven"),))
+    first = [("Fix", ("bad",)), ("Ask", ("back",)), ("Collect", ("lost",))]
+    moves = [("Approve", ("ours",)), ("Hand over", ("theirs",))]
+    found = report(judged(plans, rows), inventory=whose).today
+    where = [(task.verb, task.clusters) for task in found]
+    assert where == [*first, ("Check", ("mute",)), ("Fix", ("dark",)), *moves]
+    plans.append(plan("held", "BLOCKED"))
+    found = report(judged(plans, rows), inventory=whose).today
+    where = [(task.verb, task.clusters) for task in found]
+    assert where == [*first, ("Fix", ("mute", "dark")), *moves, ("Upgrade", ("held",))]
+    assert (found[1].text, found[1].codes) == ("Metadata went back in back.", ("epoch_went_back",))
+
+
 def test_several_managers_finalize_and_msk_has_no_command_that_could_be_wrong() -> None:
     names = {"a": "msk", "b": "Strimzi", "c": "aiven"}
     entries = [
