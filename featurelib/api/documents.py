@@ -73,7 +73,7 @@ KEYS = {
     Collected: row_of(
         "id name file lines answered not_answering not_allowed quarantined probe error"
     ),
-    LevelChange: row_of("at epoch changes went_down"),
+    LevelChange: row_of("at epoch epoch_before changes went_down"),
     RangeChange: row_of("since until role node_ids registered first changes shrank"),
 }
 

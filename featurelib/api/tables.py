@@ -553,7 +553,8 @@ def _before(lake: Lake, run: int) -> int:
 def _changes(found: Timeline) -> Iterator[Row]:
     for level in found.levels:
         for name, was, now in level.changes:
-            row = level.at, level.at, FINALIZED, name, str(was), str(now), level.epoch, now < was
+            back = now < was or level.epoch_before is not None
+            row = level.at, level.at, FINALIZED, name, str(was), str(now), level.epoch, back
             yield dict(zip(_CHANGE, row, strict=True))
     for change in found.ranges:
         for name, *ends in change.changes:

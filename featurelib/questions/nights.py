@@ -27,7 +27,7 @@ from featurelib.controller.journal import JournalEntry
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.outcome import Fate
 from featurelib.errors import NoEvidenceError
-from featurelib.feature import Role, Severity, Verdict, Witness
+from featurelib.feature import Role, Severity, Verdict
 from featurelib.lake import FOUND, Lake
 from featurelib.planning.files import SKEW
 from featurelib.questions.describe import Ends
@@ -37,10 +37,12 @@ from featurelib.snapshot.history import (
     NOT_REACHED,
     REGISTRATION,
     TOO_OLD,
+    EpochBack,
     LevelChange,
     LevelMove,
     Levels,
     changed_levels,
+    epochs_back,
     known_levels,
     late_since,
     level_changes,
@@ -61,7 +63,6 @@ Flags = npt.NDArray[np.bool_]
 KEY = ("cluster", "code", "role", "node_id", "feature")
 _SEVERITIES = list(Severity)
 BROKER, CONTROLLER = Role.BROKER.text, Role.CONTROLLER.text
-TOOL = Witness.TOOL.name.lower()
 _EPOCH = datetime(1970, 1, 2, tzinfo=UTC)
 Ranges = Mapping[str, Ends]
 
@@ -87,12 +88,6 @@ class RangeRow(TypedDict):
     max_version: int | None
 
 
-class EpochRow(LevelRow):
-    """The same of silver.finalized_features, with who said it."""
-
-    node_id: int | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeChange:
     """Nodes that began to support something else, between two times, in one way. `registered`: so
@@ -116,17 +111,6 @@ class RangeChange:
         """The features that these nodes support less far than before, or no longer."""
         moves = ((name, was, now) for name, was, now in self.changes if was)
         return tuple(name for name, was, now in moves if now is None or now[1] < was[1])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochBack:
-    """A witness whose epoch is smaller than the one it had said before."""
-
-    at: datetime
-    witness: str
-    node_id: int | None
-    before: int
-    after: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +147,7 @@ class Timeline:
 
 
 def timeline(
-    cluster_id: str, advertised: Iterable[RangeRow], finalized: Iterable[EpochRow]
+    cluster_id: str, advertised: Iterable[RangeRow], finalized: Iterable[LevelRow]
 ) -> Timeline:
     """Make the timeline of one cluster from the rows of both histories."""
     levels = list(finalized)
@@ -171,7 +155,7 @@ def timeline(
         cluster_id=cluster_id,
         ranges=tuple(_together(_range_changes(advertised))),
         levels=tuple(level_changes(levels)),
-        epochs=tuple(sorted(_epochs_back(levels), key=lambda one: one.at)),
+        epochs=tuple(epochs_back(levels)),
     )
 
 
@@ -312,21 +296,6 @@ def _is_alike(one: RangeChange, change: RangeChange, rows: Sequence[RangeChange]
 def _series(change: RangeChange) -> tuple[bool, str]:
     """Whose word it is."""
     return change.registered, change.role
-
-
-def _epochs_back(rows: Iterable[EpochRow]) -> Iterator[EpochBack]:
-    said: dict[tuple[str, int], set[tuple[datetime, int]]] = defaultdict(set)
-    for row in rows:
-        if row["epoch"] is not None and row["witness"] not in (LOG, TOOL):
-            node_id = -1 if row["node_id"] is None else row["node_id"]
-            said[row["witness"], node_id].add((row["observed_at"], row["epoch"]))
-    for (witness, node_id), sayings in said.items():
-        last: int | None = None
-        for at, epoch in sorted(sayings):
-            if last is not None and epoch < last:
-                node = None if node_id < 0 else node_id
-                yield EpochBack(at=at, witness=witness, node_id=node, before=last, after=epoch)
-            last = epoch
 
 
 class State(StrEnum):

@@ -8,6 +8,9 @@ Read back, the rows of silver.finalized_features become what changed, by epoch. 
 how far it has read: the log's offset in KRaft mode, the version of the features node in ZooKeeper
 mode. So a broker and the log, or the node, tell one story; a controller's epoch is of another kind,
 and a tool names none: they count where nobody else shows anything.
+
+An epoch only grows, unless the metadata went back: then most of who spoke within one look say a
+smaller one. What is read from then on stands after all that was read before, whatever its epoch.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any, NamedTuple, TypedDict
 
 import msgspec
@@ -24,7 +28,7 @@ import numpy as np
 from featurelib.feature import Verdict, Witness
 from featurelib.rows import NONE, Column, Int, TableRows, make_rows, spread, texts_of
 from featurelib.schema import Schema
-from featurelib.snapshot.state import Map
+from featurelib.snapshot.state import ONE_LOOK, Map
 from featurelib.tables import FINALIZED_FEATURES, Table
 from featurelib.words import metadata_first
 
@@ -132,7 +136,9 @@ def _numbers(values: Iterable[int | None]) -> Int:
 LOG = Witness.METADATA_LOG.name.lower()
 NODE, BROKER = Witness.FEATURES_NODE.name.lower(), Witness.BROKER.name.lower()
 TOGETHER = frozenset({LOG, NODE, BROKER})
-IN_ORDER = (TOGETHER, {Witness.CONTROLLER.name.lower()}, {Witness.TOOL.name.lower()})
+TOOL = Witness.TOOL.name.lower()
+IN_ORDER = (TOGETHER, {Witness.CONTROLLER.name.lower()}, {TOOL})
+_LOOK = timedelta(microseconds=ONE_LOOK)
 
 
 class Row(TypedDict):
@@ -142,6 +148,7 @@ class Row(TypedDict):
     observed_at: datetime
     line_id: int
     witness: str
+    node_id: int | None
     epoch: int | None
     feature: str | None
     level: int | None
@@ -157,16 +164,92 @@ class LevelMove(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelChange:
-    """What changed at one epoch. `epoch` is None where only a tool, which names none, told it."""
+    """What changed at one epoch. `epoch` is None where only a tool, which names none, told it.
+    `epoch_before`: the epoch went back from there, and `changes` are all levels, moved or not."""
 
     at: datetime
     epoch: int | None
+    epoch_before: int | None = None
     changes: tuple[LevelMove, ...]
 
     @property
     def went_down(self) -> tuple[str, ...]:
         """The features whose level is lower than before."""
         return tuple(name for name, before, after in self.changes if after < before)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochBack:
+    """A witness whose epoch is smaller than the one it had said before."""
+
+    at: datetime
+    witness: str
+    node_id: int | None
+    before: int
+    after: int
+
+
+_Who = tuple[str, int | None]  # a witness, and its node
+_Sayings = dict[_Who, list[tuple[datetime, int]]]  # when which epoch
+
+
+def epochs_back(rows: Iterable[Row]) -> list[EpochBack]:
+    """Every time that an epoch was smaller than before, oldest first."""
+    return sorted(_epochs_back(_sayings(rows)), key=lambda one: one.at)
+
+
+def _sayings(rows: Iterable[Row]) -> _Sayings:
+    said: defaultdict[_Who, set[tuple[datetime, int]]] = defaultdict(set)
+    for row in rows:
+        if row["epoch"] is not None and row["witness"] not in (LOG, TOOL):
+            said[row["witness"], row["node_id"]].add((row["observed_at"], row["epoch"]))
+    return {who: sorted(sayings) for who, sayings in said.items()}
+
+
+def _epochs_back(said: _Sayings) -> Iterator[EpochBack]:
+    for (witness, node_id), sayings in said.items():
+        for (_, before), (at, after) in pairwise(sayings):
+            if after < before:
+                yield EpochBack(at=at, witness=witness, node_id=node_id, before=before, after=after)
+
+
+class _Break(NamedTuple):
+    """When the epoch went back as a whole, from where to where, and when each witness said so."""
+
+    at: datetime
+    before: int
+    after: int
+    own: dict[_Who, datetime]
+
+    def is_before(self, row: Row) -> bool:
+        """Whether the row was read since; what the log kept from before it went back was not."""
+        since = self.own.get((row["witness"], row["node_id"]), self.at)
+        return row["observed_at"] >= since and (
+            row["witness"] != LOG or (row["epoch"] or 0) > self.after
+        )
+
+
+def _breaks(rows: Iterable[Row]) -> list[_Break]:
+    """Each time that most of who spoke in one look, and had spoken before, said a smaller epoch:
+    a single broker may just read its log again."""
+    said, found = _sayings(rows), list[_Break]()
+    groups: list[list[EpochBack]] = []
+    for one in sorted(_epochs_back(said), key=lambda one: one.at):
+        if not groups or one.at - groups[-1][0].at > _LOOK:
+            groups.append([])
+        groups[-1].append(one)
+    for group in groups:
+        at = group[0].at
+        spoke = [
+            who
+            for who, sayings in said.items()
+            if sayings[0][0] < at and any(abs(when - at) <= _LOOK for when, _ in sayings)
+        ]
+        own = {(one.witness, one.node_id): one.at for one in reversed(group)}
+        if 2 * len(own) > len(spoke):
+            before, after = max(one.before for one in group), min(one.after for one in group)
+            found.append(_Break(at, before, after, own))
+    return found
 
 
 def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
@@ -176,23 +259,29 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
     believed = next((kinds for kinds in IN_ORDER if kinds & witnesses), set())
     # Brokers leave out what they do not show; where the node itself was read, it says all of it.
     read = {row["epoch"] for row in known if row["witness"] == NODE}
-    statements: dict[tuple[int, datetime, int], list[Row]] = defaultdict(list)
+    breaks = _breaks(row for row in known if row["witness"] in believed)
+    statements: dict[tuple[int, int, datetime, int], list[Row]] = defaultdict(list)
     for row in known:
         if row["witness"] in believed and not (row["witness"] == BROKER and row["epoch"] in read):
             # Of a tool what is in the place of the epoch is the number of its line.
-            epoch = -1 if row["witness"] == "tool" or row["epoch"] is None else row["epoch"]
-            statements[epoch, row["observed_at"], row["line_id"] if epoch >= 0 else 0].append(row)
+            epoch = -1 if row["witness"] == TOOL or row["epoch"] is None else row["epoch"]
+            since = sum(one.is_before(row) for one in breaks)
+            line = row["line_id"] if epoch >= 0 else 0
+            statements[since, epoch, row["observed_at"], line].append(row)
     levels: dict[str, int] = {}
-    for (epoch, at, _), mine in sorted(statements.items(), key=lambda entry: entry[0]):
+    passed = 0
+    for (since, epoch, at, _), mine in sorted(statements.items(), key=lambda entry: entry[0]):
         after = {row["feature"]: row["level"] or 0 for row in mine if row["feature"] is not None}
         if mine[0]["witness"] == LOG:
             after = levels | after
         after = {name: level for name, level in after.items() if level > 0}
-        names = sorted({name for name, _ in levels.items() ^ after.items()})
-        if names:
-            changes = tuple(LevelMove(n, levels.get(n, 0), after.get(n, 0)) for n in names)
-            yield LevelChange(at=at, epoch=epoch if epoch >= 0 else None, changes=changes)
-        levels = after
+        went_back = breaks[since - 1].before if since > passed else None
+        names = {*levels, *after} if since > passed else dict(levels.items() ^ after.items())
+        if names or since > passed:
+            changes = tuple(LevelMove(n, levels.get(n, 0), after.get(n, 0)) for n in sorted(names))
+            own = epoch if epoch >= 0 else None
+            yield LevelChange(at=at, epoch=own, epoch_before=went_back, changes=changes)
+        levels, passed = after, since
 
 
 def changed_levels(

@@ -335,11 +335,13 @@ def _level_row(change: LevelChange, found: Timeline, catalogue: Catalogue) -> tu
     order = sorted(change.changes, key=lambda one: metadata_first(one[0]))
     is_first, moves = change is found.levels[0], list[str]()  # nobody read what was before that
     for name, was, now in order:
-        before = "" if is_first else f"{level_text(catalogue, name, was)} → "
+        before = "" if is_first or was == now else f"{level_text(catalogue, name, was)} → "
         moves.append(f"{clean(name, 60)} {before}{level_text(catalogue, name, now)}")
     what = "first read: " * is_first + "; ".join(moves)
     epoch = "" if change.epoch is None else str(change.epoch)
     mark = "WENT DOWN" if change.went_down else ""
+    if change.epoch_before is not None:
+        mark, what = mark or "EPOCH WENT BACK", f"from {change.epoch_before} to {epoch}: {what}"
     who = [
         f"{clean(one.user)} (entry {one.entry})"
         for one in found.sent

@@ -551,12 +551,13 @@ def _lower(found: Sequence[Readiness | ReportedReturn], at: Mapping[str, Level |
 def history_lines(cluster: ReportedCluster) -> list[tuple[str, str]]:
     """Return when levels were read, and epoch and levels: `read 2026-11-20 08:00 UTC, epoch 7`."""
     lines, first = [], min((one.at for one in cluster.history or ()), default=None)
-    for (at, epoch), some_moves in groupby(cluster.history or (), lambda one: (one.at, one.epoch)):
-        moved = list(some_moves)
+    read = groupby(cluster.history or (), lambda one: (one.at, one.epoch, one.epoch_before))
+    for (at, epoch, back), moved in [(key, list(of)) for key, of in read]:
         # What the first look shows is no change, as far as anybody knows.
         is_first = at == first and not any(one.before.number for one in moved)
         when = ("first " * is_first) + f"read {time_text(at)}"
-        before = ["" if is_first else f"{one.before.text} → " for one in moved]
-        moves = [f"{m.feature} {was}{m.after.text}" for m, was in zip(moved, before, strict=True)]
-        lines.append((when + ("" if epoch is None else f", epoch {epoch}"), ", ".join(moves)))
+        same = ["" if is_first or m.before == m.after else f"{m.before.text} → " for m in moved]
+        moves = [f"{m.feature} {was}{m.after.text}" for m, was in zip(moved, same, strict=True)]
+        fell = "" if back is None else f"went back from {back} to "
+        lines.append((when + ("" if epoch is None else f", epoch {fell}{epoch}"), ", ".join(moves)))
     return lines

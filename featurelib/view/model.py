@@ -304,13 +304,15 @@ class ReportedProfile:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedMove:
     """A finalized level that became another. `at`: when that was read. `epoch`: null where only a
-    tool told it, which names none."""
+    tool told it, which names none. `epoch_before`: null but where the epoch went back, from there;
+    the level may be the same."""
 
     at: Time
     epoch: int | None
     feature: str
     before: Level
     after: Level
+    epoch_before: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

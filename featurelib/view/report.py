@@ -257,6 +257,7 @@ def look_closer(
             ReportedMove(
                 at=change.at,
                 epoch=change.epoch,
+                epoch_before=change.epoch_before,
                 feature=clean(feature),
                 before=Level(number=before, text=level_text(catalogue, feature, before)),
                 after=Level(number=after, text=level_text(catalogue, feature, after)),

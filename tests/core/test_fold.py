@@ -207,21 +207,26 @@ def test_a_state_from_before_fields_were_added_is_read_without_them(known: int) 
 Known = tuple[str, int | None, str | None, int | None, int]  # witness, epoch, feature, level, hour
 
 
-def changes(*rows: Known) -> list[tuple[int | None, tuple[tuple[str, int, int], ...]]]:
+def read_rows(*rows: Known, nodes: int = 99) -> list[Row]:
+    """Each of the rows is of the next of so many nodes."""
     start = datetime(2026, 11, 1, tzinfo=UTC)
-    known = [
+    return [
         Row(
             cluster="c",
             observed_at=start + timedelta(hours=hour),
             line_id=hour,
             witness=witness,
+            node_id=node % nodes,
             epoch=epoch,
             feature=feature,
             level=level,
         )
-        for witness, epoch, feature, level, hour in rows
+        for node, (witness, epoch, feature, level, hour) in enumerate(rows)
     ]
-    return [(change.epoch, change.changes) for change in level_changes(known)]
+
+
+def changes(*rows: Known) -> list[tuple[int | None, tuple[tuple[str, int, int], ...]]]:
+    return [(change.epoch, change.changes) for change in level_changes(read_rows(*rows))]
 
 
 def test_levels_change_in_the_order_of_epochs_however_late_they_landed() -> None:
@@ -241,3 +246,38 @@ def test_a_controller_counts_where_no_broker_and_no_log_does_and_a_tool_by_when_
     assert changes(controller, ("broker", 5, "f", 2, 0)) == [(5, (("f", 0, 2),))]
     looks = ("tool", 3, "f", 2, 2), ("tool", 8, "f", 1, 1)
     assert changes(*looks) == [(None, (("f", 0, 1),)), (None, (("f", 1, 2),))]
+
+
+def broken(*rows: Known, nodes: int) -> list[tuple[int | None, int | None, object]]:
+    found = level_changes(read_rows(*rows, nodes=nodes))
+    return [(change.epoch_before, change.epoch, change.changes) for change in found]
+
+
+def test_what_is_read_after_the_epoch_went_back_stands_after_all_that_was_read_before() -> None:
+    was = [("broker", 900 + node, "f", 3, 1) for node in range(3)]
+    again = [("broker", 40 + node, "f", 3, 2) for node in range(3)]
+    first, same = (None, 900, (("f", 0, 3),)), (902, 40, (("f", 3, 3),))
+    assert broken(*was, *again, nodes=3) == [first, same]
+    lower = [("broker", 40 + node, "f", 2, 2) for node in range(3)]
+    later = [("broker", 950, "f", 4, 9)]
+    moved = [(902, 40, (("f", 3, 2),)), (None, 950, (("f", 2, 4),))]
+    assert broken(*was, *lower, *later, nodes=3) == [first, *moved]
+    gone = [("broker", 40, None, None, 2), *lower[1:]]
+    assert broken(*was, *gone, nodes=3)[1] == (902, 40, (("f", 3, 0),))
+
+
+def test_one_broker_that_reads_its_log_again_is_no_break() -> None:
+    was = [("broker", 900, "f", 3, 1)] * 3
+    again = [("broker", 40, "f", 2, 2), *[("broker", 950, "f", 3, 2)] * 2]
+    assert broken(*was, *again, nodes=3) == [
+        (None, 40, (("f", 0, 2),)),
+        (None, 900, (("f", 2, 3),)),
+    ]
+
+
+def test_what_the_log_kept_from_before_it_went_back_is_told_before_that() -> None:
+    was, again = ("broker", 900, "f", 3, 1), ("broker", 40, "f", 1, 2)
+    log = [("metadata_log", epoch, "f", level, 3) for epoch, level in ((7, 1), (60, 2))]
+    rows = [*read_rows(was, again, nodes=1), *read_rows(*log)]
+    found = [(one.epoch_before, one.epoch, one.changes) for one in level_changes(rows)]
+    assert found[2:] == [(900, 40, (("f", 3, 1),)), (None, 60, (("f", 1, 2),))]

@@ -242,11 +242,17 @@ def test_what_was_read_first_is_no_change_of_a_level() -> None:
         LevelChange(at=at, epoch=epoch, changes=(LevelMove(*move),))
         for epoch, (at, move) in enumerate(zip(times, moves, strict=True), start=4)
     ]
+    still = (LevelMove("metadata.version", 27, 27), LevelMove("group.version", 1, 0))
+    changes.append(LevelChange(at=times[2], epoch=2, epoch_before=6, changes=still))
     [one] = look_closer(said, {}, {"one": changes}, CATALOGUE).clusters
     assert history_lines(one) == [
         ("first read 2026-11-20 08:00 UTC, epoch 4", "metadata.version 25 (4.0-IV3)"),
         ("first read 2026-11-20 08:00 UTC, epoch 5", "group.version 1"),
         ("read 2026-11-21 08:00 UTC, epoch 6", "metadata.version 25 (4.0-IV3) → 27 (4.1-IV1)"),
+        (
+            "read 2026-11-21 08:00 UTC, epoch went back from 6 to 2",
+            "metadata.version 27 (4.1-IV1), group.version 1 → 0 (not finalized)",
+        ),
     ]
 
 
