@@ -35,7 +35,6 @@ from featurelib.core.judge import decide, judge
 from featurelib.core.rules import (
     below_finalized_min,
     dependency_unmet,
-    incompatible_with_finalized,
     metadata_version_unmet,
 )
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, SILENT_METADATA_VERSION, Role
@@ -44,53 +43,41 @@ from featurelib.schema import INCOMPATIBLE_BROKER
 
 DEPENDENCY_CODE = "finalized_dependency_unmet"
 MINIMUM_CODE = "minimum_would_rise"
-_OF_MINIMUM = "The finalized minimum is {}, which it does not support. "
 _ENOUGH = np.iinfo(np.int16).max  # where it is not known what is finalized, nothing is missing
 
 
 def find_incompatible(evidence: Evidence, said: BatchFindings) -> TableRows:
     """Nodes whose range does not hold what is finalized: findings, and featurelib.schema's rows."""
     asked, who = evidence.questions, evidence.subjects
-    pairs = np.flatnonzero((asked.known & (asked.current > 0))[asked.pair_question])
-    level, minimum, *ends = (
-        column.astype(np.int32)
-        for column in (
-            asked.current[asked.pair_question[pairs]],
-            asked.finalized_min[asked.pair_question[pairs]],
-            asked.pair_min[pairs],
-            asked.pair_max[pairs],
-        )
-    )
-    # A finalized minimum counts only where it was stored: it is 0 or the level elsewhere.
-    hit = incompatible_with_finalized(np.where(minimum > 0, minimum, level), level, *ends)
-    pair, subject = evidence.expand(pairs[hit & ~asked.pair_unclear[pairs]])
+    pair, subject = evidence.expand(np.flatnonzero(asked.pair_unfit))
     # A controller that replays a level it does not support ends. One that answers supports it, and
     # its listener only leaves the unstable level out.
     is_metadata = asked.of_feature(METADATA_VERSION)[asked.pair_question[pair]]
     keep = ~(who.own_word[subject] & is_metadata & asked.pair_listed[pair])
     pair, subject, is_metadata = pair[keep], subject[keep], is_metadata[keep]
     question, fates = asked.pair_question[pair], _fates()
+    low, high = (asked.listed(ends, pair) for ends in (asked.pair_min, asked.pair_max))
+    # What it does not support may be the minimum alone.
+    below, now = asked.finalized_min[question], asked.current[question]
+    below = np.where((below < low) & (low <= now) & (now <= high), below, NONE)
     fate = np.select(
         [
             who.listed_nothing[subject],
+            below != NONE,
             evidence.membership.on_zookeeper[asked.cluster[question]],
             who.role[subject] == Role.CONTROLLER,
             is_metadata,
         ],
         [
             fates["zookeeper_lists_nothing"],
+            fates["zookeeper_minimum"],
             fates["zookeeper"],
             fates["controller"],
             fates["broker_metadata_version"],
         ],
         fates["broker_other"],
     )
-    low, high = (asked.listed(ends, pair) for ends in (asked.pair_min, asked.pair_max))
-    # What it does not support may be the minimum alone.
-    below, now = asked.finalized_min[question], asked.current[question]
-    below = np.where((below < low) & (low <= now) & (now <= high), below, NONE)
-    starts = zip(below.tolist(), fate.tolist(), strict=True)
-    words = [text if end == NONE else _OF_MINIMUM.format(end) + text for end, text in starts]
+    words = [text.format(minimum=end) for text, end in zip(fate, below, strict=True)]
     details, wrong = _own_answers(evidence, question, subject, words)
     said.of_nodes(
         INCOMPATIBLE_CODE,

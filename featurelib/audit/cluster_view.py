@@ -27,7 +27,6 @@ from featurelib.audit.registrations import NOBODY
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.core.cluster import Cluster, Features, Node, Range
-from featurelib.core.compatibility import left_out
 from featurelib.core.dialect import STRICT, Asks, load
 from featurelib.core.nodes import are_asked
 from featurelib.errors import InputError, NoEvidenceError
@@ -243,7 +242,7 @@ class PlainCluster:
         # then the metadata log disputes it (facts of 3.9.2; KAFKA-18979).
         disputed = KRAFT_VERSION in {name for _, name, _ in levels.disputed}
         nodes = self._nodes(finalized.get(METADATA_VERSION, (0, 0))[1])
-        cluster = Cluster(
+        return Cluster(
             release=self.releases[0] if self.releases else "",
             nodes=nodes,
             active=self._active,
@@ -257,7 +256,6 @@ class PlainCluster:
             node_missing=missing,
             blind=blind,
         )
-        return left_out(cluster, self.releases, self._tables) if self._zookeeper else cluster
 
     def _configured(self, nodes: tuple[Node, ...]) -> tuple[int, ...] | None:
         """Whom the active controller is configured to ask; None where that was not read. Who is no
@@ -282,6 +280,7 @@ class PlainCluster:
         vouched = controller & self._evidence.controllers_vouched[0]
         in_the_way = who.voter & ~registered & (metadata_version >= _REGISTER_FROM)
         out = who.expected_only | (vouched & ~who.answers & (profile < 0) & ~in_the_way)
+        left_out = self._evidence.left_out()
         ranges = self._evidence.ranges()
         return tuple(
             Node(
@@ -294,6 +293,7 @@ class PlainCluster:
                 running=bool(running[i]),
                 gone=bool(who.gone[i]),
                 voter=bool(who.voter[i]),
+                ignored=bool(left_out[i] and registered[i]),
             )
             for i in np.flatnonzero(~out).tolist()
         )

@@ -238,6 +238,20 @@ class Evidence:
         known = marked(clusters, who.cluster[active])
         return np.where(known[who.cluster], active, local)
 
+    def left_out(self) -> Bool:
+        """Say which subjects are brokers in ZooKeeper mode that do not fit what is finalized: their
+        controller leaves them out of the live ones and does not ask them
+        (KafkaController.partitionOnFeatureCompatibility; recorded with 2.8.2, 3.3.2 and 3.9.2).
+
+        From 3.3 on controllers do not look at the finalized minimum. Whom that alone leaves out
+        they would ask nothing but what the policy asks, so no verdict hangs on it.
+        """
+        asked = self.questions
+        out = asked.pair_unfit & self.membership.on_zookeeper[asked.cluster][asked.pair_question]
+        # The last one stands for the -1 of a subject without a profile.
+        profiles = marked(len(self.answering.cluster) + 1, asked.pair_profile[out])
+        return profiles[self.answering.of_subject]
+
     def dynamic(self) -> tuple[Bool, Bool]:
         """By cluster, whether its quorum is dynamic (kraft.version 1 or more, KIP-853), and whether
         it may be one for all that is known. A record that the raft layer disputes makes none."""

@@ -38,6 +38,7 @@ import numpy as np
 from featurelib.audit.columns import marked, positions
 from featurelib.audit.finalized import Levels
 from featurelib.audit.registrations import Membership, Profiles, Subjects
+from featurelib.core.rules import incompatible_with_finalized
 from featurelib.feature import METADATA_VERSION
 from featurelib.rows import NONE, Bool, Int, Texts, spread
 
@@ -64,6 +65,7 @@ class Questions:
     pair_max: Int
     pair_listed: Bool
     pair_unclear: Bool  # not listed, in an answer that may leave features out
+    pair_unfit: Bool  # known not to hold what is finalized, the finalized minimum included
 
     def of_feature(self, name: str) -> Bool:
         """Which questions are about one feature."""
@@ -155,13 +157,20 @@ def ask(
     current, minimum = np.zeros((2, len(keys)), dtype=np.int64)
     current[at_finalized], minimum[at_finalized] = levels.entry_level, levels.entry_min
     disputed = [c * width + names.index(name) for c, name, _ in levels.disputed if name in names]
+    known = levels.believed[cluster] & (current >= 0) & ~np.isin(keys, disputed)
+    current, minimum = np.maximum(current, 0), np.maximum(minimum, 0)
+    unclear = ~listed & answering.partial[pair_profile]
+    # A finalized minimum counts only where it was stored: it is 0 or the level elsewhere.
+    lowest = np.where(minimum > 0, minimum, current)
+    ends = (lowest[pair_question], current[pair_question], pair_min, pair_max)
+    unfit = incompatible_with_finalized(*(end.astype(np.int32) for end in ends))
     return Questions(
         cluster=cluster,
         feature=feature,
         names=names,
-        current=np.maximum(current, 0),
-        finalized_min=np.maximum(minimum, 0),
-        known=levels.believed[cluster] & (current >= 0) & ~np.isin(keys, disputed),
+        current=current,
+        finalized_min=minimum,
+        known=known,
         pair_first=pair_first,
         pair_count=pair_count,
         pair_question=pair_question,
@@ -169,7 +178,8 @@ def ask(
         pair_min=pair_min,
         pair_max=pair_max,
         pair_listed=listed,
-        pair_unclear=~listed & answering.partial[pair_profile],
+        pair_unclear=unclear,
+        pair_unfit=unfit & known[pair_question] & ~unclear,
     )
 
 

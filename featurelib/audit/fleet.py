@@ -168,7 +168,7 @@ class FleetColumns:
             known=known,
             registered=column(who.registered) | (controller & ~listed[cluster]),
             voter=voter,
-            live=known,
+            live=column(~evidence.left_out()),
             reachable=column(who.answers),
             configured=np.where(is_named, 0, -1),
             leads=column(evidence.may_lead(of_subject >= 0)),

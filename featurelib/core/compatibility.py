@@ -385,24 +385,6 @@ def _order(cluster: Cluster, node: Node) -> list[str]:
     return list(dict.fromkeys(in_order))
 
 
-def left_out(cluster: Cluster, releases: Sequence[str], tables: Tables) -> Cluster:
-    """The cluster in ZooKeeper mode with those marked whom a controller of each of `releases`
-    leaves out of the live brokers (KafkaController.partitionOnFeatureCompatibility)."""
-    dialects = [load(name) for name in sorted({generation_of(name, "zk") for name in releases})]
-    out: dict[tuple[tuple[str, Range], ...], bool] = {}  # of brokers that support the same
-    for node in cluster.nodes:
-        if (ranges := tuple(node.supported.items())) not in out:
-            out[ranges] = all(
-                _unfit_for_controller(_meeting(cluster, node, own), own, tables).any()
-                for own in dialects
-            )
-    nodes = (
-        replace(node, ignored=node.registered and out[tuple(node.supported.items())])
-        for node in cluster.nodes
-    )
-    return replace(cluster, nodes=tuple(nodes))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advertised:
     """The ranges of each release's software; 0-0 where it does not list the feature."""

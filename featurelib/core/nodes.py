@@ -7,7 +7,7 @@ open. What is open never refuses anything (it makes UNKNOWN, which the audit say
 | column       | of a plain cluster            | of evidence                                     |
 |--------------|-------------------------------|-------------------------------------------------|
 | `registered` | as it is                      | controllers pass where no list of them was read |
-| `live`       | runs, not fenced, not ignored | every broker: it may be back in a moment        |
+| `live`       | runs, not fenced, not ignored | every broker, but who does not fit is left out |
 | `reachable`  | a registered voter that runs  | every controller that answered us               |
 | `configured` | its place in the list         | 0 where it is in the list: the order is lost    |
 | `leads`      | the active controller         | whoever may be it, where nobody knows which is  |

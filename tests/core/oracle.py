@@ -420,15 +420,28 @@ def sees_no_levels(cluster: Cluster, who: list[Node]) -> bool:
     )
 
 
-def older_controller_takes(cluster: Cluster, asked: list[Node], name: str) -> bool:
+def older_controller_takes(
+    cluster: Cluster, asked: list[Node], name: str, levels: dict[str, int]
+) -> bool:
     """Whether brokers of 2.7 to 3.2, if they may run there, would raise the feature at all: every
-    broker has to support the controller's own minimum as well."""
+    broker has to support the controller's own minimum as well, but those that do not fit the
+    finalized `levels`, each from 1 on, are left out."""
     if not cluster.zookeeper or cluster.kraft or cluster.schema == 2:
         return True
+
+    def range_of(node: Node, feature: str) -> Range:
+        return support(cluster, node, feature) or (0, 0)
+
+    def is_left_out(node: Node) -> bool:
+        return any(
+            level > 0 and not (fits(level, range_of(node, one)) and fits(1, range_of(node, one)))
+            for one, level in levels.items()
+        )
+
     brokers = [node for node in asked if node.role == BROKER]
-    ends = [support(cluster, node, name) or (0, 0) for node in brokers if node.listed]
-    own = [support(cluster, node, name) or (0, 0) for node in leading(cluster, brokers)]
-    return all(low <= least for least, _ in own for low, _ in ends)
+    live = [range_of(node, name) for node in brokers if node.listed and not is_left_out(node)]
+    own = [range_of(node, name) for node in leading(cluster, brokers)]
+    return all(low <= least for least, _ in own for low, _ in live)
 
 
 def own_releases(cluster: Cluster, asked: list[Node]) -> list[int]:
@@ -487,7 +500,7 @@ def judge(cluster: Cluster) -> Judgement:
             and not stuck
             and (name == METADATA or proposed.get(METADATA, asks_metadata) >= asks_metadata)
             and all(top < 25 or top >= KNOWN_TO.get((name, level), 0) for top in own)
-            and older_controller_takes(cluster, asked, name)
+            and older_controller_takes(cluster, asked, name, said.levels)
         ]
         beyond = name in NEWEST_KNOWN and max([*seen, current]) > NEWEST_KNOWN[name]
         if beyond:

@@ -19,6 +19,7 @@ from tests.core.random_clusters import RELEASES
 Ranges = dict[str, tuple[int, int]]
 # One broker starts at 1, the others at 2: only 3.3 and later ask for the level alone.
 UNEVEN: list[Ranges] = [{"f": (1, 5)}, {"f": (2, 5)}]
+BESIDE: list[Ranges] = [{"f": (1, 4)}, {"f": (1, 4)}, {"f": (2, 5)}]
 EVEN: list[Ranges] = [{"f": (1, 5)}] * 2
 
 
@@ -32,8 +33,13 @@ def zookeeper(
     *more: bytes,
     schema: int = 1,
     status: int = 1,
+    finalized: Ranges | None = None,
 ) -> list[bytes]:
-    lines = [znode("/feature", {"version": schema, "status": status, "features": {}})]
+    stored = {
+        name: {"min_version_level": low, "max_version_level": level}
+        for name, (low, level) in (finalized or {}).items()
+    }
+    lines = [znode("/feature", {"version": schema, "status": status, "features": stored})]
     for node_id, ranges in enumerate(brokers, 1):
         features = {n: {"min_version": a, "max_version": b} for n, (a, b) in ranges.items()}
         lines.append(znode(f"/brokers/ids/{node_id}", {"version": 5, "features": features}))
@@ -76,6 +82,16 @@ SCENES: dict[str, tuple[Iterable[bytes], str]] = {
     "also where the first node is behind it": (
         zookeeper([UNEVEN[1], UNEVEN[1], UNEVEN[0]], 3), "2.8"),
     "and alone, where none is known to lead": (zookeeper(UNEVEN[::-1], None), "2.8"),
+    # Tried with 2.8.2: beside such brokers, registered before and after an election, f 4 is taken.
+    "who does not fit what is finalized is left out, and not asked": (
+        zookeeper(BESIDE, finalized={"f": (1, 3)}), "2.8"),
+    "whichever generation runs there": (zookeeper(BESIDE, finalized={"f": (1, 3)}), ""),
+    "3.3 and later would ask it what the policy asks": (
+        zookeeper([*BESIDE, {"f": (2, 3)}], finalized={"f": (1, 3)}), "3.9.2"),
+    "who lacks another finalized feature is left out, too": (
+        zookeeper([{"f": (1, 4), "g": (1, 2)}] * 2 + [{"f": (2, 5)}],
+                  finalized={"f": (2, 3), "g": (1, 1)}), "2.8"),
+    "who fits the finalized minimum counts": (zookeeper(BESIDE, finalized={"f": (2, 3)}), "2.8"),
     # Who does not see the features node writes back what it saw last, and then answers 96.
     "a controller that does not see the features node may not be asked": (
         zookeeper(EVEN, 1, *blind(1)), ""),

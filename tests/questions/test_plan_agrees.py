@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from featurelib.audit.cluster_view import Sight, Terms, see
 from featurelib.audit.findings import wordings
+from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.core.dialect import STRICT, load
 from featurelib.feature import METADATA_VERSION, Severity, Verdict
 from featurelib.planning.goal import GOAL, Command, Intent
@@ -27,6 +28,7 @@ from tests.core.lines import AS_OF, MAX_AGE, landings, lines_of, microseconds
 from tests.core.oracle import Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper
 from tests.core.scale import WHOLE, some
+from tests.core.test_agreement import SCENES
 from tests.questions.nights import NAMES, TERMS, sight
 from tests.report.samples import CATALOGUE, HOURS_72, read_samples
 
@@ -138,6 +140,14 @@ def test_a_stored_row_s_plans_are_those_of_its_lines() -> None:
 def test_a_sample_s_plans_are_as_the_audit_says(row: int) -> None:
     one = of_rows.some(read_samples().batch, row)
     expect_agreement(Terms(catalogue=CATALOGUE, as_of=None, max_age=HOURS_72).see(one))
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_a_scene_s_plans_are_as_the_audit_says(name: str) -> None:
+    lines, release = SCENES[name]
+    said = Fleet(cluster=(FleetEntry(id="c", release=release),))
+    until = microseconds(AS_OF)
+    expect_agreement(see(lines, catalogue=CATALOGUE, as_of=until, max_age=MAX_AGE, fleet=said))
 
 
 def led_by(voters: tuple[int, ...], *controllers: Node) -> Sight:
