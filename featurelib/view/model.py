@@ -457,8 +457,9 @@ Verb = Literal[
 class Task:
     """One thing to do today: what is the matter, how to do it, and where.
 
-    `how` and `command` may be empty; of several clusters they are about the first. `command` has a
-    line for each node that needs its own. `codes`: of the findings it is about. `clusters`: the
+    `how` and `command` may be empty. Of several clusters `how` says how each remedy begins, where
+    they need several, and `command`, if there is one, is of the first; it has a line for each node
+    that needs its own. `codes`: of the findings it is about. `clusters`: the
     `key` of each. `owners`: whose they are, as far as the inventory says; of a cluster without an
     owner its contact.
     """

@@ -10,6 +10,7 @@ stand in some. Where something went back its plan waits for the answer to that.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,10 +50,11 @@ from featurelib.view.model import (
     Verb,
 )
 from featurelib.view.trend import EPOCH_BACK, setbacks
-from featurelib.words import age, code_text, count, some, time_text
+from featurelib.words import age, code_text, count, nodes, some, time_text
 
 AUDIT = "./spark-submit.sh audit"
 MOST = 7
+HELPS = 4  # remedies in one line
 KINDS = 3  # of findings, named in one line
 FEATURES = 2  # of a plan, named in one line
 NEEDS = (
@@ -230,14 +232,38 @@ def _fix(verb: Verb, title: str, rows: Rows) -> Task:
     groups = group_findings([finding for _, finding in rows if finding])
     first, codes = groups[0].first if groups else None, [one.first.code for one in groups]
     if len(distinct) > 1 or len(groups) != 1 or first is None:
-        text = f"{title[:1].upper()}{title[1:]}."
-        who = f"{first.message} " if first and first.node_id is not None else ""
-        where = next((cluster.name for cluster, finding in rows if finding), "")
-        how = f"In {where}: {who}{first.remedy}" if first and first.remedy else ""
-        return _task(verb, distinct, text, how, codes=codes)
+        return _task(verb, distinct, f"{title[:1].upper()}{title[1:]}.", _helps(rows), codes=codes)
     text = " ".join(filter(None, (groups[0].messages[0], groups[0].others)))
     how = f"{first.remedy} {fill_in(first.command)}".rstrip()
     return _task(verb, distinct, text, how, "\n".join(groups[0].commands), codes)
+
+
+def _helps(rows: Rows) -> str:
+    """What helps in these clusters: how each remedy begins, where they need several. What helps in
+    most comes first, but for what is critical, which stands as it is."""
+    remedies = defaultdict[str, dict[str, ReportedFinding]](dict)
+    for cluster, one in rows:
+        if one and one.remedy:
+            todo = re.sub(rf"\b{one.node_id}\b", "", one.remedy)
+            remedies[todo].setdefault(cluster.name, one)
+    kinds, texts = list(remedies.values()), list[str]()
+    if all(one and one.severity is not Severity.CRITICAL for _, one in rows):
+        kinds.sort(key=len, reverse=True)
+    for (name, one), *others in (list(helped.items()) for helped in kinds[:HELPS]):
+        begin, *more = re.split(r"(?<=\.) (?=[A-Z])", one.remedy)
+        who = _node(one)
+        text = f"In {name}{who}: {begin}" + " …" * bool(more)
+        if len(kinds) == 1:
+            text = f"In {name}: {f'{one.message} ' if who else ''}{one.remedy}"
+        names = [of + _node(other) for of, other in others]
+        texts.append(text + (f" Likewise in {some(names, KINDS)}." if names else ""))
+    if left := set[str]().union(*kinds[HELPS:]).difference(*kinds[:HELPS]):
+        texts.append(f"In {count(len(left), 'more cluster')}: something else.")
+    return " ".join(texts)
+
+
+def _node(one: ReportedFinding) -> str:
+    return f" ({nodes(one.role, [one.node_id])})" if one.node_id is not None else ""
 
 
 def _ask(went: Mapping[str, Clusters]) -> Iterator[Task]:

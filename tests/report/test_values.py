@@ -266,7 +266,40 @@ def test_what_is_less_urgent_shares_a_line_where_seven_are_too_few() -> None:
         == "Nodes do not support what is finalized in 1 cluster, unmet dependency in 1 cluster."
     )
     assert found[6].text == "Ghost broker in 1 cluster, unsupported by node in 3 clusters."
-    assert "In d: Broker 2 is registered but fenced" in found[6].how
+    assert found[6].how == (
+        "In a (broker 1): Upgrade the software of broker 1. Likewise in b (broker 1), c (broker "
+        "1). In d (broker 2): Check its address, the network, the credentials and its load first. …"
+    )
+
+
+def test_a_task_of_several_clusters_says_what_helps_in_each_of_them() -> None:
+    def unfit_at(name: str, node: int, high: int) -> dict[str, object]:
+        of = {"role": "broker", "node_id": node, "feature": "f", "finalized_level": 3}
+        ends = {"min_version": high - 1, "max_version": high}
+        return finding(name, "incompatible_with_finalized", "critical", **of, **ends)
+
+    rows = [unfit_at("b", 3, 5), unfit_at("c", 5, 2), unfit_at("d", 12, 2)]
+    rows.append(finding("e", "features_node_damaged", "critical"))
+    plans = [plan(name, "UP_TO_DATE") for name in "bcde"]
+    plans += [plan(name, "READY", steps=[step()]) for name in "op"]
+    dark = ["voters_unknown", "node_not_asked", "mode_unknown", "release_unknown"]
+    dark.append("witnesses_disagree")
+    for n, code in enumerate([*dark, dark[-1]]):
+        plans.append(plan(f"u{n}", "UNKNOWN"))
+        rows.append(finding(f"u{n}", code, "unknown"))
+    plans += [plan("lost", "UNKNOWN"), plan("held", "BLOCKED")]
+    rows += [finding("lost", "cluster_not_landed", "unknown"), unfit("held", 1, "f", 1, 2)]
+    whose = Fleet(cluster=(FleetEntry(id="p", managed_by="aiven"),))
+    today = report(judged(plans, rows), inventory=whose).today
+    found = {task.clusters: task.how for task in today}
+    begins = "its range begins above what is finalized, and newer software does not help. …"
+    assert found["b", "c", "d"] == (
+        f"In b (broker 3): Run older software on broker 3: {begins} In c (broker 5): Upgrade the "
+        "software of broker 5 until it supports the level, or stop it. Likewise in d (broker 12)."
+    )
+    how = found[tuple(f"u{n}" for n in range(6))]
+    assert how.startswith("In u4: Collect again. … Likewise in u5. In u0: ")  # what helps in most
+    assert how.endswith(" In 1 more cluster: something else.")
 
 
 def test_what_went_back_is_asked_and_who_does_not_answer_shares_a_line_where_it_must() -> None:
