@@ -21,7 +21,7 @@ from featurelib.audit.findings import GONE
 from featurelib.audit.strimzi import NOT_CARRIED_OUT
 from featurelib.feature import Severity, Verdict
 from featurelib.planning.owners import ADVICE
-from featurelib.snapshot.history import NOT_REACHED
+from featurelib.snapshot.history import LATE, NOT_REACHED
 from featurelib.view.digest import (
     BY_NODE,
     NOT_LISTED,
@@ -95,10 +95,13 @@ def plan_day(
         [_fix("Check", *of) for of in _kinds(silent, 1)],
     )
     if is_all_old(fleet):
-        first, plans = [_collect_again(clusters, run), *_not_landed(clusters, None)], list[Task]()
+        first, plans = (
+            [_collect_again(clusters, run), *_not_landed(clusters, None, run.as_of)],
+            list[Task](),
+        )
         start, grave, causes = [], [], ()
     else:
-        first = [*ask, *_not_landed(clusters, run.newest_line)]
+        first = [*ask, *_not_landed(clusters, run.newest_line, run.as_of)]
         asked = {key for task in ask for key in task.clusters}
         plans = [*_waiting([one for one in clusters if one.key not in asked])]
     done_by = {one.code for _, one in found if one.command} - {BY_NODE}
@@ -277,21 +280,26 @@ def _ask(went: Mapping[str, Clusters]) -> Iterator[Task]:
         yield _task("Ask", found, f"{text[:1].upper()}{text[1:]}.", how, codes=codes)
 
 
-def _not_landed(clusters: Clusters, newest: datetime | None) -> Iterator[Task]:
-    """One task of clusters of which nothing ever landed, or nothing in the night of `newest`."""
+def _not_landed(clusters: Clusters, newest: datetime | None, as_of: datetime) -> Iterator[Task]:
+    """One task of clusters of which nothing ever landed, or nothing in the night of `newest`; who
+    fell silent last comes first."""
     missing = [cluster for cluster in clusters if not has_landed(unmuted(cluster.findings))]
-    lines = [(c, late_since(c.newest_line, c.findings, newest)) for c in clusters]
-    late = [(cluster, at) for cluster, at in lines if at is not None]
-    of = f" from {some([cluster.name for cluster in missing], 2)}" if late else ""
-    texts = [f"Nothing landed{of}, so nothing is known."] if missing else []
-    if late:
-        since = [f"{cluster.name} since {time_text(at)}" for cluster, at in late]
-        texts.append(f"Nothing that counts landed from {some(since, 2)}.")
-    ahead = [cluster.name for cluster, _ in late if is_ahead(cluster.findings)]
+    late = list[tuple[int, bool, datetime, ReportedCluster]]()
+    for one in clusters:
+        if at := late_since(one.newest_line, one.findings, newest):
+            nights = max((as_of - at - LATE) // timedelta(days=1) + 1, 1)
+            late.append((nights, is_ahead(one.findings), at, one))
+    late.sort(key=lambda row: row[:2])
+    since = [f"{c.name} since {time_text(at)} ({count(n, 'night')})" for n, _, at, c in late]
+    texts = [f"Nothing that counts landed from {some(since, KINDS)}."] if late else []
+    if missing:
+        names = some([cluster.name for cluster in missing], KINDS)
+        texts.append(f"{names} never landed: nothing is known there.")
+    ahead = [cluster.name for _, early, _, cluster in late if early]
     if ahead:
         texts.append(f"Lines from {some(ahead, 2)} are dated ahead: set its collector's clock.")
     if texts:
-        found = [*missing, *(cluster for cluster, _ in late)]
+        found = [*(row[-1] for row in late), *missing]
         lost = [(c, f) for c in found for f in unmuted(c.findings) if f.code == NOT_REACHED]
         first, why = lost[0] if lost else (found[0], None)
         whose, which = ("the collectors", first.name) if found[1:] else ("its collector", "it")

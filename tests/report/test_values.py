@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -15,9 +15,10 @@ from featurelib.rows import TableRows, make_rows
 from featurelib.tables import with_run
 from featurelib.view.digest import group_findings
 from featurelib.view.model import Level
+from featurelib.words import time_text
 from tests.report.samples import CATALOGUE, judge_samples, report_samples
 from tests.report.scenes import step
-from tests.report.tables import Row, finding, judged, plan, report, unfit
+from tests.report.tables import AS_OF, Row, finding, judged, plan, report, unfit
 
 ASIDE = {"muted": "the disk is replaced", "muted_until": date(2026, 12, 31)}
 PARTS = ("findings", "incompatible", "readiness", "plans")
@@ -323,6 +324,25 @@ def test_what_went_back_is_asked_and_who_does_not_answer_shares_a_line_where_it_
     where = [(task.verb, task.clusters) for task in found]
     assert where == [*first, ("Fix", ("mute", "dark")), *moves, ("Upgrade", ("held",))]
     assert (found[1].text, found[1].codes) == ("Metadata went back in back.", ("epoch_went_back",))
+
+
+def test_who_never_landed_and_for_how_many_nights_others_did_not_is_said_newest_first() -> None:
+    now = datetime.fromtimestamp(AS_OF / 1e6, UTC)
+    ages = {"fresh": 1, "gone": 71, "early": 25, "silent": 28}
+    plans = [
+        plan(name, "UP_TO_DATE", newest_line=now - timedelta(hours=age))
+        for name, age in ages.items()
+    ]
+    rows = [finding("early", "evidence_from_the_future", "warning", detail="1 line")]
+    rows.append(finding("lost", "cluster_not_landed", "unknown"))
+    [task] = report(judged([*plans, plan("lost", "UNKNOWN")], rows), newest=AS_OF).today
+    assert task.clusters == ("silent", "early", "gone", "lost")
+    said = [f"{name} since {time_text(now - timedelta(hours=age))}" for name, age in ages.items()]
+    assert task.text == (
+        f"Nothing that counts landed from {said[3]} (1 night), {said[2]} (1 night), {said[1]} (3 "
+        "nights). lost never landed: nothing is known there. Lines from early are dated ahead: "
+        "set its collector's clock."
+    )
 
 
 def test_several_managers_finalize_and_msk_has_no_command_that_could_be_wrong() -> None:
