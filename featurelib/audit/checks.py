@@ -32,11 +32,7 @@ from featurelib.core.batch import Levels
 from featurelib.core.cluster import Cluster, Request, build
 from featurelib.core.dialect import GENERATIONS, Dialect, load
 from featurelib.core.judge import decide, judge
-from featurelib.core.rules import (
-    below_finalized_min,
-    dependency_unmet,
-    metadata_version_unmet,
-)
+from featurelib.core.rules import below_finalized_min, dependency_unmet, metadata_version_unmet
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, SILENT_METADATA_VERSION, Role
 from featurelib.rows import NONE, Bool, Int, TableRows, make_rows, texts_of
 from featurelib.schema import INCOMPATIBLE_BROKER

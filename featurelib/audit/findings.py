@@ -331,6 +331,7 @@ REGISTERS_NOTHING = "registration_without_features"
 PROTOCOL = "inter.broker.protocol.version"
 PROTOCOL_OR_SOFTWARE = f"{PROTOCOL}, software"
 LISTENER = "listener"  # of a node that does not answer us, and that Kafka calls live
+ZNODE = "registration in ZooKeeper"  # of a broker whose registration says nothing that can be read
 _OF_PROTOCOL = (
     "{feature} is finalized at {finalized}, and {role} {node} registers no features. {detail}"
 )
@@ -410,7 +411,7 @@ class FindingWords:
                 wording = replace(wording, remedy=f"{wording.remedy} {remedy}")
         least = columns["finalized_level"] if columns["level"] is None else columns["level"]
         is_above = least is not None and least < (columns["min_version"] or 0)
-        if wording.other and (is_above or columns["to_fix"] == LISTENER):
+        if wording.other and (is_above or columns["to_fix"] in (LISTENER, ZNODE)):
             wording = replace(wording, remedy=wording.other)
         name = clean(site.name or "CLUSTER")
         names = [shlex.quote(text) for text in (name, site.landing, site.inventory)]

@@ -26,7 +26,7 @@ import numpy as np
 from featurelib.audit.columns import distinct, find, latest, marked, node_key, split_key
 from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.finalized import UNSEEN, witness_text
-from featurelib.audit.findings import CONTROLLERS_UNREGISTER_FROM, LISTENER
+from featurelib.audit.findings import CONTROLLERS_UNREGISTER_FROM, LISTENER, ZNODE
 from featurelib.audit.registrations import ranges_of, record_keys
 from featurelib.audit.target import Agreed, Judge
 from featurelib.audit.verdict import who_may_join
@@ -403,16 +403,18 @@ def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
     fenced, unseen = (who.fenced_at, who.fenced_line), evidence.membership.quorum_place
     quorum, was = tuple(of[who.cluster] for of in unseen), (who.at, who.line)
     failed = (who.failed_at, who.failed_line)
-    counts = [
+    hidden = np.flatnonzero(_without_range(evidence) & ~covered)
+    stored = evidence.membership.on_zookeeper[who.cluster[hidden]].tolist()
+    more: dict[str, Int | Texts] = {"to_fix": texts_of(ZNODE if one else None for one in stored)}
+    more["finalized_level"] = metadata_version[hidden]
+    count = said.of_nodes("range_unknown", hidden, was, no_answer, **more)
+    for code, hit, seen, detail in (
+        ("ghost_broker", broker & who.gone & ~in_zookeeper, fenced, gone_broker),
+        ("ghost_controller", controller, quorum, software),
+        ("silent_broker", broker & (who.failed_at > 0) & in_zookeeper, failed, no_answer),
+    ):
         said.of_nodes(code, hit, seen, detail, finalized_level=metadata_version[hit])
-        for code, hit, seen, detail in (
-            ("range_unknown", _without_range(evidence) & ~covered, was, no_answer),
-            ("ghost_broker", broker & who.gone & ~in_zookeeper, fenced, gone_broker),
-            ("ghost_controller", controller, quorum, software),
-            ("silent_broker", broker & (who.failed_at > 0) & in_zookeeper, failed, no_answer),
-        )
-    ]
-    return counts[0]
+    return count
 
 
 def _majority(said: BatchFindings) -> None:

@@ -32,6 +32,7 @@ from tests.core.lines import (
     told,
 )
 from tests.core.oracle import BROKER, CONTROLLER, METADATA, Cluster, Node
+from tests.core.test_agreement import znode, zookeeper
 from tests.report.samples import SAMPLES
 
 OLD, NEW = {METADATA: (7, 25)}, {METADATA: (7, 29)}
@@ -276,6 +277,15 @@ def test_nobody_is_told_to_unregister_what_only_we_cannot_reach() -> None:
     message, remedy, _ = words(never, "voter_not_registered")
     assert message.startswith("Voter 2 never registered")
     assert remedy == "Start it with Kafka 4.2 or later, so that it registers."
+
+
+def test_in_zookeeper_mode_nobody_is_told_to_unregister() -> None:
+    """A registration goes with its session, and there is no metadata log to dump."""
+    scene = zookeeper([{"f": (1, 5)}], 1, znode("/brokers/ids/2", {"features": []}))
+    assert words(scene, "range_unknown")[1] == (
+        "Look at /brokers/ids/2 in ZooKeeper, where a broker says what it supports. A broker that "
+        "is started again writes it anew; it goes with the broker's session."
+    )
 
 
 @pytest.mark.parametrize(
