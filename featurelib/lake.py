@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from featurelib.audit.audit import Judged
+from featurelib.audit.findings import DOWN
 from featurelib.errors import (
     ConfigError,
     NoEvidenceError,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 # What is asked of rows, all of it: a column, how it compares, with what; times are microseconds.
 Wanted = tuple[str, str, Any]
 Read = Callable[[Table, Sequence[Wanted], Sequence[str] | None], TableRows]
+Node = tuple[str, str | None, int | None]  # cluster, role, id
 Judgement = Mapping[str, tuple[str, bool]]  # a cluster's verdict, and whether it is critical
 MOST_LOCATED = 5000  # lines of findings that are looked up
 Row = Mapping[str, Any]
@@ -334,13 +336,14 @@ def read_quarantine(
     return len(bad), [(place(row), row["reason"]) for row in first]
 
 
-def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, list[Row]]:
+def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, list[Row], set[Node]]:
     """The rows of gold.audit_run up to this run; of the night before it the judgement of each
-    cluster, None for the first, and rows of what was finalized and how far it could go."""
+    cluster, None for the first, rows of what was finalized and how far it could go, and the nodes
+    that did not answer."""
     nights = read(AUDIT_RUN, [("run", "<=", run)], None).to_pylist()
     before = max((night["run"] for night in nights if night["run"] < run), default=None)
     if before is None:
-        return nights, None, []
+        return nights, None, [], set()
     of: list[Wanted] = [("run", "=", before)]
     plans = read(UPGRADE_PLANS, of, ["cluster", "verdict"]).to_pylist()
     columns = ["cluster", "feature", "verdict", "finalized_level", "ceiling"]
@@ -350,7 +353,10 @@ def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, lis
         levels = [row | {"ceiling": None} for row in levels]  # another judge aims elsewhere
     found = read(FINDINGS, [*of, ("severity", "=", "critical")], ["cluster", "muted"]).to_pylist()
     bad = {row["cluster"] for row in found if row["muted"] is None}
-    return nights, {p["cluster"]: (p["verdict"], p["cluster"] in bad) for p in plans}, levels
+    down = read(FINDINGS, [*of, ("code", "in", list(DOWN))], ["cluster", "role", "node_id"])
+    silent = {(row["cluster"], row["role"], row["node_id"]) for row in down.to_pylist()}
+    judged = {one["cluster"]: (one["verdict"], one["cluster"] in bad) for one in plans}
+    return nights, judged, levels, silent
 
 
 def by_bounds(table: Table, wanted: Sequence[Wanted]) -> list[Wanted]:

@@ -246,7 +246,7 @@ def report_night(
     """The report on what a night judged, from what the tables say of it beside that: what the
     nightly prints itself, and what is asked for later, have the same. `read` reads the tables, and
     `listed_in` is the file of the inventory."""
-    nights, before, levels = night_before(read, run)
+    nights, before, levels, silent = night_before(read, run)
     night = next(one for one in nights if one["run"] == run)
     is_last = len(read(AUDIT_RUN, [("run", ">", run)], ["run"])) == 0
     out = night["out"] if is_last else None  # plans of other nights go
@@ -278,6 +278,7 @@ def report_night(
         nights=nights,
         before=before,
         levels_before=levels,
+        silent_before=silent,
     )
 
 

@@ -324,6 +324,7 @@ def software(release: str) -> str:
 
 # Who is gone, and findings about the range of a node.
 GONE = ("ghost_broker", "ghost_controller")
+DOWN = (*GONE, "node_not_answering", "silent_broker")
 INCOMPATIBLE_CODE = "incompatible_with_finalized"
 REGISTERS_NOTHING = "registration_without_features"
 # What is to fix of a broker that registers nothing: only its protocol version, where its

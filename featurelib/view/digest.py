@@ -15,7 +15,7 @@ from fractions import Fraction
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
-from featurelib.audit.findings import ANY_ADDRESS, GONE, SetAside
+from featurelib.audit.findings import ANY_ADDRESS, DOWN, GONE, SetAside
 from featurelib.feature import METADATA_VERSION, ClusterMode, Severity, Verdict
 from featurelib.snapshot import history
 from featurelib.snapshot.history import TOO_OLD
@@ -106,7 +106,7 @@ def release_texts(cluster: ReportedCluster) -> list[str]:
     """Return `Kafka 4.2`, `without broker 2` and `finalized 4.0`: what runs, which nodes do not,
     and what is finalized where that is another."""
     software, finalized = software_text(cluster), cluster.finalized_release
-    down = _nodes_of([f for f in cluster.findings if f.code in (*GONE, NOT_ANSWERING)])
+    down = nodes_of([f for f in cluster.findings if f.code in DOWN])
     parts = [f"Kafka {software}", f"without {down}" if down else ""] if software else []
     parts += [f"finalized {finalized}" if finalized and finalized != software else ""]
     return list(filter(None, parts))
@@ -262,7 +262,7 @@ def _problem(findings: Findings, severity: Severity) -> str:
     if not codes:
         return ""
     first = [finding for finding in found if finding.code == codes[0]]
-    who = _nodes_of(first)
+    who = nodes_of(first)
     # Why nodes did not answer, where all of them failed alike.
     reasons = {finding.detail for finding in first if finding.code == NOT_ANSWERING}
     reason = reasons.pop() if len(reasons) == 1 else None
@@ -281,12 +281,12 @@ def _in_the_way(findings: Findings) -> str:
     codes = {finding.code for finding in found} - {BY_NODE, CONSEQUENCE}
     named = sorted({finding.feature or "" for finding in by_node}, key=metadata_first)
     verb = "holds" if len({finding.node_id for finding in by_node}) == 1 else "hold"
-    text = f"{_nodes_of(by_node)} {verb} back {some(named, FEATURES)}"
+    text = f"{nodes_of(by_node)} {verb} back {some(named, FEATURES)}"
     return "; ".join([*map(code_text, sorted(codes)), text])
 
 
-def _nodes_of(findings: Collection[ReportedFinding | SetAside]) -> str:
-    """`brokers 2-5`, or `nodes 2-5` of several roles; empty without a node."""
+def nodes_of(findings: Collection[ReportedFinding | SetAside]) -> str:
+    """Return `brokers 2-5`, or `nodes 2-5` of several roles; empty without a node."""
     ids = {finding.node_id for finding in findings if finding.node_id is not None}
     roles = {finding.role for finding in findings}
     return nodes(roles.pop() if len(roles) == 1 else None, ids) if ids else ""
@@ -475,7 +475,7 @@ def muted_lines(findings: Iterable[ReportedFinding | SetAside]) -> tuple[str, ..
     lines = []
     for (code, reason, until), alike in groups.items():
         features = sorted({found.feature for found in alike if found.feature is not None})
-        who = "; ".join(filter(None, (_nodes_of(alike), some(features, MUTED_FEATURES))))
+        who = "; ".join(filter(None, (nodes_of(alike), some(features, MUTED_FEATURES))))
         end = "" if until is None else f", until {until.isoformat()}"
         lines.append(f"{code}{f' ({who})' if who else ''}, muted: {reason}{end}")
     return tuple(lines)

@@ -398,6 +398,16 @@ class ChangedLevel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedNodes:
+    """The nodes of a cluster, as `brokers 2-3`, that do not answer and were not silent in the night
+    before. `key` is the cluster's id as in the tables, and `name` what to show."""
+
+    key: str
+    name: str
+    nodes: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """What changed since the night before: `run` and `as_of` are that night's.
 
@@ -410,6 +420,7 @@ class Change:
     verdicts: tuple[ChangedVerdict, ...]
     levels: tuple[ChangedLevel, ...] = ()
     ceilings: tuple[ChangedLevel, ...] = ()
+    silent: tuple[ChangedNodes, ...] = ()
     command: str = "featurelib diff --last"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
@@ -82,7 +82,7 @@ from featurelib.view.model import (
     SupportedRange,
 )
 from featurelib.view.today import plan_day
-from featurelib.view.trend import Night, compare, read_nights, say_setbacks
+from featurelib.view.trend import Night, Node, compare, read_nights, say_setbacks
 from featurelib.words import (
     LENGTH,
     LONGEST_PATH,
@@ -164,6 +164,7 @@ def summarize(
     nights: Iterable[Night] = (),
     before: Mapping[str, tuple[str, bool]] | None = None,
     levels_before: Iterable[Night] = (),
+    silent_before: Container[Node] = (),
 ) -> Report:
     """The report on one run's tables; further columns in them (`run`) are left alone.
 
@@ -172,7 +173,7 @@ def summarize(
     `ways`: options that plan a cluster. `places`: the folder that collectors write to, and the file
     of the inventory. `mutes`: clusters by id. `nights`: of gold.audit_run, this run's too;
     `before`: the verdict of each cluster in the night before and whether it was critical, None
-    without one.
+    without one. `silent_before`: the nodes that did not answer then.
     """
     entries = {entry.id: entry for entry in inventory.cluster} if inventory else {}
     reader = _Reader(catalogue, find_line, ways, places, entries, judged.findings, run)
@@ -193,7 +194,7 @@ def summarize(
     names = {cluster: entry.title for cluster, entry in entries.items()}
     shown = [_mute(rule, judged.findings, run.as_of.date(), names) for rule in mutes]
     kept = read_nights(nights, run.number, catalogue)
-    change = compare(clusters, kept, before, levels_before, names, catalogue)
+    change = compare(clusters, kept, before, levels_before, silent_before, names, catalogue)
     clusters = sorted(say_setbacks(clusters, change), key=_worst_first)
     causes, fleet = rank_causes(clusters), _count_fleet(clusters)
     if change is not None:
@@ -290,7 +291,7 @@ def narrow(report: Report, part: FleetPart) -> Report:
     if change is not None:
         theirs: dict[str, Any] = {
             name: tuple(one for one in getattr(change, name) if one.key in part)
-            for name in ("verdicts", "levels", "ceilings")
+            for name in ("verdicts", "levels", "ceilings", "silent")
         }
         change = replace(change, **theirs, command=change.command + printable(part.options))
     return replace(

@@ -193,7 +193,7 @@ def _change(report: Report, limit: int, page: Page) -> None:
         page.item(f"{move}: {some([one.name for one in moved], most)}")
     for line in other_changes(report):
         page.item(line)
-    if not (rows or change.levels or change.ceilings):
+    if not (rows or gather_levels(change)):
         page.text("every cluster has the verdict and the levels it had")
 
 

@@ -112,6 +112,8 @@ def plan_day(
     below = any(c.verdict is not Verdict.UNKNOWN and c.key not in bad for c in left)
     # Of one that is UNKNOWN and has a plan something could be judged.
     rest = [c for c in clusters if c.verdict is not Verdict.UNKNOWN or c.steps]
+    fresh = {one.key for one in (change.silent if change else ())}
+    rest.sort(key=lambda one: one.key not in fresh)  # who is down since this night comes first
     # What is less urgent keeps its lines, or one; what is left over goes to the most urgent.
     room = MOST - len(first) - len(plans) - below
     if len(start) + bool(grave) + bool(dark) > room:  # who does not answer shares the line

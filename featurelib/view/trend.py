@@ -7,19 +7,21 @@ page, blocks in text. A night that did not count something has no number there.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from featurelib.audit.findings import DOWN
 from featurelib.catalogue import Catalogue
 from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
 from featurelib.snapshot.history import changed_levels, is_late, known_levels, lowered_ceilings
-from featurelib.view.digest import IDLE, late_since, unmuted
+from featurelib.view.digest import IDLE, late_since, nodes_of, unmuted
 from featurelib.view.model import (
     AtLevel,
     Change,
     ChangedLevel,
+    ChangedNodes,
     ChangedVerdict,
     Level,
     OnRelease,
@@ -39,6 +41,7 @@ from featurelib.words import (
 )
 
 Night = Mapping[str, Any]  # a row of gold.audit_run
+Node = tuple[str, str | None, int | None]  # cluster, role, id
 EPOCH_BACK = "epoch_went_back"
 BLOCKS = "▁▂▃▄▅▆▇█"
 CRITICAL = Severity.CRITICAL
@@ -79,12 +82,13 @@ def compare(
     nights: Sequence[ReportedNight],
     before: Mapping[str, tuple[str, bool]] | None,
     levels: Iterable[Night],
+    silent: Container[Node],
     names: Mapping[str, str],
     catalogue: Catalogue,
 ) -> Change | None:
     """Return what changed since the night before the last of `nights`, where `before` has the
-    verdict of each cluster, and whether it was critical, and `levels` rows of what was finalized;
-    None where there was no such night."""
+    verdict of each cluster, and whether it was critical, `levels` rows of what was finalized, and
+    `silent` the nodes that did not answer; None where there was no such night."""
     if before is None or len(nights) < 2:
         return None
     now = {cluster.key: cluster for cluster in clusters}
@@ -102,7 +106,14 @@ def compare(
         or before.get(key) not in {(one.verdict, one.severity is CRITICAL), (one.verdict, True)}
     )
     night, (at, tops) = nights[-2], _changed_levels(clusters, levels, catalogue)
-    return Change(run=night.run, as_of=night.as_of, verdicts=moved, levels=at, ceilings=tops)
+    fell = list[ChangedNodes]()
+    for one in clusters:
+        down = (f for f in unmuted(one.findings) if f.code in DOWN)
+        new = [f for f in down if (one.key, f.role, f.node_id) not in silent]
+        if one.key in before and (who := nodes_of(new)):
+            fell.append(ChangedNodes(key=one.key, name=one.name, nodes=who))
+    moves = Change(run=night.run, as_of=night.as_of, verdicts=moved, silent=tuple(fell))
+    return replace(moves, levels=at, ceilings=tops)
 
 
 def _changed_levels(
@@ -197,16 +208,18 @@ def gather_moves(change: Change) -> list[tuple[str, list[ChangedVerdict]]]:
     return list(moves.items())
 
 
-def gather_levels(change: Change) -> list[tuple[str, list[ChangedLevel]]]:
+def gather_levels(change: Change) -> list[tuple[str, list[ChangedLevel | ChangedNodes]]]:
     """Return the clusters of each move of a level: `kraft.version 0 (not finalized) → 1`, and whom
-    it does not fit; what went back or down comes first."""
+    it does not fit; before these what went back, and which nodes fell silent."""
 
     def order(one: ChangedLevel) -> tuple[bool, tuple[bool, str]]:
         return one.before.number < one.after.number, metadata_first(one.feature)
 
-    moves: defaultdict[str, list[ChangedLevel]] = defaultdict(list)
+    moves: defaultdict[str, list[ChangedLevel | ChangedNodes]] = defaultdict(list)
     for one in change.ceilings:
         moves[went_back(one.feature, one.before.text, one.after.text)].append(one)
+    for fallen in change.silent:
+        moves[f"newly not answering, {fallen.nodes}"].append(fallen)
     for one in sorted(change.levels, key=order):
         down = ", WENT DOWN" if one.after.number < one.before.number else ""
         levels = f"{one.before.text} → {one.after.text}{down}"

@@ -200,6 +200,7 @@ def test_what_nobody_knows_is_comparable_though_both_nights_are_unknown(tmp_path
     )
     [one] = found.clusters
     assert ([r["node_id"] for r in one.new], [r["node_id"] for r in one.resolved]) == ([2], [1])
+    assert night_before(Lake(str(tmp_path)).read, TWO)[3] == {("a", "broker", 1)}
 
 
 @pytest.mark.parametrize("other", [{"catalogue": "2030-01-01"}, {"dialect": "kip"}])

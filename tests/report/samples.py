@@ -138,6 +138,8 @@ def report_samples() -> Report:
     del before[ids["k40-fresh"]]
     before |= {ids["ghost-broker"]: "READY", ids["k37-forgotten"]: "UNKNOWN", "it-is-gone": "READY"}
     before[ids["zk-282-ignored-broker"]] = "BLOCKED"
+    told = judged.findings.select(["cluster", "role", "node_id"]).to_pylist()
+    silent = {tuple(row.values()) for row in told if row["cluster"] != ids["ghost-broker"]}
     levels = judged.readiness.select(
         ["cluster", "feature", "verdict", "finalized_level", "ceiling"]
     ).to_pylist()
@@ -168,6 +170,7 @@ def report_samples() -> Report:
         places=("data/samples", "data/samples/fleet.toml"),
         mutes=MUTES,
         nights=made_up_nights(run, datetime.fromtimestamp(samples.newest / 1e6, UTC)),
+        silent_before=silent,
         before={key: (verdict, True) for key, verdict in before.items()},
         levels_before=levels,
     )

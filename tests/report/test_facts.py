@@ -80,6 +80,7 @@ OTHERWISE = {
     "causes.unlocked": "names stand for keys",
     "change.verdicts.key": "names stand for keys",
     "change.levels.key": "names stand for keys",
+    "change.silent.key": "names stand for keys",
 }
 
 

@@ -27,7 +27,7 @@ from featurelib.view.plot import BARS, LABEL, STATES, draw
 from featurelib.view.prometheus import render_prometheus
 from featurelib.view.report import narrow
 from featurelib.view.text import render_text
-from featurelib.view.trend import gather_moves, trends
+from featurelib.view.trend import gather_levels, gather_moves, trends
 from featurelib.words import age
 from tests.report.page import read_page
 from tests.report.samples import judge_samples, made_up_nights, report_samples
@@ -318,6 +318,38 @@ def test_software_that_went_back_is_not_told_as_a_level_that_was_finalized() -> 
     assert render_html(said).count("<tr class=loud") == 1  # a is not green
     part = FleetPart(text="b", options="", ids=frozenset("b"), unlisted=None)
     assert "went back" not in render_text(narrow(said, part))
+
+
+def test_who_does_not_answer_since_this_night_is_told_before_levels_that_rose() -> None:
+    names = {"a": "UP_TO_DATE", "b": "UP_TO_DATE", "old": "UP_TO_DATE", "put aside": "UP_TO_DATE"}
+    on = {"role": "broker", "node_id": 3}
+    rows = [finding(name, "ghost_broker", "warning", **on, detail="") for name in names]
+    rows[-1] |= {"muted": "the disk is replaced", "muted_until": date(2026, 12, 31)}
+    rows.append(finding("come", "ghost_broker", "warning", **on, detail=""))
+    rows.append(finding("b", "silent_broker", "warning", role="broker", node_id=4))
+    level = {"cluster": "a", "feature": "f", "verdict": "UP_TO_DATE", "ceiling": 2}
+    said = report(
+        judged(
+            [plan(n, "UP_TO_DATE") for n in [*names, "come"]],
+            rows,
+            [level | {"finalized_level": 2}],
+        ),
+        nights=made_up_nights(20261121080000, SEEN),
+        before=names,
+        levels_before=[level | {"finalized_level": 1}],
+        silent_before={("old", "broker", 3)},
+    )
+    assert said.change is not None
+    assert [(move, [one.key for one in who]) for move, who in gather_levels(said.change)] == [
+        ("newly not answering, broker 3", ["a"]),
+        ("newly not answering, brokers 3-4", ["b"]),
+        ("f 1 → 2", ["a"]),
+    ]
+    assert "newly not answering, broker 3: a\n" in render_text(said)
+    assert "newly not answering, broker 3 a " in " ".join(read_page(render_html(said)).texts)
+    assert said.today[-1].clusters == ("a", "b", "come", "old")  # put aside needs nobody
+    part = FleetPart(text="old", options="", ids=frozenset(["old"]), unlisted=None)
+    assert "not answering" not in render_text(narrow(said, part)).partition("Since")[2][:300]
 
 
 def test_what_is_newly_critical_is_told_first_though_its_verdict_stayed() -> None:
