@@ -238,8 +238,9 @@ class Wording(RuleWords):
     """What a code says to a person, and what it rests on."""
 
     source: str
-    # The remedy where a node's range begins above what is finalized, or only its listener fails.
+    # Where a node's range begins above what is finalized, or only its listener fails.
     other: str = ""
+    other_command: str = ""
 
 
 @cache
@@ -280,8 +281,7 @@ class Remedy:
     command: str
 
     def of(self, node_id: int, release: str, address: str = "") -> Remedy:
-        """The same words about one node; `release` is the least that helps, `address` as `filled`
-        takes it, "" = not known."""
+        """The same words about one node; `release` and `address` as `software` and `filled` say."""
         known = {"node": node_id, "software": software(release)}
         command = filled(self.command.format_map(known), address)
         return Remedy(text=self.text.format_map(known), command=command)
@@ -350,6 +350,7 @@ COMPOSED_LENGTH = 1200
 # The detail of these is the least release that helps.
 RELEASED = frozenset({"ghost_controller", "voter_not_registered"})
 WAY = "{way}"  # of remedies.toml, by the finding's role and metadata.version
+COLLECT = "{collect}"  # a command; none for who looks at the cluster itself, and just asks again
 
 # A level of its own: no part of a version's name, as 4.1-IV1, and none that is named already.
 _DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?![.-]\w| \()")
@@ -366,6 +367,15 @@ class Site:
     inventory: str = "conf/fleet.toml"
     landing: str = "LANDING"
     managed: tuple[str, ...] | None = None  # what who manages it finalizes; None = all
+    listed: bool = False  # the inventory has it
+    reachable: bool = False  # … and a way to it
+
+    @property
+    def collect(self) -> str:
+        """The command that collects it, an address to be filled in where none is known."""
+        what = ["collect", *[clean(self.name)] * self.listed, "--out", self.landing]
+        command = shlex.join(["featurelib", *what, "--fleet", self.inventory])
+        return command if self.reachable else f"{command} --bootstrap {ANY_ADDRESS}"
 
 
 NO_SITE = Site()
@@ -413,16 +423,16 @@ class FindingWords:
         least = columns["finalized_level"] if columns["level"] is None else columns["level"]
         is_above = least is not None and least < (columns["min_version"] or 0)
         if wording.other and (is_above or columns["to_fix"] in (LISTENER, ZNODE)):
-            wording = replace(wording, remedy=wording.other)
+            wording = replace(wording, remedy=wording.other, command=wording.other_command)
         name = clean(site.name or "CLUSTER")
-        names = [shlex.quote(text) for text in (name, site.landing, site.inventory)]
-        into = "--cluster {} --out {} --fleet {}".format(*names)
+        into = shlex.join(["--cluster", name, "--out", site.landing, "--fleet", site.inventory])
         into += " (put the landing folder for LANDING)" * (site.landing == NO_SITE.landing)
         own = {"inventory": site.inventory, "cluster": name, "cluster_and_folder": into}
         values, role = self._values(columns) | own, columns["role"] or Role.BROKER.text
         way = remedies()[action_for_gone(Role[role.upper()], columns["finalized_level"])]
         values["way"] = way.text.format_map(values)
-        command = way.command if wording.command == WAY else wording.command
+        again = site.collect * (site.landing != NO_SITE.landing)
+        command = {WAY: way.command, COLLECT: again}.get(wording.command, wording.command)
         if wording.command.startswith("featurelib plan ") and columns["to_fix"]:
             command = ""  # what the level depends on comes first
         about = columns["code"], columns["role"], columns["feature"]
@@ -447,7 +457,8 @@ class FindingWords:
         templates = [self._wordings.get(code) or _unworded(code) for code in codes.words]
         dated = np.array(["{observed_at}" in one.message for one in templates], dtype=bool)
         managed = managed_codes()
-        named = np.array(["{cluster" in one.command + one.remedy for one in templates], dtype=bool)
+        texts = [one.command + one.remedy + one.other_command for one in templates]
+        named = np.array(["{cluster" in one or COLLECT in one for one in texts], dtype=bool)
         sited = [
             code in managed or WAY in one.command or ANY_ADDRESS in one.command
             for code, one in zip(codes.words, templates, strict=True)

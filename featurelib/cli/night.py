@@ -15,7 +15,7 @@ import numpy as np
 from featurelib.api.tables import look_at_worst, plan_files, report_night
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Conditions
-from featurelib.audit.findings import Mute
+from featurelib.audit.findings import NO_SITE, Mute
 from featurelib.catalogue import Catalogue, load, with_overlay
 from featurelib.cli.entrance import say
 from featurelib.config.files import (
@@ -302,6 +302,7 @@ def _judge(store: Store, places: Places, run: int, say: Callable[[str], None]) -
         forgotten=places.settings.forgotten,
         guarding=Guarding.by(places.settings, places.fleet),
         out=places.out,
+        places=(places.landing or NO_SITE.landing, places.listed_in),
     )
 
 

@@ -168,6 +168,8 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             address=self.address,
             managed_by=self.managed_by,
             managed=self.managed,
+            listed=True,
+            reachable=self.is_reachable,
         )
 
     @property

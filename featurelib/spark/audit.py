@@ -24,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from featurelib import arrow, tables
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Conditions, Waiting
-from featurelib.audit.findings import Mute
+from featurelib.audit.findings import NO_SITE, Mute
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet
@@ -77,12 +77,14 @@ def audit(
     forgotten: int = 0,
     guarding: Guarding | None = None,
     out: str | None = None,
+    places: tuple[str, str] = (NO_SITE.landing, NO_SITE.inventory),
 ) -> Audited:
     """Judge every cluster and append the gold tables. `as_of` None = the newest line's time.
 
     `catalogue` None = the one that ships with this release, without an overlay. `forgotten`: how
     long a feature is READY until that is a finding, microseconds; 0 = never. `guarding`: the guards
-    of the plans. `out`: the folder that the report is written to.
+    of the plans. `out`: the folder that the report is written to. `places`: the landing folder and
+    the inventory, for commands.
 
     Raises NoEvidenceError when there is no cluster to judge, TableError and ConfigError (Store).
     """
@@ -118,14 +120,19 @@ def audit(
             "the inventory expects none. Look at the reasons in bronze.landing_line."
         )
     say(f"audit: {clusters} clusters judged")
-    judged = write_gold(store, parts, fleet, catalogue or load_catalogue(), run)
+    judged = write_gold(store, parts, fleet, catalogue or load_catalogue(), run, places)
     store.add(AUDIT_RUN, run_row(judged, run, when, inputs, catalogue, out), run)
     say("audit: gold tables written")
     return Audited(run=run, as_of=when, judged=judged, inputs=inputs)
 
 
 def write_gold(
-    store: Store, parts: dict[str, pa.Table], fleet: Fleet, catalogue: Catalogue, run: int
+    store: Store,
+    parts: dict[str, pa.Table],
+    fleet: Fleet,
+    catalogue: Catalogue,
+    run: int,
+    places: tuple[str, str],
 ) -> Judged:
     """Append what the core said, as PARTS, with the words beside it; returns it as rows.
 
@@ -143,7 +150,8 @@ def write_gold(
         findings = rows.pop(tables.FINDINGS)
         writing = [pool.submit(write, table, of) for table, of in rows.items()]
         judged = rows_of(parts)
-        texts = arrow.table_of(gold.finding_texts(judged.findings, fleet, catalogue), coded=True)
+        said = gold.finding_texts(judged.findings, fleet, catalogue, places)
+        texts = arrow.table_of(said, coded=True)
         for name in texts.column_names:
             findings = findings.append_column(name, texts[name])
         writing.append(pool.submit(write, tables.FINDINGS, findings))

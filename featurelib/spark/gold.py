@@ -7,10 +7,12 @@ made safe to show; ids stay as they are, to join by.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from featurelib.audit.audit import Judged
-from featurelib.audit.findings import FindingWords
+from featurelib.audit.findings import NO_SITE, FindingWords, Site
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.feature import METADATA_VERSION, Severity
@@ -56,11 +58,21 @@ def clusters(judged: Judged, fleet: Fleet, catalogue: Catalogue) -> TableRows:
     return make_rows(CLUSTER, len(known), columns)
 
 
-def finding_texts(findings: TableRows, fleet: Fleet, catalogue: Catalogue) -> TableRows:
-    """A row of featurelib.schema.FINDING_TEXTS for each finding."""
+def finding_texts(
+    findings: TableRows,
+    fleet: Fleet,
+    catalogue: Catalogue,
+    places: tuple[str, str] = (NO_SITE.landing, NO_SITE.inventory),
+) -> TableRows:
+    """A row of featurelib.schema.FINDING_TEXTS for each finding. `places`: the landing folder and
+    the inventory, for commands."""
     of, titles = findings.texts("cluster"), {one.id: clean(one.title) for one in fleet.cluster}
     names = Texts(words=[titles.get(one) or clean(one) for one in of.words], codes=of.codes)
-    sites = {one.id: one.site for one in fleet.cluster}
+    known = {one.id: one.site for one in fleet.cluster}
+    sites = {
+        one: replace(known.get(one) or Site(name=one), landing=places[0], inventory=places[1])
+        for one in of.words
+    }
     said = FindingWords(catalogue).of_rows(findings, sites)
     return make_rows(FINDING_TEXTS, len(findings), {"name": names, **said})
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Evidence
-from featurelib.audit.findings import ANY_ADDRESS, NO_SITE, FindingWords, Mute, covered, ghosts
+from featurelib.audit.findings import NO_SITE, FindingWords, Mute, Site, covered, ghosts
 from featurelib.audit.strimzi import NOT_CARRIED_OUT
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet as Inventory
@@ -358,6 +358,7 @@ class _Reader:
         mode = ClusterMode(row["mode"]) if row["mode"] else None
         findings.sort(key=_finding_order)
         late = late_since(row["newest_line"], findings, self._newest)
+        collect = self._site(entry).collect
         if is_silent(findings, row["nodes"] or 0):  # of equal severity the root goes first
             findings.sort(key=lambda f: (SEVERITY_RANK[f.severity], f.code != NOT_ANSWERING))
         return ReportedCluster(
@@ -389,7 +390,7 @@ class _Reader:
             steps=steps,
             owner_command=_shown(self._owner_command(shares, entry, findings), COMMAND),
             commands=(self._command(entry, plan_file),) * bool(ours),
-            collect=self._collect(entry) if late or not has_landed(findings) else None,
+            collect=_shown(collect if late or not has_landed(findings) else "", COMMAND),
             joining=self._joining(row, steps),
             returns=tuple(sorted(returns, key=lambda found: metadata_first(found.feature))),
             plan_file=_shown(plan_file, LONGEST_PATH),
@@ -415,12 +416,10 @@ class _Reader:
                 return found.command
         return owner_command(shares.theirs, entry, self._catalogue)
 
-    def _collect(self, entry: Entry) -> str:
-        """The command that collects a cluster, an address to be filled in where none is known."""
-        name = f"{shlex.quote(entry.argument)} " if entry.id in self._entries else ""
-        out, fleet = shlex.quote(self._landing), shlex.quote(self._listed_in)
-        way = "" if entry.is_reachable else f" --bootstrap {ANY_ADDRESS}"
-        return clean(f"featurelib collect {name}--out {out} --fleet {fleet}{way}", COMMAND)
+    def _site(self, entry: Entry) -> Site:
+        """What remedies of a cluster depend on; `entry` is made up where the inventory has none."""
+        listed, inventory = entry.id in self._entries, self._listed_in
+        return replace(entry.site, listed=listed, inventory=inventory, landing=self._landing)
 
     def _shares(self, row: Any, entry: Entry) -> Shares:
         """Whose the steps of a row are; what other levels there are decides nothing here."""
@@ -439,8 +438,7 @@ class _Reader:
         """A row of featurelib.schema.FINDING."""
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
         ghost = self._ghosts.get((row["cluster"], row["role"], row["node_id"]))
-        site = replace(entry.site, inventory=self._listed_in, landing=self._landing)
-        words = self._words.of(row, site, ghost)
+        words = self._words.of(row, self._site(entry), ghost)
         has_ours = words.command and row["code"] in OF_OURS
         ours = printable(self._ways(entry)) if has_ours else ""
         line_id = row["line_id"]

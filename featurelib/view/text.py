@@ -389,8 +389,10 @@ def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequen
         yield "", _first(ahead_lines(cluster), most)
     elif not limit:
         yield "way back", ahead_lines(cluster)
-    commands = (cluster.collect, *cluster.commands, cluster.owner_command)
-    yield "run", [*_first([*filter(None, commands)], most), fill_in(cluster.collect)]
+    is_said = cluster.collect in {one.command for one in cluster.findings}
+    collect = "" if is_said else cluster.collect
+    commands = (collect, *cluster.commands, cluster.owner_command)
+    yield "run", [*_first([*filter(None, commands)], most), fill_in(collect)]
     if not limit:
         yield "nodes", _profile_lines(cluster)
         yield "history", [f"{when}: {what}" for when, what in history_lines(cluster)]

@@ -37,7 +37,7 @@ OF_CLUSTER: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("owner", "contact", "labels"), (HEAD, "owner")),
     "managed_by": (HEAD, "managed"),
     "newest_line": (HEAD, HEAD),
-    "collect": (HEAD, "run"),
+    "collect": (f"{HEAD}|Findings", "run"),
     "summary": (HEAD, TABLE),
     "severity": ("grid", "|".join(FOUND)),
     "readiness": ("*Verdicts", "*levels"),

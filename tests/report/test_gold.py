@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import date
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from featurelib.spark import gold
 from featurelib.view.model import Report
 from featurelib.view.report import report_run, summarize
 from featurelib.view.text import render_text
+from tests.cli.commands import run
 from tests.report import tables
 from tests.report.samples import CATALOGUE, DIALECT, HOURS_72, read_samples
 from tests.report.tables import finding, plan, unfit
@@ -109,6 +112,34 @@ def test_findings_that_say_the_same_have_each_the_command_of_their_cluster() -> 
     asked = [text["command"].split("--bootstrap-server ")[1].split()[0] for text in texts]
     assert asked == ["a.example:9092", "b.example:9092", "HOST:PORT"]
     assert len({text["message"] for text in texts}) == 1
+
+
+def test_the_command_that_collects_again_is_filled_in_and_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, made, _ = run("embedded", "make", "c.db", "--json")
+    own = json.loads(made)["cluster"]
+    entries = (Entry(id=own, name="mine", file="c.db"), Entry(id="d"))
+    (tmp_path / "f.toml").write_text(f'[[cluster]]\nid = "{own}"\nname = "mine"\nfile = "c.db"\n')
+    live = {"code": "node_not_answering", "to_fix": "listener", "role": "broker", "node_id": 1}
+    old = {"code": "levels_too_old"}
+    rows = [
+        of | {"cluster": name, "severity": "unknown"}
+        for of in (live, old)
+        for name in (own, "d", "e")
+    ]
+    rows.append(live | {"cluster": own, "severity": "unknown", "to_fix": None})
+    findings, fleet = make(rows, FINDING), Fleet(cluster=entries)
+    said = gold.finding_texts(findings, fleet, CATALOGUE, ("land", "f.toml")).to_pylist()
+    rest = "--out land --fleet f.toml"
+    kinds = (f"mine {rest}", f"d {rest} --bootstrap HOST:PORT", f"{rest} --bootstrap HOST:PORT")
+    ways = [f"featurelib collect {one}" for one in kinds]
+    assert [row["command"] for row in said] == [*ways, *ways, ""]
+    assert (code, run(*ways[0].split()[1:])[0]) == (0, 0)
+    assert list((tmp_path / "land").glob(f"*-{own}.jsonl"))
+    looked_at = gold.finding_texts(findings, fleet, CATALOGUE).to_pylist()
+    assert {row["command"] for row in looked_at} == {""}
 
 
 def test_what_is_gone_has_one_remedy_that_of_its_own_cluster() -> None:
