@@ -380,7 +380,11 @@ def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
     )
     known = evidence.membership.kraft & evidence.levels.trusted & (heard | ~silent)
     metadata_version = np.where(known, asking.metadata_version, NONE)[who.cluster]
-    metadata_version[only] = NONE  # to unregister the only broker fixes nothing
+    # Nothing is fixed by unregistering the only broker, or one that runs what others do and was
+    # there lately: it is to be started.
+    kind = who.cluster * (who.profile.max(initial=0) + 1) + who.profile
+    alike = (who.profile >= 0) & np.isin(kind, kind[others & who.answers & (who.profile >= 0)])
+    metadata_version[only | (broker & alike & (who.answered_at > 0) & ~who.too_old)] = NONE
 
     def no_answer(rows: Int) -> list[str]:
         failed = ((who.failed_at > 0) & ~who.answers)[rows].tolist()

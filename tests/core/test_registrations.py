@@ -251,6 +251,21 @@ def test_of_a_ghost_it_is_said_when_it_answered_last() -> None:
     assert "answered last" not in row["detail"]
 
 
+@pytest.mark.parametrize(
+    ("ranges", "answered", "is_started"),
+    [(NEW, 20, True), (OLD, 20, False), (NEW, 500, False)],
+    ids=["as the others, and there lately", "older software", "gone for long"],
+)
+def test_no_command_unregisters_a_broker_that_was_there_lately_and_is_as_the_others(
+    ranges: dict[str, tuple[int, int]], answered: int, is_started: bool
+) -> None:
+    last = answer(2, ranges=ranges, answered=answered)
+    [row] = findings(judge_lines([*SILENT, last, SHOWN]), "ghost_broker", node_id=2)
+    said = FindingWords(catalogue()).of(row)  # type: ignore[arg-type]  # a row has more columns
+    assert (said.command == "", "unregister" not in said.remedy) == (is_started, is_started)
+    assert "start it" in said.remedy.casefold()
+
+
 def test_nobody_is_told_to_start_what_kafka_calls_live() -> None:
     message, remedy, _ = words(
         SCENES["a broker that only we cannot reach is silent"][1], "node_not_answering"
