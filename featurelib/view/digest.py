@@ -62,7 +62,7 @@ WARNS = frozenset({Severity.CRITICAL, Severity.UNKNOWN, Severity.WARNING})
 OPEN = frozenset({Verdict.UNKNOWN, Verdict.BLOCKED})
 IDLE = "nothing to do"
 UNSTABLE = "unstable_features_enabled"
-TAKE_OUT = "take it out of conf/audit.toml"
+TAKE_OUT = "take it out of the settings file"
 FEATURES = 1  # named in one line; the others are counted
 MUTED_FEATURES = 3  # named in one line
 

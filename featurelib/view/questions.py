@@ -314,7 +314,7 @@ def what_if_page(found: WhatIf, change: str, source: Source, width: int | None =
     if not (found.new or found.gone):
         page.line("no finding is new or gone")
     both = (over_row(source.muted, row) for row in (*found.new, *found.gone))
-    show_muted(both, page, "of these, muted in conf/audit.toml")
+    show_muted(both, page, "of these, muted in the settings file")
     return page
 
 

@@ -19,7 +19,7 @@ from featurelib.view.layout import Page
 from featurelib.words import clean, level_text, nodes
 
 _JUDGES = {STRICT: "policy", GOAL: "the release's catalogue", PROBE: "the controller itself"}
-MUTED = "muted in conf/audit.toml, and still in the way"
+MUTED = "muted in the settings file, and still in the way"
 LOOK_AGAIN = (
     "these files do not change: collect again and run the nightly, or let the plan look at the "
     "cluster itself"
