@@ -334,7 +334,7 @@ def known_cluster(sight: Sight, levels: Levels) -> Cluster:
     `levels`, or those of them that its partial answer may have left out.
 
     One whose release nobody knows runs what the active controller does: a raft layer asks its
-    voters' releases too.
+    voters' releases too. A features node that is gone is there again: its finding says so already.
     """
     evidence = sight.evidence
     who, asked = evidence.subjects, evidence.questions
@@ -353,7 +353,7 @@ def known_cluster(sight: Sight, levels: Levels) -> Cluster:
         more = {n: level for n, level in levels.items() if profile < 0 or n in hidden[profile]}
         return replace(node.widened(more), release=node.release or sight.cluster.release)
 
-    return replace(sight.cluster, nodes=tuple(map(known, sight.cluster.nodes)))
+    return replace(sight.cluster, nodes=tuple(map(known, sight.cluster.nodes)), node_missing=False)
 
 
 def lowest_supported(sight: Sight, least: int, catalogue: Catalogue) -> int:
