@@ -90,7 +90,7 @@ _PARTS: dict[str, list[tuple[str, str]]] = {
         ("migration", "<i1"),  # ZK_MIGRATION_STATE_RECORD; -1 = never seen
         ("features_node_at", "<i8"),  # 0 = never read
         ("features_node_line", "<i8"),
-        ("features_node_version", "<i8"),
+        ("features_node_version", "<i8"),  # -1 = not known, -2 = it does not exist
         ("features_node_recreated", "<i1"),
         ("zookeeper", "<i1"),  # some znode of this cluster was read
         ("waiting_at", "<i8"),  # the newest line that is dated later than what was judged
@@ -219,7 +219,7 @@ SNAPSHOT = Schema.of(
         ("cluster", TEXT),
         ("observed_at", TIME),  # of the newest line that counts; null = there is none
         ("waiting", INT),  # lines dated later than what was judged: none of them counts yet
-        ("features_node", TEXT),  # the stored text, untouched; null = absent or never read
+        ("features_node", TEXT),  # the newest text that was read, untouched; null = none was
         ("names", BYTES),  # MessagePack
         ("texts", BYTES),  # MessagePack
         *((part, BYTES) for part in LAYOUT),

@@ -60,7 +60,8 @@ class Levels:
     disputed: list[tuple[int, str, str]] = field(default_factory=list)
     damaged: dict[int, str] = field(default_factory=dict)  # what is wrong, by cluster
     ambiguous: dict[int, str] = field(default_factory=dict)  # how it may be read
-    absent: list[int] = field(default_factory=list)
+    # By cluster the text that was last read of a node that is gone, and its levels; "" = none good.
+    absent: dict[int, tuple[str, Rows]] = field(default_factory=dict)
     modern: list[int] = field(default_factory=list)  # clusters whose node only 3.3 and later write
 
     @property
@@ -249,14 +250,17 @@ def _read_features_nodes(
     there, rows = read_at > 0, dict[int, Rows]()
     levels.kind[there], levels.at[there] = int(Witness.FEATURES_NODE), read_at[there]
     levels.line[there] = snapshots.scalar("features_node_line")[there]
-    levels.epoch[there] = snapshots.scalar("features_node_version")[there]
+    levels.epoch[there] = np.maximum(snapshots.scalar("features_node_version")[there], -1)
     levels.too_old[there] = ~fresh(read_at[there])
     levels.trusted[there] = False
     for cluster in np.flatnonzero(there).tolist():
         rows[cluster] = []
         text = snapshots.features_node[cluster]
         if text is None:
-            levels.absent.append(cluster)
+            left = snapshots.features_node_left[cluster] or ""
+            was = _readings(left, generations[cluster])
+            is_known = all(map(_is_good, was))
+            levels.absent[cluster] = (left, list(was[0].levels)) if is_known else ("", [])
             continue
         known = generations[cluster]
         readings = _readings(text, known)

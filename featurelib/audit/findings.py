@@ -344,7 +344,7 @@ COMPOSED = frozenset({
     "features_node_damaged", "features_node_ambiguous", "side_effect_by_name", "probe_refused",
     "metadata_version_not_pinned", "strimzi_not_carried_out", "strimzi_contradicted",
     INCOMPATIBLE_CODE, EXPIRED, "ghost_broker", "right_missing", "right_withheld",
-    "cluster_not_reached",
+    "cluster_not_reached", "features_node_deleted",
 })  # fmt: skip
 COMPOSED_LENGTH = 1200
 # The detail of these is the least release that helps.
@@ -358,8 +358,8 @@ _DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?![.-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What a remedy depends on besides its finding: what people call the cluster, its brokers'
-    address and who manages it, "" = not known, or nobody; the inventory; the landing folder."""
+    """What a remedy depends on besides its finding: what people call the cluster, its brokers' and
+    ZooKeeper's address, who manages it, "" = none is known; the inventory; the landing folder."""
 
     name: str = ""
     address: str = ""
@@ -367,6 +367,7 @@ class Site:
     inventory: str = "conf/fleet.toml"
     landing: str = "LANDING"
     managed: tuple[str, ...] | None = None  # what who manages it finalizes; None = all
+    zookeeper: str = ""
     listed: bool = False  # the inventory has it
     reachable: bool = False  # … and a way to it
 
@@ -428,6 +429,7 @@ class FindingWords:
         into = shlex.join(["--cluster", name, "--out", site.landing, "--fleet", site.inventory])
         into += " (put the landing folder for LANDING)" * (site.landing == NO_SITE.landing)
         own = {"inventory": site.inventory, "cluster": name, "cluster_and_folder": into}
+        own["zookeeper"] = site.zookeeper or "ZOOKEEPER"
         values, role = self._values(columns) | own, columns["role"] or Role.BROKER.text
         way = remedies()[action_for_gone(Role[role.upper()], columns["finalized_level"])]
         values["way"] = way.text.format_map(values)
@@ -456,11 +458,10 @@ class FindingWords:
         codes, at = findings.texts("code"), findings.numbers("observed_at")
         templates = [self._wordings.get(code) or _unworded(code) for code in codes.words]
         dated = np.array(["{observed_at}" in one.message for one in templates], dtype=bool)
-        managed = managed_codes()
         texts = [one.command + one.remedy + one.other_command for one in templates]
-        named = np.array(["{cluster" in one or COLLECT in one for one in texts], dtype=bool)
+        named = np.array([bool(re.search("{(cluster|zoo|collect)", t)) for t in texts], dtype=bool)
         sited = [
-            code in managed or WAY in one.command or ANY_ADDRESS in one.command
+            code in managed_codes() or WAY in one.command or ANY_ADDRESS in one.command
             for code, one in zip(codes.words, templates, strict=True)
         ]
         clusters = findings.texts("cluster")
@@ -477,9 +478,7 @@ class FindingWords:
         calls_gone = seen.take(gone[first]).to_pylist()  # all null where none does
         said = [
             self.of(
-                row,
-                sites.get(row["cluster"], Site(name=row["cluster"])),
-                ghost if at >= 0 else None,
+                row, sites.get(name := row["cluster"], Site(name=name)), ghost if at >= 0 else None
             )
             for row, ghost, at in zip(rows, calls_gone, gone[first].tolist(), strict=True)
         ]
@@ -517,6 +516,7 @@ class FindingWords:
             "namespace": _argument(namespace, "NAMESPACE"),
             "name": _argument(name, "NAME"),
             "to_fix": columns["to_fix"] or "",
+            "text": columns["to_fix"] or "TEXT",
             "principal": _argument(columns["to_fix"] or "", "User:NAME"),
             "observed_at": time_text(columns["observed_at"]) or "an unknown day",
             "dated": catalogue.label,

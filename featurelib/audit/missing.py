@@ -17,6 +17,7 @@ docs/decisions/0011-configured-voters.md argues when that matters without having
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from functools import partial
 
@@ -30,12 +31,15 @@ from featurelib.audit.findings import CONTROLLERS_UNREGISTER_FROM, LISTENER, ZNO
 from featurelib.audit.registrations import ranges_of, record_keys
 from featurelib.audit.target import Agreed, Judge
 from featurelib.audit.verdict import who_may_join
+from featurelib.core.dialect import GENERATIONS, load
+from featurelib.core.features_znode import elect
 from featurelib.feature import Role, Witness
 from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM, needed
 from featurelib.rows import NONE, Bool, Int, Texts, texts_of
 from featurelib.snapshot.records import MALFORMED
 from featurelib.words import clean, moment, nodes, time_text
 
+_SHOWN_WHOLE = 250
 _NOT_READ = "its controller.quorum.voters was not read"
 _NO_LIST = "no list of registered controllers was read"
 
@@ -76,7 +80,7 @@ def _clusters(said: BatchFindings, hidden: Bool) -> Int:
 
 def _levels(said: BatchFindings) -> Int:
     levels, place = said.evidence.levels, said.evidence.levels.place
-    unread = ~marked(len(levels.kind), [*levels.damaged, *levels.ambiguous])
+    unread = ~marked(len(levels.kind), [*levels.damaged, *levels.ambiguous, *levels.absent])
     no_witness = np.flatnonzero(said.evidence.landed & ~levels.trusted & unread)
     by_tool = levels.kind[no_witness] == Witness.TOOL
     details = np.where(by_tool, "; the tool's output names no witness", "").tolist()
@@ -89,8 +93,34 @@ def _levels(said: BatchFindings) -> Int:
         ("features_node_ambiguous", levels.ambiguous),
     ):
         count += said.of_clusters(code, where, place)
-    said.of_clusters("features_node_absent", dict.fromkeys(levels.absent, ""), place)
-    return count
+    gone = {cluster: said_of for cluster in levels.absent if (said_of := _gone(said, cluster))}
+    left = [levels.absent[cluster][0] for cluster in gone]
+    # A text that a command could not show whole, as it is, is left to be filled in.
+    texts = texts_of(text if clean(text, _SHOWN_WHOLE) == text else None for text in left)
+    count += said.of_clusters("features_node_deleted", gone, place, to_fix=texts)
+    rest = [cluster for cluster in levels.absent if cluster not in gone]
+    return count + said.of_clusters("features_node_absent", rest, place)
+
+
+def _gone(said: BatchFindings, cluster: int) -> str:
+    """What was finalized in a features node that is gone, and what the next controller finalizes:
+    all that it supports, as where there never was a node; "" = nothing hangs on it."""
+    who, (text, levels) = said.evidence.subjects, said.evidence.levels.absent[cluster]
+    mine = (who.cluster == cluster) & (who.role == Role.BROKER) & who.registered
+    after, dialect = defaultdict[str, set[int]](set), load(GENERATIONS[0])
+    for profile in {*who.profile[mine & ~who.listed_nothing & (who.profile >= 0)].tolist()}:
+        supported = ranges_of(said.evidence.snapshots, profile)
+        made = elect(None, dialect.election.system_from, supported, dialect).content
+        for name, _, level in made.levels if made else ():
+            after[name].add(level)
+    if not (levels or after):
+        return ""
+    held = ", ".join(f"{clean(name)} {level}" for name, _, level in levels) or "no feature"
+    was = f"When it was last read it held {held}." if text else "What stood in it was not read."
+    shown = ((clean(name), " or ".join(map(str, sorted(after[name])))) for name in sorted(after))
+    now = ", ".join(f"{name} {which}" for name, which in shown)
+    then = " The next controller that is elected finalizes the highest levels that it supports"
+    return f"{was}{then}, which nobody approved: {now}." if now else was
 
 
 def _features(said: BatchFindings) -> Int:

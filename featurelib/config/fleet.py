@@ -170,6 +170,7 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             managed=self.managed,
             listed=True,
             reachable=self.is_reachable,
+            zookeeper=self.zookeeper or "",
         )
 
     @property

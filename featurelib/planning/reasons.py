@@ -49,7 +49,7 @@ _OF_CONFIGURED = "configured_voter_not_registered"
 _NAMING = frozenset({_OF_NODES, _OF_VOTERS, _OF_CONFIGURED})  # what is said of each node
 _BEYOND = "level_newer_than_catalogue"
 # What no level could be asked for at all; others tell of levels that were not asked for.
-_DAMAGED = frozenset({"features_node_damaged"})
+_DAMAGED = frozenset({"features_node_damaged", "features_node_deleted"})
 _NOT_MISSING = frozenset({_BEYOND, "epoch_went_back"})
 _ABOUT_LEVELS = frozenset({"witnesses_disagree", "level_unknown"})
 VOUCHED = frozenset({"controller_vouched", "voters_vouched"})

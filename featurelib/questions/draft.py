@@ -17,7 +17,7 @@ from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION, Role, Witness
 from featurelib.rows import TableRows
 from featurelib.schema import LAYOUT
-from featurelib.snapshot.records import make_records, open_row, write_rows
+from featurelib.snapshot.records import NODE_GONE, make_records, open_row, write_rows
 
 Record = dict[str, Any]
 Ranges = Mapping[str, tuple[int, int]]
@@ -141,7 +141,8 @@ class Draft:
             raises = operated["metadata_version"] == NOTHING != operated["status_metadata_version"]
             text = str(levels[METADATA_VERSION]) if raises else None
             operated["status_metadata_version"] = self._row.text_code(text)
-        if self._row.features_node is not None:
+        is_gone = self._scalars["features_node_version"] == NODE_GONE
+        if self._row.features_node is not None and not is_gone:
             self._row.features_node = _written(self._row.features_node, levels)
 
     def elect(self, text: str, version: int, content: ZnodeContent) -> None:

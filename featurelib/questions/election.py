@@ -153,7 +153,7 @@ def with_entry(terms: Terms, entry: Entry, **changes: object) -> Terms:
 def foresee_election(sight: Sight, version: str) -> Foreseen:
     """The next election of the cluster, in every dialect that its brokers may speak."""
     evidence = sight.evidence
-    [text] = sight.rows["features_node"].to_pylist()
+    [text] = evidence.snapshots.features_node
     before = None if text is None else int(evidence.levels.epoch[0])
     brokers, silent = _brokers(sight, evidence)
     able = [name for name in sight.dialects if knows(load(name), version)]

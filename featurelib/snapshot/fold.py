@@ -280,7 +280,8 @@ class Fold:
         by_code = content.path == "/feature"
         if content.data is None:
             if by_code:
-                node.absent_at = max(node.absent_at, at)
+                gone = max((node.absent_at, node.absent_line), (at, line))
+                node.absent_at, node.absent_line = gone
             return
         incarnation = -1 if content.czxid is None else content.czxid
         version = -1 if content.version is None else content.version

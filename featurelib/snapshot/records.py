@@ -71,6 +71,7 @@ _DAMAGED = "its checksum is not that of what it holds"
 _BYTES = ("names", "texts", *LAYOUT)
 _TEXTS = msgspec.msgpack.Decoder(list[str])
 _NO_SCALARS = {"controller": -1, "log_gap_end": -1, "migration": -1, "features_node_version": -1}
+NODE_GONE = -2  # in the place of the features node's version: its text is the last that was read
 RecordArray = npt.NDArray[np.void]
 Tuples = Iterable[tuple[object, ...]]
 Struct = TypeVar("Struct", bound=msgspec.Struct)
@@ -287,10 +288,14 @@ class Snapshots:
             rows = rows.take(np.where(is_damaged, -1, np.arange(len(rows))))
         waiting = rows.numbers("waiting")
         self.waiting: Int = np.where(waiting == NONE, 0, waiting)
-        self.features_node: list[str | None] = rows["features_node"].to_pylist()
         self._rows = rows
         self._texts = {name: _Texts(rows.cells(name)) for name in ("names", "texts")}
         self._parts: dict[str, Records] = {}
+        texts, gone = rows["features_node"].to_pylist(), self.scalar("features_node_version")
+        pairs = list(zip(texts, (gone == NODE_GONE).tolist(), strict=True))
+        # What stands in the features node, and what did before it was gone; None = nothing known.
+        self.features_node: list[str | None] = [None if left else text for text, left in pairs]
+        self.features_node_left: list[str | None] = [text if left else None for text, left in pairs]
         # When its newest evidence was read: that nobody was reached is none.
         self.observed_at = rows.numbers("observed_at").copy()
         self.observed_at[self["not_reached"].row] = self["not_reached"].field("answered_at")
@@ -385,7 +390,7 @@ class _Row:
         # Beside controllers of KRaft nobody goes by the features node any more.
         node = FeaturesNode() if self._kraft else node
         is_there = node.data is not None and node.at >= node.absent_at
-        self._row.features_node = node.data if is_there else None
+        self._row.features_node = node.data
         starts = [segment.start for segment in state.log.pending if not segment.whole]
         waiting_at, waiting_line, _ = state.waiting
         values: dict[str, int] = {
@@ -397,8 +402,8 @@ class _Row:
             "log_gap_end": min(starts, default=-1),
             "migration": state.log.migration,
             "features_node_at": max(node.at, node.absent_at),
-            "features_node_line": node.line,
-            "features_node_version": node.version if is_there else -1,
+            "features_node_line": node.line if is_there else node.absent_line,
+            "features_node_version": node.version if is_there or not node.absent_at else NODE_GONE,
             "features_node_recreated": node.recreated,
             "zookeeper": self._zookeeper,
             "waiting_at": waiting_at,

@@ -112,6 +112,7 @@ class FeaturesNode(msgspec.Struct, array_like=True, gc=False):
     absent_at: int = 0
     recreated: bool = False  # the path that counts was seen with more than one czxid
     incarnations: dict[str, tuple[int, int]] = {}  # path: lowest and highest czxid seen
+    absent_line: int = 0
 
 
 class Event(msgspec.Struct, array_like=True, gc=False):

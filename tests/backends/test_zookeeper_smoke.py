@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+from kazoo.client import KazooClient
 
+from featurelib.audit.findings import FindingWords, Site
 from featurelib.backends.zookeeper import read_znodes
+from featurelib.catalogue import load
 from featurelib.landing import read
 from featurelib.landing.line import Landing
+from tests.backends.judged import collected, findings, judged, levels, until
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.desk import Desk
+from tests.backends.rig.jars import more_jars
 
 
 def test_a_cluster_in_zookeeper_mode_is_collected_planned_and_updated(
@@ -41,6 +48,39 @@ def test_a_cluster_in_zookeeper_mode_is_collected_planned_and_updated(
     assert version(zookeeper_cluster) == 1
     assert "Nothing to do" in run(*how)  # the approval served once
     assert version(zookeeper_cluster) == 1
+
+
+def test_a_features_node_that_was_deleted_is_written_back_by_the_printed_command(
+    zookeeper_cluster: RunningCluster, tmp_path: Path
+) -> None:
+    """The last of this module: it changes what the others look at."""
+    cluster, before = zookeeper_cluster, levels(zookeeper_cluster.nodes[1].broker)
+    reach = ("--bootstrap", cluster.bootstrap, "--zookeeper", cluster.zookeeper)
+    lines, _ = collected(tmp_path / "before", *reach)
+    client = KazooClient(cluster.zookeeper)
+    client.start(timeout=10)
+    try:
+        client.delete("/feature")
+    finally:
+        client.stop()
+        client.close()
+    until(lambda: not any(levels(node.broker) for node in cluster.nodes.values()))
+    lines += collected(tmp_path / "after", *reach)[0]
+    row = findings(judged(lines))["features_node_deleted", None, None]
+    assert ", which nobody approved: f 3 or 5, g 2." in row["detail"]
+    said = FindingWords(load()).of(row, Site(zookeeper=cluster.zookeeper))  # type: ignore[arg-type]
+    script, *words = shlex.split(said.command)
+    assert script == "zookeeper-shell.sh"
+    main = "org.apache.zookeeper.ZooKeeperMainWithTlsSupportForKafka"
+    java = replace(cluster.java, jars=(*cluster.java.jars, *more_jars("shell")))
+    done = [java.run(main, "-server", *words) for _ in range(2)]
+    assert done[0].returncode == 0, done[0].stderr
+    assert "Node already exists: /feature" in done[1].stdout + done[1].stderr
+    assert levels(cluster.nodes[1].broker) == {}  # who saw it deleted does not see the new one
+    for node_id in (2, 1):  # the controller last
+        cluster.stop_node(node_id)
+        cluster.start_node(node_id)
+    assert [levels(node.broker) for node in cluster.nodes.values()] == [before, before]
 
 
 def version(cluster: RunningCluster) -> int:

@@ -290,7 +290,12 @@ def believed(cluster: Cluster) -> Believed:
     if cluster.zookeeper:
         reading = node_reading(cluster)
         if reading == "absent":
-            return Believed({}, False, set(), NO_WITNESS)
+            if cluster.voters is not None:  # controllers of KRaft do not go by it
+                return Believed({}, False, set(), NO_WITNESS)
+            brokers = [node for node in cluster.nodes if node.role == BROKER and node.listed]
+            tells = any(node.ranges and not node.says_nothing for node in brokers)
+            lost = "deleted" if tells else "absent"
+            return Believed({}, False, set(), f"features_node_{lost}")
         if reading in ("damaged", "ambiguous"):
             return Believed({}, False, set(), f"features_node_{reading}")
         levels = {name: short(level) for name, level in cluster.stored.items() if level}

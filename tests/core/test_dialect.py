@@ -29,7 +29,16 @@ from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
 ROW: dict[str, object] = {"rule": "unsupported_by_node", "asks": "everyone"}
 PLACES = {"role", "node", "feature", "level", "range", "finalized", "detail", "dated"}
 PLACES |= {"observed_at", "epoch", "way", "software", "name", "cluster", "principal", "namespace"}
-PLACES |= {"to_fix", "inventory", "number", "version", "cluster_and_folder"}
+PLACES |= {
+    "to_fix",
+    "inventory",
+    "number",
+    "version",
+    "cluster_and_folder",
+    "zookeeper",
+    "text",
+    "collect",
+}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import tomllib
 from collections.abc import Callable
@@ -135,6 +136,7 @@ def stored(**columns: bytes | None) -> list[Found]:
 NOW = microseconds(AS_OF)
 OVERDUE = {METADATA: Waiting(since=NOW - 1000 * HOUR, level=25)}
 MUTE = Mute(code="ghost_broker", reason="its disk is being replaced", until=date(2026, 11, 1))
+NODE_1 = '{"version":1,"status":1,"features":{"f":{"min_version_level":1,"max_version_level":1}}}'
 NODE_3 = '{"version":3,"status":1,"features":{"f":{"min_version_level":1,"max_version_level":2}}}'
 STATIC: dict[str, tuple[str | None, int]] = {"controller.quorum.voters": ("9@h:9093,8@h:9093", 4)}
 OLD = {METADATA: (7, 22)}
@@ -213,7 +215,13 @@ FIRES: dict[str, Callable[[], list[Found]]] = {
     ),
     "features_node_damaged": lambda: judged(ZOOKEEPER, znode("{")),
     "features_node_ambiguous": lambda: judged(ZOOKEEPER, znode(NODE_3)),
-    "features_node_absent": lambda: judged(replace(ZOOKEEPER, features_node=False)),
+    "features_node_deleted": lambda: judged(replace(ZOOKEEPER, features_node=False)),
+    "features_node_absent": lambda: judged(
+        with_nodes(
+            replace(ZOOKEEPER.nodes[0], ranges={}, levels={}),
+            of=replace(ZOOKEEPER, features_node=False),
+        )
+    ),
     "features_node_recreated": lambda: judged(ZOOKEEPER, znode(NODE_3, created=9)),
     "metadata_log_gap": lambda: judged(GOOD, *dump(900)),
     "metadata_log_ambiguous": lambda: judged(GOOD, *dump(900), *dump(901)),
@@ -252,6 +260,31 @@ FIRES: dict[str, Callable[[], list[Found]]] = {
 
 def test_of_a_cluster_with_nothing_wrong_nothing_is_found() -> None:
     assert judged() == []
+
+
+def test_a_features_node_that_is_gone_says_what_was_and_what_the_next_controller_makes() -> None:
+    """By the recording 2.8.2-ibp2.8-absent it finalizes all that it supports: here 3, after 1."""
+    older = line_of("znode", "c", 5, path="/feature", data=NODE_1, version=5, czxid=5)
+    gone = replace(ZOOKEEPER, features_node=False)
+    found = judged(gone, older)
+    codes = {row["code"] for row in found}
+    assert not codes & {"no_trustworthy_witness", "features_node_absent"}
+    [row] = (one for one in found if one["code"] == "features_node_deleted")
+    assert row["detail"] == (
+        "When it was last read it held f 1. The next controller that is elected finalizes the "
+        "highest levels that it supports, which nobody approved: f 3."
+    )
+    words = FindingWords(load_catalogue())
+    site = Site(zookeeper="z:2181/kafka")
+    said = words.of(row, site)  # type: ignore[arg-type]
+    head = ["zookeeper-shell.sh", "z:2181/kafka", "create", "/feature"]
+    assert shlex.split(said.command) == [*head, NODE_1]
+    for text, held in (("{", "What stood in it was not read."), (NODE_1 + " " * 250, "f 1")):
+        long = line_of("znode", "c", 5, path="/feature", data=text, version=5, czxid=5)
+        [row] = (one for one in judged(gone, long) if one["code"] == "features_node_deleted")
+        assert held in row["detail"]
+        said = words.of(row, site)  # type: ignore[arg-type]
+        assert shlex.split(said.command) == [*head, "TEXT"]
 
 
 @pytest.mark.parametrize("code", CODES)

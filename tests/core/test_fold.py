@@ -15,6 +15,7 @@ from featurelib.landing import Landing, kinds
 from featurelib.snapshot import ClusterState, Fold, begin, fold_lines
 from featurelib.snapshot import fold as snapshot_fold
 from featurelib.snapshot.history import Learned, Row, history_rows, level_changes, pack
+from featurelib.snapshot.records import Snapshots
 from featurelib.snapshot.state import DAMAGED, NOTHING, Event, Segment, freeze, thaw
 from featurelib.tables import FINALIZED_FEATURES, NODE_ADVERTISEMENT, Table
 from tests.core.lines import anomalies, failure_line, landings, line_of, snapshot
@@ -66,6 +67,15 @@ def test_of_a_registration_the_newest_reading_counts() -> None:
 def test_that_the_kips_path_is_empty_says_nothing() -> None:
     assert fold([znode("/features", 1, None)]).node.absent_at == 0
     assert fold([znode("/feature", 1, None)]).node.absent_at > 0
+
+
+def test_a_features_node_that_is_gone_is_seen_in_the_line_that_tells_it() -> None:
+    lines = [znode("/feature", 2, NODE), znode("/feature", 1, None)]
+    [*_, (_, told)] = landings(lines)
+    for some in (lines, lines[::-1]):
+        row = Snapshots(snapshot({"c": some}))
+        assert row.scalar("features_node_line").tolist() == [told]
+        assert (row.features_node, row.features_node_left) == ([None], [NODE])
 
 
 def test_a_features_node_made_anew_is_told_by_its_creation_alone() -> None:

@@ -13,6 +13,7 @@ from tests.core.random_clusters import clusters
 OF_CLUSTERS = {"mode_unknown", "voters_unknown", "registrations_unproven", "levels_too_old"}
 OF_CLUSTERS |= {"no_trustworthy_witness", "no_node_to_ask", "release_unknown", "right_missing"}
 OF_CLUSTERS |= {"features_node_damaged", "features_node_ambiguous", "configured_voters_unknown"}
+OF_CLUSTERS |= {"features_node_deleted", "features_node_absent"}
 OF_NODES = {"node_not_asked", "node_not_answering", "range_unknown", "evidence_too_old"}
 OF_NODES |= {"expected_node_missing"}
 OF_FEATURES = {"witnesses_disagree", "level_newer_than_catalogue", "level_unknown"}

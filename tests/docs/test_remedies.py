@@ -59,6 +59,10 @@ COMMANDS_TRIED = {
     ),
     "featurelib version-mapping": EVERY_OTHER,
     "{collect}": "report/test_gold.py::test_the_command_that_collects_again_is_filled_in_and_works",
+    "zookeeper-shell.sh {zookeeper} create /feature {text}": (
+        "backends/test_zookeeper_smoke.py::"
+        "test_a_features_node_that_was_deleted_is_written_back_by_the_printed_command"
+    ),
 }
 ACTIONS_TRIED = {
     Action.UPGRADE: ANEW,
