@@ -43,8 +43,8 @@ def instead(
     """Return what to do where `managed_by` runs the nodes, "" = the usual remedy holds; `moved`:
     the features that it finalizes, None = all."""
     owner, tables = managed_by.casefold(), _remedies()
-    general = tables["service"] if owner in _SERVICES else {}
-    found = (general | tables.get(owner, {})).get(code)
+    general = tables["service" if owner in _SERVICES else "other"] if owner else {}
+    found = tables.get(owner, general).get(code)
     if found is None or found.role not in ("", role):
         return ""
     is_ours = found.moves and moved is not None and feature not in moved
