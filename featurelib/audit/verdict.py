@@ -31,7 +31,7 @@ from featurelib.audit.target import Judge
 from featurelib.catalogue import Catalogue, Tables
 from featurelib.core.batch import NOT_HERE, Flags
 from featurelib.core.compatibility import advertised, misfits
-from featurelib.core.dialect import load
+from featurelib.core.dialect import load, zookeeper_releases
 from featurelib.core.downgrade import Position, WaysBack, of_metadata_version, of_other_feature
 from featurelib.feature import METADATA_VERSION, ClusterMode, Phase, UpgradeType, Verdict
 from featurelib.rows import (
@@ -211,8 +211,9 @@ def who_may_join(
     """The releases that may join each cluster with its features at `level`, by question; oldest
     first, null where nobody knows or `only` leaves the cluster out.
 
-    A release may join whose production software supports everything that is finalized. Only KRaft's
-    releases are in the catalogue, so a cluster in ZooKeeper mode has no answer.
+    A release may join whose production software supports everything that is finalized; of a
+    cluster that migrates only one that has ZooKeeper mode, too. Only KRaft's releases are in the
+    catalogue, so a cluster in ZooKeeper mode has no answer.
     """
     asked, levels, tables = evidence.questions, evidence.levels, catalogue.tables
     known: Bool = levels.trusted & ~levels.too_old & ~evidence.membership.on_zookeeper
@@ -221,6 +222,8 @@ def who_may_join(
     finalized, _, beyond = levels_of_clusters(evidence, level, tables)
     ranges = advertised(catalogue, tables.features)
     fits: Flags = np.logical_not(misfits(finalized, ranges).any(axis=2))
+    both = [one.based_on in zookeeper_releases() for one in catalogue.releases]
+    fits &= both | ~evidence.membership.migrating[:, None]
     fits[beyond | ~known] = False  # no release supports what the catalogue does not know
     _, release = np.nonzero(fits)
     names = [one.release for one in catalogue.releases]

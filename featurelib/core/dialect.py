@@ -274,6 +274,11 @@ def generation_of(release: str, mode: str) -> str:
     raise KeyError(f"no dialect for release {release} in {mode} mode")
 
 
+def zookeeper_releases() -> list[str]:
+    """The releases that have ZooKeeper mode, and whose answers are known."""
+    return [name for d in map(load, GENERATIONS) if d.mode == "zk" for name in d.releases]
+
+
 T = TypeVar("T", Capability, Text, RegistrationTable, ProtectionTable, ElectionTable)
 
 

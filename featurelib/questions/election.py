@@ -17,7 +17,7 @@ from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.audit.evidence import Evidence, Expected
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.cluster import Features
-from featurelib.core.dialect import GENERATIONS, is_before, load
+from featurelib.core.dialect import GENERATIONS, is_before, load, zookeeper_releases
 from featurelib.core.features_znode import (
     ENABLED,
     STEPS,
@@ -110,11 +110,6 @@ def expect_protocol_version(
                 f"{OPTION} {version}: expected one that Kafka {release} knows ({who}), found a "
                 f"newer one: its brokers would not start. Name {release} or an older one."
             )
-
-
-def zookeeper_releases() -> list[str]:
-    """The releases that have ZooKeeper mode, and whose answers are known."""
-    return [name for d in map(load, GENERATIONS) if d.mode == "zk" for name in d.releases]
 
 
 def told_release(sight: Sight, terms: Terms) -> str:

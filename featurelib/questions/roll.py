@@ -133,7 +133,7 @@ def roll(sight: Sight, text: str, terms: Terms) -> Roll:
     Raises ConfigError for a release that nobody knows, or without the cluster's mode.
     """
     mode, catalogue = mode_of(sight), terms.catalogue
-    release = release_of(text, mode, catalogue, "--to")
+    release = release_of(text, sight, catalogue, "--to")
     levels = {name: level for name, (_, level) in sight.cluster.finalized.items() if level}
     if mode != "zk":
         levels = {METADATA_VERSION: SILENT_METADATA_VERSION} | levels

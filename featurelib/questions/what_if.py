@@ -16,7 +16,7 @@ from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.catalogue import Catalogue, Tables
 from featurelib.core.cluster import Cluster, Features, Node
 from featurelib.core.compatibility import Admission, Effect, Newcomer, Unfit, join, stopped
-from featurelib.core.dialect import Dialect
+from featurelib.core.dialect import Dialect, zookeeper_releases
 from featurelib.core.dry_run import dialect_of
 from featurelib.errors import ConfigError
 from featurelib.feature import Role, release_line
@@ -28,11 +28,11 @@ from featurelib.questions.election import (
     hold_election,
     told_release,
     with_entry,
-    zookeeper_releases,
 )
 from featurelib.questions.kafka_features import ToolCommand, ToolRun, run_tool
 
 Row = dict[str, Any]
+_NONE_LEFT = "From 4.0 on there is none:"
 KEY = ("code", "role", "node_id", "feature", "level")  # of a finding, within a cluster
 
 
@@ -237,7 +237,7 @@ def _wanted(
         starting.append((Node(node_id=node_id, role=Role.BROKER), "--add", text))
     mode, catalogue = mode_of(sight), terms.catalogue
     found = [
-        with_release(node, release_of(text, mode, catalogue, option), mode, catalogue)
+        with_release(node, release_of(text, sight, catalogue, option), mode, catalogue)
         for node, option, text in starting
     ]
     silent -= named.keys()
@@ -289,25 +289,28 @@ def _expect_nodes(sight: Sight, changes: Changes) -> None:
         raise ConfigError(f"--node and --remove both name {both[0]}. Keep one of them.")
 
 
-def release_of(text: str, mode: str, catalogue: Catalogue, option: str) -> str:
-    """The release a version means, one with the mode of the cluster. Raises ConfigError."""
-    short = release_line(text)
-    if mode == "zk":
-        known = zookeeper_releases()
-        if short in known:
-            return short
-        kind, way = (
-            "with ZooKeeper mode",
-            "From 4.0 on there is none: migrate the cluster to KRaft first.",
+def release_of(text: str, sight: Sight, catalogue: Catalogue, option: str) -> str:
+    """The release a version means, one with the mode of the cluster, or while it migrates with
+    both. Raises ConfigError."""
+    both, kind = zookeeper_releases(), "with ZooKeeper mode"
+    if mode_of(sight) == "zk":
+        named, known, way = (
+            release_line(text),
+            both,
+            f"{_NONE_LEFT} migrate the cluster to KRaft first",
         )
     else:
-        if (named := catalogue.release_named(text)) is not None:
-            return named
-        known = [one.release for one in catalogue.releases]
-        kind = f"of the catalogue of {catalogue.label}"
-        way = "Name one of them, or add it with --overlay FILE."
+        named, known = catalogue.release_named(text) or "", [r.release for r in catalogue.releases]
+        if sight.cluster.migrating:
+            known = [one for one in known if catalogue.of(one).based_on in both]
+            way = f"{_NONE_LEFT} finish the migration to KRaft first"
+        else:
+            kind = f"of the catalogue of {catalogue.label}"
+            way = "Name one of them, or add it with --overlay FILE"
+    if named in known:
+        return named
     raise ConfigError(
-        f"{option} {text}: expected a release {kind} ({', '.join(known)}), found none such. {way}"
+        f"{option} {text}: expected a release {kind} ({', '.join(known)}), found none such. {way}."
     )
 
 

@@ -19,10 +19,12 @@ from pathlib import Path
 import pytest
 
 from featurelib.audit.audit import Judged
-from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.cluster_view import Sight, Terms, see
 from featurelib.audit.evidence import Expected
 from featurelib.catalogue import load as load_catalogue
+from featurelib.errors import ConfigError
 from featurelib.feature import ClusterMode, Phase, Verdict
+from featurelib.questions.roll import roll
 from featurelib.questions.why_not import why_not
 from featurelib.snapshot import begin, fold_lines, snapshot_rows
 from featurelib.snapshot.records import Snapshots
@@ -184,6 +186,23 @@ def test_what_an_earlier_release_kept_heals_with_the_next_night() -> None:
         fold.add(landing, line)
     rows = snapshot_rows([(CLUSTER, fold.finish())])
     assert Snapshots(rows).scalar("zookeeper").tolist() == [0]
+
+
+@pytest.mark.parametrize("phase", [*MIGRATING[1:], "ended"])
+def test_before_a_migration_has_ended_no_release_without_zookeeper_mode_may_join(
+    phase: str,
+) -> None:
+    """4.0 has no ZooKeeper mode, and its controllers cannot go on with a migration (KIP-866)."""
+    [row] = rows_of(judged(night(phase, 1)), "plans")
+    has_ended = phase == "ended"
+    assert row["may_join"] == ["3.8", "3.9", *["4.0", "4.1", "4.2", "4.3", "4.4"] * has_ended]
+    terms = Terms(catalogue=load_catalogue(), as_of=None, max_age=10**15)
+    if has_ended:
+        assert roll(look(night(phase, 1)), "4.0", terms).may_join
+    else:
+        with pytest.raises(ConfigError, match="finish the migration to KRaft first"):
+            roll(look(night(phase, 1)), "4.0", terms)
+    assert roll(look(night(phase, 1)), "3.9", terms).may_join
 
 
 def test_a_cluster_that_migrates_says_so_where_nothing_else_is_to_be_said() -> None:
