@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 Wanted = tuple[str, str, Any]
 Read = Callable[[Table, Sequence[Wanted], Sequence[str] | None], TableRows]
 Node = tuple[str, str | None, int | None]  # cluster, role, id
+LeftOut = tuple[str, str, str | None]  # `file:line`, reason, and the cluster where it is known
 Judgement = Mapping[str, tuple[str, bool]]  # a cluster's verdict, and whether it is critical
 MOST_LOCATED = 5000  # lines of findings that are looked up
 Row = Mapping[str, Any]
@@ -323,17 +324,15 @@ def place(row: Mapping[str, Any]) -> str:
     return f"{row['source_file'].removeprefix('file:')}:{row['line_number']}"
 
 
-def read_quarantine(
-    read: Read, wanted: Sequence[Wanted], most: int
-) -> tuple[int, list[tuple[str, str]]]:
-    """How many quarantined lines bronze holds of these runs, and `file:line` and reason of the
-    newest run's first, `most` of all. Files without such a line are left out by their bounds."""
-    columns = ["run", "source_file", "line_number", "reason"]
+def read_quarantine(read: Read, wanted: Sequence[Wanted], most: int) -> tuple[int, list[LeftOut]]:
+    """How many quarantined lines bronze holds of these runs, and the newest run's first, `most` of
+    all. Files without such a line are left out by their bounds."""
+    columns = ["run", "source_file", "line_number", "reason", "cluster"]
     bad = read(LANDING_LINE, [*wanted, ("reason", "is not null", None)], columns)
     first = nsmallest(
         most, bad.to_pylist(), lambda row: (-row["run"], row["source_file"], row["line_number"])
     )
-    return len(bad), [(place(row), row["reason"]) for row in first]
+    return len(bad), [(place(row), row["reason"], row["cluster"]) for row in first]
 
 
 def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, list[Row], set[Node]]:

@@ -38,6 +38,7 @@ from featurelib.errors import (
 from featurelib.feature import Severity, Verdict
 from featurelib.lake import (
     Lake,
+    LeftOut,
     Read,
     lines_of,
     microseconds,
@@ -252,7 +253,7 @@ def report_night(
     out = night["out"] if is_last else None  # plans of other nights go
     plans = plan_files(judged, asked.fleet.names) if out is not None else {}
     earlier = max((one["run"] for one in nights if one["run"] < run), default=0)
-    ingest, quarantine, landing = _landed(read, run, earlier)
+    ingest, quarantine, landing = _landed(read, run, earlier, asked.fleet.names)
     about = report_run(
         asked.catalogue,
         run,
@@ -283,13 +284,13 @@ def report_night(
 
 
 def _landed(
-    read: Read, run: int, before: int
-) -> tuple[Ingest | None, tuple[int, list[tuple[str, str]]] | None, str]:
-    """What was read since the run before, what is left out of all nights, and the folder of the
-    landing files; where bronze is not kept, nothing of it."""
+    read: Read, run: int, before: int, names: Mapping[str, str]
+) -> tuple[Ingest | None, tuple[int, list[LeftOut]] | None, str]:
+    """What was read since the run before, what is left out of all nights, of clusters by their
+    `names`, and the folder of the landing files; where bronze is not kept, nothing of it."""
     try:
         runs = read(INGEST_RUN, [("run", "<=", run)], None).to_pylist()
-        left_out = read_quarantine(read, [("run", "<=", run)], QUARANTINED)
+        lines, newest = read_quarantine(read, [("run", "<=", run)], QUARANTINED)
     except (NoEvidenceError, TableError, SurroundingsError):
         return None, None, NO_SITE.landing
     counts = {
@@ -297,6 +298,7 @@ def _landed(
         for name in Ingest.__dataclass_fields__
     }
     folder = max(runs, key=lambda one: int(one["run"]))["landing"] if runs else ""
+    left_out = lines, [(at, why, of and names.get(of, of)) for at, why, of in newest]
     return Ingest(**counts), left_out, folder if isdir(folder) else NO_SITE.landing
 
 

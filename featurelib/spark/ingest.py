@@ -77,7 +77,7 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
     )
     if counts.quarantined:
         count, shown = read_quarantine(store.rows, [("run", "=", run)], SHOWN)
-        for where, reason in shown:  # a file name may hold anything
+        for where, reason, _ in shown:  # a file name may hold anything
             say(f"ingest: quarantined {ascii(f'{where} {reason}')[1:-1]}")
         if count > SHOWN:
             more = "… and more: bronze.landing_line holds them all, with their reasons"

@@ -117,10 +117,12 @@ class Ingest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantinedLine:
-    """A landing line that was left out: its file and number, and why."""
+    """A landing line that was left out: its file and number, and why. `cluster`: the name of whose
+    it is, null where the line does not show that."""
 
     line: str
     reason: str
+    cluster: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

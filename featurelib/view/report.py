@@ -122,18 +122,22 @@ def report_run(
     max_age: int = 0,
     tables: str = "",
     out: str = "",
-    quarantine: tuple[int, Iterable[tuple[str, str]]] | None = None,
+    quarantine: tuple[int, Iterable[tuple[str, str, str | None]]] | None = None,
 ) -> ReportedRun:
     """What the tables do not say of their run.
 
     `as_of` and `newest`, when the newest line was read: microseconds since 1970, UTC; 0 without a
     line. `max_age`: the oldest age that counts, microseconds; 0 where it is not known. `release` is
-    featurelib's. `quarantine`: how many lines were left out, and place and reason of the first.
+    featurelib's. `quarantine`: how many lines were left out, and place, reason and cluster
+    of the first.
     """
     left_out = None
     if quarantine is not None:
         lines, first = quarantine
-        shown = [QuarantinedLine(line=clean_place(at), reason=clean(why)) for at, why in first]
+        shown = [
+            QuarantinedLine(line=clean_place(at), reason=clean(why), cluster=_shown(of))
+            for at, why, of in first
+        ]
         left_out = Quarantine(lines=lines, newest=tuple(shown))
     return ReportedRun(
         number=number,

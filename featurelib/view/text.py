@@ -38,7 +38,14 @@ from featurelib.view.model import (
     ReportedFinding,
     ReportedMute,
 )
-from featurelib.view.today import lead, lead_note, left_out_text, next_step, part_text
+from featurelib.view.today import (
+    lead,
+    lead_note,
+    left_out_line,
+    left_out_text,
+    next_step,
+    part_text,
+)
 from featurelib.view.trend import (
     blocks,
     gather_levels,
@@ -239,7 +246,7 @@ def _facts(report: Report, page: Page) -> None:
     rows, quarantine = fleet_facts(report.fleet), report.run.quarantine
     if quarantine is not None and quarantine.lines:
         rows.append(("quarantined", left_out_text(report.run)))
-        rows += [("", _dim(f"{row.line}: {row.reason}")) for row in quarantine.newest]
+        rows += [("", _dim(left_out_line(row))) for row in quarantine.newest]
         if left := quarantine.lines - len(quarantine.newest):
             rows.append(("", _dim(f"… and {left:,} more: bronze.landing_line has them all")))
     page.facts(rows)

@@ -42,6 +42,7 @@ from featurelib.view.model import (
     Cause,
     Change,
     FleetCounts,
+    QuarantinedLine,
     Report,
     ReportedCluster,
     ReportedFinding,
@@ -453,6 +454,11 @@ def is_newest_old(run: ReportedRun) -> bool:
     if run.newest_line is None or run.max_age_hours is None:
         return True
     return (run.as_of - run.newest_line).total_seconds() > run.max_age_hours * 3600
+
+
+def left_out_line(line: QuarantinedLine) -> str:
+    """Return `payments: FILE:7: not valid JSON`, without a cluster where none is known."""
+    return ": ".join(filter(None, (line.cluster, line.line, line.reason)))
 
 
 def left_out_text(run: ReportedRun) -> str:

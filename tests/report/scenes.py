@@ -82,7 +82,7 @@ def scenes() -> Iterator[tuple[str, Report]]:
         "a night without anything new",
         ran(ingest=Ingest(lines=0, accepted=0, repeated=0, quarantined=0)),
     )
-    left_out = 1205, [(f"land/{n}.jsonl:7", "none\x1b[2J") for n in range(3)]
+    left_out = 1205, [(f"land/{n}.jsonl:7", "none\x1b[2J", "b\x1b"[n:] or None) for n in range(3)]
     counts = Ingest(lines=10, accepted=7, repeated=2, quarantined=1)
     yield "lines that were left out", ran(ingest=counts, quarantine=left_out)
     plans = [plan("a", "BLOCKED"), plan("b", "READY", steps=[step()])]

@@ -28,6 +28,7 @@ from featurelib.view.report import look_closer, report_run, summarize
 from featurelib.view.text import render_text, write_text
 from featurelib.view.trend import other_changes
 from featurelib.words import LONGEST_PATH
+from tests.report.page import read_page
 from tests.report.samples import CATALOGUE, made_up_nights, report_samples
 from tests.report.tables import AS_OF, finding, judged, plan, report, unfit
 
@@ -219,7 +220,7 @@ def test_evidence_names_the_last_folder_and_the_json_the_whole_path() -> None:
 def test_a_line_reference_is_never_broken_inside_its_number(width: int) -> None:
     path = "/data/größe-日本語-of-the-landing-zone/landing.jsonl:12345"
     rows = [finding("a", "ghost_broker", "critical", role="broker", node_id=2, line_id=7)]
-    run = report_run(CATALOGUE, 1, 0, quarantine=(1, [(path, "none such")]))
+    run = report_run(CATALOGUE, 1, 0, quarantine=(1, [(path, "none such", None)]))
     tables = judged([plan("a", "BLOCKED")], rows)
     said = summarize(tables, run, CATALOGUE, find_line={7: path}.get)
     text = render_text(said, width=width)
@@ -229,9 +230,20 @@ def test_a_line_reference_is_never_broken_inside_its_number(width: int) -> None:
 
 
 def test_a_place_without_a_number_is_cut_as_a_path_is() -> None:
-    run = report_run(CATALOGUE, 1, 0, quarantine=(1, [("x" * 999, "none such")]))
+    run = report_run(CATALOGUE, 1, 0, quarantine=(1, [("x" * 999, "none such", None)]))
     assert run.quarantine is not None
     assert run.quarantine.newest[0].line == "x" * (LONGEST_PATH - 1) + "…"
+
+
+def test_a_line_that_was_left_out_names_its_cluster_where_it_shows_one() -> None:
+    lines = [("a:1", "cut", "pay"), ("a:2", "cut", "not listed"), ("a:3", "cut", None)]
+    run = report_run(CATALOGUE, 1, 0, quarantine=(3, lines))
+    said = replace(report(judged([plan("k", "READY")])), run=run)
+    page = " ".join(read_page(render_html(said)).texts)
+    for line in ("pay: a:1: cut", "not listed: a:2: cut"):
+        assert line in render_text(said)
+        assert line in page
+    assert " a:3: cut" in page
 
 
 def test_what_was_read_first_is_no_change_of_a_level() -> None:

@@ -114,7 +114,7 @@ def test_a_night_writes_its_files_for_clusters_of_any_name(
     landing = tmp_path / "landing"
     for number, cluster in enumerate(HOSTILE):
         land(landing, str(number), renamed("zk-332-ranges", cluster))
-    land(landing, "bad", [b"not a landing line"])
+    land(landing, "bad", [b'{"kind":"api_versions","cluster_id":"whose","x":'])
     tables, out = tmp_path / "deep" / "tables", tmp_path / "deep" / "er" / "out"
     stale = out / "plans" / "stale.json"
     stale.parent.mkdir(parents=True)
@@ -156,7 +156,8 @@ def test_a_night_writes_its_files_for_clusters_of_any_name(
     assert report["run"]["out"] == str(out)
     [left_out] = report["run"]["quarantine"]["newest"]
     assert left_out["line"] == f"{landing}/bad.jsonl:1"
-    assert left_out["reason"].startswith("not valid JSON")
+    assert left_out["reason"].startswith("the line is cut")
+    assert left_out["cluster"] == "whose"
 
 
 def test_the_report_of_a_night_is_the_same_from_its_tables(
