@@ -91,15 +91,11 @@ def plan_day(
     old = {c.key for c in clusters} - {one.key for one in (change.verdicts if change else ())}
     grave.sort(key=lambda row: row[0].key in old)  # what is critical since this night comes first
     silent = [(c, f) for c, f in found if f.code in SILENT and c.verdict is Verdict.UNKNOWN]
-    ask, start = (
-        [*_ask(setbacks(clusters, change))],
-        [_fix("Check", *of) for of in _kinds(silent, 1)],
-    )
+    ask = list(_ask(setbacks(clusters, change)))
+    start = [_fix("Check", *kind) for kind in _kinds(silent, 1)]
     if is_all_old(fleet):
-        first, plans = (
-            [_collect_again(clusters, run), *_not_landed(clusters, None, run.as_of)],
-            list[Task](),
-        )
+        first, plans = [_collect_again(clusters, run)], list[Task]()
+        first += _not_landed(clusters, None, run.as_of)
         start, grave, causes = [], [], ()
     else:
         first = [*ask, *_not_landed(clusters, run.newest_line, run.as_of)]
