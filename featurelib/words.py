@@ -148,6 +148,11 @@ def level_text(catalogue: Catalogue, feature: str | None, level: int | None) -> 
     return str(level) if name == str(level) else f"{level} ({name})"
 
 
+def newer_than(catalogue: Catalogue) -> str:
+    """What is known of software that goes further than every release of the catalogue."""
+    return f"newer than {catalogue.releases[-1].release}"
+
+
 def levels_text(catalogue: Catalogue, levels: Iterable[tuple[str, int]]) -> str:
     """`metadata.version 25 (4.0-IV3), group.version 1`, in the order of `metadata_first`."""
     order = sorted(levels, key=lambda item: metadata_first(item[0]))

@@ -335,7 +335,8 @@ class PlainCluster:
 
     def _weighed(self, subject: int) -> dict[str, int]:
         """The releases that may advertise what one node does, and how much speaks against each."""
-        if self._evidence.answering.of_subject[subject] < 0 or self._zookeeper:
+        unknown = self._evidence.answering.of_subject[subject] < 0 or self._software.beyond[subject]
+        if unknown or self._zookeeper:
             return {}
         [against] = self._software.weigh(np.array([subject])).tolist()
         weighed = zip(self._tables.releases, against, strict=True)

@@ -65,6 +65,15 @@ class Software:
         """[subjects, releases of the catalogue] which releases each node may run."""
         return self._kinds[self._kind]
 
+    @cached_property
+    def beyond(self) -> Bool:
+        """[subjects] nodes whose metadata.version ends at a level that no release here knows."""
+        names, profile = self._evidence.questions.names, self._evidence.answering.of_subject
+        if METADATA_VERSION not in names:
+            return np.zeros(len(profile), dtype=bool)
+        ends = self.fleet.ranges.max_version[profile, names.index(METADATA_VERSION)]
+        return (profile >= 0) & (ends > 0) & ~np.isin(ends, [*self._catalogue.names])
+
     def with_stable_ends(self) -> Evidence:
         """The evidence with each node's newest stable metadata.version as the release says that its
         requests tell, or its owner: a range goes further where unstable features are on."""
@@ -146,7 +155,7 @@ class Software:
         who, evidence = self._evidence.subjects, self._evidence
         there = who.runs & ~evidence.membership.on_zookeeper[who.cluster]
         many = self._kinds.sum(axis=1)[self._kind]
-        nodes = np.flatnonzero(there & (many > 0))
+        nodes = np.flatnonzero(there & (many > 0) & ~self.beyond)
         release, several = self._kinds.argmax(axis=1)[self._kind[nodes]], many[nodes] > 1
         # Of two that are as likely the older one, which knows less.
         release[several] = self.weigh(nodes[several]).argmin(axis=1)

@@ -17,8 +17,8 @@ from featurelib.audit.evidence import Evidence
 from featurelib.audit.findings import FindingWords
 from featurelib.audit.registrations import ranges_of
 from featurelib.catalogue import Catalogue
-from featurelib.feature import ClusterMode, Role, Severity, Witness
-from featurelib.words import level_text, metadata_first
+from featurelib.feature import METADATA_VERSION, ClusterMode, Role, Severity, Witness
+from featurelib.words import level_text, metadata_first, newer_than
 
 
 class Ends(NamedTuple):
@@ -144,7 +144,8 @@ def describe(sight: Sight, catalogue: Catalogue) -> Description:
     order = {p: i for i, p in enumerate(sorted(used, key=lambda p: (-used[p], p)))}
     ranges = (ranges_of(evidence.snapshots, position) for position in order)
     profiles = tuple({name: Ends(*ends) for name, ends in one.items()} for one in ranges)
-    nodes = tuple(_nodes(sight, evidence, order, findings))
+    newer = _newer_software(order, profiles, catalogue)
+    nodes = tuple(_nodes(sight, evidence, order, findings, newer))
     is_known = evidence.controller[0] >= 0 or any(node.is_active for node in nodes)
     return Description(
         cluster_id=sight.cluster_id,
@@ -161,8 +162,21 @@ def describe(sight: Sight, catalogue: Catalogue) -> Description:
     )
 
 
+def _newer_software(
+    order: Mapping[int, int], profiles: Sequence[Ranges], catalogue: Catalogue
+) -> dict[int, str]:
+    """What runs where a profile ends at a metadata.version that no release here knows."""
+    ends = {i: profiles[at].get(METADATA_VERSION) for i, at in order.items()}
+    text = newer_than(catalogue)
+    return {i: text for i, end in ends.items() if end and end[1] not in catalogue.names}
+
+
 def _nodes(
-    sight: Sight, evidence: Evidence, order: Mapping[int, int], findings: Sequence[Row]
+    sight: Sight,
+    evidence: Evidence,
+    order: Mapping[int, int],
+    findings: Sequence[Row],
+    newer: Mapping[int, str],
 ) -> Iterator[NodeShown]:
     who, member, epochs = evidence.subjects, evidence.membership, evidence.listeners.field("epoch")
     releases = {(n.role, n.node_id): n.release for n in sight.cluster.nodes}
@@ -192,7 +206,7 @@ def _nodes(
             is_voter=bool(who.voter[i]) if member.quorum_known[0] else None,
             is_fenced=None if fenced < 0 else bool(fenced),
             is_unregistered_voter=bool(unlisted),
-            release=releases.get((role, node_id), ""),
+            release=releases.get((role, node_id)) or newer.get(position, ""),
             profile=order.get(position),
             is_partial=bool(who.partial[i]),
             epoch=epoch if epoch >= 0 else None,

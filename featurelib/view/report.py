@@ -83,6 +83,7 @@ from featurelib.view.model import (
 )
 from featurelib.view.today import plan_day
 from featurelib.view.trend import Night, Node, compare, read_nights, say_setbacks
+from featurelib.view.words import newest_text
 from featurelib.words import (
     LENGTH,
     LONGEST_PATH,
@@ -383,7 +384,7 @@ class _Reader:
             ),
             mode=mode,
             release=_shown(row["release"]),
-            newest_release=_shown(row["newest_release"]),
+            newest_release=newest_text(findings, self._catalogue) or _shown(row["newest_release"]),
             newest_line=row["newest_line"],
             finalized_release=_release_of(self._catalogue, readiness),
             readiness=tuple(sorted(readiness, key=lambda ready: metadata_first(ready.feature))),

@@ -9,14 +9,15 @@ from featurelib.audit.findings import SetAside
 from featurelib.audit.side_effects import say_effect
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import GENERATIONS, STRICT, load
-from featurelib.feature import UpgradeType
+from featurelib.feature import METADATA_VERSION, UpgradeType
 from featurelib.model import Move
 from featurelib.planning.goal import GOAL
 from featurelib.planning.outlook import NONE, ChangeOutlook
 from featurelib.planning.reasons import PROBE
 from featurelib.view.digest import muted_lines
 from featurelib.view.layout import Page
-from featurelib.words import clean, level_text, nodes
+from featurelib.view.model import ReportedFinding
+from featurelib.words import clean, level_text, newer_than, nodes
 
 _JUDGES = {STRICT: "policy", GOAL: "the release's catalogue", PROBE: "the controller itself"}
 MUTED = "muted in the settings file, and still in the way"
@@ -116,6 +117,13 @@ def show_muted(found: Iterable[SetAside | None], page: Page, head: str = MUTED) 
         page.text(head)
         for text in muted_lines(muted):
             page.item(clean(text, 600), 2)
+
+
+def newest_text(findings: Iterable[ReportedFinding], catalogue: Catalogue) -> str:
+    """Says that the newest software there goes further than the catalogue; "" = it does not."""
+    beyond = ("level_newer_than_catalogue", METADATA_VERSION)
+    is_newer = any((one.code, one.feature) == beyond for one in findings)
+    return newer_than(catalogue) if is_newer else ""
 
 
 def idle_text(off: Sequence[int], silent: Sequence[int]) -> str:

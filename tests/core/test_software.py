@@ -23,7 +23,9 @@ from featurelib.catalogue.rows import read_release_apis as read_rows
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.feature import METADATA_VERSION, Role
+from featurelib.questions.describe import describe
 from featurelib.questions.why_not import LevelStatus, why_not
+from featurelib.view.report import report_run, summarize
 from tests.core.lines import MAX_AGE
 
 CATALOGUE = load()
@@ -235,3 +237,14 @@ def test_where_no_node_tells_its_release_the_inventory_does() -> None:
         ("2.8",) * 2,
     ]
     assert {row["mode"] for [row] in rows} == {"ZooKeeper mode"}
+
+
+def test_software_that_goes_further_than_the_catalogue_is_called_newer_and_no_release() -> None:
+    text = json.dumps(lines_of("stock42")).replace('"max_version": 29', '"max_version": 99')
+    sight = look(json.loads(text))
+    [row] = sight.judged.plans.to_pylist()
+    assert (row["release"], row["newest_release"]) == (None, None)
+    newer = f"newer than {CATALOGUE.releases[-1].release}"
+    assert {node.release for node in describe(sight, CATALOGUE).nodes} == {newer}
+    [shown] = summarize(sight.judged, report_run(CATALOGUE, 1, 0), CATALOGUE).clusters
+    assert (shown.release, shown.newest_release) == (None, newer)
