@@ -10,6 +10,7 @@ and shows something else, or at the same epoch, disputes it.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -29,6 +30,8 @@ from featurelib.core.features_znode import (
 from featurelib.feature import Role, Witness
 from featurelib.rows import Bool, Int, Texts, join_texts, spread, texts_of
 from featurelib.snapshot.records import Records, Snapshots
+from featurelib.snapshot.state import ONE_LOOK
+from featurelib.words import nodes
 
 UNSEEN = -1  # a level this witness cannot see
 
@@ -177,10 +180,36 @@ def _disputes(
     where = cluster[other]
     split = (chosen[where] >= 0) & (_kinds(listeners, other) == levels.kind[where])
     split &= epoch[other] == levels.epoch[where]
-    for i in other[split].tolist():
-        node = listeners.field("node_id")[i]
-        text = f"at epoch {epoch[i]} one node says {{}}, node {node} says {{}}"
-        yield from _differences(maps, int(cluster[i]), (chosen[cluster[i]], local[i]), text)
+    for row in np.unique(where[split]).tolist():
+        yield from _says(levels, maps, listeners, row)
+
+
+def _says(
+    levels: Levels, maps: _Maps, listeners: Records, cluster: int
+) -> Iterator[tuple[int, str, str]]:
+    """Features of which nodes of the believed kind say different levels at the believed epoch: who
+    says what (0 = not finalized), and what the other half of the nodes said in that look."""
+    local, node_id = listeners.field("levels"), listeners.field("node_id")
+    mine = np.flatnonzero((listeners.row == cluster) & (local >= 0))
+    own = _kinds(listeners, mine) == levels.kind[cluster]
+    now = np.abs(listeners.field("levels_at")[mine] - levels.at[cluster]) <= ONE_LOOK
+    counts = np.where(own, listeners.field("epoch")[mine] == levels.epoch[cluster], now)
+    shown = [(maps.levels(cluster, int(local[i])), i) for i in mine[counts]]
+    role = Role.BROKER if levels.kind[cluster] == Witness.BROKER else Role.CONTROLLER
+    for name in sorted({name for level_of, _ in shown for name in level_of}):
+        said = defaultdict[tuple[bool, str, int], list[int]](list)
+        for level_of, i in shown:
+            of = Role(listeners.field("role")[i])
+            if (level := level_of.get(name, 0)) != UNSEEN:
+                said[of is not role, of.text, level].append(int(node_id[i]))
+        if len([of for of in said if not of[0]]) > 1:
+            parts = (
+                f"{nodes(text, ids)} {'say' if len(ids) > 1 else 'says'} {level}"
+                for (_, text, level), ids in sorted(
+                    said.items(), key=lambda e: (e[0][0], -len(e[1]))
+                )
+            )
+            yield cluster, name, f"at epoch {levels.epoch[cluster]} {', '.join(parts)}"
 
 
 def _differences(

@@ -269,11 +269,17 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
             line = row["line_id"] if epoch >= 0 else 0
             statements[since, epoch, row["observed_at"], line].append(row)
     levels: dict[str, int] = {}
-    passed = 0
+    passed, last = 0, (-1, -1, datetime.min)
     for (since, epoch, at, _), mine in sorted(statements.items(), key=lambda entry: entry[0]):
         after = {row["feature"]: row["level"] or 0 for row in mine if row["feature"] is not None}
         if mine[0]["witness"] == LOG:
             after = levels | after
+        elif (
+            mine[0]["node_id"] is not None and (since, epoch) == last[:2] and at - last[2] <= _LOOK
+        ):
+            # Nodes in one look at one epoch: who says less is behind, as with kraft.version, which
+            # they take from their raft layer (KRaftMetadataCache.features).
+            after = {n: max(levels.get(n, 0), after.get(n, 0)) for n in {*levels, *after}}
         after = {name: level for name, level in after.items() if level > 0}
         went_back = breaks[since - 1].before if since > passed else None
         names = {*levels, *after} if since > passed else dict(levels.items() ^ after.items())
@@ -281,7 +287,7 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
             changes = tuple(LevelMove(n, levels.get(n, 0), after.get(n, 0)) for n in sorted(names))
             own = epoch if epoch >= 0 else None
             yield LevelChange(at=at, epoch=own, epoch_before=went_back, changes=changes)
-        levels, passed = after, since
+        levels, passed, last = after, since, (since, epoch, at)
 
 
 def changed_levels(

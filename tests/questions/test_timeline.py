@@ -14,7 +14,7 @@ import pytest
 from featurelib.controller.journal import Journal, JournalEntry, Settlement, myself
 from featurelib.core.outcome import Fate, MoveOutcome, StepOutcome
 from featurelib.errors import NoEvidenceError
-from featurelib.feature import METADATA_VERSION
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
 from featurelib.lake import Lake
 from featurelib.questions.nights import Timeline, find_senders, read_timeline, timeline
 from featurelib.schema import FINDING
@@ -62,6 +62,15 @@ def test_what_a_broker_leaves_out_at_the_features_node_s_epoch_did_not_go_back()
     node = levels(0, 4, "features_node", f=2, g=3)
     found = of(finalized=[*node, *levels(1, 4, f=2), *levels(2, 4, "features_node", f=2, g=3)])
     assert (len(found.levels), found.regressions) == (1, 0)
+
+
+def test_a_broker_behind_the_others_in_one_look_did_not_go_back() -> None:
+    """kraft.version was raised while they were asked: one says 0 at the same epoch (4.2.1)."""
+    before, after = {"f": 1}, {"f": 1, KRAFT_VERSION: 1}
+    looks = [levels(0, 4, **before), levels(40, 9, **after), levels(41, 9, **before)]
+    found = of(finalized=[row for look in (*looks, levels(42, 9, **after)) for row in look])
+    assert [one.changes for one in found.levels] == [(("f", 0, 1),), ((KRAFT_VERSION, 0, 1),)]
+    assert found.regressions == 0
 
 
 def test_a_range_that_ends_lower_and_a_feature_that_is_gone_went_back() -> None:
