@@ -35,7 +35,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from featurelib.audit.columns import is_fresh, marked, node_key
+from featurelib.audit.columns import distinct, find, is_fresh, marked, node_key
 from featurelib.audit.features import Answering, Questions, answer, ask
 from featurelib.audit.finalized import Levels, read_levels
 from featurelib.audit.findings import Findings, Mute
@@ -237,6 +237,21 @@ class Evidence:
         active = local & (who.node_id == self.controller[who.cluster])
         known = marked(clusters, who.cluster[active])
         return np.where(known[who.cluster], active, local)
+
+    def strangers(self) -> Int:
+        """The listeners of which metrics are all there is, where the cluster's own lists lack
+        them: nodes of another cluster, or new ones."""
+        who, member, observers = self.subjects, self.membership, self.snapshots["observers"]
+        seen = np.maximum(self.listeners.field("full_at"), self.listeners.field("partial_at"))
+        rows = np.flatnonzero((self.listeners.field("scraped") >= 0) & (seen == 0))
+        keys, cluster = record_keys(self.listeners)[rows], self.listeners.row[rows]
+        follow = node_key(observers.row, int(Role.CONTROLLER), observers.field("node_id"))
+        known = distinct(np.concatenate((who.key[who.registered | who.voter], follow)))
+        is_broker = self.listeners.field("role")[rows] == Role.BROKER
+        listed = np.where(
+            is_broker, member.registrations_proven[cluster], member.quorum_known[cluster]
+        )
+        return rows[(find(known, keys) < 0) & listed]
 
     def left_out(self) -> Bool:
         """Say which subjects are brokers in ZooKeeper mode that do not fit what is finalized: their

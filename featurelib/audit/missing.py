@@ -28,7 +28,7 @@ from featurelib.audit.columns import distinct, find, latest, marked, node_key, s
 from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.finalized import UNSEEN, witness_text
 from featurelib.audit.findings import CONTROLLERS_UNREGISTER_FROM, LISTENER, ZNODE
-from featurelib.audit.registrations import ranges_of, record_keys
+from featurelib.audit.registrations import ranges_of
 from featurelib.audit.target import Agreed, Judge
 from featurelib.audit.verdict import who_may_join
 from featurelib.core.dialect import GENERATIONS, load
@@ -163,17 +163,8 @@ def _metrics(said: BatchFindings) -> Int:
 
 
 def _strangers(said: BatchFindings) -> None:
-    """Add the nodes of which metrics are all there is, where the cluster's own lists lack them."""
-    evidence, listeners = said.evidence, said.evidence.listeners
-    who, member, observers = evidence.subjects, evidence.membership, evidence.snapshots["observers"]
-    seen = np.maximum(listeners.field("full_at"), listeners.field("partial_at"))
-    rows = np.flatnonzero((listeners.field("scraped") >= 0) & (seen == 0))
-    keys, cluster = record_keys(listeners)[rows], listeners.row[rows]
-    role = listeners.field("role")[rows]
-    follow = node_key(observers.row, int(Role.CONTROLLER), observers.field("node_id"))
-    known = distinct(np.concatenate((who.key[who.registered | who.voter], follow)))
-    proven, voting = member.registrations_proven[cluster], member.quorum_known[cluster]
-    rows = rows[(find(known, keys) < 0) & np.where(role == Role.BROKER, proven, voting)]
+    """Add the nodes that are known by their metrics alone, and are none of the cluster's."""
+    listeners, rows = said.evidence.listeners, said.evidence.strangers()
     said.of_clusters(
         "metrics_of_stranger",
         listeners.row[rows],

@@ -23,10 +23,10 @@ from typing import TypeVar
 import numpy as np
 
 from featurelib.audit.checks import levels_of_clusters
-from featurelib.audit.columns import distinct, marked, node_key, split_key
+from featurelib.audit.columns import distinct, find, marked, node_key, split_key
 from featurelib.audit.controllers import Software
 from featurelib.audit.evidence import BatchFindings, Conditions, Evidence, Waiting
-from featurelib.audit.registrations import BROKER
+from featurelib.audit.registrations import BROKER, record_keys
 from featurelib.audit.target import Judge
 from featurelib.catalogue import Catalogue, Tables
 from featurelib.core.batch import NOT_HERE, Flags
@@ -159,7 +159,9 @@ def plans(
     after = asked.current.copy()
     after[ready] = target[ready]
     mode, (oldest, newest) = evidence.membership.mode, software.span()
-    processes, _, _ = split_key(distinct(node_key(who.cluster, BROKER, who.node_id)))
+    strangers = distinct(record_keys(evidence.listeners)[evidence.strangers()])
+    own = np.flatnonzero(find(strangers, who.key) < 0)
+    processes, _, _ = split_key(distinct(node_key(who.cluster[own], BROKER, who.node_id[own])))
     columns: dict[str, Column | Int] = {
         "cluster": texts_of(evidence.clusters),
         "verdict": _texts(Verdict, worst),

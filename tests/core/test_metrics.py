@@ -17,6 +17,7 @@ from tests.core.lines import (
     metrics_line,
     quorum_line,
     readiness,
+    rows_of,
     snapshot,
 )
 from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
@@ -129,6 +130,8 @@ def test_nodes_the_cluster_does_not_list_are_told() -> None:
         ("broker", 7),
         ("controller", 8),
     ]
+    [plan] = rows_of(judge_lines(lines), "plans")
+    assert plan["nodes"] == len({node.node_id for node in GOOD.nodes})
     # Of a cluster whose lists nobody read nothing can be said.
     unlisted = [metrics_line(7), metrics_line(8, "controller")]
     assert "metrics_of_stranger" not in codes(judge_lines(unlisted))
