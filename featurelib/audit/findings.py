@@ -452,9 +452,8 @@ class FindingWords:
         return replace(said, remedy=way_out.remedy, command=way_out.command)
 
     def of_rows(self, findings: TableRows, sites: Mapping[str, Site]) -> dict[str, Texts]:
-        """Message, remedy and command of each row of featurelib.schema.FINDING, by those names;
-        `sites`: of clusters, by id; one without is called by its id. What several rows say alike is
-        worded once."""
+        """Message, remedy and command of each row of featurelib.schema.FINDING, worded once where
+        several say alike. `sites`: of clusters, by id; one without is called by its id."""
         codes, at = findings.texts("code"), findings.numbers("observed_at")
         templates = [self._wordings.get(code) or _unworded(code) for code in codes.words]
         dated = np.array(["{observed_at}" in one.message for one in templates], dtype=bool)
@@ -517,6 +516,7 @@ class FindingWords:
             "name": _argument(name, "NAME"),
             "to_fix": columns["to_fix"] or "",
             "text": columns["to_fix"] or "TEXT",
+            "znode_version": columns["to_fix"] or "VERSION",
             "principal": _argument(columns["to_fix"] or "", "User:NAME"),
             "observed_at": time_text(columns["observed_at"]) or "an unknown day",
             "dated": catalogue.label,

@@ -89,10 +89,12 @@ def _levels(said: BatchFindings) -> Int:
     for code, where in (
         ("levels_too_old", not_now & ~is_late),
         ("levels_too_new", not_now & is_late),
-        ("features_node_damaged", levels.damaged),
         ("features_node_ambiguous", levels.ambiguous),
     ):
         count += said.of_clusters(code, where, place)
+    read = (int(levels.epoch[cluster]) for cluster in levels.damaged)
+    versions = texts_of(None if version < 0 else str(version) for version in read)
+    count += said.of_clusters("features_node_damaged", levels.damaged, place, to_fix=versions)
     gone = {cluster: said_of for cluster in levels.absent if (said_of := _gone(said, cluster))}
     left = [levels.absent[cluster][0] for cluster in gone]
     # A text that a command could not show whole, as it is, is left to be filled in.

@@ -363,3 +363,11 @@ def test_the_only_broker_of_a_cluster_is_to_be_started_not_unregistered() -> Non
         [gone] = (row for row in rows if row["code"] == "ghost_broker")
         said = words.of(gone)  # type: ignore[arg-type]
         assert (start in said.message, "unregister" not in said.remedy) == (alone, alone)
+
+
+def test_what_writes_a_damaged_features_node_has_the_version_that_was_read() -> None:
+    words, site = FindingWords(load_catalogue()), Site(zookeeper="zk:2181")
+    code = "features_node_damaged"
+    [row] = (row for row in FIRES[code]() if row["code"] == code)
+    said = words.of(row, site)  # type: ignore[arg-type]  # a row has more columns
+    assert "zookeeper-shell.sh zk:2181 set -v 5 /feature 'TEXT'" in said.remedy
