@@ -5,14 +5,14 @@ What is critical comes first, then what went back, then what did not land or doe
 what else hides a verdict, then plans that wait for somebody, then ghosts and what a command does,
 then what unlocks most clusters, and last the rest. Where seven lines are too few, what is less
 urgent shares one. A cluster may stand in more than one; those that need a person, and no others,
-stand in some. Where something went back its plan waits for the answer to that.
+stand in some. Where something went back, or nothing landed, a plan waits for that.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -99,8 +99,8 @@ def plan_day(
         start, grave, causes = [], [], ()
     else:
         first = [*ask, *_not_landed(clusters, run.newest_line, run.as_of)]
-        asked = {key for task in ask for key in task.clusters}
-        plans = [*_waiting([one for one in clusters if one.key not in asked])]
+        waits = {key for task in first for key in task.clusters}
+        plans = [*_waiting([one for one in clusters if one.key not in waits])]
     done_by = {one.code for _, one in found if one.command} - {BY_NODE}
     causes = sorted(causes, key=lambda c: (not c.ghosts and c.code not in done_by, -c.alone))
     bad = {one.key for one, _ in grave}  # the first task says what is critical
@@ -109,8 +109,12 @@ def plan_day(
     below = any(c.verdict is not Verdict.UNKNOWN and c.key not in bad for c in left)
     # Of one that is UNKNOWN and has a plan something could be judged.
     rest = [c for c in clusters if c.verdict is not Verdict.UNKNOWN or c.steps]
+    # Who is down since this night comes first, then what most clusters have.
     fresh = {one.key for one in (change.silent if change else ())}
-    rest.sort(key=lambda one: one.key not in fresh)  # who is down since this night comes first
+    roots = {one.key: root.code for one in left if (root := _root(one))}
+    many = Counter(roots.values())
+    for some_of in (dark, rest):
+        some_of.sort(key=lambda one: (one.key not in fresh, -many[roots.get(one.key, "")]))
     # What is less urgent keeps its lines, or one; what is left over goes to the most urgent.
     room = MOST - len(first) - len(plans) - below
     if len(start) + bool(grave) + bool(dark) > room:  # who does not answer shares the line
@@ -144,7 +148,6 @@ def _held_back(
     def left(kept: Sequence[Task]) -> Rows:
         rows = [(one, _root(one)) for one in _without([*above, *kept], clusters)]
         added = NOT_LISTED if any(task.verb == "Add" for task in kept) else ""
-        rows.sort(key=lambda row: row[1] is None or row[1].code not in GONE)
         return [row for row in rows if row[1] is None or row[1].code != added]
 
     by_key = {one.key: one for one in clusters if one.needs_person}
@@ -326,10 +329,9 @@ def _waiting(clusters: Clusters) -> Iterator[Task]:
         shown = [step_text(replace(one, managed_by=None)) for one in parts(first)[mine is theirs]]
         others = f", and levels of {count(len(mine) - 1, 'more cluster')}." if mine[1:] else "."
         warned = [one.name for one in mine if warns(one, FORGOTTEN)]
-        text = f"Read the findings of {some(warned, 2)} first. " if warned else ""
-        text += f"{first.name}: " if mine[1:] else ""
-        text += some(shown, FEATURES) + others
-        before = _one_way({one.name: no_returns(one, parts(one)[mine is theirs]) for one in mine})
+        text = f"{first.name}: " * bool(mine[1:]) + some(shown, FEATURES) + others
+        before = f"Read the findings of {some(warned, 2)} first. " if warned else ""
+        before += _one_way({one.name: no_returns(one, parts(one)[mine is theirs]) for one in mine})
         before += _after_ours(mine) if mine is theirs else ""
         how = f"Read {'each' if mine[1:] else 'the'} plan, then approve it."
         how = _by_managers([one.managed_by or "" for one in mine]) if mine is theirs else how

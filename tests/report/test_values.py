@@ -261,12 +261,13 @@ def test_what_is_less_urgent_shares_a_line_where_seven_are_too_few() -> None:
     found = report(judged(plans, rows), inventory=whose).today
     where = [(task.verb, "".join(task.clusters)) for task in found]
     plans_wait = [("Approve", "o"), ("Hand over", "p")]
-    assert where == [("Fix", "xy"), *urgent[2:], *plans_wait, ("Look at", "dabc")]
+    assert where == [("Fix", "xy"), *urgent[2:], *plans_wait, ("Look at", "abcd")]
     assert (
         found[0].text
         == "Nodes do not support what is finalized in 1 cluster, unmet dependency in 1 cluster."
     )
-    assert found[6].text == "Ghost broker in 1 cluster, unsupported by node in 3 clusters."
+    # What unlocks most comes first.
+    assert found[6].text == "Unsupported by node in 3 clusters, ghost broker in 1 cluster."
     assert found[6].how == (
         "In a (broker 1): Upgrade the software of broker 1. Likewise in b (broker 1), c (broker "
         "1). In d (broker 2): Check its address, the network, the credentials and its load first. …"
@@ -298,7 +299,7 @@ def test_a_task_of_several_clusters_says_what_helps_in_each_of_them() -> None:
         f"In b (broker 3): Run older software on broker 3: {begins} In c (broker 5): Upgrade the "
         "software of broker 5 until it supports the level, or stop it. Likewise in d (broker 12)."
     )
-    how = found[tuple(f"u{n}" for n in range(6))]
+    how = found[tuple(f"u{n}" for n in (4, 5, 0, 1, 2, 3))]
     assert how.startswith("In u4: Collect again. … Likewise in u5. In u0: ")  # what helps in most
     assert how.endswith(" In 1 more cluster: something else.")
 
@@ -330,13 +331,15 @@ def test_who_never_landed_and_for_how_many_nights_others_did_not_is_said_newest_
     now = datetime.fromtimestamp(AS_OF / 1e6, UTC)
     ages = {"fresh": 1, "gone": 71, "early": 25, "silent": 28}
     plans = [
-        plan(name, "UP_TO_DATE", newest_line=now - timedelta(hours=age))
+        plan(name, "READY", steps=[step()], newest_line=now - timedelta(hours=age))
         for name, age in ages.items()
     ]
     rows = [finding("early", "evidence_from_the_future", "warning", detail="1 line")]
     rows.append(finding("lost", "cluster_not_landed", "unknown"))
-    [task] = report(judged([*plans, plan("lost", "UNKNOWN")], rows), newest=AS_OF).today
+    task, approve = report(judged([*plans, plan("lost", "UNKNOWN")], rows), newest=AS_OF).today
     assert task.clusters == ("silent", "early", "gone", "lost")
+    # Nobody knows what the others are by now.
+    assert (approve.verb, approve.clusters) == ("Approve", ("fresh",))
     said = [f"{name} since {time_text(now - timedelta(hours=age))}" for name, age in ages.items()]
     assert task.text == (
         f"Nothing that counts landed from {said[3]} (1 night), {said[2]} (1 night), {said[1]} (3 "
