@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple, TypedDict
 
@@ -136,8 +136,8 @@ def _numbers(values: Iterable[int | None]) -> Int:
 LOG = Witness.METADATA_LOG.name.lower()
 NODE, BROKER = Witness.FEATURES_NODE.name.lower(), Witness.BROKER.name.lower()
 TOGETHER = frozenset({LOG, NODE, BROKER})
-TOOL = Witness.TOOL.name.lower()
-IN_ORDER = (TOGETHER, {Witness.CONTROLLER.name.lower()}, {TOOL})
+TOOL, CONTROLLER = Witness.TOOL.name.lower(), Witness.CONTROLLER.name.lower()
+IN_ORDER = (TOGETHER, {CONTROLLER}, {TOOL})
 _LOOK = timedelta(microseconds=ONE_LOOK)
 
 
@@ -252,6 +252,14 @@ def _breaks(rows: Iterable[Row]) -> list[_Break]:
     return found
 
 
+def _early(rows: list[Row]) -> list[Row]:
+    """What controllers of KRaft showed while nobody else showed a level: in ZooKeeper mode brokers
+    know none."""
+    told = (row["observed_at"] for row in rows if row["witness"] in TOGETHER and row["level"])
+    until = min(told, default=datetime.max.replace(tzinfo=UTC)) - _LOOK
+    return [row for row in rows if row["witness"] == CONTROLLER and row["observed_at"] < until]
+
+
 def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
     """The changes of one cluster, oldest first."""
     known = list(rows)
@@ -260,17 +268,22 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
     # Brokers leave out what they do not show; where the node itself was read, it says all of it.
     read = {row["epoch"] for row in known if row["witness"] == NODE}
     breaks = _breaks(row for row in known if row["witness"] in believed)
-    statements: dict[tuple[int, int, datetime, int], list[Row]] = defaultdict(list)
+    early = _early(known) if believed is TOGETHER else []
+    statements: dict[tuple[bool, int, int, datetime, int], list[Row]] = defaultdict(list)
+    for row in early:
+        statements[False, 0, row["epoch"] or 0, row["observed_at"], row["line_id"]].append(row)
     for row in known:
+        if early and row["feature"] is None:
+            continue
         if row["witness"] in believed and not (row["witness"] == BROKER and row["epoch"] in read):
             # Of a tool what is in the place of the epoch is the number of its line.
             epoch = -1 if row["witness"] == TOOL or row["epoch"] is None else row["epoch"]
             since = sum(one.is_before(row) for one in breaks)
             line = row["line_id"] if epoch >= 0 else 0
-            statements[since, epoch, row["observed_at"], line].append(row)
+            statements[True, since, epoch, row["observed_at"], line].append(row)
     levels: dict[str, int] = {}
     passed, last = 0, (-1, -1, datetime.min)
-    for (since, epoch, at, _), mine in sorted(statements.items(), key=lambda entry: entry[0]):
+    for (_, since, epoch, at, _), mine in sorted(statements.items(), key=lambda entry: entry[0]):
         after = {row["feature"]: row["level"] or 0 for row in mine if row["feature"] is not None}
         if mine[0]["witness"] == LOG:
             after = levels | after

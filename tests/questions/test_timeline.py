@@ -73,6 +73,20 @@ def test_a_broker_behind_the_others_in_one_look_did_not_go_back() -> None:
     assert found.regressions == 0
 
 
+def test_what_controllers_said_before_any_broker_ran_as_kraft_s_is_the_first_that_was_read() -> (
+    None
+):
+    """A migration: brokers in ZooKeeper mode know no level, in the last look broker 1 does."""
+    empty = [row | {"feature": None, "level": None} for row in levels(2, 0, "features_node", f=1)]
+    behind = [row | {"observed_at": NOON + timedelta(minutes=61)} for row in empty]
+    looks = [levels(1, 700, "controller", f=1), levels(60, 800, "controller", f=2)]
+    found = of(finalized=[*empty, *looks[0], *looks[1], *behind, *levels(61, 30, f=2)])
+    first, raised = found.levels
+    assert (first.at, first.changes) == (NOON + timedelta(minutes=1), (("f", 0, 1),))
+    assert (raised.at, raised.epoch) == (NOON + timedelta(minutes=61), 30)
+    assert found.regressions == 0
+
+
 def test_a_range_that_ends_lower_and_a_feature_that_is_gone_went_back() -> None:
     found = of(says(1, 0, NEW), says(1, 1, OLD), says(2, 0, NEW), says(2, 1, {"x": (1, 1)}))
     shrunk = {change.node_ids: change.shrank for change in found.ranges if not change.first}
