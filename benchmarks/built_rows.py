@@ -52,7 +52,8 @@ class _Batch:
         self._witnesses(shown)
         self._members()
         voters = self.ids[:, self.nodes :]
-        self._put("voters", np.full(self.count, CONTROLLERS), node_id=voters)
+        each = np.full(self.count, CONTROLLERS)
+        self._put("voters", each, node_id=voters, follows=np.ones_like(voters))
         self._put("observers", observing.sum(axis=1), node_id=self.ids[:, : self.nodes][observing])
         none = np.full(self.count, -1)
         self._put(

@@ -151,8 +151,11 @@ _PARTS: dict[str, list[tuple[str, str]]] = {
     # at v2 with include_fenced_brokers.
     "members": [("role", "<i1"), ("fenced_shown", "<i1"), *_MOMENT, ("size", "<i4")],
     "member": [("node_id", "<i4"), ("fenced", "<i1")],
-    "voters": [("node_id", "<i4")],
+    "voters": [("node_id", "<i4"), ("follows", "<i1")],  # the leader saw it fetch just before
     "observers": [("node_id", "<i4")],
+    # Nodes that found nobody who leads the quorum: controllers that knew of no leader, and brokers
+    # that passed DescribeQuorum on to nobody, and did not answer it.
+    "leaderless": [("role", "<i1"), ("node_id", "<i4"), *_MOMENT],
     # What one node was configured with when it was asked last: its own (`resource` = its id), or
     # the default of all brokers (""). Every key of featurelib.landing.responses is there.
     "configs": [

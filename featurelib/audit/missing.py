@@ -28,6 +28,7 @@ from featurelib.audit.columns import distinct, find, latest, marked, node_key, s
 from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.finalized import UNSEEN, witness_text
 from featurelib.audit.findings import CONTROLLERS_UNREGISTER_FROM, LISTENER, ZNODE
+from featurelib.audit.majority import report_majority
 from featurelib.audit.registrations import ranges_of
 from featurelib.audit.target import Agreed, Judge
 from featurelib.audit.verdict import who_may_join
@@ -374,14 +375,15 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
     unproven &= ~evidence.membership.registrations_proven & ~proven
     count += said.of_clusters("registrations_unproven", unproven)
     count += _ghosts(asking, covered, said)
-    _majority(said)
+    count += report_majority(said, proven)
     _static_voters(said)
     return count, covered
 
 
 def _errors(evidence: Evidence, rows: Int) -> list[str]:
     who = evidence.subjects
-    live = ["; Kafka calls it live" if row else "" for row in who.live[rows]]
+    sees = np.where(who.follows, "; its leader sees it fetch", "; Kafka calls it live")
+    live = np.where(who.live, sees, "")[rows].tolist()
     return ["".join(both) for both in zip(evidence.errors(who.listener[rows]), live, strict=True)]
 
 
@@ -442,19 +444,6 @@ def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
     ):
         said.of_nodes(code, hit, seen, detail, finalized_level=metadata_version[hit])
     return count
-
-
-def _majority(said: BatchFindings) -> None:
-    """Where so many voters were asked and did not answer that the others are no majority."""
-    who, clusters = said.evidence.subjects, len(said.evidence.clusters)
-    voters, failed, answer = (
-        np.bincount(who.cluster[who.voter & which], minlength=clusters)
-        for which in (who.voter, who.not_answering, who.answers)
-    )
-    rows = np.flatnonzero((voters > 1) & (failed > 0) & (2 * (voters - failed) <= voters))
-    details = [f"{answer[row]} of {voters[row]}" for row in rows]
-    place = said.evidence.membership.quorum_place
-    said.of_clusters("no_majority_answers", rows, place, details)
 
 
 def least_software(asking: Judge, clusters: Int) -> list[str]:

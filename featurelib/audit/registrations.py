@@ -81,7 +81,10 @@ class Sources:
         self.listeners, self.registrations = snapshots["listeners"], snapshots["registrations"]
         self.listener_key = record_keys(self.listeners)
         self.registration_key = record_keys(self.registrations)
-        self.voter_key = _controller_keys(snapshots["voters"])
+        voters = snapshots["voters"]
+        self.voter_key = _controller_keys(voters)
+        self.following_key = _controller_keys(voters, voters.field("follows") > 0)
+        self.leader = snapshots.scalar("controller")
         self.follower_key = _controller_keys(snapshots["observers"])
         self.quorum_at = snapshots.scalar("quorum_at")
         # Lists of DescribeCluster, and who is in them.
@@ -148,6 +151,18 @@ class Sources:
         follow = follow[find(distinct(broker_key(counted)), broker_key(follow)) < 0]
         return distinct(np.concatenate((self.listener_key[near], follow, broker_key(follow))))
 
+    def follow(self, keys: Int, failed_at: Int) -> Bool:
+        """Return which of `keys` are voters that the leader saw fetch when they did not answer."""
+        found = find(keys, self.following_key)
+        near = self.quorum_at[split_key(keys)[0]] + ONE_LOOK >= failed_at
+        return marked(len(keys), found[found >= 0]) & near
+
+    def live(self, keys: Int, listed_at: Int, failed_at: Int) -> Bool:
+        """Return which of `keys` Kafka itself saw then: brokers it lists, and who follows."""
+        cluster, role, node_id = split_key(keys)
+        listed = (role == BROKER) & (listed_at > 0) & (listed_at + ONE_LOOK >= failed_at)
+        return listed | (self.follow(keys, failed_at) & (node_id != self.leader[cluster]))
+
     def listed_at(self, keys: Int) -> Int:
         """Return when each of `keys` stood last in a list of DescribeCluster, 0 = in none."""
         newest = firsts(self.member_key, -self.member_at)
@@ -191,10 +206,9 @@ def record_keys(records: Records) -> Int:
     return node_key(records.row, records.field("role"), records.field("node_id"))
 
 
-def _controller_keys(ids: Records) -> Int:
+def _controller_keys(ids: Records, which: Bool | slice = slice(None)) -> Int:
     """Node keys of lists of controllers, distinct."""
-    controllers = np.full(len(ids), CONTROLLER, dtype=np.int64)
-    return distinct(node_key(ids.row, controllers, ids.field("node_id")))
+    return distinct(node_key(ids.row, CONTROLLER, ids.field("node_id"))[which])
 
 
 class _Word(NamedTuple):
@@ -327,7 +341,8 @@ class Subjects:
     registered: Bool
     voter: Bool
     gone: Bool  # Kafka itself does not see it: a fenced broker, a controller that does not follow
-    live: Bool  # a broker that Kafka itself called live when we asked it last
+    follows: Bool  # a voter that the quorum's leader saw fetch when we asked it last
+    live: Bool  # a broker that Kafka itself called live when we asked it last, or a follower
     listed_nothing: Bool  # registered in ZooKeeper without a word about features
     answered_with: Int  # the profile of its own answer, where that counts; -1 = none does
     expected_only: Bool
@@ -413,7 +428,6 @@ def _describe(
     stands = fresh(at) & (answered | by_entry)
     shown = profiles.of_metrics(said.listeners).of(listener, listener)
     word, heard, by_metrics, scraped = _beside_metrics(word, stands, shown, failed_at, fresh)
-    answers = answered | heard
     fenced, fenced_at, fenced_line = said.fenced(keys, entry)
     listed_at = said.listed_at(keys)
     lost = said.gone_controllers(keys, np.maximum(entry_at, listed_at))
@@ -436,12 +450,13 @@ def _describe(
         answered_at=own.at,
         failed_at=failed_at,
         failed_line=pick(said.listeners.field("failed_line"), listener, 0),
-        answers=answers,
+        answers=answered | heard,
         listener=listener,
         registered=way == REGISTERED,
         voter=marked(len(keys), find(keys, said.voter_key)),  # each voter counts, so it is found
         gone=gone,
-        live=(role == BROKER) & (listed_at > 0) & (listed_at + ONE_LOOK >= failed_at) & ~gone,
+        follows=said.follow(keys, failed_at),
+        live=said.live(keys, listed_at, failed_at) & ~gone,
         listed_nothing=in_zookeeper & (entry_profile == profiles.empty),
         answered_with=np.where(answered & fresh(own.at), own.profile, NOBODY),
         expected_only=way == EXPECTED_ONLY,
@@ -449,7 +464,7 @@ def _describe(
         # A time as far ahead is no better: such a clock cannot be believed.
         too_old=(word.at > 0) & ~fresh(word.at),
         not_answering=(failed_at > own.at) & ~confirmed & ~heard,
-        not_asked=~answers & (failed_at == 0) & ~confirmed,
+        not_asked=~(answered | heard | confirmed) & (failed_at == 0),
         by_metrics=by_metrics,
         scraped=scraped,
         own_word=(role == CONTROLLER) & ~by_broker_half & ~by_entry & answered & ~by_metrics,

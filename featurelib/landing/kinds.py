@@ -204,16 +204,18 @@ class ClusterDescription(NodeDescription, frozen=True, gc=False):
     role: Role  # of the nodes that are listed
     fenced_shown: bool  # and not left out
     members: tuple[tuple[int, bool | None], ...]
+    active: int  # the controller that leads, as this node has it; -1 = it knows of none
 
 
 class QuorumDescription(NodeDescription, frozen=True, gc=False):
-    """DescribeQuorum: ids of nodes, ascending; of the observers those that follow. -1 as leader or
-    epoch = unknown."""
+    """DescribeQuorum: ids of nodes, ascending; of the observers those that follow, and `following`
+    are the voters that do. -1 as leader or epoch = unknown."""
 
     leader_id: int = -1
     leader_epoch: int = -1
     voters: tuple[int, ...] = ()
     observers: tuple[int, ...] = ()
+    following: tuple[int, ...] = ()
 
 
 class ConfigDescription(NodeDescription, frozen=True, gc=False):
@@ -245,6 +247,7 @@ class DescribeClusterLine(RequestLine, tag="describe_cluster", frozen=True, gc=F
             and (version or 0) >= responses.SHOWS_FENCED_FROM
             and bool(self.include_fenced_brokers),
             tuple((node, None if of is UNSET else of) for node, of in sorted(fenced.items())),
+            answer.controller_id if answer else -1,
         )
 
 
@@ -260,10 +263,11 @@ class DescribeQuorumLine(RequestLine, tag="describe_quorum", frozen=True, gc=Fal
         if quorum is None or quorum.error_code:
             code = self.answer.error_code or (quorum.error_code if quorum else 0)
             return QuorumDescription(self, False, code)
-        voters, observers = _ids(quorum.current_voters), _ids(_following(quorum))
-        return QuorumDescription(
-            self, True, 0, quorum.leader_id, quorum.leader_epoch, voters, observers
-        )
+        now = max(map(_fetched_at, (*quorum.current_voters, *quorum.observers)), default=-1)
+        observers = [one for one in quorum.observers if _follows(one, now) or _fetched_at(one) < 0]
+        following = [one for one in quorum.current_voters if _follows(one, now)]
+        ids = map(_ids, (quorum.current_voters, observers, following))
+        return QuorumDescription(self, True, 0, quorum.leader_id, quorum.leader_epoch, *ids)
 
 
 def _quorum(answer: responses.DescribeQuorum) -> responses.Partition:
@@ -277,13 +281,13 @@ def _quorum(answer: responses.DescribeQuorum) -> responses.Partition:
     )
 
 
-def _following(quorum: responses.Partition) -> list[responses.Replica]:
-    """The observers that fetched lately: Kafka lists one for five minutes after its last fetch
-    (LeaderState.OBSERVER_SESSION_TIMEOUT_MS). The leader's own entry has the time of the answer
-    (LeaderState.describeReplicaState); where no time is said, being listed is all there is."""
-    now = max(map(_fetched_at, (*quorum.current_voters, *quorum.observers)), default=-1)
-    fetched = ((one, _fetched_at(one)) for one in quorum.observers)
-    return [one for one, at in fetched if at < 0 or now - at <= FOLLOWS_WITHIN_MS]
+def _follows(replica: responses.Replica, now: int) -> bool:
+    """Whether it fetched lately: Kafka lists an observer for five minutes after its last fetch
+    (LeaderState.OBSERVER_SESSION_TIMEOUT_MS), where no time is said that is all there is; and a
+    voter for ever. The leader's own entry has the time of the answer, which is `now`
+    (LeaderState.describeReplicaState)."""
+    at = _fetched_at(replica)
+    return at >= 0 and now - at <= FOLLOWS_WITHIN_MS
 
 
 def _fetched_at(replica: responses.Replica) -> int:

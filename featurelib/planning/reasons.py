@@ -26,6 +26,7 @@ from featurelib.audit.findings import (
     remedies,
     wordings,
 )
+from featurelib.audit.majority import NO_MAJORITY
 from featurelib.audit.target import PROBE_REFUSED
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Cluster, Half, Node, Request, Update, unregistered
@@ -122,7 +123,7 @@ class Reasons:
     def to_mend(self) -> Iterator[Reason]:
         """What to see to before any node restarts: what is critical, and a silent majority."""
         for row in self._rows:
-            if row["severity"] == Severity.CRITICAL or row["code"] == "no_majority_answers":
+            if row["severity"] == Severity.CRITICAL or row["code"] == NO_MAJORITY:
                 yield self._of_finding(row)
 
     def of_refusals(self, refusals: Sequence[Reason]) -> Iterator[Reason]:

@@ -44,6 +44,7 @@ _KEPT: Final = {
     "configs": (attrgetter("role", "node_id", "resource"), _NEWEST),
     "rights": (attrgetter("request", "role", "node_id"), _NEWEST),  # refused, or answered
     "migration_ready": (attrgetter("node_id"), _NEWEST),
+    "leaderless": (attrgetter("role", "node_id"), _NEWEST),
 }
 
 
@@ -200,6 +201,8 @@ class Fold:
     def _add_members(self, content: kinds.ClusterDescription, at: int, line: int) -> None:
         self._note_right(MEMBERS, content, at, line)
         if content.answered:
+            if content.role is Role.CONTROLLER and content.active == NOTHING:
+                self._note_leaderless(content.request, at, line)
             members = tuple(
                 (node, -1 if fenced is None else int(fenced)) for node, fenced in content.members
             )
@@ -209,9 +212,17 @@ class Fold:
     def _add_quorum(self, content: kinds.QuorumDescription, at: int, line: int) -> None:
         self._note_right(QUORUM, content, at, line)
         if content.answered:
-            who = (content.voters, content.observers, content.leader_id)
+            who = (content.voters, content.observers, content.leader_id, content.following)
             new = kept.Quorum(content.leader_epoch, at, line, *who)
             self.state.quorum = max(self.state.quorum, new, key=_ORDER_OF_QUORUM)
+        elif (
+            content.request.error and not content.error_code and content.request.role == Role.BROKER
+        ):
+            # It passes the request on to the leader, and waits as long as it finds none.
+            self._note_leaderless(content.request, at, line)
+
+    def _note_leaderless(self, asked: kinds.RequestLine, at: int, line: int) -> None:
+        self._keep("leaderless", kept.Leaderless(int(asked.role), asked.asked_node, at, line))
 
     def _add_probe(self, content: kinds.ProbeReply, at: int, line: int) -> None:
         if content.code is None:

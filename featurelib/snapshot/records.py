@@ -365,8 +365,9 @@ class _Row:
                 for one in state.members
             ],
             "member": [member for one in state.members for member in one.members],
-            "voters": [(voter,) for voter in state.quorum.voters],
+            "voters": [(one, one in state.quorum.following) for one in state.quorum.voters],
             "observers": [(observer,) for observer in state.quorum.observers],
+            "leaderless": [(o.role, o.node_id, o.at, o.line) for o in state.leaderless],
             "configs": self._configs(),
             "refusals": self._refusals(),
             "probe": self._probe(),

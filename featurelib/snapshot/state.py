@@ -98,6 +98,16 @@ class Quorum(msgspec.Struct, array_like=True, gc=False):
     voters: tuple[int, ...] = ()
     observers: tuple[int, ...] = ()
     leader_id: int = -1
+    following: tuple[int, ...] = ()  # the voters whom the leader saw fetch
+
+
+class Leaderless(msgspec.Struct, array_like=True, gc=False):
+    """A node that found nobody who leads the quorum, by (time, line)."""
+
+    role: int
+    node_id: int
+    at: int
+    line: int
 
 
 class FeaturesNode(msgspec.Struct, array_like=True, gc=False):
@@ -263,6 +273,7 @@ class ClusterState(msgspec.Struct, array_like=True):
     strimzi: StrimziState | None = None
     not_reached: NotReached | None = None
     migration_ready: list[MigrationReady] = []  # by node_id
+    leaderless: list[Leaderless] = []  # by (role, node)
 
 
 _DECODER = msgspec.msgpack.Decoder(ClusterState)

@@ -1,8 +1,9 @@
 """The report as CI servers read it: JUnit's XML, and SARIF 2.1.0.
 
 In JUnit's XML a cluster is a suite and each of its features a case; what is about no feature is the
-case `cluster`. Only what is known and not wrong passes: a case fails where the feature is BLOCKED
-or a finding is critical, and is skipped where that is not known, or where a mute sets it aside.
+case `cluster`. Only what is known and not wrong passes: a case fails where the feature is BLOCKED,
+a finding is critical or no majority of the voters answered, and is skipped where that is not known,
+or where a mute sets it aside.
 SARIF has every finding, at the landing line it was read from, or at the inventory where something
 is missing: GitHub refuses a file with one result that has no place. What is muted is suppressed.
 """
@@ -21,6 +22,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 import msgspec
 
 from featurelib.audit.findings import NO_SITE, WAY, Action, remedies, wordings
+from featurelib.audit.majority import NO_MAJORITY
 from featurelib.core.dialect import STRICT, load
 from featurelib.feature import Severity, Verdict
 from featurelib.view.digest import late_since, unmuted
@@ -107,14 +109,15 @@ def _cases(cluster: ReportedCluster, fleet: datetime | None) -> Iterator[Case]:
 def _case(
     name: str, verdict: Verdict, own: Sequence[ReportedFinding], whole: Sequence[ReportedFinding]
 ) -> Case:
-    critical = [found for found in own if found.severity is Severity.CRITICAL]
+    critical = [f for f in own if f.severity is Severity.CRITICAL or f.code == NO_MAJORITY]
     held = [found for found in (*own, *whole) if found.severity is _HOLDS.get(verdict)]
     wrong = unmuted(critical)
     if verdict is BLOCKED:
         wrong += unmuted(held)
     if wrong or (verdict is BLOCKED and not held):
         return Case(name, "failure", wrong)
-    return Case(name, "skipped" if critical or verdict in _HOLDS else "", [*critical, *held])
+    said = dict.fromkeys([*critical, *held])
+    return Case(name, "skipped" if critical or verdict in _HOLDS else "", [*said])
 
 
 def _add_case(suite: Element, case: Case, cluster: ReportedCluster) -> None:

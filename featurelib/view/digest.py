@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from featurelib.audit.findings import ANY_ADDRESS, DOWN, GONE, SetAside
+from featurelib.audit.majority import NO_LEADER, NO_MAJORITY
 from featurelib.feature import METADATA_VERSION, ClusterMode, Severity, Verdict
 from featurelib.snapshot import history
 from featurelib.snapshot.history import TOO_OLD
@@ -54,6 +55,8 @@ AHEAD = "evidence_from_the_future"
 NOT_LISTED = "not_in_inventory"
 NODE_MISSING = "expected_node_missing"
 NOT_ANSWERING = "node_not_answering"
+# Of findings as grave a quorum that stands still goes first, and the inventory last.
+TURNS = {NO_LEADER: -1, NO_MAJORITY: -1, NOT_LISTED: 1}
 SILENT = frozenset({NOT_ANSWERING, NODE_MISSING, "strimzi_node_missing"})
 OF_OURS = ("side_effect_by_name", "refused_by_own_controller")  # the commands are ours
 HOLDS_BACK = frozenset({Severity.BLOCKER, Severity.UNKNOWN})
@@ -263,8 +266,8 @@ def _problem(findings: Findings, severity: Severity) -> str:
         return ""
     first = [finding for finding in found if finding.code == codes[0]]
     who = nodes_of(first)
-    # Why nodes did not answer, where all of them failed alike.
-    reasons = {finding.detail for finding in first if finding.code == NOT_ANSWERING}
+    # Why nodes did not answer, where all of them failed alike, or how many voters did.
+    reasons = {one.detail for one in first if one.code in (NOT_ANSWERING, NO_MAJORITY)}
     reason = reasons.pop() if len(reasons) == 1 else None
     text = code_text(codes[0]) + (f" ({who})" if who else "")
     text += f": {reason.rstrip('.')}" if reason else ""

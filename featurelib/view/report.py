@@ -43,9 +43,9 @@ from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_P
 from featurelib.snapshot.history import LevelChange
 from featurelib.view.digest import (
     NOT_ANSWERING,
-    NOT_LISTED,
     OF_OURS,
     OPEN,
+    TURNS,
     after_all,
     has_landed,
     is_silent,
@@ -533,7 +533,7 @@ def _worst_first(cluster: ReportedCluster) -> tuple[bool, bool, int, str, str]:
 def _finding_order(found: ReportedFinding) -> tuple[object, ...]:
     return (
         SEVERITY_RANK[found.severity],
-        found.code == NOT_LISTED,  # of equals what is wrong with the cluster goes first
+        TURNS.get(found.code, 0),
         found.code,
         found.role or "",
         -1 if found.node_id is None else found.node_id,

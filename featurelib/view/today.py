@@ -5,7 +5,9 @@ What is critical comes first, then what went back, then what did not land or doe
 what else hides a verdict, then plans that wait for somebody, then ghosts and what a command does,
 then what unlocks most clusters, and last the rest. Where seven lines are too few, what is less
 urgent shares one. A cluster may stand in more than one; those that need a person, and no others,
-stand in some. Where something went back, or nothing landed, a plan waits for that.
+stand in some. Where something went back, or nothing landed, a plan waits for that. Quorums without
+a leader come before all, and those of which nobody knows before what else is not known, each in a
+line beside the seven.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from featurelib.audit.findings import GONE
+from featurelib.audit.majority import NO_LEADER, NO_MAJORITY
 from featurelib.audit.strimzi import NOT_CARRIED_OUT
 from featurelib.feature import Severity, Verdict
 from featurelib.planning.owners import ADVICE
@@ -67,6 +70,8 @@ FORGOTTEN = "finalization_forgotten"  # a plan's approval is its remedy
 _SAYS = {
     "incompatible_with_finalized": "nodes do not support what is finalized",
     "features_node_damaged": "the features node is damaged",
+    NO_LEADER: "the quorum has no leader",
+    NO_MAJORITY: "no majority of the voters answered",
     "node_not_answering": "nodes do not answer",
     "right_missing": "a right is missing",
     "expected_node_missing": "nothing shows that expected nodes are there",
@@ -87,24 +92,31 @@ def plan_day(
 ) -> tuple[Task, ...]:
     """Return the tasks of these clusters, worst first as the report has them."""
     found = [(cluster, one) for cluster in clusters for one in unmuted(cluster.findings)]
-    grave = [row for row in found if row[1].severity is Severity.CRITICAL]
+    lost = [(c, f) for c, f in found if f.code == NO_LEADER and f.severity is Severity.CRITICAL]
+    few = [(c, f) for c, f in found if f.code == NO_MAJORITY and c.verdict is Verdict.UNKNOWN]
+    grave = [row for row in found if row[1].severity is Severity.CRITICAL and row not in lost]
     old = {c.key for c in clusters} - {one.key for one in (change.verdicts if change else ())}
     grave.sort(key=lambda row: row[0].key in old)  # what is critical since this night comes first
+    # A quorum is told of before the nodes that it lacks.
+    told = {one.key for one, _ in (*lost, *few)}
     silent = [(c, f) for c, f in found if f.code in SILENT and c.verdict is Verdict.UNKNOWN]
+    silent = [row for row in silent if row[0].key not in told]
     ask = list(_ask(setbacks(clusters, change)))
+    top = [_fix("Fix", *kind) for kind in _kinds(lost, 1)]
+    unsure = [_fix("Check", *kind) for kind in _kinds(few, 1)]
     start = [_fix("Check", *kind) for kind in _kinds(silent, 1)]
     if is_all_old(fleet):
         first, plans = [_collect_again(clusters, run)], list[Task]()
         first += _not_landed(clusters, None, run.as_of)
-        start, grave, causes = [], [], ()
+        top, unsure, start, grave, causes = [], [], [], [], ()
     else:
         first = [*ask, *_not_landed(clusters, run.newest_line, run.as_of)]
         waits = {key for task in first for key in task.clusters}
         plans = [*_waiting([one for one in clusters if one.key not in waits])]
     done_by = {one.code for _, one in found if one.command} - {BY_NODE}
     causes = sorted(causes, key=lambda c: (not c.ghosts and c.code not in done_by, -c.alone))
-    bad = {one.key for one, _ in grave}  # the first task says what is critical
-    left = _without([*first, *start, *plans], clusters)
+    bad = {one.key for one, _ in (*lost, *grave)}  # the first tasks say what is critical
+    left = _without([*unsure, *first, *start, *plans], clusters)
     dark = [c for c in left if c.verdict is Verdict.UNKNOWN and c.key not in bad]
     below = any(c.verdict is not Verdict.UNKNOWN and c.key not in bad for c in left)
     # Of one that is UNKNOWN and has a plan something could be judged.
@@ -122,10 +134,13 @@ def plan_day(
         dark, start = [*(one for one in clusters if one.key in of), *dark], []
     room -= len(start)
     urgent = [_fix("Fix", *kind) for kind in _kinds(grave, room - bool(dark))]
-    tasks = [*urgent, *first, *start, *_held_back(dark, causes, "Fix", room - len(urgent)), *plans]
+    hidden = _held_back(dark, causes, "Fix", room - len(urgent))
+    tasks = [*urgent, *first, *start, *hidden, *plans]
     strangers = [row for row in found if row[1].code == NOT_LISTED]
     add = [_fix("Add", _title(NOT_LISTED), strangers)] if strangers else []
-    return (*tasks, *_held_back(rest, causes, "Look at", MOST - len(tasks), tasks, add))
+    above = [*top, *unsure, *tasks]
+    last = _held_back(rest, causes, "Look at", MOST - len(tasks), above, add)
+    return (*top, *urgent, *unsure, *tasks[len(urgent) :], *last)
 
 
 def _without(tasks: Iterable[Task], clusters: Clusters) -> Clusters:

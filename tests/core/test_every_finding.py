@@ -153,6 +153,7 @@ DYNAMIC = {METADATA: 25, "kraft.version": 1}
 EARLIER = replace(BROKER, epoch=1000, answered=2)
 OF_NO_RELEASE = {METADATA: (1, 6), "f": (1, 3)}
 FOLLOWED = quorum_line("c", (9,), observers=(77,))
+IN_VAIN = line_of("describe_quorum", "c", 0, asked_node=1, listener="broker", error="no answer")
 
 FIRES: dict[str, Callable[[], list[Found]]] = {
     "cluster_not_landed": lambda: stored(**dict.fromkeys(set(SNAPSHOT.names) - {"cluster"})),
@@ -231,6 +232,9 @@ FIRES: dict[str, Callable[[], list[Found]]] = {
     ),
     "ghost_broker": lambda: judged(with_nodes(FENCED)),
     "ghost_controller": lambda: judged(with_nodes(UNASKED, controllers_listed=True)),
+    "quorum_without_leader": lambda: judged(
+        with_nodes(replace(UNASKED, failed=0), voters=(8, 9)), IN_VAIN
+    ),
     "no_majority_answers": lambda: judged(with_nodes(replace(UNASKED, failed=0), voters=(8, 9))),
     "silent_broker": lambda: judged(with_nodes(replace(FENCED, fenced=False), of=ZOOKEEPER)),
     "observer_not_listed": lambda: judged(replace(UNPROVEN, voters=None), FOLLOWED),

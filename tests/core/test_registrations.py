@@ -24,6 +24,7 @@ from tests.core.lines import (
     findings,
     judge_clusters,
     judge_lines,
+    line_of,
     lines_of,
     listing,
     log_lines,
@@ -65,8 +66,17 @@ def log(*nodes: Node, age: int = 2, level: int = 25) -> list[bytes]:
     return log_lines(Cluster(name="c", nodes=nodes, stored={METADATA: level}), age)
 
 
+def in_vain(age: int = 1) -> bytes:
+    keys = {"asked_node": 1, "listener": "broker", "error": "no answer within 10 s"}
+    return line_of("describe_quorum", "c", age, **keys)
+
+
 ME = node(1), node(1, CONTROLLER)
 ANSWERS = [answer(1), answer(1, CONTROLLER)]
+MOST_SILENT = [*ANSWERS, silence(2, CONTROLLER), silence(3, CONTROLLER)]
+HEADLESS, IN_VAIN = [*MOST_SILENT, quorum([(1, 0), (2, 0), (3, 0)], age=30)], in_vain()
+THREE = listing(*((i, False) for i in (1, 2, 3)), kind=2)
+KNOWS_NONE = THREE.replace(b'"controller_id": 1', b'"controller_id": -1')
 TWO = listing((1, False), (2, False), kind=2)
 BASE = [*ANSWERS, quorum([(1, 0)]), listing((1, False), kind=2)]
 SILENT = [*BASE, silence(2)]
@@ -122,8 +132,25 @@ SCENES: dict[str, tuple[str, Lines]] = {
         "READY", lost(TWO, ALONE, quorum([(1, 0)]), answer(2, CONTROLLER))),
     "nor one of a quorum that nobody described": ("BLOCKED", lost(TWO, ALONE)),
     "one of three voters that answers is no majority": (
-        "UNKNOWN", [*ANSWERS, silence(2, CONTROLLER), silence(3, CONTROLLER),
-                    quorum([(1, 0), (2, 0), (3, 0)])]),
+        "UNKNOWN", [*MOST_SILENT, quorum([1, 2, 3])]),
+    "but a majority runs where the leader sees it fetch": (
+        "UNKNOWN", [*MOST_SILENT, quorum([(1, 0), (2, 0), (3, 10)])]),
+    "or saw it in this look, and not in an earlier one": (
+        "UNKNOWN", [*MOST_SILENT, quorum([(1, 0), (2, 0), (3, 0)], age=2)]),
+    "a leader that sees no majority fetch leads nobody": (
+        "UNKNOWN", [*ANSWERS, quorum([(1, 0), (2, 60), (3, 60)])]),
+    "there is no leader where brokers ask for it in vain": ("UNKNOWN", [*HEADLESS, IN_VAIN]),
+    "or where a controller knows of none": ("UNKNOWN", [*HEADLESS, KNOWS_NONE]),
+    "who does not answer us shows nothing": (
+        "UNKNOWN", [*HEADLESS, silence(4), IN_VAIN.replace(b'node": 1', b'node": 4')]),
+    "nor one that asked in vain in another night": (
+        "UNKNOWN", [*HEADLESS, in_vain(30)]),
+    "controllers stand in for voters that were never shown": (
+        "UNKNOWN", [*MOST_SILENT, IN_VAIN]),
+    "an only voter is a quorum, too": (
+        "UNKNOWN", [answer(1), silence(1, CONTROLLER), quorum([(1, 0)], age=30), IN_VAIN]),
+    "and that it does not answer says all": (
+        "UNKNOWN", [answer(1), silence(1, CONTROLLER), quorum([(1, 0)], age=30)]),
     "two of three are": (
         "UNKNOWN", [*ANSWERS, answer(2, CONTROLLER), silence(3, CONTROLLER),
                     quorum([(1, 0), (2, 0), (3, 0)])]),

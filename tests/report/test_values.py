@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from featurelib.planning.files import read_plan
 from featurelib.planning.outlook import NONE, look_ahead
 from featurelib.rows import TableRows, make_rows
 from featurelib.tables import with_run
+from featurelib.view.ci import render_junit
 from featurelib.view.digest import group_findings
 from featurelib.view.model import Level
 from featurelib.words import time_text
@@ -396,3 +398,30 @@ def test_commands_call_a_cluster_by_its_id_where_its_name_cannot_be_typed(name: 
         commands = [*one.commands, one.collect, *(found.command for found in one.findings)]
         printed = [text.split()[2] for text in commands if text]
         assert printed == [one.id] * (3 if one.id == "k1" else 1), commands
+
+
+def test_a_quorum_comes_before_all_and_one_of_which_nobody_knows_before_silent_nodes() -> None:
+    about = {"role": "controller", "node_id": 2, "detail": "refused"}
+    silent = [finding(c, "node_not_answering", "unknown", **about) for c in ("few", "lost", "one")]
+    start = {"to_fix": "1 of controllers 2-3", "detail": "1 of 3 voters answered"}
+    unfit_one = finding("unfit", "incompatible_with_finalized", "critical", detail="", node_id=1)
+    rows = [
+        *silent,
+        unfit_one,
+        finding("few", "no_majority_answers", "unknown", **start),
+        finding("lost", "quorum_without_leader", "critical", **start),
+    ]
+    names = ("few", "lost", "one", "unfit")
+    said = report(judged([plan(name, "UNKNOWN") for name in names], rows))
+    assert [(task.verb, task.clusters) for task in said.today] == [
+        ("Fix", ("lost",)),
+        ("Fix", ("unfit",)),
+        ("Check", ("few",)),
+        ("Check", ("one",)),
+    ]
+    one_line = {cluster.key: cluster.summary for cluster in said.clusters}
+    assert one_line["few"].startswith("no majority answers: 1 of 3 voters answered")
+    assert one_line["lost"].startswith("critical: quorum without leader; node not answering")
+    suites = ElementTree.fromstring(render_junit(said))
+    failed = {one.get("name") for one in suites if one.get("failures") != "0"}
+    assert failed == {"few", "lost", "unfit"}

@@ -1,0 +1,49 @@
+"""A real quorum that loses its majority: whoever leads or is left alone, it is said to have no
+leader."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.backends.judged import collected, findings, judged, until
+from tests.backends.rig.cluster import RunningCluster
+from tests.backends.rig.kraft import Node
+
+CODE = ("quorum_without_leader", None, None)
+
+
+@pytest.mark.parametrize("release", ["3.6.2", "4.3.1"])
+@pytest.mark.parametrize("stays", ["leader", "follower"])
+def test_who_is_left_of_a_quorum_leads_nobody(
+    kraft_cluster: Callable[..., RunningCluster], tmp_path: Path, release: str, stays: str
+) -> None:
+    controllers = [Node(id=i, release=release, roles="controller") for i in (1, 2, 3)]
+    cluster = kraft_cluster(*controllers, Node(id=4, release=release, roles="broker"))
+    named = ",".join(f"{i}@{cluster.nodes[i].controller}" for i in (1, 2, 3))
+    ways = ("--bootstrap", cluster.bootstrap, "--controllers", named)
+    looks = iter(range(99))
+
+    def look() -> list[bytes]:
+        return collected(tmp_path / str(next(looks)), *ways)[0]
+
+    until(lambda: bool(leaders(look())))
+    healthy = look()
+    assert CODE not in findings(judged(healthy))
+    [leader] = leaders(healthy)
+    left = leader if stays == "leader" else leader % 3 + 1
+    for node_id in {1, 2, 3} - {left}:
+        cluster.stop_node(node_id, kill=True)
+    until(lambda: CODE in findings(judged(look())), 60)
+    found = findings(judged(look()))[CODE]
+    assert (found["severity"], found["to_fix"][:5]) == ("critical", "1 of ")
+
+
+def leaders(lines: list[bytes]) -> set[int]:
+    """Whom the nodes name that answered DescribeQuorum."""
+    asked = (json.loads(line) for line in lines if b'"describe_quorum"' in line)
+    answers = (line["answer"]["topics"][0]["partitions"][0] for line in asked if "answer" in line)
+    return {int(one["leader_id"]) for one in answers if not one["error_code"]}
