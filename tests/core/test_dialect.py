@@ -36,6 +36,7 @@ PLACES |= {
     "version",
     "cluster_and_folder",
     "zookeeper",
+    "znode_version",
     "text",
     "collect",
 }

@@ -293,7 +293,7 @@ def test_quarantined_lines_of_every_night_are_counted_and_the_newest_named(
     run_ingest(store, landing, RUN + 1)
     found, newest = read_quarantine(store.rows, [], 3)
     assert found == 4
-    assert [line for line, _ in newest] == [
+    assert [line for line, *_ in newest] == [
         f"{landing}/b.jsonl:1",
         f"{landing}/b.jsonl:2",
         f"{landing}/a.jsonl:1",
