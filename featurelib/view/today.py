@@ -1,13 +1,12 @@
 """What there is to do today: at most seven things, the most urgent first; and, in a few sentences,
 the state of the fleet.
 
-What is critical comes first, then what went back, then what did not land or does not answer, then
+What is critical comes first, quorums without a leader before all; then quorums of which nobody
+knows whether they have one, then what went back, then what did not land or does not answer, then
 what else hides a verdict, then plans that wait for somebody, then ghosts and what a command does,
 then what unlocks most clusters, and last the rest. Where seven lines are too few, what is less
 urgent shares one. A cluster may stand in more than one; those that need a person, and no others,
-stand in some. Where something went back, or nothing landed, a plan waits for that. Quorums without
-a leader come before all, and those of which nobody knows before what else is not known, each in a
-line beside the seven.
+stand in some. Where something went back, or nothing landed, a plan waits for that.
 """
 
 from __future__ import annotations
@@ -92,30 +91,29 @@ def plan_day(
 ) -> tuple[Task, ...]:
     """Return the tasks of these clusters, worst first as the report has them."""
     found = [(cluster, one) for cluster in clusters for one in unmuted(cluster.findings)]
-    lost = [(c, f) for c, f in found if f.code == NO_LEADER and f.severity is Severity.CRITICAL]
-    few = [(c, f) for c, f in found if f.code == NO_MAJORITY and c.verdict is Verdict.UNKNOWN]
-    grave = [row for row in found if row[1].severity is Severity.CRITICAL and row not in lost]
+    grave = [row for row in found if row[1].severity is Severity.CRITICAL]
     old = {c.key for c in clusters} - {one.key for one in (change.verdicts if change else ())}
-    grave.sort(key=lambda row: row[0].key in old)  # what is critical since this night comes first
+    # Next after a quorum without a leader comes what is critical since this night.
+    grave.sort(key=lambda row: (row[1].code != NO_LEADER, row[0].key in old))
+    few = [(c, f) for c, f in found if f.code == NO_MAJORITY and c.verdict is Verdict.UNKNOWN]
     # A quorum is told of before the nodes that it lacks.
-    told = {one.key for one, _ in (*lost, *few)}
+    told = {one.key for one, finding in found if finding.code in (NO_LEADER, NO_MAJORITY)}
     silent = [(c, f) for c, f in found if f.code in SILENT and c.verdict is Verdict.UNKNOWN]
     silent = [row for row in silent if row[0].key not in told]
     ask = list(_ask(setbacks(clusters, change)))
-    top = [_fix("Fix", *kind) for kind in _kinds(lost, 1)]
     unsure = [_fix("Check", *kind) for kind in _kinds(few, 1)]
     start = [_fix("Check", *kind) for kind in _kinds(silent, 1)]
     if is_all_old(fleet):
         first, plans = [_collect_again(clusters, run)], list[Task]()
         first += _not_landed(clusters, None, run.as_of)
-        top, unsure, start, grave, causes = [], [], [], [], ()
+        unsure, start, grave, causes = [], [], [], ()
     else:
         first = [*ask, *_not_landed(clusters, run.newest_line, run.as_of)]
         waits = {key for task in first for key in task.clusters}
         plans = [*_waiting([one for one in clusters if one.key not in waits])]
     done_by = {one.code for _, one in found if one.command} - {BY_NODE}
     causes = sorted(causes, key=lambda c: (not c.ghosts and c.code not in done_by, -c.alone))
-    bad = {one.key for one, _ in (*lost, *grave)}  # the first tasks say what is critical
+    bad = {one.key for one, _ in grave}  # the first tasks say what is critical
     left = _without([*unsure, *first, *start, *plans], clusters)
     dark = [c for c in left if c.verdict is Verdict.UNKNOWN and c.key not in bad]
     below = any(c.verdict is not Verdict.UNKNOWN and c.key not in bad for c in left)
@@ -128,19 +126,19 @@ def plan_day(
     for some_of in (dark, rest):
         some_of.sort(key=lambda one: (one.key not in fresh, -many[roots.get(one.key, "")]))
     # What is less urgent keeps its lines, or one; what is left over goes to the most urgent.
-    room = MOST - len(first) - len(plans) - below
+    room = MOST - len(unsure) - len(first) - len(plans) - below
     if len(start) + bool(grave) + bool(dark) > room:  # who does not answer shares the line
         of = {key for task in start for key in task.clusters} - bad
         dark, start = [*(one for one in clusters if one.key in of), *dark], []
+    if len(start) + len(_kinds(grave, 2)) + bool(dark) > room and plans[1:]:
+        plans, room = [_in_one(*plans)], room + 1
     room -= len(start)
     urgent = [_fix("Fix", *kind) for kind in _kinds(grave, room - bool(dark))]
     hidden = _held_back(dark, causes, "Fix", room - len(urgent))
-    tasks = [*urgent, *first, *start, *hidden, *plans]
+    tasks = [*urgent, *unsure, *first, *start, *hidden, *plans]
     strangers = [row for row in found if row[1].code == NOT_LISTED]
     add = [_fix("Add", _title(NOT_LISTED), strangers)] if strangers else []
-    above = [*top, *unsure, *tasks]
-    last = _held_back(rest, causes, "Look at", MOST - len(tasks), above, add)
-    return (*top, *urgent, *unsure, *tasks[len(urgent) :], *last)
+    return (*tasks, *_held_back(rest, causes, "Look at", MOST - len(tasks), tasks, add))
 
 
 def _without(tasks: Iterable[Task], clusters: Clusters) -> Clusters:
@@ -355,6 +353,18 @@ def _waiting(clusters: Clusters) -> Iterator[Task]:
                 how += f" {first.name} was asked for it already, and does not do it. {found.remedy}"
         command = first.owner_command if mine is theirs else first.commands[0]
         yield _task(verb, mine, text, before + how, command or "")
+
+
+def _in_one(ours: Task, theirs: Task) -> Task:
+    """Both plans that wait for us and those that others carry out, where lines are few."""
+    return replace(
+        ours,
+        text=f"{ours.text} {theirs.verb}: {theirs.text}",
+        how=f"{ours.how} {theirs.how}",
+        command="\n".join(filter(None, (ours.command, theirs.command))),
+        clusters=tuple(dict.fromkeys((*ours.clusters, *theirs.clusters))),
+        owners=tuple(dict.fromkeys((*ours.owners, *theirs.owners))),
+    )
 
 
 def _by_managers(managers: Iterable[str]) -> str:

@@ -259,15 +259,18 @@ def test_what_is_less_urgent_shares_a_line_where_seven_are_too_few() -> None:
     assert found[4].command
     assert found[3].codes == ("node_not_answering", "expected_node_missing")
     plans += [plan(name, "READY", steps=[step()]) for name in "op"]
+    plans.append(plan("z", "UP_TO_DATE"))
+    rows.append(finding("z", "features_node_damaged", "critical"))
     whose = Fleet(cluster=(FleetEntry(id="p", managed_by="aiven"),))
     found = report(judged(plans, rows), inventory=whose).today
     where = [(task.verb, "".join(task.clusters)) for task in found]
-    plans_wait = [("Approve", "o"), ("Hand over", "p")]
-    assert where == [("Fix", "xy"), *urgent[2:], *plans_wait, ("Look at", "abcd")]
-    assert (
-        found[0].text
-        == "Nodes do not support what is finalized in 1 cluster, unmet dependency in 1 cluster."
+    grave = [("Fix", "x"), ("Fix", "yz")]
+    assert where == [*grave, *urgent[2:], ("Approve", "op"), ("Look at", "abcd")]
+    assert found[1].text == (
+        "Unmet dependency in 1 cluster, the features node is damaged in 1 cluster."
     )
+    assert " Hand over: " in found[5].text
+    assert found[5].how.endswith("aiven finalizes that: change it there.")
     # What unlocks most comes first.
     assert found[6].text == "Unsupported by node in 3 clusters, ghost broker in 1 cluster."
     assert found[6].how == (
