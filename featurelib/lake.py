@@ -145,12 +145,6 @@ class Lake:
         of: Wanted = ("cluster", "=", clusters[0]) if one else ("cluster", "in", list(clusters))
         return self.read(table, [of, ("run", "<=", self.run(run))])
 
-    def between(
-        self, table: Table, first: int, last: int, wanted: Sequence[Wanted], columns: Sequence[str]
-    ) -> TableRows:
-        """Rows of a gold table of the nights `first` to `last` for which all of `wanted` holds."""
-        return self.read(table, [("run", ">=", first), ("run", "<=", last), *wanted], columns)
-
     def clusters(self, run: int | None = None) -> list[str]:
         """The ids of the clusters of one night, sorted."""
         return sorted(self.rows(UPGRADE_PLANS, run=run, columns=["cluster"])["cluster"].to_pylist())

@@ -61,6 +61,7 @@ from featurelib.questions.nights import (
 )
 from featurelib.questions.nights import diff as compare
 from featurelib.questions.roll import Roll
+from featurelib.questions.setbacks import find_lowered
 from featurelib.questions.waves import Aim, Asked
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import WhyNot
@@ -81,7 +82,7 @@ from featurelib.view.report import (
     summarize,
 )
 from featurelib.view.report import MOST as MOST_SHOWN
-from featurelib.view.trend import ask_first
+from featurelib.view.trend import Past, ask_first
 from featurelib.words import clean
 
 if TYPE_CHECKING:
@@ -247,12 +248,14 @@ def report_night(
     """The report on what a night judged, from what the tables say of it beside that: what the
     nightly prints itself, and what is asked for later, have the same. `read` reads the tables, and
     `listed_in` is the file of the inventory."""
-    nights, before, levels, silent = night_before(read, run)
-    night = next(one for one in nights if one["run"] == run)
+    rows = judged.readiness.select(["cluster", "feature", "verdict"]).to_pylist()
+    ready = {(row["cluster"], row["feature"]) for row in rows if row["verdict"] == Verdict.READY}
+    past = Past(*night_before(read, run), find_lowered(read, run, ready))
+    night = next(one for one in past.nights if one["run"] == run)
     is_last = len(read(AUDIT_RUN, [("run", ">", run)], ["run"])) == 0
     out = night["out"] if is_last else None  # plans of other nights go
     plans = plan_files(judged, asked.fleet.names) if out is not None else {}
-    earlier = max((one["run"] for one in nights if one["run"] < run), default=0)
+    earlier = max((one["run"] for one in past.nights if one["run"] < run), default=0)
     ingest, quarantine, landing = _landed(read, run, earlier, asked.fleet.names)
     about = report_run(
         asked.catalogue,
@@ -276,10 +279,7 @@ def report_night(
         ways=asked.ways,
         places=(landing, listed_in),
         mutes=asked.mutes,
-        nights=nights,
-        before=before,
-        levels_before=levels,
-        silent_before=silent,
+        past=past,
     )
 
 
@@ -306,10 +306,10 @@ def plan_files(
     judged: Judged, titles: Mapping[str, str], report: Report | None = None
 ) -> dict[str, tuple[str, str]]:
     """By cluster with steps: the name of its plan file, after what people call it, and its text,
-    with a warning where the night's `report` has a level of it that went down."""
+    with a warning where the night's `report` says that somebody lowered what it raises."""
     rows = zip(judged.plans["cluster"].to_pylist(), judged.plans["plan"].to_pylist(), strict=True)
     named = {cluster: text for cluster, text in rows if text is not None}
-    for cluster, why in (ask_first(report.change, report.run.as_of) if report else {}).items():
+    for cluster, why in (ask_first(report.change) if report else {}).items():
         if cluster in named:
             named[cluster] = add_warning(named[cluster], why)
     return {c: (name, named[c]) for c, name in zip(named, file_names(named, titles), strict=True)}

@@ -153,7 +153,8 @@ def critical_nights(lake: Lake, first: int, last: int) -> set[tuple[int, str]]:
     nothing mutes."""
     columns = ["run", "cluster", "muted"]
     wanted = [("severity", "=", Severity.CRITICAL.value)]
-    rows = lake.between(FINDINGS, first, last, wanted, columns).to_pylist()
+    span = ("run", ">=", first), ("run", "<=", last)
+    rows = lake.read(FINDINGS, [*span, *wanted], columns).to_pylist()
     return {(row["run"], row["cluster"]) for row in rows if row["muted"] is None}
 
 

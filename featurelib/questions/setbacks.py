@@ -9,25 +9,27 @@ one's, and after a month nobody can tell.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 import numpy as np
 
 from featurelib.catalogue import Catalogue
-from featurelib.lake import Lake, Wanted
+from featurelib.lake import Lake, Read, Wanted
 from featurelib.planning.files import say_span
 from featurelib.planning.planner import Planned
 from featurelib.planning.waves import Standings, WaveTrouble
 from featurelib.questions.gates import critical_nights
 from featurelib.rows import NONE
-from featurelib.tables import FEATURE_READINESS
+from featurelib.snapshot.history import LevelMove
+from featurelib.tables import AUDIT_RUN, FEATURE_READINESS
 from featurelib.words import ask_why_lower, level_text, levels_text
 
 LONGEST = timedelta(days=30)  # what comes later is not laid to a step
 REMEMBERED = timedelta(days=180)  # nights before are not looked at
 Moved = dict[str, dict[int, dict[str, tuple[int, int]]]]  # cluster → night → feature → from, to
+Lowered = list[tuple[LevelMove, datetime]]  # what went down last, and when that was seen
 
 
 def find_setbacks(
@@ -38,16 +40,16 @@ def find_setbacks(
     names = {one.cluster: one.works[0][1].name for one in found.candidates}
     moves = (move for one in found.candidates for _, work in one.works for move in work.moves)
     features = sorted({move.feature for move in moves})
-    nights = _remembered(lake, run)
+    nights = _remembered(lake.read, run)
     if not names or len(nights) == 1:
         return {}, {}
     critical, troubles = critical_nights(lake, min(nights), run), dict[str, WaveTrouble]()
     lower = dict[str, str]()
-    for cluster, moved in _moved(lake, nights, ("feature", "in", features)).items():
+    for cluster, moved in _moved(lake.read, nights, ("feature", "in", features)).items():
         if cluster not in names:
             continue
-        if went := _went_down(moved, nights, catalogue):
-            lower[cluster] = went
+        if went := _went_down(moved, nights):
+            lower[cluster] = _ask(went, catalogue)
         bad = {number for number in nights if (number, cluster) in critical}
         if late := list(_troubles(moved, bad, nights)):
             after, what, levels = max(late, key=lambda one: one[0])
@@ -64,40 +66,57 @@ def warn_lowered(
     if lake is None or planned.plan is None:
         return planned
     cluster, moves = planned.plan.cluster, planned.plan.moves
-    raised = sorted({one.feature for one in moves if one.from_level < one.to_level})
-    nights = _remembered(lake, lake.run(run))
+    raised = {(cluster, one.feature) for one in moves if one.from_level < one.to_level}
+    went = find_lowered(lake.read, lake.run(run), raised).get(cluster, [])
+    return replace(planned, warnings=(*planned.warnings, *filter(None, [_ask(went, catalogue)])))
+
+
+def find_lowered(read: Read, run: int, raised: Set[tuple[str, str]]) -> dict[str, Lowered]:
+    """By cluster those of the levels that are to be `raised`, by cluster and feature, which went
+    down last by the nights up to `run`."""
+    nights = _remembered(read, run)
     if not raised or len(nights) == 1:
-        return planned
-    moved = _moved(lake, nights, ("cluster", "=", cluster), ("feature", "in", raised))
-    went = _went_down(moved[cluster], nights, catalogue)
-    return replace(planned, warnings=(*planned.warnings, *filter(None, [went])))
+        return {}
+    clusters, features = (sorted(set(names)) for names in zip(*raised, strict=True))
+    found = defaultdict[str, Lowered](list)
+    wanted = ("cluster", "in", clusters), ("feature", "in", features)
+    for cluster, moved in _moved(read, nights, *wanted).items():
+        for move, at in _went_down(moved, nights):
+            if (cluster, move.feature) in raised:
+                found[cluster].append((move, at))
+    return found
 
 
-def _remembered(lake: Lake, run: int) -> dict[int, datetime]:
+def _remembered(read: Read, run: int) -> dict[int, datetime]:
     """The nights up to this one that are looked at, and when each was judged."""
-    nights = {row["run"]: row["as_of"] for row in lake.runs.to_pylist() if row["run"] <= run}
+    rows = read(AUDIT_RUN, [("run", "<=", run)], ["run", "as_of"]).to_pylist()
+    nights = {row["run"]: row["as_of"] for row in rows}
     return {n: at for n, at in sorted(nights.items()) if at >= nights[run] - REMEMBERED}
 
 
 def _went_down(
-    moved: Mapping[int, Mapping[str, tuple[int, int]]],
-    nights: Mapping[int, datetime],
-    catalogue: Catalogue,
-) -> str:
-    """What to ask first of levels of one cluster that moved down last, "" = none did."""
+    moved: Mapping[int, Mapping[str, tuple[int, int]]], nights: Mapping[int, datetime]
+) -> Lowered:
+    """The levels of one cluster that moved down last."""
     last = {name: (ends, nights[n]) for n in sorted(moved) for name, ends in moved[n].items()}
+    kept = ((LevelMove(name, *ends), at) for name, (ends, at) in sorted(last.items()))
+    return [(move, at) for move, at in kept if move.to_level < move.from_level]
+
+
+def _ask(went: Lowered, catalogue: Catalogue) -> str:
+    """What to ask of these levels before they are raised, "" = there are none."""
     return ask_why_lower(
         (name, level_text(catalogue, name, was), level_text(catalogue, name, now), at)
-        for name, ((was, now), at) in sorted(last.items())
-        if now < was
+        for (name, was, now), at in went
     )
 
 
-def _moved(lake: Lake, nights: Mapping[int, datetime], *wanted: Wanted) -> Moved:
+def _moved(read: Read, nights: Mapping[int, datetime], *wanted: Wanted) -> Moved:
     """Every level that another night found than the one before which knew it, of the rows for which
     all of `wanted` holds."""
     columns = ["run", "cluster", "feature", "finalized_level"]
-    rows = lake.between(FEATURE_READINESS, min(nights), max(nights), wanted, columns)
+    span = ("run", ">=", min(nights)), ("run", "<=", max(nights))
+    rows = read(FEATURE_READINESS, [*span, *wanted], columns)
     level, run = rows.numbers("finalized_level"), rows.numbers("run")
     codes = rows.texts("cluster").codes, rows.texts("feature").codes
     known = np.flatnonzero(level != NONE)

@@ -389,13 +389,15 @@ class ChangedVerdict:
 class ChangedLevel:
     """A feature of a cluster that is finalized at another level than in the night before, as far as
     both nights knew it. `key` is the cluster's id as in the tables, and `name` what to show.
-    `unfit`: the nodes that the level of now does not fit, as `broker 2`."""
+    `seen`: as of when the night was that found the level of now first. `unfit`: the nodes that it
+    does not fit, as `broker 2`."""
 
     key: str
     name: str
     feature: str
     before: Level
     after: Level
+    seen: Time
     unfit: tuple[str, ...]
 
 
@@ -415,6 +417,8 @@ class Change:
 
     Which findings are new, and which are resolved, is what `command` says. `ceilings`: the highest
     levels possible that fell though the level stayed, as the cluster's newest software went back.
+    `lowered`: levels that could be raised now, and that were lowered last, this night or in one of
+    the 180 days before it: ask why before anybody raises them.
     """
 
     run: int
@@ -422,6 +426,7 @@ class Change:
     verdicts: tuple[ChangedVerdict, ...]
     levels: tuple[ChangedLevel, ...] = ()
     ceilings: tuple[ChangedLevel, ...] = ()
+    lowered: tuple[ChangedLevel, ...] = ()
     silent: tuple[ChangedNodes, ...] = ()
     command: str = "featurelib diff --last"
 

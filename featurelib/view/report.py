@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
@@ -82,7 +82,7 @@ from featurelib.view.model import (
     SupportedRange,
 )
 from featurelib.view.today import plan_day
-from featurelib.view.trend import Night, Node, compare, read_nights, say_setbacks
+from featurelib.view.trend import Past, compare, read_nights, say_setbacks
 from featurelib.view.words import newest_text
 from featurelib.words import (
     LENGTH,
@@ -166,19 +166,14 @@ def summarize(
     ways: Callable[[Entry], str] = lambda entry: "",
     places: tuple[str, str] = (NO_SITE.landing, NO_SITE.inventory),
     mutes: Sequence[Mute] = (),
-    nights: Iterable[Night] = (),
-    before: Mapping[str, tuple[str, bool]] | None = None,
-    levels_before: Iterable[Night] = (),
-    silent_before: Container[Node] = (),
+    past: Past = Past(),  # noqa: B008  nothing in it is ever changed
 ) -> Report:
     """The report on one run's tables; further columns in them (`run`) are left alone.
 
     `inventory`: what people call the clusters, and whose they are. `plan_files`: by cluster id,
     where its plan was written. `find_line`: `file:line` of a line_id, None where it is not known.
     `ways`: options that plan a cluster. `places`: the folder that collectors write to, and the file
-    of the inventory. `mutes`: clusters by id. `nights`: of gold.audit_run, this run's too;
-    `before`: the verdict of each cluster in the night before and whether it was critical, None
-    without one. `silent_before`: the nodes that did not answer then.
+    of the inventory. `mutes`: clusters by id. `past`: what the nights before it knew.
     """
     entries = {entry.id: entry for entry in inventory.cluster} if inventory else {}
     reader = _Reader(catalogue, find_line, ways, places, entries, judged.findings, run)
@@ -198,8 +193,8 @@ def summarize(
     clusters.sort(key=_worst_first)
     names = {cluster: entry.title for cluster, entry in entries.items()}
     shown = [_mute(rule, judged.findings, run.as_of.date(), names) for rule in mutes]
-    kept = read_nights(nights, run.number, catalogue)
-    change = compare(clusters, kept, before, levels_before, silent_before, names, catalogue)
+    kept = read_nights(past.nights, run.number, catalogue)
+    change = compare(clusters, kept, past, names, catalogue)
     clusters = sorted(say_setbacks(clusters, change), key=_worst_first)
     causes, fleet = rank_causes(clusters), _count_fleet(clusters)
     if change is not None:
@@ -296,7 +291,7 @@ def narrow(report: Report, part: FleetPart) -> Report:
     if change is not None:
         theirs: dict[str, Any] = {
             name: tuple(one for one in getattr(change, name) if one.key in part)
-            for name in ("verdicts", "levels", "ceilings", "silent")
+            for name in ("verdicts", "levels", "ceilings", "lowered", "silent")
         }
         change = replace(change, **theirs, command=change.command + printable(part.options))
     return replace(

@@ -10,12 +10,18 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from featurelib.audit.findings import DOWN
 from featurelib.catalogue import Catalogue
 from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
-from featurelib.snapshot.history import changed_levels, is_late, known_levels, lowered_ceilings
+from featurelib.snapshot.history import (
+    LevelMove,
+    changed_levels,
+    is_late,
+    known_levels,
+    lowered_ceilings,
+)
 from featurelib.view.digest import IDLE, late_since, nodes_of, unmuted
 from featurelib.view.model import (
     AtLevel,
@@ -49,6 +55,21 @@ POINTS = 30  # blocks in one line of text
 WIDTH, HEIGHT = 240, 28  # of a line on the page
 
 
+class Past(NamedTuple):
+    """What is known of the nights before: `nights` are rows of gold.audit_run, this night's too.
+
+    Of the night before, `verdicts` has each cluster's and whether it was critical, None without
+    such a night; `levels` what was finalized, and `silent` who did not answer. `lowered`: of the
+    levels that can be raised now, those that went down last, and when that was seen.
+    """
+
+    nights: Iterable[Night] = ()
+    verdicts: Mapping[str, tuple[str, bool]] | None = None
+    levels: Iterable[Night] = ()
+    silent: Container[Node] = ()
+    lowered: Mapping[str, Sequence[tuple[LevelMove, datetime]]] = {}  # never changed
+
+
 def read_nights(rows: Iterable[Night], run: int, catalogue: Catalogue) -> tuple[ReportedNight, ...]:
     """Return the nights up to `run`, oldest first."""
     ordered = sorted((row for row in rows if row["run"] <= run), key=lambda row: int(row["run"]))
@@ -80,15 +101,13 @@ def _night(row: Night, catalogue: Catalogue) -> ReportedNight:
 def compare(
     clusters: Sequence[ReportedCluster],
     nights: Sequence[ReportedNight],
-    before: Mapping[str, tuple[str, bool]] | None,
-    levels: Iterable[Night],
-    silent: Container[Node],
+    past: Past,
     names: Mapping[str, str],
     catalogue: Catalogue,
 ) -> Change | None:
-    """Return what changed since the night before the last of `nights`, where `before` has the
-    verdict of each cluster, and whether it was critical, `levels` rows of what was finalized, and
-    `silent` the nodes that did not answer; None where there was no such night."""
+    """Return what changed since the night before the last of `nights`; None where there was none.
+    `names`: what the inventory calls clusters."""
+    before = past.verdicts
     if before is None or len(nights) < 2:
         return None
     now = {cluster.key: cluster for cluster in clusters}
@@ -105,37 +124,45 @@ def compare(
         if not one
         or before.get(key) not in {(one.verdict, one.severity is CRITICAL), (one.verdict, True)}
     )
-    night, (at, tops) = nights[-2], _changed_levels(clusters, levels, catalogue)
     fell = list[ChangedNodes]()
     for one in clusters:
         down = (f for f in unmuted(one.findings) if f.code in DOWN)
-        new = [f for f in down if (one.key, f.role, f.node_id) not in silent]
+        new = [f for f in down if (one.key, f.role, f.node_id) not in past.silent]
         if one.key in before and (who := nodes_of(new)):
             fell.append(ChangedNodes(key=one.key, name=one.name, nodes=who))
-    moves = Change(run=night.run, as_of=night.as_of, verdicts=moved, silent=tuple(fell))
-    return replace(moves, levels=at, ceilings=tops)
+    return Change(
+        run=nights[-2].run,
+        as_of=nights[-2].as_of,
+        verdicts=moved,
+        silent=tuple(fell),
+        **_changed_levels(clusters, past, nights[-1].as_of, catalogue),
+    )
 
 
 def _changed_levels(
-    clusters: Sequence[ReportedCluster], rows: Iterable[Night], catalogue: Catalogue
-) -> tuple[tuple[ChangedLevel, ...], tuple[ChangedLevel, ...]]:
-    """The levels that moved, and the ceilings that fell."""
-    cleaned = [{**row, "feature": clean(row["feature"])} for row in rows]
+    clusters: Sequence[ReportedCluster], past: Past, now_at: datetime, catalogue: Catalogue
+) -> dict[str, Any]:
+    """The levels that moved, the ceilings that fell, and the levels that were lowered last."""
+    cleaned = [{**row, "feature": clean(row["feature"])} for row in past.levels]
     then, tops = (known_levels(cleaned, column) for column in ("finalized_level", "ceiling"))
-    levels, ceilings = list[ChangedLevel](), list[ChangedLevel]()
+    found = {name: list[ChangedLevel]() for name in ("levels", "ceilings", "lowered")}
     for one in clusters:
         now = {r.feature: r.finalized.number if r.finalized else None for r in one.readiness}
         known = (ready for ready in one.readiness if ready.verdict is not Verdict.UNKNOWN)
         top = {r.feature: r.ceiling.number if r.ceiling else None for r in known}
         moved = changed_levels(then[one.key], now)
         fell = lowered_ceilings(tops[one.key], top, moved)
-        for into, moves in ((levels, moved), (ceilings, fell)):
-            for name, *ends in moves:
+        every = [[(move, now_at) for move in moves] for moves in (moved, fell)]
+        every.append([*past.lowered.get(one.key, ())])
+        for into, moves in zip(found.values(), every, strict=True):
+            for (feature, *ends), seen in moves:
+                name = clean(feature)
                 before, after = (Level(number=n, text=level_text(catalogue, name, n)) for n in ends)
                 unfit = [f"{n.role} {n.node_id}" for n in one.incompatible if n.feature == name]
-                ids = {"key": one.key, "name": one.name, "feature": name}
-                into.append(ChangedLevel(**ids, before=before, after=after, unfit=tuple(unfit)))
-    return tuple(levels), tuple(ceilings)
+                ids: dict[str, Any] = {"key": one.key, "name": one.name, "feature": name}
+                ids |= {"before": before, "after": after, "seen": seen}
+                into.append(ChangedLevel(**ids, unfit=tuple(unfit)))
+    return {name: tuple(moves) for name, moves in found.items()}
 
 
 def changed(change: Change, verdict: Verdict) -> int:
@@ -144,21 +171,18 @@ def changed(change: Change, verdict: Verdict) -> int:
     return sum(one.after is verdict for one in moved) - sum(one.before is verdict for one in moved)
 
 
-def _fallen(change: Change | None) -> list[ChangedLevel]:
-    """The levels that are lower than in the night before."""
-    moved = change.levels if change else ()
-    return [one for one in moved if one.after.number < one.before.number]
-
-
 def setbacks(
     clusters: Sequence[ReportedCluster], change: Change | None
 ) -> dict[str, list[ReportedCluster]]:
     """What went back, the gravest first, and in which of these clusters: why has to be asked."""
+    moved = change.levels if change else ()
+    fell = [one for one in moved if one.after.number < one.before.number]
+    fell += change.lowered if change else ()
     of = {
         "metadata went back": {
             c.key for c in clusters if any(f.code == EPOCH_BACK for f in unmuted(c.findings))
         },
-        "levels went down": {one.key for one in _fallen(change)},
+        "levels went down": {one.key for one in fell},
         "software went back": {one.key for one in change.ceilings} if change else set[str](),
     }
     found = {what: [one for one in clusters if one.key in keys] for what, keys in of.items()}
@@ -181,11 +205,11 @@ def say_setbacks(
         yield one
 
 
-def ask_first(change: Change | None, seen: datetime) -> dict[str, str]:
-    """What to ask before these clusters, by key, are raised: their levels went down, as `seen`."""
+def ask_first(change: Change | None) -> dict[str, str]:
+    """What to ask before these clusters, by key, are raised: somebody lowered their levels."""
     moves = defaultdict[str, list[tuple[str, str, str, datetime]]](list)
-    for one in _fallen(change):
-        moves[one.key].append((one.feature, one.before.text, one.after.text, seen))
+    for one in change.lowered if change else ():
+        moves[one.key].append((one.feature, one.before.text, one.after.text, one.seen))
     return {key: ask_why_lower(mine) for key, mine in moves.items()}
 
 

@@ -32,6 +32,7 @@ from featurelib.planning.waves import Standings, WaveMove
 from featurelib.questions.waves import Aim, Asked
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from featurelib.tables import AUDIT_RUN, FEATURE_READINESS, FINDINGS
+from featurelib.view.trend import ask_first
 from tests import rows as of_rows
 from tests.cli.commands import run
 from tests.core.lines import (
@@ -326,3 +327,13 @@ def test_a_ring_soaks_as_long_as_trouble_took_after_an_earlier_step(tmp_path: Pa
     fl.plan(tables[names[-1]]).save(str(tmp_path / "plan.json"))
     shown = " ".join(run("show", str(tmp_path / "plan.json"))[1].split())
     assert f"warning: {asked.note}" in shown
+    # In the next night its plan waits for the answer, too, and all the others for an approval.
+    write_night(tmp_path, 101, snapshot(lines), as_of=AS_OF + timedelta(days=1))
+    found = fl.open_tables(str(tmp_path), fleet=str(inventory)).report
+    assert found.change is not None
+    assert found.change.levels == ()
+    assert ask_first(found.change) == {names[-1]: asked.note}
+    assert [(one.verb, sorted(one.clusters)) for one in found.today] == [
+        ("Ask", names[-1:]),
+        ("Approve", names[:-1]),
+    ]

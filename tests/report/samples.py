@@ -24,6 +24,7 @@ from featurelib.snapshot.history import LevelChange, LevelMove
 from featurelib.source import RUN_TIME, Wanted
 from featurelib.view.model import Ingest, Report
 from featurelib.view.report import look_closer, read_profiles, report_run, summarize
+from featurelib.view.trend import Past
 from tests.rows import make
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
@@ -169,10 +170,12 @@ def report_samples() -> Report:
         ).later,
         places=("data/samples", "data/samples/fleet.toml"),
         mutes=MUTES,
-        nights=made_up_nights(run, datetime.fromtimestamp(samples.newest / 1e6, UTC)),
-        silent_before=silent,
-        before={key: (verdict, True) for key, verdict in before.items()},
-        levels_before=levels,
+        past=Past(
+            nights=made_up_nights(run, datetime.fromtimestamp(samples.newest / 1e6, UTC)),
+            verdicts={key: (verdict, True) for key, verdict in before.items()},
+            levels=levels,
+            silent=silent,
+        ),
     )
     assert judged.evidence is not None
     moved = dict.fromkeys((cluster.key for cluster in said.clusters), ()) | {ids[ONE]: HISTORY}

@@ -13,6 +13,7 @@ from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN
 from featurelib.view.model import Report, ReportedProfile, SupportedRange
 from featurelib.view.report import look_closer, report_run, summarize
+from featurelib.view.trend import Past
 from featurelib.words import clean
 from tests.report.samples import CATALOGUE, HOURS_72
 from tests.rows import make
@@ -53,7 +54,10 @@ def report(
         more["before"] = {k: (v, False) if isinstance(v, str) else v for k, v in before.items()}
     if names is not None:
         more["inventory"] = Fleet(cluster=tuple(Entry(id=i, name=n) for i, n in names.items()))
-    return summarize(tables, run, CATALOGUE, mutes=mutes, **more)
+    names = {"nights": "nights", "before": "verdicts", "levels_before": "levels"}
+    names |= {"silent_before": "silent", "lowered": "lowered"}
+    past = Past(**{field: more.pop(name) for name, field in names.items() if name in more})
+    return summarize(tables, run, CATALOGUE, mutes=mutes, past=past, **more)
 
 
 def plan(

@@ -15,6 +15,7 @@ from featurelib.audit.findings import Mute
 from featurelib.config.fleet import Fleet, FleetPart
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.planning.files import read_plan
+from featurelib.snapshot.history import LevelMove
 from featurelib.view.html import (
     IN_FULL,
     WIDTH,
@@ -393,7 +394,8 @@ def test_a_plan_of_a_cluster_whose_levels_went_down_waits_for_the_answer_why() -
     nights = made_up_nights(20261121080000, SEEN)
     tables = judged(plans, readiness=ready)
     before = dict.fromkeys("ab", "READY")
-    said = report(tables, nights=nights, before=before, levels_before=levels)
+    went = {"a": [(LevelMove("f", 2, 1), SEEN)]}
+    said = report(tables, nights=nights, before=before, levels_before=levels, lowered=went)
     assert [(task.verb, task.clusters) for task in said.today] == [
         ("Ask", ("a",)),
         ("Approve", ("b",)),
@@ -412,7 +414,7 @@ def test_a_plan_of_a_cluster_whose_levels_went_down_waits_for_the_answer_why() -
     files = plan_files(tables, {}, said)
     lower, same = (read_plan(files[name][1], name) for name in "ab")
     assert lower.for_people.warnings == (
-        "Ask first why f went down from 2 to 1 (seen 2026-11-21 05:46 UTC).",
+        "Ask first why f went down from 2 to 1 (seen 2026-11-21 05:52 UTC).",
     )
     assert (lower.digest, files["b"][1]) == (same.digest, text)
 
