@@ -1,19 +1,20 @@
-"""Whether a majority of a quorum's voters runs, where so many did not answer us.
+"""Whether a majority of a quorum's voters runs, where so many did not answer us, and is led.
 
-That they did not answer us does not show that they are down: a firewall may stand between. A
-leader that sees most voters fetch shows that they run, and so does one that answered a probe. That
-a node names a leader shows nothing: a voter that is left alone names the dead one for good (4.3.1),
-and a leader that is left alone goes on calling itself the leader (3.6.2). What shows that there is
-none: a controller that knows of no leader, brokers that pass DescribeQuorum on and wait in vain
-(both 3.9.2 and 4.3.1), and a leader that sees no majority fetch (3.6.2).
+That they did not answer us does not show that they are down: a firewall may stand between. A leader
+that sees most voters fetch shows that they run; so do one that answered a probe, and their brokers.
+That a node names a leader shows nothing: a voter that is left alone names the dead one for good
+(4.3.1), and a leader that is left alone goes on calling itself the leader (3.6.2). What shows that
+there is none: a controller that knows of no leader (one that answers, beside a broker), brokers
+that wait for DescribeQuorum in vain (both 3.9.2 and 4.3.1), a leader that no majority asks (3.6.2).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from featurelib.audit.columns import find
+from featurelib.audit.columns import broker_key, find, marked
 from featurelib.audit.evidence import BatchFindings, Evidence
+from featurelib.audit.findings import LISTENER
 from featurelib.audit.registrations import record_keys
 from featurelib.feature import Role
 from featurelib.rows import Bool, Int, pick, texts_of
@@ -22,6 +23,7 @@ from featurelib.words import nodes
 
 # Of a quorum that has no leader, as far as anybody shows: the most urgent thing of all.
 NO_LEADER, NO_MAJORITY = "quorum_without_leader", "no_majority_answers"
+NEVER = int(np.iinfo(np.int64).max)
 
 
 def report_majority(said: BatchFindings, proven: Bool) -> Int:
@@ -29,12 +31,20 @@ def report_majority(said: BatchFindings, proven: Bool) -> Int:
     controller answered a probe. By cluster, how many keep it from a verdict."""
     evidence, who = said.evidence, said.evidence.subjects
     member, clusters = evidence.membership, len(evidence.clusters)
+    vouched = evidence.controllers_vouched
     # Where the quorum was never shown, its controllers stand in for the voters.
     votes = who.voter | ((who.role == Role.CONTROLLER) & ~member.quorum_known[who.cluster])
     votes &= ~who.expected_only
-    voters, failed, answered, follow = (
+    records, finders = _without_leader(evidence, votes)
+    # Voters may just be electing one. Brokers wait for it far longer.
+    vain = marked(clusters, who.cluster[finders[who.role[finders] == Role.BROKER]])
+    lost = votes & marked(len(votes), finders) & vain[who.cluster]
+    half = find(who.key, broker_key(who.key))  # a process that is both runs if either answers
+    runs = who.answers | who.follows
+    runs |= (half >= 0) & who.answers[half] & (who.answered_at[half] + ONE_LOOK >= who.failed_at)
+    voters, failed, answered, running, follow = (
         np.bincount(who.cluster[votes & which], minlength=clusters)
-        for which in (votes, who.not_answering, who.answers, who.follows)
+        for which in (votes, who.not_answering | lost, who.answers, runs, who.follows & ~lost)
     )
     newest = np.zeros(clusters, dtype=np.int64)
     np.maximum.at(newest, who.cluster, np.maximum(who.answered_at, who.failed_at))
@@ -42,50 +52,52 @@ def report_majority(said: BatchFindings, proven: Bool) -> Int:
     few = (failed > 0) & (2 * (voters - failed) <= voters) & (2 * follow <= voters) & ~proven
     count = np.zeros(clusters, dtype=np.int64)
     for row in np.flatnonzero(few | alone).tolist():
-        mine = votes & (who.cluster == row)
+        mine, here = votes & (who.cluster == row), who.cluster[finders] == row
         off = np.flatnonzero(mine & ~who.answers & ~who.follows)
-        lost, place = _without_leader(evidence, row, int(who.failed_at[mine].max()))
+        off = off if len(off) else np.flatnonzero(mine & lost)
+        why, place = _words(evidence, records[here])
         if alone[row]:
-            lost.append("the last leader sees no majority of them fetch")
+            why.append("the last leader sees no majority of them fetch")
             place = place or (member.quorum_at[row], member.quorum_line[row])
-        if not lost and (voters[row] == 1 or evidence.controllers_vouched[row]):
-            continue  # one that does not answer says all of it; whom nobody can ask is vouched for
-        if not len(off):
-            continue  # they run
+        # One that does not answer says all of it; whom nobody can ask is vouched for.
+        told = voters[row] == 1 or running[row] * 2 > voters[row] or vouched[row]
+        if not len(off) or (told and not why):
+            continue
         last = off[np.argmax(who.failed_at[off])]
         at, line = place or (who.failed_at[last], who.failed_line[last])
         ids = nodes(Role.CONTROLLER.text, who.node_id[off].tolist())
         least = len(off) - (voters[row] - 1) // 2  # what a majority lacks
+        ids = f"{least} of {ids}" if 0 < least < len(off) else ids
         count += said.of_clusters(
-            NO_LEADER if lost else NO_MAJORITY,
+            NO_LEADER if why else NO_MAJORITY,
             np.array([row]),
-            detail=["; ".join([f"{answered[row]} of {voters[row]} voters answered", *lost])],
-            to_fix=texts_of([f"{least} of {ids}" if 0 < least < len(off) else ids]),
+            detail=["; ".join([f"{answered[row]} of {voters[row]} voters answered", *why])],
+            to_fix=texts_of([LISTENER if who.answers[off].all() else ids]),
             at=np.array([at]),
             line=np.array([line]),
         )
     return count
 
 
-def _without_leader(
-    evidence: Evidence, row: int, since: int
-) -> tuple[list[str], tuple[int, int] | None]:
-    """Which nodes that answer found no leader about when voters did not answer, and where that was
-    read last."""
+def _without_leader(evidence: Evidence, votes: Bool) -> tuple[Int, Int]:
+    """The records of nodes that answer, and found no leader when voters did not, or since one was
+    seen; and these nodes, as subjects."""
     who, found = evidence.subjects, evidence.snapshots["leaderless"]
-    runs = pick(who.answers.astype(np.int64), find(who.key, record_keys(found)), 0) > 0
-    mine = np.flatnonzero((found.row == row) & runs & (found.field("at") + ONE_LOOK >= since))
-    role, at, line = (found.field(name)[mine] for name in ("role", "at", "line"))
-    ids = found.field("node_id")[mine]
-    lost = [
-        f"{nodes(of.text, ids[role == of].tolist())} {found_none}"
-        for of, found_none in (
-            (Role.CONTROLLER, "found no leader"),
-            (Role.BROKER, "asked for the leader in vain"),
-        )
-        if (role == of).any()
+    at, subject = found.field("at"), find(who.key, record_keys(found))
+    since = evidence.membership.quorum_at.copy()
+    np.maximum.at(since, who.cluster[votes], who.failed_at[votes] - ONE_LOOK)
+    asked = pick(np.where(who.answers, who.answered_at - ONE_LOOK, NEVER), subject, NEVER)
+    counts = np.flatnonzero(at >= np.maximum(asked, since[found.row]))
+    return counts, subject[counts]
+
+
+def _words(evidence: Evidence, mine: Int) -> tuple[list[str], tuple[int, int] | None]:
+    """Which nodes found no leader, by these records, and where that was read last."""
+    found = evidence.snapshots["leaderless"]
+    role, ids, at = (found.field(name)[mine] for name in ("role", "node_id", "at"))
+    says = (Role.CONTROLLER, "found no leader"), (Role.BROKER, "asked for the leader in vain")
+    texts = [
+        f"{nodes(of.text, ids[role == of].tolist())} {said}" for of, said in says if of in role
     ]
-    if not lost:
-        return [], None
-    newest = np.argmax(at)
-    return lost, (at[newest], line[newest])
+    newest = np.argmax(at) if texts else 0
+    return texts, (at[newest], found.field("line")[mine[newest]]) if texts else None

@@ -77,6 +77,11 @@ MOST_SILENT = [*ANSWERS, silence(2, CONTROLLER), silence(3, CONTROLLER)]
 HEADLESS, IN_VAIN = [*MOST_SILENT, quorum([(1, 0), (2, 0), (3, 0)], age=30)], in_vain()
 THREE = listing(*((i, False) for i in (1, 2, 3)), kind=2)
 KNOWS_NONE = THREE.replace(b'"controller_id": 1', b'"controller_id": -1')
+SAID_SO = [answer(i, CONTROLLER) for i in (2, 3)] + [
+    KNOWS_NONE.replace(b'"asked_node": 1', f'"asked_node": {i}'.encode()) for i in (1, 2, 3)
+]
+ALL_LOST = [*ANSWERS, *SAID_SO, quorum([(1, 0), (2, 0), (3, 0)], age=30), listing((1, False))]
+HALVES = [answer(1), *(silence(i, CONTROLLER) for i in (1, 2, 3)), quorum([1, 2, 3], age=30)]
 TWO = listing((1, False), (2, False), kind=2)
 BASE = [*ANSWERS, quorum([(1, 0)]), listing((1, False), kind=2)]
 SILENT = [*BASE, silence(2)]
@@ -147,6 +152,16 @@ SCENES: dict[str, tuple[str, Lines]] = {
         "UNKNOWN", [*HEADLESS, in_vain(30)]),
     "controllers stand in for voters that were never shown": (
         "UNKNOWN", [*MOST_SILENT, IN_VAIN]),
+    "nor has a quorum whose voters all run, and know of none": ("UNKNOWN", [*ALL_LOST, IN_VAIN]),
+    "where no broker waits they may be electing one": ("READY", ALL_LOST),
+    "and have done so where it was described since": (
+        "READY", [*ALL_LOST, IN_VAIN, quorum([(1, 0), (2, 0), (3, 0)], age=0)]),
+    "what they knew in another night is over": (
+        "READY", [*ALL_LOST, IN_VAIN, *(answer(i, CONTROLLER, answered=0) for i in (1, 2, 3))]),
+    "a voter runs whose process answers as a broker": (
+        "UNKNOWN", [*HALVES, answer(2), listing((1, False), (2, False))]),
+    "unless it did so in another night": (
+        "UNKNOWN", [*HALVES, answer(2, answered=30), listing((1, False), (2, False))]),
     "an only voter is a quorum, too": (
         "UNKNOWN", [answer(1), silence(1, CONTROLLER), quorum([(1, 0)], age=30), IN_VAIN]),
     "and that it does not answer says all": (
