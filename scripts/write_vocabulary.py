@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from featurelib.audit.findings import remedies, wordings
+from featurelib.audit.findings import wordings
+from featurelib.audit.remedies import remedies
 from featurelib.conformance.rulebook import rulebook
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.rules import NODE_COLUMNS, UPDATE_COLUMNS

@@ -27,12 +27,18 @@ from featurelib.audit.controllers import Software
 from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.findings import INCOMPATIBLE_CODE, PROTOCOL, PROTOCOL_OR_SOFTWARE
 from featurelib.audit.registrations import NOBODY, ranges_of
+from featurelib.audit.remedies import Action
 from featurelib.catalogue import ANY, FEATURE_RECORDS_FROM, Tables
 from featurelib.core.batch import Levels
 from featurelib.core.cluster import Cluster, Request, build
 from featurelib.core.dialect import GENERATIONS, Dialect, load
 from featurelib.core.judge import decide, judge
-from featurelib.core.rules import below_finalized_min, dependency_unmet, metadata_version_unmet
+from featurelib.core.rules import (
+    below_finalized_min,
+    below_local_min,
+    dependency_unmet,
+    metadata_version_unmet,
+)
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, SILENT_METADATA_VERSION, Role
 from featurelib.rows import NONE, Bool, Int, TableRows, make_rows, texts_of
 from featurelib.schema import INCOMPATIBLE_BROKER
@@ -45,13 +51,9 @@ _ENOUGH = np.iinfo(np.int16).max  # where it is not known what is finalized, not
 def find_incompatible(evidence: Evidence, said: BatchFindings) -> TableRows:
     """Nodes whose range does not hold what is finalized: findings, and featurelib.schema's rows."""
     asked, who = evidence.questions, evidence.subjects
-    pair, subject = evidence.expand(np.flatnonzero(asked.pair_unfit))
-    # A controller that replays a level it does not support ends. One that answers supports it, and
-    # its listener only leaves the unstable level out.
-    is_metadata = asked.of_feature(METADATA_VERSION)[asked.pair_question[pair]]
-    keep = ~(who.own_word[subject] & is_metadata & asked.pair_listed[pair])
-    pair, subject, is_metadata = pair[keep], subject[keep], is_metadata[keep]
+    pair, subject = _unfit(evidence)
     question, fates = asked.pair_question[pair], _fates()
+    is_metadata = asked.of_feature(METADATA_VERSION)[question]
     low, high = (asked.listed(ends, pair) for ends in (asked.pair_min, asked.pair_max))
     # What it does not support may be the minimum alone.
     below, now = asked.finalized_min[question], asked.current[question]
@@ -62,6 +64,8 @@ def find_incompatible(evidence: Evidence, said: BatchFindings) -> TableRows:
             below != NONE,
             evidence.membership.on_zookeeper[asked.cluster[question]],
             who.role[subject] == Role.CONTROLLER,
+            who.unregistered[subject] & is_metadata,
+            who.unregistered[subject],
             is_metadata,
         ],
         [
@@ -69,6 +73,8 @@ def find_incompatible(evidence: Evidence, said: BatchFindings) -> TableRows:
             fates["zookeeper_minimum"],
             fates["zookeeper"],
             fates["controller"],
+            fates["unregistered_metadata_version"],
+            fates["unregistered_other"],
             fates["broker_metadata_version"],
         ],
         fates["broker_other"],
@@ -92,13 +98,41 @@ def find_incompatible(evidence: Evidence, said: BatchFindings) -> TableRows:
     return make_rows(INCOMPATIBLE_BROKER, len(rows), columns | {"fenced": fenced})
 
 
+def _unfit(evidence: Evidence) -> tuple[Int, Int]:
+    """Every pair that does not hold what is finalized, with each subject behind it.
+
+    A controller that replays a level it does not support ends. One that answers supports it, and
+    its listener only leaves the unstable level out.
+    """
+    asked, who = evidence.questions, evidence.subjects
+    pair, subject = evidence.expand(np.flatnonzero(asked.pair_unfit))
+    is_metadata = asked.of_feature(METADATA_VERSION)[asked.pair_question[pair]]
+    keep = ~(who.own_word[subject] & is_metadata & asked.pair_listed[pair])
+    return pair[keep], subject[keep]
+
+
+def outdated(evidence: Evidence) -> list[str | None]:
+    """By subject, for featurelib.schema.FINDING's `to_fix`: the action that helps where its
+    software is too old for what is finalized, and it is not registered, or does not answer and
+    nobody sees it run."""
+    asked, who = evidence.questions, evidence.subjects
+    pair, subject = _unfit(evidence)
+    levels, lowest = asked.current[asked.pair_question[pair]], asked.pair_min[pair]
+    too_old = ~below_local_min(levels.astype(np.int32), lowest.astype(np.int32))
+    is_old = marked(len(who.key), subject[too_old])
+    out, down = is_old & who.unregistered, is_old & who.not_answering & ~who.live
+    to_fix = np.select([out, down], [Action.REGISTER_NEWER.value, Action.START_NEWER.value], "")
+    return [text or None for text in to_fix.tolist()]
+
+
 def _own_answers(
     evidence: Evidence, question: Int, subject: Int, fates: Sequence[str]
 ) -> tuple[list[str], list[str | None]]:
-    """The fates, and what is wrong with brokers that register no features: nothing but the protocol
+    """The fates, and what is to fix: of brokers that register no features nothing but the protocol
     version where they answered themselves, and their software supports what is finalized."""
     asked, who, details = evidence.questions, evidence.subjects, list(fates)
-    wrong = [PROTOCOL_OR_SOFTWARE if low else None for low in who.listed_nothing[subject].tolist()]
+    old, silent = outdated(evidence), who.listed_nothing
+    wrong = [PROTOCOL_OR_SOFTWARE if silent[row] else old[row] for row in subject.tolist()]
     mine = who.listed_nothing[subject] & (who.answered_with[subject] != NOBODY)
     for row in np.flatnonzero(mine).tolist():
         at = question[row]

@@ -7,10 +7,6 @@ escape sequence or, in a command, a second command.
 A mute sets findings aside for a while. They are still rows and still counted, the reason beside
 them, and no verdict looks at it. It runs out with its last day, in UTC, by the time judged as of;
 from then on a finding says so wherever the mute would still have held.
-
-What to do about a node that is in the way or gone is made here and nowhere else. It depends on the
-role and on what the cluster can do: a broker can be unregistered, a controller only from a
-metadata.version on. The words are in remedies.toml.
 """
 
 from __future__ import annotations
@@ -21,7 +17,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
-from enum import StrEnum
 from functools import cache
 from importlib import resources
 from typing import TypedDict
@@ -31,6 +26,14 @@ import numpy as np
 
 from featurelib.audit.columns import node_key, place
 from featurelib.audit.managed import instead, managed_codes
+from featurelib.audit.remedies import (
+    ANY_ADDRESS,
+    Action,
+    action_for_gone,
+    filled,
+    remedies,
+    software,
+)
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import STRICT, Dialect, RuleWords, load
 from featurelib.feature import METADATA_VERSION, Role, Severity
@@ -253,75 +256,6 @@ def wordings(dialect: Dialect) -> dict[str, Wording]:
     }
 
 
-# KIP-1312; FeatureControlManager refuses UnregisterController below it (MetadataVersion 4.4-IV2).
-CONTROLLERS_UNREGISTER_FROM = 33
-ANY_ADDRESS = "HOST:PORT"  # in a command: a broker of the cluster it is for
-
-
-class Action(StrEnum):
-    """What to do about a node that is in the way; a row of remedies.toml."""
-
-    UPGRADE = "upgrade"  # its software
-    DOWNGRADE = "downgrade"  # it no longer knows so low a level
-    MIGRATE = "migrate"  # a broker in ZooKeeper mode, whose cluster migrates to KRaft
-    START = "start"  # it does not answer us, and Kafka does not call it gone
-    START_AGAIN = "start_again"  # it is gone, and nobody knows what its cluster allows
-    REGISTER = "register"  # a voter that never did
-    RECONFIGURE = "reconfigure"  # it only stands in the active controller's configuration
-    UNREGISTER = "unregister"  # a broker that is gone
-    REGISTER_ANEW = "register_anew"  # a controller that is gone, where none can be unregistered
-    UNREGISTER_CONTROLLER = "unregister_controller"  # … where it can
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remedy:
-    """The words of one action; {node} and {software} are to be filled in."""
-
-    text: str
-    command: str
-
-    def of(self, node_id: int, release: str, address: str = "") -> Remedy:
-        """The same words about one node; `release` and `address` as `software` and `filled` say."""
-        known = {"node": node_id, "software": software(release)}
-        command = filled(self.command.format_map(known), address)
-        return Remedy(text=self.text.format_map(known), command=command)
-
-
-def filled(command: str, address: str) -> str:
-    """Fills in the brokers of a command, at `address`, host:port[,host:port]; "" = not known."""
-    return command.replace(ANY_ADDRESS, shlex.quote(address)) if address else command
-
-
-@cache
-def remedies() -> dict[Action, Remedy]:
-    """The words of every action."""
-    table = resources.files(__package__).joinpath("remedies.toml").read_bytes()
-    return msgspec.toml.decode(table, type=dict[Action, Remedy])
-
-
-def action_for_gone(role: Role, metadata_version: int | None) -> Action:
-    """What to do about a registered node that Kafka itself does not see.
-
-    `metadata_version` as it is finalized; None = not known, or ZooKeeper mode, where a registration
-    ends with its session.
-    """
-    if metadata_version is None:
-        return Action.START_AGAIN
-    if role is Role.BROKER:
-        return Action.UNREGISTER
-    can = metadata_version >= CONTROLLERS_UNREGISTER_FROM
-    return Action.UNREGISTER_CONTROLLER if can else Action.REGISTER_ANEW
-
-
-def software(release: str) -> str:
-    """The least software that helps, in words; `release` "" = none is known."""
-    return (
-        f"Kafka {release} or later"
-        if release
-        else "software that supports what is finalized and what is wanted"
-    )
-
-
 # Who is gone, and findings about the range of a node.
 GONE = ("ghost_broker", "ghost_controller")
 DOWN = (*GONE, "node_not_answering", "silent_broker")
@@ -431,7 +365,10 @@ class FindingWords:
         own = {"inventory": site.inventory, "cluster": name, "cluster_and_folder": into}
         own["zookeeper"] = site.zookeeper or "ZOOKEEPER"
         values, role = self._values(columns) | own, columns["role"] or Role.BROKER.text
-        way = remedies()[action_for_gone(Role[role.upper()], columns["finalized_level"])]
+        action = action_for_gone(Role[role.upper()], columns["finalized_level"])
+        if columns["to_fix"] in (Action.START_NEWER, Action.REGISTER_NEWER) and not is_above:
+            wording, action = replace(wording, remedy=f"{WAY}."), Action(columns["to_fix"])
+        way = remedies()[action]
         values["way"] = way.text.format_map(values)
         again = site.collect * (site.landing != NO_SITE.landing)
         command = {WAY: way.command, COLLECT: again}.get(wording.command, wording.command)

@@ -24,12 +24,14 @@ from functools import partial
 import msgspec
 import numpy as np
 
+from featurelib.audit.checks import outdated
 from featurelib.audit.columns import distinct, find, latest, marked, node_key, split_key
 from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.finalized import UNSEEN, witness_text
-from featurelib.audit.findings import CONTROLLERS_UNREGISTER_FROM, LISTENER, ZNODE
+from featurelib.audit.findings import LISTENER, ZNODE
 from featurelib.audit.majority import report_majority
 from featurelib.audit.registrations import ranges_of
+from featurelib.audit.remedies import CONTROLLERS_UNREGISTER_FROM
 from featurelib.audit.target import Agreed, Judge
 from featurelib.audit.verdict import who_may_join
 from featurelib.core.dialect import GENERATIONS, load
@@ -344,7 +346,8 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
     listed = who.expected_only & ~vouched & evidence.landed[who.cluster]  # else nobody looked
     was, failed = (who.at, who.line), (who.failed_at, who.failed_line)
     count = np.zeros(len(evidence.clusters), dtype=np.int64)
-    reach = texts_of(LISTENER if live else None for live in who.live.tolist())
+    old = outdated(evidence)
+    reach = texts_of(LISTENER if live else to for live, to in zip(who.live, old, strict=True))
     for code, hit, seen, detail in (
         ("expected_node_missing", listed & ~is_operated, was, None),
         ("strimzi_node_missing", who.expected_only & ~vouched & is_operated, was, None),
@@ -358,7 +361,8 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
     places = zip(was, evidence.membership.quorum_place, strict=True)
     there = tuple(np.where(who.answers, own, of[who.cluster]) for own, of in places)
     does = np.where(who.answers, "answers", "reads the metadata log")[who.unregistered].tolist()
-    said.of_nodes("expected_node_not_registered", who.unregistered, there, does)
+    fix = texts_of(old).take(np.flatnonzero(who.unregistered))
+    said.of_nodes("expected_node_not_registered", who.unregistered, there, does, to_fix=fix)
     # Somebody else's word stands in for these.
     line = np.where(who.failed_at > who.at, who.failed_line, who.line)
     metrics = who.by_metrics & ~covered

@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-from featurelib.audit.findings import CONTROLLERS_UNREGISTER_FROM
+from featurelib.audit.remedies import CONTROLLERS_UNREGISTER_FROM
 from featurelib.catalogue import Tables
 from featurelib.config.fleet import zookeeper_generation
 from featurelib.core.cluster import Cluster, Node, Request

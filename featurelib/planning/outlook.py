@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from featurelib.audit.audit import Judged
-from featurelib.audit.findings import filled
+from featurelib.audit.remedies import filled
 from featurelib.audit.side_effects import effects_of, first_command
 from featurelib.catalogue import Catalogue
 from featurelib.core.batch import NOT_HERE

@@ -19,14 +19,12 @@ import numpy as np
 from featurelib.audit.cluster_view import Sight
 from featurelib.audit.findings import (
     GONE,
-    Action,
     FindingColumns,
     FindingWords,
-    action_for_gone,
-    remedies,
     wordings,
 )
 from featurelib.audit.majority import NO_MAJORITY
+from featurelib.audit.remedies import Action, action_for_gone, remedies
 from featurelib.audit.target import PROBE_REFUSED
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Cluster, Half, Node, Request, Update, unregistered

@@ -21,8 +21,9 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import msgspec
 
-from featurelib.audit.findings import NO_SITE, WAY, Action, remedies, wordings
+from featurelib.audit.findings import NO_SITE, WAY, wordings
 from featurelib.audit.majority import NO_MAJORITY
+from featurelib.audit.remedies import Action, remedies
 from featurelib.core.dialect import STRICT, load
 from featurelib.feature import Severity, Verdict
 from featurelib.view.digest import late_since, unmuted

@@ -15,8 +15,9 @@ from fractions import Fraction
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
-from featurelib.audit.findings import ANY_ADDRESS, DOWN, GONE, SetAside
+from featurelib.audit.findings import DOWN, GONE, SetAside
 from featurelib.audit.majority import NO_LEADER, NO_MAJORITY
+from featurelib.audit.remedies import ANY_ADDRESS
 from featurelib.feature import METADATA_VERSION, ClusterMode, Severity, Verdict
 from featurelib.snapshot import history
 from featurelib.snapshot.history import TOO_OLD

@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from featurelib.audit.findings import Action, FindingWords, ghosts, remedies
+from featurelib.audit.findings import FindingWords, ghosts
+from featurelib.audit.remedies import Action, remedies
 from featurelib.core.dialect import GENERATIONS, STRICT
 from featurelib.core.features_znode import ENABLED, ZnodeChange, ZnodeContent, ZnodeReason
 from featurelib.feature import METADATA_VERSION, Severity
@@ -485,17 +486,17 @@ def _number(number: int | None) -> str:
 def roll_page(found: Roll, source: Source, width: int | None = None) -> Page:
     """The text of an answer: may it join, what must happen first, and the way back."""
     page = QuestionPage(source, width)
-    may = "may join now" if found.may_join else "may NOT join now"
+    yet = "may join, but not yet" if found.mend_first else "may join now"
+    may = yet if found.may_join else "may NOT join now"
     page.text(f"{clean(source.name)}: software of {found.release} {may}")
     page.item(f"finalized: {levels_text(page.catalogue, found.levels.items()) or 'nothing'}")
     page.text(clean(source.made_from, 300))
     for text in dict.fromkeys(f"{one.message} {one.remedy}".rstrip() for one in found.mend_first):
-        page.text(f"first, before any node is restarted: {clean(text, 900)}")
+        page.text(f"first, before the roll: {clean(text, 900)}")
     if not found.levels_known:
-        page.text(
-            "UNKNOWN: nobody who can be trusted says all that is finalized, so this holds only if "
-            "it is as shown. Collect the cluster again."
-        )
+        text = "UNKNOWN: nobody who can be trusted says all that is finalized, so this holds only "
+        again = "" if found.mend_first else " Collect the cluster again."
+        page.text(f"{text}if it is as shown.{again}")
     if found.misfits:
         page.head(f"what software of {found.release} does not support")
         _misfits(found, page)
@@ -548,8 +549,8 @@ def _first(first: First, page: QuestionPage) -> None:
 def _after(found: Roll, page: QuestionPage) -> None:
     page.line()
     if found.way_back is None:
-        text = "ZooKeeper mode: production software finalizes nothing of its own; nothing is lost"
-        page.text(text)
+        text = "ZooKeeper mode: production software finalizes nothing of its own"
+        page.text(text + "; nothing is lost" * (not found.mend_first))
     elif not found.may_join:
         joins = releases_text(page.catalogue, found.joins_now)
         page.text(f"releases that may join as things are: {joins}")

@@ -25,7 +25,8 @@ from featurelib.audit.evidence import (
     Expected,
     voter_ids,
 )
-from featurelib.audit.findings import Action, FindingWords
+from featurelib.audit.findings import FindingWords
+from featurelib.audit.remedies import Action
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.core.cluster import Cluster, Node, Request, Update

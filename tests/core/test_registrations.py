@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from featurelib.audit.evidence import Expected
-from featurelib.audit.findings import Action, FindingWords, action_for_gone
+from featurelib.audit.findings import FindingWords
+from featurelib.audit.remedies import Action, action_for_gone
 from featurelib.catalogue import load as catalogue
 from featurelib.feature import Role
 from tests.core.frozen import expect_frozen
@@ -230,6 +231,46 @@ def test_who_is_expected_and_there_is_not_missing_and_what_it_supports_counts(
         assert message.startswith(("Broker 7 is ", "The inventory expects broker 7, "))
         assert says in message
         assert row["line_id"] is not None or code == "expected_node_missing"
+
+
+TOO_OLD = {METADATA: (7, 24)}
+EARLIER_OLD = [answer(i, role, ranges=TOO_OLD, answered=20) for i, role in
+               ((7, BROKER), (2, BROKER), (2, CONTROLLER))]  # fmt: skip
+RESTART = (
+    "Upgrade the software of broker 7 until it supports the level, and restart it with that: then "
+    "it registers. If it is unregistered on purpose, stop it, and take it out of fleet.toml."
+)
+START = (
+    "Start controller 2 with software that supports the level, not with the software it had: with "
+    "that it does not come back. If it runs, look why it does not answer."
+)
+SEEN = "It runs: Kafka sees it. Check its address, its listener, "
+
+
+@pytest.mark.parametrize(
+    ("lines", "silent", "unfit", "listed"),
+    [
+        ([SPOKE, FOLLOWS, ALONE], "", RESTART, RESTART),
+        ([EARLIER_OLD[0], silence(7), FOLLOWS, ALONE], RESTART, RESTART, RESTART),
+        ([EARLIER_OLD[2], silence(2, CONTROLLER), quorum([(1, 0), (2, 300)]), ALONE],
+         START, START, ""),
+        ([EARLIER_OLD[1], silence(2), quorum([(1, 0)]), listing((1, False), (2, False))],
+         SEEN, "Upgrade the software of broker 2 until it supports the level, or take it ", ""),
+    ],
+    ids=["unregistered while it runs", "refused at its start", "a controller that is down",
+         "only we cannot reach it"],
+)  # fmt: skip
+def test_nobody_is_told_to_start_a_node_with_software_that_does_not_fit(
+    lines: Lines, silent: str, unfit: str, listed: str
+) -> None:
+    """What helps is the same in all that is found of the node."""
+    expected = Expected(brokers=(1, 7) if listed else (1,))
+    judged = judge_lines([*ANSWERS, *lines], expected)
+    helps = {"node_not_answering": silent, "incompatible_with_finalized": unfit}
+    for code, remedy in (helps | {"expected_node_not_registered": listed}).items():
+        said = [FindingWords(catalogue()).of(row).remedy for row in findings(judged, code)]
+        assert len(said) == bool(remedy), code
+        assert all(one.startswith(remedy) for one in said), (code, said)
 
 
 @pytest.mark.parametrize(

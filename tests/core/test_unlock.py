@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from featurelib.audit.findings import Action
+from featurelib.audit.remedies import Action
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Cluster, Node
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.audit.findings import Action, remedies, wordings
+from featurelib.audit.findings import wordings
+from featurelib.audit.remedies import Action, remedies
 from featurelib.conformance.rulebook import DIALECTS
 from featurelib.core.dialect import STRICT, load, rule_words
 from featurelib.planning.owners import COMMANDS
@@ -70,6 +71,8 @@ ACTIONS_TRIED = {
     Action.MIGRATE: "core/test_migration.py::test_each_phase_of_a_migration_is_judged_as_it_is",
     Action.START: ANEW,
     Action.START_AGAIN: ANEW,
+    Action.START_NEWER: "cited: FeatureControlManager.replay: a controller ends over such a level",
+    Action.REGISTER_NEWER: "cited: ClusterControlManager.registerBroker: an unfit one is refused",
     Action.REGISTER: REGISTER,
     Action.RECONFIGURE: RECONFIGURE,
     Action.UNREGISTER: GHOST,

@@ -302,7 +302,8 @@ def test_a_task_of_several_clusters_says_what_helps_in_each_of_them() -> None:
     begins = "its range begins above what is finalized, and newer software does not help. …"
     assert found["b", "c", "d"] == (
         f"In b (broker 3): Run older software on broker 3: {begins} In c (broker 5): Upgrade the "
-        "software of broker 5 until it supports the level, or stop it. Likewise in d (broker 12)."
+        "software of broker 5 until it supports the level, or take it out of the cluster. Likewise "
+        "in d (broker 12)."
     )
     how = found[tuple(f"u{n}" for n in (4, 5, 0, 1, 2, 3))]
     assert how.startswith("In u4: Collect again. … Likewise in u5. In u0: ")  # what helps in most
