@@ -21,6 +21,10 @@
     };
     show(false);
     button.addEventListener("click", () => show(task.classList.contains("short")));
+    // A keyboard may come to a link that is folded away.
+    task.addEventListener("focusin", (event) => {
+      if (event.target.matches(":is(p, .soft) a:focus-visible")) show(true);
+    });
     task.prepend(button);
     folded.push(show);
   }
@@ -86,7 +90,8 @@
       if (below) below.hidden = row.hidden;
       shown += row.hidden ? 0 : 1;
     }
-    count.textContent = `${shown} of ${rows.length} cluster${rows.length === 1 ? "" : "s"}`;
+    const [some, all] = [shown, rows.length].map((one) => one.toLocaleString("en"));
+    count.textContent = `${some} of ${all} cluster${all === "1" ? "" : "s"}`;
     clear.hidden = !inputs.some((input) => input.value);
     // On paper there are no fields that say it.
     document.getElementById("chosen").textContent = inputs
