@@ -97,6 +97,8 @@ def why_not_page(found: WhyNot, source: Source, width: int | None = None) -> Pag
     page.text(f"judged by: {judges_text(found.dialects)}")
     if needs := [move for move in found.moves if move.feature != found.feature]:
         page.text(f"it depends on {levels_text(page.catalogue, needs)}, which moves with it")
+    if found.level in page.catalogue.irreversible(found.feature) - {found.current}:
+        page.text(f"{clean(found.feature)} {there} can never be taken back")
     if found.proofs and not misfits:
         _proofs(found.proofs, page)
     _said("what the audit finds", misfits, page)
@@ -104,8 +106,7 @@ def why_not_page(found: WhyNot, source: Source, width: int | None = None) -> Pag
     if found.agreed is not None:
         page.line()
         page.text(f"{clean(found.agreed.message, 1000)} [{time_text(found.agreed.seen)}]")
-    both = (over_reason(source.muted, proof) for proof in (*found.proofs, *found.unknown))
-    show_muted(both, page)
+    show_muted((over_reason(source.muted, one) for one in (*found.proofs, *found.unknown)), page)
     _way_out(found, page)
     return page
 

@@ -454,6 +454,8 @@ def _more_text(ready: Readiness) -> str:
 def _readiness_text(ready: Readiness) -> str:
     now = "not known" if ready.finalized is None else ready.finalized.text
     goal = ready.target or ready.ceiling
+    if ready.finalized is None and goal is not None:
+        now, goal = f"not known, possible up to {goal.text}", None
     if goal is None or goal == ready.finalized or ready.verdict is Verdict.UP_TO_DATE:
         return f"{ready.feature}  {now}  {ready.verdict.value}"
     beyond = ""

@@ -290,6 +290,14 @@ def test_what_fell_silent_and_which_mute_ran_out_is_said_in_the_night_it_happens
     assert [(line in text, line in page) for line in lines] == [(True, True)] * 2
 
 
+def test_how_far_a_level_that_is_not_known_could_go_is_no_target() -> None:
+    row = {"cluster": "a", "feature": "kraft.version", "verdict": "UNKNOWN", "ceiling": 1}
+    levels = [row | {"finalized_level": n} for n in (None, 0)]
+    texts = [render_text(report(judged([plan("a", "UNKNOWN")], [], [n])), limit=0) for n in levels]
+    assert "kraft.version  not known, possible up to 1  UNKNOWN" in texts[0]
+    assert "kraft.version  0 (not finalized) → 1  UNKNOWN" in texts[1]
+
+
 def test_each_of_several_ghosts_has_its_own_command() -> None:
     gone = [
         finding(
