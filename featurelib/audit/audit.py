@@ -77,6 +77,7 @@ def judge(
     agreed = report_probes(asking, agreed, software, conditions, said)
     target = agreed.target
     of_nodes, covered = report_nodes(asking, agreed, said)
+    said.of_nodes("range_inferred", software.inferred)
     unknown += of_nodes
     blockers = agreed.refusals + _blockers(asking, target, said)
     beyond = _beyond_catalogue(asking, target, said)

@@ -44,7 +44,7 @@ class Software:
         self._bits: Int = 1 << np.arange(len(self._tables.releases))
         profile = evidence.answering.of_subject
         sets = pick(self._by_ranges() @ self._bits, profile, 0)
-        sets[self._stands_for_one_level()] = 0
+        sets[self.inferred] = 0
         offers, offered_at = self._by_requests()
         agree = (sets & offers) != 0
         # What no release that offers such requests advertises: a vendor's feature, or a node that
@@ -85,11 +85,14 @@ class Software:
         ends = np.where(known, high[self._kind], who.stable_metadata)
         return replace(self._evidence, subjects=replace(who, stable_metadata=ends))
 
-    def _stands_for_one_level(self) -> Bool:
-        """[subjects] brokers in ZooKeeper mode, of which a migration shows no more."""
+    @cached_property
+    def inferred(self) -> Bool:
+        """[subjects] brokers in ZooKeeper mode, of which a migration shows no range: what they
+        register stands for it, of metadata.version one level."""
         evidence, names = self._evidence, self._evidence.questions.names
         who = evidence.subjects
         migrating = evidence.membership.migrating[who.cluster] & (who.role == Role.BROKER)
+        migrating &= who.profile >= 0
         if not migrating.any() or METADATA_VERSION not in names:
             return migrating
         ranges, column = self.fleet.ranges, names.index(METADATA_VERSION)

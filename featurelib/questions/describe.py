@@ -120,6 +120,7 @@ _CALLED = {
     "node_not_asked": "not asked",
     "range_unknown": "range unknown",
     "range_from_metrics": "running, by its metrics",
+    "range_inferred": "in ZooKeeper mode, range inferred",
 }
 _WITNESSES = {
     Witness.FEATURES_NODE: "features node",

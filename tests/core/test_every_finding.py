@@ -25,6 +25,7 @@ from featurelib.core.dialect import load as load_dialect
 from featurelib.rows import TableRows
 from featurelib.schema import SNAPSHOT
 from featurelib.snapshot import fold_lines, snapshot_rows
+from tests.core import test_migration as migration
 from tests.core.lines import (
     AS_OF,
     HOUR,
@@ -32,6 +33,7 @@ from tests.core.lines import (
     answer_line,
     at,
     configs_line,
+    findings,
     landings,
     line_of,
     lines_of,
@@ -116,8 +118,8 @@ def judged(
 def judged_rows(batch: TableRows, **under: Any) -> list[Found]:
     conditions = Conditions(**{"as_of": NOW, "max_age": MAX_AGE} | under)
     known, policy = load_catalogue(), load_dialect(STRICT)
-    findings: list[Found] = judge(batch, conditions, known, policy).findings.to_pylist()
-    return findings
+    found: list[Found] = judge(batch, conditions, known, policy).findings.to_pylist()
+    return found
 
 
 def sample(name: str) -> list[Found]:
@@ -191,6 +193,7 @@ FIRES: dict[str, Callable[[], list[Found]]] = {
     "range_from_metrics": lambda: judged(
         replace(UNPROVEN, voters=(8, 9)), metrics_line(8, "controller")
     ),
+    "range_inferred": lambda: findings(migration.judged(migration.night("dual-write", 1))),
     "metrics_disagree": lambda: judged(GOOD, metrics_line(1, most=29)),
     "metrics_of_stranger": lambda: judged(GOOD, metrics_line(7)),
     "evidence_from_the_future": lambda: judged(until=NOW - 2 * HOUR),
