@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 from featurelib.audit.findings import wordings
@@ -75,6 +76,33 @@ MEMBERS: dict[str, str] = {
     "Phase.UNKNOWN": "the evidence does not say",
     "Severity.INFO": "worth knowing",
 }
+# What stands in braces in the words of findings and ways out, and what is filled in there.
+BRACES = {
+    "role": "`broker` or `controller`",
+    "node": "the node's id",
+    "feature": "the feature's name",
+    "level": "the level that is asked for, as `27 (4.1-IV1)`",
+    "number": "the same as a number",
+    "finalized": "the level that is finalized",
+    "version": "the finalized metadata.version, by its name",
+    "range": "what the node supports, as `7-25 (up to 4.0-IV3)`",
+    "detail": "what was seen, or what a node answered, in its words",
+    "observed_at": "when that was",
+    "to_fix": "what is to be set, on the node or in the cluster",
+    "software": "the least release that helps, where it is known",
+    "way": "one of the ways out below, for that role and that level",
+    "collect": "the command that collects the cluster, with its addresses",
+    "cluster": "what the inventory calls the cluster, else its id",
+    "cluster_and_folder": "the same as an option, with the folder of the landing files",
+    "inventory": "the file of the inventory",
+    "zookeeper": "the address of ZooKeeper, by the inventory",
+    "text": "the text of the features node",
+    "znode_version": "the version of the features node that was read",
+    "principal": "who has to be granted the right, as `User:collector`",
+    "name": "the name of Strimzi's resource",
+    "namespace": "and its namespace",
+    "dated": "the day of the catalogue",
+}
 ENUMS: tuple[type[Enum], ...] = (Role, Witness, UpgradeType, Verdict, Phase, Severity)
 
 
@@ -89,9 +117,11 @@ def vocabulary_page() -> str:
         "## Findings",
         _findings_intro(),
         table(["code", "severity", "says", "rests on", "remedy"], _findings()),
+        "What stands in braces is filled in wherever a finding is shown:",
+        table(["in braces", "is filled in with"], _braces()),
         "## Ways out",
         "What `{way}` stands for in a finding, and what plans and `why-not` say of a node in "
-        "the way. `{software}` is the least release that helps, where it is known.",
+        "the way.",
         table(["action", "what to do", "command"], _ways()),
         "## Findings of rules",
         "What a rule asks, of whom and in which words: [rules](rules.md).",
@@ -127,9 +157,10 @@ def _findings_intro() -> str:
     names = ", ".join(code(name) for name in FINDING.names)
     return (
         "A finding is a row with these columns, null where they do not apply: " + names + ". "
-        "`{placeholders}` of its words are columns; `detail` is what was seen, `to_fix` what the "
-        "remedy names beside node and feature. Severities are defaults: `conf/audit.toml` may "
-        "change them. These are about evidence and nodes:"
+        "`detail` is what was seen, `to_fix` what the remedy names beside node and feature. "
+        "What stands in braces, as `{node}`, is filled in: the table below says with what. "
+        "Severities are defaults: `conf/audit.toml` may change them. These are about evidence and "
+        "nodes:"
     )
 
 
@@ -145,6 +176,14 @@ def _findings() -> list[list[str]]:
             severity = wording.severity.value
             rows.append([code(name), severity, wording.message, wording.source, remedy])
     return rows
+
+
+def _braces() -> list[list[str]]:
+    """A row for each word in braces that a finding or a way out has."""
+    texts = [text for row in (*_findings(), *_ways(), *_rule_findings()) for text in row]
+    used = set(re.findall(r"{(\w+)}", " ".join(texts)))
+    assert used == set(BRACES), f"BRACES and the words differ: {sorted(used ^ set(BRACES))}"
+    return [[code(f"{{{name}}}"), text] for name, text in BRACES.items()]
 
 
 def _ways() -> list[list[str]]:
