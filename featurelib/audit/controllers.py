@@ -91,8 +91,8 @@ class Software:
         register stands for it, of metadata.version one level."""
         evidence, names = self._evidence, self._evidence.questions.names
         who = evidence.subjects
-        migrating = evidence.membership.migrating[who.cluster] & (who.role == Role.BROKER)
-        migrating &= who.profile >= 0
+        shown = (who.role == Role.BROKER) & (who.profile >= 0)
+        migrating = evidence.membership.migrating[who.cluster] & shown
         if not migrating.any() or METADATA_VERSION not in names:
             return migrating
         ranges, column = self.fleet.ranges, names.index(METADATA_VERSION)

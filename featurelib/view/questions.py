@@ -216,8 +216,7 @@ def _unlock(found: WhyNot, way: WayOut, page: QuestionPage) -> None:
     for role, action in dict.fromkeys((fix.role, fix.action) for fix in way.fixes):
         mine = [fix.node_id for fix in way.fixes if (fix.role, fix.action) == (role, action)]
         steps = [remedies()[action].of(node, way.release or "", address) for node in mine]
-        each = ", each" if len(mine) > 1 else ""
-        page.item(f"{nodes(role.text, mine)}{each}: {steps[0].text}", 2)
+        page.item(f"{nodes(role.text, mine)}{', each' * (len(mine) > 1)}: {steps[0].text}", 2)
         page.lines((step.command for step in steps if step.command), 4)
     for role, node_id in way.only_own_controllers:
         one = next(p for p in found.proofs if (p.role, p.node_id) == (role.text, node_id))
