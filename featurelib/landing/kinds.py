@@ -257,15 +257,18 @@ class DescribeQuorumLine(RequestLine, tag="describe_quorum", frozen=True, gc=Fal
 
     def content(self) -> QuorumDescription:
         self.require_one(self.answer, self.version)
-        if self.answer is None:
-            return QuorumDescription(self, False, self.error_code or 0)
-        quorum = None if self.answer.error_code else _quorum(self.answer)
+        answer = self.answer
+        quorum = None if answer is None or answer.error_code else _quorum(answer)
         if quorum is None or quorum.error_code:
-            code = self.answer.error_code or (quorum.error_code if quorum else 0)
-            return QuorumDescription(self, False, code)
+            code = quorum.error_code if quorum else (answer or self).error_code
+            # A broker that found no leader for a minute says so itself.
+            return QuorumDescription(self, False, 0 if code == responses.TIMED_OUT else code or 0)
         now = max(map(_fetched_at, (*quorum.current_voters, *quorum.observers)), default=-1)
         observers = [one for one in quorum.observers if _follows(one, now) or _fetched_at(one) < 0]
-        following = [one for one in quorum.current_voters if _follows(one, now)]
+        timed = [one for one in quorum.current_voters if _fetched_at(one) >= 0]
+        # A leader that was elected just now has nobody's time but its own.
+        is_new = len(timed) < 2 <= len(quorum.current_voters)
+        following = [one for one in timed if _follows(one, now) and not is_new]
         ids = map(_ids, (quorum.current_voters, observers, following))
         return QuorumDescription(self, True, 0, quorum.leader_id, quorum.leader_epoch, *ids)
 

@@ -30,7 +30,7 @@ from featurelib.landing.fields import (
 
 Unused = object
 _Words = Text | None | UnsetType
-NO_ERROR, NOT_CONTROLLER, UNSUPPORTED_VERSION = 0, 41, 35
+NO_ERROR, NOT_CONTROLLER, UNSUPPORTED_VERSION, TIMED_OUT = 0, 41, 35, 7
 NOT_AUTHORIZED = 31  # CLUSTER_AUTHORIZATION_FAILED
 # Operations on the resource CLUSTER; and what needs one, named as the lines that hold the answers.
 DESCRIBE, ALTER, DESCRIBE_CONFIGS = "DESCRIBE", "ALTER", "DESCRIBE_CONFIGS"

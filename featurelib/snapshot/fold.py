@@ -215,11 +215,9 @@ class Fold:
             who = (content.voters, content.observers, content.leader_id, content.following)
             new = kept.Quorum(content.leader_epoch, at, line, *who)
             self.state.quorum = max(self.state.quorum, new, key=_ORDER_OF_QUORUM)
-        elif (
-            content.request.error and not content.error_code and content.request.role == Role.BROKER
-        ):
+        elif (of := content.request).role == Role.BROKER and not (content.error_code or of.why):
             # It passes the request on to the leader, and waits as long as it finds none.
-            self._note_leaderless(content.request, at, line)
+            self._note_leaderless(of, at, line)
 
     def _note_leaderless(self, asked: kinds.RequestLine, at: int, line: int) -> None:
         self._keep("leaderless", kept.Leaderless(int(asked.role), asked.asked_node, at, line))

@@ -145,7 +145,11 @@ SCENES: dict[str, tuple[str, Lines]] = {
         "UNKNOWN", [*MOST_SILENT, quorum([(1, 0), (2, 0), (3, 0)], age=2)]),
     "a leader that sees no majority fetch leads nobody": (
         "UNKNOWN", [*ANSWERS, quorum([(1, 0), (2, 60), (3, 60)])]),
+    "but one that was elected just now sees nobody yet": (
+        "UNKNOWN", [*ANSWERS, quorum([(1, 0), 2, 3]), listing((1, False))]),
     "there is no leader where brokers ask for it in vain": ("UNKNOWN", [*HEADLESS, IN_VAIN]),
+    "also where a broker gave up before the collector did": (
+        "UNKNOWN", [*HEADLESS, IN_VAIN.replace(b'"error"', b'"error_code": 7, "error"')]),
     "or where a controller knows of none": ("UNKNOWN", [*HEADLESS, KNOWS_NONE]),
     "who does not answer us shows nothing": (
         "UNKNOWN", [*HEADLESS, silence(4), IN_VAIN.replace(b'node": 1', b'node": 4')]),
