@@ -35,7 +35,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from featurelib.audit.columns import distinct, find, is_fresh, marked, node_key
+from featurelib.audit.columns import broker_key, distinct, find, is_fresh, marked, node_key
 from featurelib.audit.features import Answering, Questions, answer, ask
 from featurelib.audit.finalized import Levels, read_levels
 from featurelib.audit.findings import Findings, Mute
@@ -246,7 +246,8 @@ class Evidence:
         rows = np.flatnonzero((self.listeners.field("scraped") >= 0) & (seen == 0))
         keys, cluster = record_keys(self.listeners)[rows], self.listeners.row[rows]
         follow = node_key(observers.row, int(Role.CONTROLLER), observers.field("node_id"))
-        known = distinct(np.concatenate((who.key[who.registered | who.voter], follow)))
+        own = who.key[who.registered | who.voter]
+        known = distinct(np.concatenate((own, follow, broker_key(follow))))
         is_broker = self.listeners.field("role")[rows] == Role.BROKER
         listed = np.where(
             is_broker, member.registrations_proven[cluster], member.quorum_known[cluster]

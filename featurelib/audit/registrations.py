@@ -86,6 +86,8 @@ class Sources:
         self.following_key = _controller_keys(voters, voters.field("follows") > 0)
         self.leader = snapshots.scalar("controller")
         self.follower_key = _controller_keys(snapshots["observers"])
+        # Which half of its process an observer is nothing says.
+        self.follow_key = distinct(np.append(self.follower_key, broker_key(self.follower_key)))
         self.quorum_at = snapshots.scalar("quorum_at")
         # Lists of DescribeCluster, and who is in them.
         self.lists, listed = snapshots["members"], snapshots["member"]
@@ -130,10 +132,11 @@ class Sources:
         """Return the keys of voters, and of listeners that no list of registrations is about."""
         flat, cluster = self.listeners, self.listeners.row
         answered = np.maximum(flat.field("full_at"), flat.field("partial_at"))
-        scraped = np.where(flat.field("scraped") >= 0, flat.field("scraped_at"), 0)
-        answered = np.maximum(answered, scraped)
         listed_at = np.where(flat.field("role") == BROKER, self.authority_at[cluster], 0)
         listed_at += np.where(flat.field("role") == CONTROLLER, self.quorum_at[cluster], 0)
+        # A metric does not say of which cluster its node is; who follows the log is of this one.
+        own = (find(self.follow_key, self.listener_key) >= 0) & (flat.field("scraped") >= 0)
+        answered = np.maximum(answered, np.where(own, flat.field("scraped_at"), 0))
         unlisted = (answered > listed_at) | (listed_at == 0)
         unlisted &= (flat.field("role") == CONTROLLER) | ~self.in_zookeeper[cluster]
         return np.concatenate((self.listener_key[unlisted], self.voter_key))

@@ -132,6 +132,12 @@ def test_nodes_the_cluster_does_not_list_are_told() -> None:
     ]
     [plan] = rows_of(judge_lines(lines), "plans")
     assert plan["nodes"] == len({node.node_id for node in GOOD.nodes})
+    # What they support is of no account, if the quorum's leader does not see them fetch.
+    old = [*lines_of(GOOD), metrics_line(7, most=20), metrics_line(8, "controller", most=20)]
+    assert codes(judge_lines(old)) == codes(judge_lines(lines))
+    followed = judge_lines([*old, quorum_line("c", (9,), (7,), age=0)])
+    assert {row["node_id"] for row in findings(followed, "metrics_of_stranger")} == {8}
+    assert {row["node_id"] for row in findings(followed, "incompatible_with_finalized")} == {7}
     # Of a cluster whose lists nobody read nothing can be said.
     unlisted = [metrics_line(7), metrics_line(8, "controller")]
     assert "metrics_of_stranger" not in codes(judge_lines(unlisted))
