@@ -155,8 +155,14 @@ def test_nothing_is_cut_on_paper(browser: Browser, files: dict[str, Path], name:
         return `${breakInside}, ${breakAfter}`;
     })"""
     assert set(page.locator("article > header").evaluate_all(breaks)) == {"avoid, avoid"}
+    assert set(page.locator(".trends table").evaluate_all(breaks)) <= {"avoid, auto"}
+    tops = "(all) => all.map((e) => e.offsetTop)"
+    assert len(set(page.locator(".tiles li").evaluate_all(tops))) == 1
+    # One line says what can be finalized, too, and has the room of that column.
+    assert page.locator("#grid th.said").evaluate("(e) => e.offsetWidth") > 718 / 5
     assert page.locator(".plots:empty").count() == 0  # behind which a sheet may end
-    assert set(page.locator("article > p, h2 + p").evaluate_all(breaks)) == {"auto, avoid"}
+    assert set(page.locator("article > p").evaluate_all(breaks)) == {"auto, avoid"}
+    assert set(page.locator("h2 + p").evaluate_all(breaks)) == {"avoid, avoid"}
     page.context.close()
 
 
