@@ -52,8 +52,8 @@ KEYS = {
         "seen_at=seen line_id remedy command min_version max_version line muted muted_until"
     ),
     WhatIf: row_of(
-        "before=was after=now features=turns unchanged new gone joined refused not_running=off "
-        "not_answering=silent election kafka_features=tool"
+        "before=was after=now features=turns unchanged new gone critical joined refused "
+        "not_running=off not_answering=silent removed_and_running=runs election kafka_features=tool"
     ),
     ToolRun: row_of(
         "tool=release dialects stdout stderr exit_code moves irreversible side_effects "

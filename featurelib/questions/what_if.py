@@ -103,9 +103,10 @@ class Standing:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
     """What differs. `turns` are features whose row differs, `unchanged` counts the others; `new`
-    and `gone` are findings, and none is gone because its node may not come; `refused` is who may
-    not join; `off` who does not run, and `silent` who only did not answer us, are left; `election`
-    what the next controller would make of the features node, where that was asked."""
+    and `gone` are findings, and none is gone because its node may not come; `critical` were there
+    before, and stay. `refused` is who may not join, or would end over a level; `off` who does not
+    run, and `silent` who only did not answer us, are left; `runs` is who was to be gone, and runs;
+    `election` what the next controller would make of the features node, where that was asked."""
 
     before: Sight
     after: Sight
@@ -113,10 +114,12 @@ class WhatIf:
     unchanged: int
     new: tuple[Row, ...]
     gone: tuple[Row, ...]
+    critical: tuple[Row, ...]
     refused: tuple[Refused, ...]
     joined: tuple[int, ...]  # nodes that may, and did
     off: tuple[int, ...]
     silent: tuple[int, ...]
+    runs: tuple[int, ...]
     election: Foreseen | None = None
     tool: tuple[ToolRun, ...] = ()  # the likeliest first: `after` is what it leaves
 
@@ -151,8 +154,12 @@ def what_if(sight: Sight, changes: Changes, terms: Terms) -> WhatIf:
         expect_protocol_version(sight, version, _releases(changes, terms, sight), terms)
     draft, there = _drafted(sight, changes, terms)
     wanted, off, silent = _wanted(sight, changes, terms)
-    refused = tuple(refusals_of(there, wanted, sight.releases, mode_of(sight), terms.catalogue))
+    asked = [*wanted, *_readers(there, wanted, changes)]
+    refused = tuple(refusals_of(there, asked, sight.releases, mode_of(sight), terms.catalogue))
     out = {(one.role, one.node_id) for one in refused}
+    for node in asked[len(wanted) :]:
+        if node.half in out:
+            draft.stop(node.node_id, node.role)
     for node in wanted:
         if (node.role, node.node_id) not in out:
             if node.node_id in changes.added:
@@ -181,13 +188,36 @@ def what_if(sight: Sight, changes: Changes, terms: Terms) -> WhatIf:
         gone=tuple(
             row for key, row in found.items() if key not in found_then and key[1:3] not in stay
         ),
+        critical=tuple(
+            row for key, row in found_then.items() if key in found and row["severity"] == "critical"
+        ),
         refused=refused,
         joined=tuple(sorted({node.node_id for node in wanted} - {node_id for _, node_id in out})),
         off=off,
         silent=silent,
+        runs=_running(sight, changes.removed),
         election=election,
         tool=runs,
     )
+
+
+def _readers(cluster: Cluster, wanted: Sequence[Node], changes: Changes) -> list[Node]:
+    """The controllers that stay as they are, where a level moves: each reads it, and ends over one
+    that it does not support."""
+    ids = {*changes.removed, *(node.node_id for node in wanted)} if changes.finalized else None
+    is_one = Role.CONTROLLER
+    return [
+        node
+        for node in cluster.nodes
+        if ids is not None and node.running and node.role is is_one and node.node_id not in ids
+    ]
+
+
+def _running(sight: Sight, removed: Sequence[int]) -> tuple[int, ...]:
+    """Which of these nodes run: they answer, or Kafka sees them."""
+    who = sight.evidence.subjects
+    seen = who.node_id[who.answers | who.live | who.unregistered].tolist()
+    return tuple(node_id for node_id in removed if node_id in seen)
 
 
 def _findings(sight: Sight) -> dict[tuple[object, ...], Row]:

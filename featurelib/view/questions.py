@@ -9,9 +9,9 @@ from typing import Any
 from featurelib.audit.findings import FindingWords, ghosts
 from featurelib.audit.remedies import Action, remedies
 from featurelib.core.dialect import GENERATIONS, STRICT
-from featurelib.core.features_znode import ENABLED, ZnodeChange, ZnodeContent, ZnodeReason
+from featurelib.core.features_znode import ENABLED, ZnodeContent
 from featurelib.feature import METADATA_VERSION, Severity
-from featurelib.questions.election import Doubt, ElectionOutcome, Foreseen
+from featurelib.questions.election import ElectionOutcome, Foreseen
 from featurelib.questions.kafka_features import ToolRun
 from featurelib.questions.muted import over_reason, over_row
 from featurelib.questions.roll import Back, First, Roll, WayBack
@@ -20,8 +20,12 @@ from featurelib.questions.why_not import LevelStatus, Proof, WayOut, WhyNot
 from featurelib.source import Source
 from featurelib.view.layout import Page
 from featurelib.view.words import (
+    CHANGES,
     COLLECT_AGAIN,
+    DOUBTS,
+    FOR_GOOD,
     LOOK_AGAIN,
+    REASONS,
     answer_text,
     idle_text,
     judge_text,
@@ -252,47 +256,19 @@ def _remedies(proofs: Sequence[Proof], page: Page) -> None:
 
 FATES = {
     "refused": "would be refused{over}, and would ask again for ever",
-    "stops": "would refuse to start{over}",
+    "stops": "would end{over}, and again at each start",
     "ignored": "would be registered, and the controller would leave it out{over}",
 }
-CHANGES = {
-    ZnodeChange.CREATED: "the features node is created",
-    ZnodeChange.REWRITTEN: "the features node is rewritten",
-    ZnodeChange.UNCHANGED: "the features node stays as it is",
-    ZnodeChange.NOBODY: "NOBODY can be elected, and the features node stays as it is",
-}
-REASONS = {
-    ZnodeReason.ABSENT: "there is none",
-    ZnodeReason.ENABLED: "it is Disabled, and from protocol version 2.7 on the system is on",
-    ZnodeReason.DISABLED: "it is Enabled, and below protocol version 2.7 the system is off",
-    ZnodeReason.EMPTIED: "it is Disabled and holds features all the same, which go away",
-    ZnodeReason.SCHEMA_UP: "from protocol version 3.3 on schema 2 is written: minimums are dropped",
-    ZnodeReason.SCHEMA_DOWN: (
-        "below protocol version 3.3 schema 1 is written: each minimum is its level"
-    ),
-    ZnodeReason.UNDECODABLE: "no broker of these releases can read it: every election fails",
-    ZnodeReason.WRONG_TYPE: "a broker of these releases cannot start with such a node",
-    ZnodeReason.INCOMPATIBLE: (
-        "no broker supports what is finalized: each stops before it is elected"
-    ),
-}
-DOUBTS = {
-    Doubt.MALFORMED: "its snapshot cannot be judged",
-    Doubt.NOT_ZOOKEEPER: "nothing shows that it is in ZooKeeper mode",
-    Doubt.NOT_READ: "the features node was not read; featurelib collect with --zookeeper reads it",
-    Doubt.TOO_OLD: "the features node was read too long ago; collect it again",
-    Doubt.NO_DIALECT: "no release that may run there knows that protocol version",
-    Doubt.NO_BROKER: "no broker is known there that could be elected",
-}
-FOR_GOOD = (
-    "No later election brings them back: what is wanted again has to be finalized again, once "
-    "brokers run with 2.7 or above."
-)
 
 
 def what_if_page(found: WhatIf, change: str, source: Source, width: int | None = None) -> Page:
     """The text of an answer, side by side and only what differs; `change` in words."""
     page = QuestionPage(source, width)
+
+    def is_critical(rows: Iterable[Row]) -> bool:
+        grave = (row for row in rows if row["severity"] == Severity.CRITICAL)
+        return any(over_row(source.muted, row) is None for row in grave)
+
     page.text(f"{clean(source.name)}, if {change}")
     page.text(clean(source.made_from, 300))
     for run in found.tool:
@@ -304,17 +280,27 @@ def what_if_page(found: WhatIf, change: str, source: Source, width: int | None =
         page.text(f"{left}: name it with --node or --remove")
     if found.election is not None:
         _election(found.election, page)
-    was, now = (f"{side.verdict} ({side.phase})" for side in (found.was, found.now))
+    if found.runs:
+        who = f"{nodes(None, found.runs)} {'runs' if len(found.runs) == 1 else 'run'}"
+        gone = "stopped for good, and counted neither by Kafka nor by the inventory"
+        page.text(f"{who}: gone means {gone} (docs/how-to/ghosts.md)")
+    sides = (found.was, found.gone), (found.now, found.new)
+    was, now = (
+        f"{side.verdict} ({side.phase})" + ", critical" * is_critical((*rows, *found.critical))
+        for side, rows in sides
+    )
     page.line()
     page.text(f"cluster: {was}" if was == now else f"cluster: {was} → {now}")
     _turns(found, page)
-    for title, rows in (("new", found.new), ("gone", found.gone)):
+    heads = "findings that are new", "critical as before", "findings that are gone"
+    for head, rows in zip(heads, (found.new, found.critical, found.gone), strict=True):
         if rows:
-            page.head(f"findings that are {title}: {len(rows):,}")
+            page.head(f"{head}: {len(rows):,}")
             _findings(rows, page)
     if not (found.new or found.gone):
         page.line("no finding is new or gone")
-    both = (over_row(source.muted, row) for row in (*found.new, *found.gone))
+    rows = (*found.new, *found.critical, *found.gone)
+    both = (over_row(source.muted, row) for row in rows)
     show_muted(both, page, "of these, muted in the settings file")
     return page
 

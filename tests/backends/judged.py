@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.cluster_view import NO_FLEET, Sight, see
 from featurelib.catalogue import load
+from featurelib.config.fleet import Fleet
 from tests.backends.rig.cluster import RunningCluster
 from tests.cli.commands import run
 from tests.walk.wire import Line
@@ -36,8 +37,8 @@ def levels(address: str) -> dict[str, int]:
         return line.levels()
 
 
-def judged(lines: Iterable[bytes]) -> Sight:
-    return see(lines, catalogue=CATALOGUE, as_of=None, max_age=10**15)
+def judged(lines: Iterable[bytes], fleet: Fleet = NO_FLEET) -> Sight:
+    return see(lines, catalogue=CATALOGUE, as_of=None, max_age=10**15, fleet=fleet)
 
 
 def verdict(sight: Sight, feature: str = METADATA) -> str:

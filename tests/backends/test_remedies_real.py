@@ -20,6 +20,7 @@ import pytest
 
 from featurelib.audit.findings import FindingWords, wordings
 from featurelib.catalogue import load
+from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
 from featurelib.feature import UpgradeType
@@ -140,6 +141,35 @@ def test_a_ghost_broker_is_unregistered_by_the_printed_command(
     sight = judged([*lines_of(cluster, tmp_path / "after"), *log_lines(cluster)])
     assert not [key for key in findings(sight) if key[1:] == ("broker", 2)]
     assert verdict(sight) == "READY"
+
+
+def test_a_broker_unregistered_while_it_runs_is_restarted_with_newer_software(
+    kraft_cluster: Clusters, tmp_path: Path
+) -> None:
+    """Nobody tells it: its heartbeats are refused. With the old software it does not come back."""
+    cluster = kraft_cluster(
+        Node(id=1), Node(id=2, roles="broker", release="4.1.2"), release_version="4.1"
+    )
+    expected = Fleet(cluster=(FleetEntry(id=cluster.cluster_id, brokers=(1, 2)),))
+    before = lines_of(cluster, tmp_path / "before")
+    carry_out(cluster, "kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id 2")
+    with Line(cluster.nodes[1].broker, PATIENCE_SECONDS) as line:
+        move = ("streams.version", 1, UpgradeType.UPGRADE)
+        assert line.update_features([move], validate_only=False).is_good
+    until(lambda: "received error STALE_BROKER_EPOCH" in cluster.logs(2))
+    sight = judged([*before, *lines_of(cluster, tmp_path / "out")], expected)
+    for code in ("incompatible_with_finalized", "expected_node_not_registered"):
+        text, _ = remedy(findings(sight)[code, "broker", 2])
+        assert text.startswith("Upgrade the software of broker 2 until it supports the level, and")
+    node = cluster.nodes[2]
+    cluster.stop_node(2, kill=True)
+    node.launch()
+    until(lambda: "Unable to register broker 2" in cluster.logs(2))
+    cluster.stop_node(2, kill=True)
+    cluster.java.serve(node.process, "kafka.Kafka", str(node.process.home / "server.properties"))
+    node.process.wait()
+    sight = judged(lines_of(cluster, tmp_path / "back"), expected)
+    assert not [key for key in findings(sight) if key[1:] == ("broker", 2)]
 
 
 def test_a_ghost_controller_below_33_registers_anew_and_no_command_is_printed(

@@ -72,7 +72,9 @@ ACTIONS_TRIED = {
     Action.START: ANEW,
     Action.START_AGAIN: ANEW,
     Action.START_NEWER: "cited: FeatureControlManager.replay: a controller ends over such a level",
-    Action.REGISTER_NEWER: "cited: ClusterControlManager.registerBroker: an unfit one is refused",
+    Action.REGISTER_NEWER: (
+        f"{REAL}::test_a_broker_unregistered_while_it_runs_is_restarted_with_newer_software"
+    ),
     Action.REGISTER: REGISTER,
     Action.RECONFIGURE: RECONFIGURE,
     Action.UNREGISTER: GHOST,

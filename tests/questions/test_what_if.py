@@ -82,15 +82,19 @@ def test_no_change_changes_nothing_of_a_random_cluster(cluster: Cluster) -> None
     assert before.readiness.to_pylist() == after.readiness.to_pylist()
 
 
-def listed(registry: str, **brokers: dict[str, tuple[int, int]]) -> Sight:
+Ranges = dict[str, tuple[int, int]]
+
+
+def listed(registry: str, level: int = 21, leads: Ranges | None = None, **brokers: Ranges) -> Sight:
     """A cluster of one controller and brokers 1, 2 …, known by the log or by DescribeCluster."""
-    levels = {METADATA_VERSION: 21}
+    levels = {METADATA_VERSION: level}
     said: dict[str, object] = {"listed": True, "answered": 0, "levels": levels, "epoch": 1000}
     nodes = [
         Node(node_id=number, role="broker", ranges=ranges, **said)  # type: ignore[arg-type]
         for number, ranges in enumerate(brokers.values(), start=1)
     ]
-    nodes.append(Node(node_id=11, role="controller", ranges=NEW, **said))  # type: ignore[arg-type]
+    last = leads or NEW
+    nodes.append(Node(node_id=11, role="controller", ranges=last, **said))  # type: ignore[arg-type]
     cluster = Cluster(
         name="k", registry=registry, nodes=tuple(nodes), voters=(11,), stored=levels,
         controllers_listed=True,
@@ -130,3 +134,29 @@ def test_a_node_kept_out_is_fenced_and_not_merely_silent(registry: str) -> None:
     back = what_if(found.after, Changes(nodes={2: "4.2"}), THEN)
     assert [node.fenced for node in back.after.cluster.nodes] == [False] * 3
     assert codes(back.gone) == [("ghost_broker", 2, "")]
+
+
+def test_a_controller_that_reads_a_level_it_does_not_support_ends() -> None:
+    """That it answers shows that it supports what is finalized now, and no more."""
+    one = listed("fenced", leads=OLD, a=NEW)
+    found = what_if(one, Changes(finalized={METADATA_VERSION: 29}), THEN)
+    assert {(one.role.text, one.node_id, one.entry) for one in found.refused} == {
+        ("controller", 11, "stops")
+    }
+    ends = {("incompatible_with_finalized", 11, METADATA_VERSION), ("node_not_answering", 11, "")}
+    assert ends <= set(codes(found.new))
+    assert verdicts(found, METADATA_VERSION)[0] == "UNKNOWN"
+    fits = what_if(listed("fenced", a=NEW), Changes(finalized={METADATA_VERSION: 29}), THEN)
+    assert (fits.refused, verdicts(fits, METADATA_VERSION)[0]) == ((), "UP_TO_DATE")
+
+
+def test_what_is_critical_before_and_after_is_said_and_who_runs_is_not_gone() -> None:
+    one = listed("fenced", level=25, a=NEW, b=OLD)
+    unfit = [("incompatible_with_finalized", 2, METADATA_VERSION)]
+    for level in (25, 29):
+        found = what_if(one, Changes(finalized={METADATA_VERSION: level}), THEN)
+        assert (codes(found.critical), codes(found.new)) == (unfit, [])
+    found = what_if(one, Changes(removed=(2,)), THEN)
+    assert (found.critical, found.runs) == ((), (2,))
+    off = what_if(sight("ghost-broker"), Changes(removed=(2,)), TERMS)
+    assert off.runs == ()
