@@ -23,7 +23,7 @@ from featurelib.audit.findings import (
     FindingWords,
     wordings,
 )
-from featurelib.audit.majority import NO_MAJORITY
+from featurelib.audit.majority import NO_LEADER, NO_MAJORITY
 from featurelib.audit.remedies import Action, action_for_gone, remedies
 from featurelib.audit.target import PROBE_REFUSED
 from featurelib.catalogue import Catalogue
@@ -48,7 +48,7 @@ _OF_CONFIGURED = "configured_voter_not_registered"
 _NAMING = frozenset({_OF_NODES, _OF_VOTERS, _OF_CONFIGURED})  # what is said of each node
 _BEYOND = "level_newer_than_catalogue"
 # What no level could be asked for at all; others tell of levels that were not asked for.
-_DAMAGED = frozenset({"features_node_damaged", "features_node_deleted"})
+_DAMAGED = frozenset({"features_node_damaged", "features_node_deleted", NO_LEADER})
 _NOT_MISSING = frozenset({_BEYOND, "epoch_went_back"})
 _ABOUT_LEVELS = frozenset({"witnesses_disagree", "level_unknown"})
 VOUCHED = frozenset({"controller_vouched", "voters_vouched"})

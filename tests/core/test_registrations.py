@@ -11,13 +11,16 @@ from typing import Any
 
 import pytest
 
+from featurelib.audit.cluster_view import see
 from featurelib.audit.evidence import Expected
 from featurelib.audit.findings import FindingWords
 from featurelib.audit.remedies import Action, action_for_gone
 from featurelib.catalogue import load as catalogue
 from featurelib.feature import Role
+from featurelib.planning.reasons import Reasons
 from tests.core.frozen import expect_frozen
 from tests.core.lines import (
+    MAX_AGE,
     answer_line,
     at,
     codes,
@@ -190,6 +193,13 @@ def test_who_is_gone_who_is_silent_and_what_that_makes_of_it() -> None:
     said = {name: readiness(judged, METADATA)["verdict"] for name, judged in found.items()}
     assert said == {name: verdict for name, (verdict, _) in SCENES.items()}
     expect_frozen("registrations", {name: told(judged) for name, judged in found.items()})
+
+
+def test_a_plan_misses_what_the_verdict_misses() -> None:
+    for name, (verdict, lines) in SCENES.items():
+        sight = see(lines, catalogue=catalogue(), as_of=None, max_age=MAX_AGE)
+        missing = [*Reasons(sight, catalogue()).of_unknown({METADATA: 29})]
+        assert verdict == "BLOCKED" or bool(missing) == (verdict == "UNKNOWN"), name
 
 
 def words(scene: Lines, code: str, node_id: int = 2) -> tuple[str, str, str]:
