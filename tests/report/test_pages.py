@@ -356,6 +356,27 @@ def test_words_of_plots_are_legible_and_none_is_over_another(
                 assert apart
 
 
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_the_line_of_a_finalized_level_is_seen_on_every_bar(
+    browser: Browser, files: dict[str, Path], colours: str
+) -> None:
+    page = opened(browser, files["samples"], color_scheme=colours)
+    painted = "(all, name) => all.map((e) => getComputedStyle(e)[name])"
+    [line] = {*page.locator("svg path.finalized").evaluate_all(painted, "stroke")}
+    bars = {*page.locator("svg path:not(.mark)").evaluate_all(painted, "fill")}
+    page.context.close()
+    assert len(bars) == 2  # of nodes that fit, and that do not
+    for bar in bars:
+        dark, bright = sorted(map(_luminance, (line, bar)))
+        assert (bright + 0.05) / (dark + 0.05) > 3  # WCAG 1.4.11
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
 def test_a_name_neither_moves_nor_narrows_what_stands_beside_it(
     browser: Browser, files: dict[str, Path]
 ) -> None:
