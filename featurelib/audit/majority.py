@@ -37,14 +37,18 @@ def report_majority(said: BatchFindings, proven: Bool) -> Int:
     votes &= ~who.expected_only
     records, finders = _without_leader(evidence, votes)
     # Voters may just be electing one. Brokers wait for it far longer.
-    vain = marked(clusters, who.cluster[finders[who.role[finders] == Role.BROKER]])
-    lost = votes & marked(len(votes), finders) & vain[who.cluster]
+    waits = who.role[finders] == Role.BROKER
+    waited_at = np.zeros(clusters, dtype=np.int64)
+    asked_at = evidence.snapshots["leaderless"].field("at")[records]
+    np.maximum.at(waited_at, who.cluster[finders[waits]], asked_at[waits])
+    lost = votes & (waited_at > 0)[who.cluster] & (marked(len(votes), finders) | ~who.answers)
+    seen = who.follows & (member.quorum_at + ONE_LOOK >= waited_at)[who.cluster]
     half = find(who.key, broker_key(who.key))  # a process that is both runs if either answers
     runs = who.answers | who.follows
     runs |= (half >= 0) & who.answers[half] & (who.answered_at[half] + ONE_LOOK >= who.failed_at)
     voters, failed, answered, running, follow = (
         np.bincount(who.cluster[votes & which], minlength=clusters)
-        for which in (votes, who.not_answering | lost, who.answers, runs, who.follows & ~lost)
+        for which in (votes, who.not_answering | lost, who.answers, runs, seen)
     )
     newest = np.zeros(clusters, dtype=np.int64)
     np.maximum.at(newest, who.cluster, np.maximum(who.answered_at, who.failed_at))

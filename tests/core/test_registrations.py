@@ -85,6 +85,8 @@ SAID_SO = [answer(i, CONTROLLER) for i in (2, 3)] + [
     KNOWS_NONE.replace(b'"asked_node": 1', f'"asked_node": {i}'.encode()) for i in (1, 2, 3)
 ]
 ALL_LOST = [*ANSWERS, *SAID_SO, quorum([(1, 0), (2, 0), (3, 0)], age=30), listing((1, False))]
+AWAY = (7, 0), (8, 0), (9, 0)
+UNASKED = [answer(1), answer(2), IN_VAIN, listing((1, False), (2, False))]
 HALVES = [answer(1), *(silence(i, CONTROLLER) for i in (1, 2, 3)), quorum([1, 2, 3], age=30)]
 TWO = listing((1, False), (2, False), kind=2)
 BASE = [*ANSWERS, quorum([(1, 0)]), listing((1, False), kind=2)]
@@ -166,6 +168,9 @@ SCENES: dict[str, tuple[str, Lines]] = {
         "READY", [*ALL_LOST, IN_VAIN, quorum([(1, 0), (2, 0), (3, 0)], age=0)]),
     "what they knew in another night is over": (
         "READY", [*ALL_LOST, IN_VAIN, *(answer(i, CONTROLLER, answered=0) for i in (1, 2, 3))]),
+    "a broker waits in vain for voters whom nobody asks, too": (
+        "UNKNOWN", [*UNASKED, quorum(AWAY, age=30)]),
+    "but not where another is answered": ("UNKNOWN", [*UNASKED, quorum(AWAY)]),
     "a voter runs whose process answers as a broker": (
         "UNKNOWN", [*HALVES, answer(2), listing((1, False), (2, False))]),
     "unless it did so in another night": (
