@@ -84,9 +84,10 @@ def reporting(number: int, asked: int) -> str:
 
 
 def some(texts: Sequence[str], most: int) -> str:
-    """`a, b, c and 4 more`: at most `most` of the texts."""
-    shown, left = texts[:most], len(texts) - most
-    return ", ".join(shown) + (f" and {left:,} more" if left > 0 else "")
+    """`a, b, c and 4 more`: at most `most` of the texts, and one that would be left over."""
+    shown = texts if len(texts) == most + 1 else texts[:most]
+    left = len(texts) - len(shown)
+    return ", ".join(shown) + (f" and {left:,} more" if left else "")
 
 
 def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:

@@ -42,6 +42,8 @@ from featurelib.rows import NONE, Bool, Int, Texts, texts_of
 from featurelib.snapshot.records import MALFORMED
 from featurelib.words import clean, moment, nodes, time_text
 
+NODE_DAMAGED, NODE_DELETED = "features_node_damaged", "features_node_deleted"
+NODE_UNREAD = frozenset({NODE_DAMAGED, NODE_DELETED})  # restarts finalize what nobody approved
 _SHOWN_WHOLE = 250
 _NOT_READ = "its controller.quorum.voters was not read"
 _NO_LIST = "no list of registered controllers was read"
@@ -97,12 +99,12 @@ def _levels(said: BatchFindings) -> Int:
         count += said.of_clusters(code, where, place)
     read = (int(levels.epoch[cluster]) for cluster in levels.damaged)
     versions = texts_of(None if version < 0 else str(version) for version in read)
-    count += said.of_clusters("features_node_damaged", levels.damaged, place, to_fix=versions)
+    count += said.of_clusters(NODE_DAMAGED, levels.damaged, place, to_fix=versions)
     gone = {cluster: said_of for cluster in levels.absent if (said_of := _gone(said, cluster))}
     left = [levels.absent[cluster][0] for cluster in gone]
     # A text that a command could not show whole, as it is, is left to be filled in.
     texts = texts_of(text if clean(text, _SHOWN_WHOLE) == text else None for text in left)
-    count += said.of_clusters("features_node_deleted", gone, place, to_fix=texts)
+    count += said.of_clusters(NODE_DELETED, gone, place, to_fix=texts)
     rest = [cluster for cluster in levels.absent if cluster not in gone]
     return count + said.of_clusters("features_node_absent", rest, place)
 

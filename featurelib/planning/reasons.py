@@ -24,6 +24,7 @@ from featurelib.audit.findings import (
     wordings,
 )
 from featurelib.audit.majority import NO_LEADER, NO_MAJORITY
+from featurelib.audit.missing import NODE_UNREAD
 from featurelib.audit.remedies import Action, action_for_gone, remedies
 from featurelib.audit.target import PROBE_REFUSED
 from featurelib.catalogue import Catalogue
@@ -47,8 +48,7 @@ _OF_NODES, _OF_VOTERS = "unsupported_by_node", "voter_not_registered"
 _OF_CONFIGURED = "configured_voter_not_registered"
 _NAMING = frozenset({_OF_NODES, _OF_VOTERS, _OF_CONFIGURED})  # what is said of each node
 _BEYOND = "level_newer_than_catalogue"
-# What no level could be asked for at all; others tell of levels that were not asked for.
-_DAMAGED = frozenset({"features_node_damaged", "features_node_deleted", NO_LEADER})
+# What tells of levels that were not asked for.
 _NOT_MISSING = frozenset({_BEYOND, "epoch_went_back"})
 _ABOUT_LEVELS = frozenset({"witnesses_disagree", "level_unknown"})
 VOUCHED = frozenset({"controller_vouched", "voters_vouched"})
@@ -262,7 +262,7 @@ class Reasons:
 
     def _is_missing(self, code: str) -> bool:
         unknown = self._wordings[code].severity is Severity.UNKNOWN
-        return code in _DAMAGED or (unknown and code not in _NOT_MISSING)
+        return code in (NO_LEADER, *NODE_UNREAD) or (unknown and code not in _NOT_MISSING)
 
     def levels_unknown(self) -> set[str]:
         """The features of which nobody who can be trusted says at which level they are."""

@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeVar
 
 from featurelib.audit.findings import DOWN, GONE, SetAside
 from featurelib.audit.majority import NO_LEADER, NO_MAJORITY
+from featurelib.audit.missing import NODE_UNREAD
 from featurelib.audit.remedies import ANY_ADDRESS
 from featurelib.feature import METADATA_VERSION, ClusterMode, Severity, Verdict
 from featurelib.snapshot import history
@@ -56,8 +57,9 @@ AHEAD = "evidence_from_the_future"
 NOT_LISTED = "not_in_inventory"
 NODE_MISSING = "expected_node_missing"
 NOT_ANSWERING = "node_not_answering"
-# Of findings as grave a quorum that stands still goes first, and the inventory last.
-TURNS = {NO_LEADER: -1, NO_MAJORITY: -1, NOT_LISTED: 1}
+# Of findings as grave a quorum that stands still goes first, then where a restart finalizes what
+# nobody approved, and the inventory last.
+TURNS = {NO_LEADER: -2, NO_MAJORITY: -2, **dict.fromkeys(NODE_UNREAD, -1), NOT_LISTED: 1}
 SILENT = frozenset({NOT_ANSWERING, NODE_MISSING, "strimzi_node_missing"})
 OF_OURS = ("side_effect_by_name", "refused_by_own_controller")  # the commands are ours
 HOLDS_BACK = frozenset({Severity.BLOCKER, Severity.UNKNOWN})
@@ -384,10 +386,18 @@ def _group(findings: Findings, others: str = "", alike: Findings = ()) -> Findin
 
 
 def _of_facts(facts: Sequence[Findings]) -> FindingGroup:
-    """Facts that differ in nothing but the node, and hold for the same nodes."""
-    others = [found.node_id for found in facts[0][1:] if found.node_id is not None]
-    also = f"The same holds for {nodes(facts[0][0].role, others)}." if others else ""
-    return _group([alike[0] for alike in facts], also, facts[0])
+    """Facts that differ in nothing but the node, and hold for the same nodes, as the remedy."""
+    one, others = (
+        facts[0][0],
+        [found.node_id for found in facts[0][1:] if found.node_id is not None],
+    )
+    also = f"The same holds for {nodes(one.role, others)}." if others else ""
+    group = _group([alike[0] for alike in facts], also, facts[0])
+    if not others or one.node_id is None:
+        return group
+    who = nodes(one.role, [one.node_id, *others])
+    todo = re.sub(rf"\b{nodes(one.role, [one.node_id])}\b", who, group.first.remedy)
+    return replace(group, first=replace(group.first, remedy=todo))
 
 
 def _remedy(finding: ReportedFinding) -> tuple[str, str]:

@@ -64,7 +64,6 @@ LINES = 4  # of alike messages, features or steps shown unless everything is ask
 NARROW = 72  # columns
 LABEL = 12  # columns that the labels of one cluster's details take
 NAME, PHASE = 30, 23  # the widest columns of names and of phases
-WORD = 50  # the longest of a command in a table
 
 STYLES: dict[Verdict | Severity, str] = {
     Verdict.UNKNOWN: "magenta",
@@ -125,8 +124,7 @@ def render_text(
     page.line()
     sentence, command = next_step(report)
     page.text(f"{paint('Next', 'bold')}  {sentence}", below=0)
-    if command:  # on a line of its own, so that it can be copied
-        page.text(paint(command, "bold"))
+    page.lines([paint(one, "bold") for one in command.splitlines()])  # as they are: to be copied
     text = f"{page}\n"
     return text if colour else plain(text)
 
@@ -167,22 +165,20 @@ def _today(report: Report, limit: int, page: Page) -> None:
     if not report.today:
         return
     named = {cluster.key: cluster.name for cluster in report.clusters}
-    rows, long = [["", "where", "what"]], list[tuple[str, str]]()
+    rows = [["", "where", "what"]]
     for task in report.today:
         names = _first([named[key] for key in task.clusters], NAMES if limit else 0)
         where = _lines(*names, _dim(some(task.owners, NAMES)))
-        # A path that fits into no column has lines of its own below the table.
-        fits = max(map(len, task.command.split()), default=0) <= WORD
-        long += [] if fits else [(task.verb, task.command)]
         codes = "" if limit else _dim(", ".join(task.codes))
-        what = _lines(task.text, task.how, paint(task.command, "bold") if fits else "", codes)
+        what = _lines(task.text, task.how, codes)
         rows.append([paint(task.verb, "bold"), where, what])
     page.line()
     page.text(paint("Today", "bold underline"))
     _table(rows, page, most=(0, NAME))
-    for verb, command in long:
-        page.text(f"{verb}:")
-        page.text(paint(command, "bold"))
+    for task in report.today:  # a command that was broken at the end of a column is another one
+        if task.command:
+            page.text(f"{task.verb} {named[task.clusters[0]]}:")
+            page.lines(paint(one, "bold") for one in task.command.splitlines())
 
 
 def _change(report: Report, limit: int, page: Page) -> None:
@@ -192,7 +188,8 @@ def _change(report: Report, limit: int, page: Page) -> None:
         return
     page.line()
     page.text(paint("Since the night before", "bold underline"))
-    page.text(_dim(f"run {change.run}, as of {time_text(change.as_of)}; {change.command}"))
+    page.text(_dim(f"run {change.run}, as of {time_text(change.as_of)}"))
+    page.line(_dim(change.command))
     most = NAMES if limit else max(len(change.verdicts), len(change.levels))
     rows = [(move, some([c.name for c in who], most)) for move, who in gather_moves(change)]
     page.facts(rows)
@@ -355,7 +352,10 @@ def _details(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> Non
             beside = label
             for line in filter(None, lines):
                 blank = " " * (LABEL - 2 - len(plain(beside)))
-                page.text(line, 0, LABEL, f"{blank}{beside}  ")
+                if label == "run":
+                    page.line(f"{blank}{beside}  {line}")
+                else:
+                    page.text(line, 0, LABEL, f"{blank}{beside}  ")
                 beside = ""
 
 
@@ -399,7 +399,8 @@ def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequen
     is_said = cluster.collect in {one.command for one in cluster.findings}
     collect = "" if is_said else cluster.collect
     commands = (collect, *cluster.commands, cluster.owner_command)
-    yield "run", [*_first([*filter(None, commands)], most), fill_in(collect)]
+    yield "run", _first([*filter(None, commands)], most)
+    yield "", [fill_in(collect)]
     if not limit:
         yield "nodes", _profile_lines(cluster)
         yield "history", [f"{when}: {what}" for when, what in history_lines(cluster)]
@@ -415,8 +416,8 @@ def _group_entries(
     yield label, [*_first(messages, most), group.others]
     yield "do", [first.remedy]
     commands = _first([paint(one, "bold") for one in group.commands], most)
-    yield "run", [*commands, fill_in(first.command)]
-    yield "", [_dim(_evidence(first)), "" if most else _dim(first.source)]
+    yield "run", commands
+    yield "", [fill_in(first.command), _dim(_evidence(first)), "" if most else _dim(first.source)]
 
 
 def _profile_lines(cluster: ReportedCluster) -> list[str]:
@@ -478,8 +479,8 @@ def _evidence(finding: ReportedFinding) -> str:
 
 
 def _first(texts: Sequence[str], most: int) -> list[str]:
-    """The first of the texts, and how many more there are; `most` 0 = all."""
-    shown = list(texts[: most or None])
+    """The first of the texts, and how many more there are, if that are two; `most` 0 = all."""
+    shown = list(texts if len(texts) == most + 1 else texts[: most or None])
     left = len(texts) - len(shown)
     return [*shown, f"… and {left:,} more"] if left else shown
 

@@ -20,6 +20,7 @@ from datetime import datetime, timedelta
 
 from featurelib.audit.findings import GONE
 from featurelib.audit.majority import NO_LEADER, NO_MAJORITY
+from featurelib.audit.missing import NODE_DAMAGED, NODE_DELETED
 from featurelib.audit.strimzi import NOT_CARRIED_OUT
 from featurelib.feature import Severity, Verdict
 from featurelib.planning.owners import ADVICE
@@ -28,6 +29,7 @@ from featurelib.view.digest import (
     BY_NODE,
     NOT_LISTED,
     SILENT,
+    TURNS,
     count_muted,
     fill_in,
     group_findings,
@@ -68,7 +70,8 @@ FORGOTTEN = "finalization_forgotten"  # a plan's approval is its remedy
 
 _SAYS = {
     "incompatible_with_finalized": "nodes do not support what is finalized",
-    "features_node_damaged": "the features node is damaged",
+    NODE_DAMAGED: "the features node is damaged",
+    NODE_DELETED: "the features node is deleted",
     NO_LEADER: "the quorum has no leader",
     NO_MAJORITY: "no majority of the voters answered",
     "node_not_answering": "nodes do not answer",
@@ -93,13 +96,15 @@ def plan_day(
     found = [(cluster, one) for cluster in clusters for one in unmuted(cluster.findings)]
     grave = [row for row in found if row[1].severity is Severity.CRITICAL]
     old = {c.key for c in clusters} - {one.key for one in (change.verdicts if change else ())}
-    # Next after a quorum without a leader comes what is critical since this night.
-    grave.sort(key=lambda row: (row[1].code != NO_LEADER, row[0].key in old))
+    # Of what is critical what keeps from restarts goes first, then what is so since this night.
+    grave.sort(key=lambda row: (TURNS.get(row[1].code, 0), row[0].key in old))
     few = [(c, f) for c, f in found if f.code == NO_MAJORITY and c.verdict is Verdict.UNKNOWN]
     # A quorum is told of before the nodes that it lacks.
     told = {one.key for one, finding in found if finding.code in (NO_LEADER, NO_MAJORITY)}
+    worse = {(c.key, f.role, f.node_id) for c, f in grave}
     silent = [(c, f) for c, f in found if f.code in SILENT and c.verdict is Verdict.UNKNOWN]
-    silent = [row for row in silent if row[0].key not in told]
+    silent = [(c, f) for c, f in silent if c.key not in told]
+    silent = [(c, f) for c, f in silent if (c.key, f.role, f.node_id) not in worse]
     ask = list(_ask(setbacks(clusters, change)))
     unsure = [_fix("Check", *kind) for kind in _kinds(few, 1)]
     start = [_fix("Check", *kind) for kind in _kinds(silent, 1)]
@@ -252,36 +257,44 @@ def _fix(verb: Verb, title: str, rows: Rows) -> Task:
     if len(distinct) > 1 or len(groups) != 1 or first is None:
         return _task(verb, distinct, f"{title[:1].upper()}{title[1:]}.", _helps(rows), codes=codes)
     text = " ".join(filter(None, (groups[0].messages[0], groups[0].others)))
-    how = f"{first.remedy} {fill_in(first.command)}".rstrip()
-    return _task(verb, distinct, text, how, "\n".join(groups[0].commands), codes)
+    # What unregisters stands in the cluster's part alone, beside when that is right.
+    commands = () if first.code in GONE else groups[0].commands
+    how = f"{first.remedy} {fill_in(first.command) * bool(commands)}".rstrip()
+    return _task(verb, distinct, text, how, "\n".join(commands), codes)
 
 
 def _helps(rows: Rows) -> str:
     """What helps in these clusters: how each remedy begins, where they need several. What helps in
     most comes first, but for what is critical, which stands as it is."""
-    remedies = defaultdict[str, dict[str, ReportedFinding]](dict)
+    remedies = defaultdict[str, dict[str, tuple[ReportedFinding, str]]](dict)
     for cluster, one in rows:
         if one and one.remedy:
-            todo = re.sub(rf"\b{one.node_id}\b", "", one.remedy)
-            remedies[todo].setdefault(cluster.name, one)
+            remedies[_todo(one)].setdefault(cluster.name, (one, _nodes(cluster, one)))
     kinds, texts = list(remedies.values()), list[str]()
     if all(one and one.severity is not Severity.CRITICAL for _, one in rows):
         kinds.sort(key=len, reverse=True)
-    for (name, one), *others in (list(helped.items()) for helped in kinds[:HELPS]):
+    for (name, (one, who)), *others in (list(helped.items()) for helped in kinds[:HELPS]):
         begin, *more = re.split(r"(?<=\.) (?=[A-Z])", one.remedy)
-        who = _node(one)
         text = f"In {name}{who}: {begin}" + " …" * bool(more)
         if len(kinds) == 1:
             text = f"In {name}: {f'{one.message} ' if who else ''}{one.remedy}"
-        names = [of + _node(other) for of, other in others]
+        names = [of + also for of, (_, also) in others]
         texts.append(text + (f" Likewise in {some(names, KINDS)}." if names else ""))
     if left := set[str]().union(*kinds[HELPS:]).difference(*kinds[:HELPS]):
         texts.append(f"In {count(len(left), 'more cluster')}: something else.")
     return " ".join(texts)
 
 
-def _node(one: ReportedFinding) -> str:
-    return f" ({nodes(one.role, [one.node_id])})" if one.node_id is not None else ""
+def _todo(one: ReportedFinding) -> str:
+    return re.sub(rf"\b{one.node_id}\b", "", one.remedy)
+
+
+def _nodes(cluster: ReportedCluster, one: ReportedFinding) -> str:
+    """` (brokers 5-6)`: for whom the cluster has this finding with this remedy."""
+    same = one.code, one.role, _todo(one)
+    alike = (f for f in unmuted(cluster.findings) if (f.code, f.role, _todo(f)) == same)
+    ids = {found.node_id for found in alike if found.node_id is not None}
+    return f" ({nodes(one.role, ids)})" if one.node_id is not None else ""
 
 
 def _ask(went: Mapping[str, Clusters]) -> Iterator[Task]:
@@ -359,9 +372,7 @@ def _in_one(ours: Task, theirs: Task) -> Task:
     """Both plans that wait for us and those that others carry out, where lines are few."""
     return replace(
         ours,
-        text=f"{ours.text} {theirs.verb}: {theirs.text}",
-        how=f"{ours.how} {theirs.how}",
-        command="\n".join(filter(None, (ours.command, theirs.command))),
+        how=f"{ours.how} {theirs.verb}: {theirs.text} {theirs.how}",
         clusters=tuple(dict.fromkeys((*ours.clusters, *theirs.clusters))),
         owners=tuple(dict.fromkeys((*ours.owners, *theirs.owners))),
     )

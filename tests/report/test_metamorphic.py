@@ -18,7 +18,6 @@ from featurelib.audit.findings import Mute, wordings
 from featurelib.config.fleet import FleetPart
 from featurelib.feature import Phase, Severity, Verdict
 from featurelib.view.html import render_html
-from featurelib.view.layout import width_of
 from featurelib.view.model import Report, ReportedPart, Verb, render_json
 from featurelib.view.prometheus import render_prometheus
 from featurelib.view.report import narrow
@@ -30,6 +29,7 @@ from tests.report.samples import DIALECT
 from tests.report.schema_check import faults
 from tests.report.tables import AS_OF, Row, judged, report
 from tests.report.test_json import load_schema
+from tests.report.test_text import widest
 
 EXAMPLES = some(100)
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
@@ -144,7 +144,7 @@ def test_all_forms_of_a_report_count_the_same(
     text = render_text(said, width=width, limit=0)
     schema = load_schema()
     assert list(faults(document, schema)) == []
-    assert max(map(width_of, text.splitlines())) <= width
+    assert widest(text) <= width
     for counted in (count_tables(fleet), count_json(document)):
         assert document["fleet"] | counted == document["fleet"]
     check_text(text, document)

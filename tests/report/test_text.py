@@ -49,7 +49,14 @@ HOSTILE = [
 @pytest.mark.parametrize("limit", [0, 20])
 def test_no_line_is_wider_than_asked(width: int, limit: int) -> None:
     text = render_text(report_samples(), width=width, limit=limit)
-    assert max(width_of(line) for line in text.splitlines()) <= width
+    assert widest(text) <= width
+
+
+def widest(text: str) -> int:
+    """Columns of the widest line of a report; a command is one line, so that it can be copied."""
+    lines = ESCAPES.sub("", text).splitlines()
+    command = re.compile(r" *(run  )?(featurelib|kubectl|\./spark-submit\.sh|[a-z-]+\.sh) ")
+    return max(width_of(line) for line in lines if not command.match(line))
 
 
 def test_no_line_ends_in_blanks_and_no_gap_is_two_lines_high() -> None:
@@ -95,7 +102,7 @@ def test_hostile_values_stay_text(hostile: str, colour: bool) -> None:
         for width in (40, 80):
             text = render_text(said, width=width, colour=colour, limit=0)
             assert all(line.isprintable() for line in ESCAPES.sub("", text).split("\n"))
-            assert max(width_of(ESCAPES.sub("", line)) for line in text.splitlines()) <= width
+            assert widest(text) <= width
         if not colour:
             assert "\x1b" not in text
         assert all(line.isprintable() for line in render_json(said).decode().split("\n"))
@@ -312,10 +319,10 @@ def test_each_of_several_ghosts_has_its_own_command() -> None:
     ]
     text, page = render_text(said), render_html(said)
     [task] = said.today
-    assert task.command.splitlines() == lines
+    assert task.command == ""  # it stands beside its condition only
     for line in lines:
-        assert text.count(line) == 2  # under Today, and what to do in the cluster
-        assert {f"<code>{line}</code>" in page, f"<pre>{line}</pre>" in page} == {True}
+        assert text.count(line) == 1
+        assert (f"<code>{line}</code>" in page, f"<pre>{line}</pre>" in page) == (False, True)
     # So has each of the reasons against a plan, whose remedy is said once.
     reasons = tuple(
         Reason(judge=STRICT, code=BY_NODE, message=f"{i}.", feature="f", remedy="r", command=line)

@@ -264,12 +264,12 @@ def test_what_is_less_urgent_shares_a_line_where_seven_are_too_few() -> None:
     whose = Fleet(cluster=(FleetEntry(id="p", managed_by="aiven"),))
     found = report(judged(plans, rows), inventory=whose).today
     where = [(task.verb, "".join(task.clusters)) for task in found]
-    grave = [("Fix", "x"), ("Fix", "yz")]
+    grave = [("Fix", "z"), ("Fix", "xy")]
     assert where == [*grave, *urgent[2:], ("Approve", "op"), ("Look at", "abcd")]
     assert found[1].text == (
-        "Unmet dependency in 1 cluster, the features node is damaged in 1 cluster."
+        "Nodes do not support what is finalized in 1 cluster, unmet dependency in 1 cluster."
     )
-    assert " Hand over: " in found[5].text
+    assert " Hand over: " in found[5].how
     assert found[5].how.endswith("aiven finalizes that: change it there.")
     # What unlocks most comes first.
     assert found[6].text == "Unsupported by node in 3 clusters, ghost broker in 1 cluster."
@@ -373,7 +373,7 @@ def test_several_managers_finalize_and_msk_has_no_command_that_could_be_wrong() 
     assert said == {
         "a": "msk finalizes that: change it there.",
         "ab": "msk and Strimzi finalize that: change it there.",
-        "abc": "msk, Strimzi and 1 more finalize that: change it there.",
+        "abc": "msk, Strimzi, aiven finalize that: change it there.",
     }
 
 
