@@ -211,6 +211,9 @@ def test_each_owner_and_view_has_a_page_that_whatever_name_keeps_in_its_folder(
         read = read_page(render_html(page.report, whole=said))
         keys = {cluster.key for cluster in page.report.clusters}
         assert read.articles == len(keys)
+        # An owner's own page does not say at each cluster whose it is, nor ask.
+        asks = any(link.startswith("#owner=") for link in read.links)
+        assert asks == ("owner" in read.ids) == (page.name == "views/all.html")
         assert [link for link in read.links if not link.startswith("#")] == ["../report.html"]
         inside = [link[1:] for link in read.links if link.startswith("#") and "=" not in link]
         assert set(inside) <= set(read.ids)
