@@ -25,8 +25,11 @@ def release_line(release: str) -> str:
 
 
 def release_number(version: str) -> tuple[int, ...]:
-    """Return (4, 1) for the release `4.1.2` or the version `4.1-IV0`; nothing where it is none."""
-    return tuple(int(part) for part in version.split("-")[0].split(".")[:2] if part.isdigit())
+    """Return (4, 1) for the release `4.1.2` or the version `4.1-IV0`; nothing where it is none; and
+    a higher number for what is `newer than 4.1`."""
+    newer, _, named = version.rpartition(" ")
+    number = (int(part) for part in named.split("-")[0].split(".")[:2] if part.isdigit())
+    return (*number, *[1] * bool(newer))
 
 
 class Role(IntEnum):

@@ -264,7 +264,7 @@ AUDIT_RUN = Table(
             ("findings", LONG),
             # Null in nights of an earlier featurelib. Clusters by the oldest software of
             # their nodes that run, and by their finalized metadata.version, as far as these are
-            # known.
+            # known. Software that goes further than the catalogue is `newer than 4.4`.
             ("releases", ListOf(of=ON_RELEASE)),
             ("metadata_versions", ListOf(of=AT_LEVEL)),
             # How long clusters are READY, each since its first feature was; null where none is.

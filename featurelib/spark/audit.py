@@ -48,6 +48,7 @@ from featurelib.spark.judging import (
 )
 from featurelib.spark.store import Store
 from featurelib.tables import AUDIT_RUN, CLUSTER_SNAPSHOT, FEATURE_READINESS, LANDING_LINE, Table
+from featurelib.words import newer_than
 
 WRITERS = 4
 HOUR = 3_600_000_000  # microseconds
@@ -184,13 +185,19 @@ def run_row(
         "out": out,
     }
     row |= {verdict.name.lower(): verdicts.count(verdict.value) for verdict in Verdict}
-    row |= _adoption(judged, as_of)
+    row |= _adoption(judged, as_of, catalogue or load_catalogue())
     return pa.Table.from_pylist([row], schema=arrow.schema_of(AUDIT_RUN.schema))
 
 
-def _adoption(judged: Judged, as_of: int) -> dict[str, object]:
+def _adoption(judged: Judged, as_of: int, catalogue: Catalogue) -> dict[str, object]:
     """What clusters run, what they have finalized, and how long they are READY."""
-    ready, software = judged.readiness, Counter(judged.plans["release"].to_pylist())
+    ready, found = judged.readiness, judged.findings
+    newer = found.texts("code").equal("level_newer_than_catalogue")
+    newer &= found.texts("feature").equal(METADATA_VERSION)
+    beyond = set(found["cluster"].take(np.flatnonzero(newer)).to_pylist())
+    runs = zip(*(judged.plans[of].to_pylist() for of in ("cluster", "release")), strict=True)
+    newest = newer_than(catalogue)
+    software = Counter(release or (newest if of in beyond else None) for of, release in runs)
     levels = ready.numbers("finalized_level")
     known = ready.texts("feature").equal(METADATA_VERSION) & (levels != NONE)
     at, clusters = np.unique(levels[known], return_counts=True)

@@ -18,6 +18,7 @@ from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.schema import FINDING
 from featurelib.spark import gold
+from featurelib.spark.audit import run_row
 from featurelib.view.model import Report
 from featurelib.view.report import report_run, summarize
 from featurelib.view.text import render_text
@@ -61,6 +62,16 @@ def night(later: int = 0) -> tuple[Judged, Report]:
     judged = judge(samples.batch, conditions, CATALOGUE, DIALECT)
     run = report_run(CATALOGUE, 1, samples.newest + later)
     return judged, summarize(judged, run, CATALOGUE, inventory=fleet)
+
+
+def test_software_that_goes_further_than_the_catalogue_is_counted_as_newer_and_last() -> None:
+    beyond = finding("b", "level_newer_than_catalogue", "unknown", feature="metadata.version")
+    other = finding("c", "level_newer_than_catalogue", "unknown", feature="kraft.version")
+    runs = {"a": "4.4", "b": None, "c": None, "d": "3.9"}
+    plans = [plan(name, "UNKNOWN", release=release) for name, release in runs.items()]
+    [row] = run_row(tables.judged(plans, [beyond, other]), 1, 0, {}).to_pylist()
+    found = [(one["release"], one["clusters"]) for one in row["releases"]]
+    assert found == [("3.9", 1), ("4.4", 1), ("newer than 4.4", 1)]
 
 
 @pytest.mark.parametrize("later", [0, HOURS_72])
