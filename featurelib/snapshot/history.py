@@ -297,7 +297,8 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
         went_back = breaks[since - 1].before if since > passed else None
         names = {*levels, *after} if since > passed else dict(levels.items() ^ after.items())
         if names or since > passed:
-            changes = tuple(LevelMove(n, levels.get(n, 0), after.get(n, 0)) for n in sorted(names))
+            order = sorted(names, key=metadata_first)
+            changes = tuple(LevelMove(n, levels.get(n, 0), after.get(n, 0)) for n in order)
             own = epoch if epoch >= 0 else None
             yield LevelChange(at=at, epoch=own, epoch_before=went_back, changes=changes)
         levels, passed, last = after, since, (since, epoch, at)

@@ -332,9 +332,8 @@ def _who_is_not_known(found: Timeline) -> str:
 
 
 def _level_row(change: LevelChange, found: Timeline, catalogue: Catalogue) -> tuple[str, ...]:
-    order = sorted(change.changes, key=lambda one: metadata_first(one[0]))
     is_first, moves = change is found.levels[0], list[str]()  # nobody read what was before that
-    for name, was, now in order:
+    for name, was, now in change.changes:
         before = "" if is_first or was == now else f"{level_text(catalogue, name, was)} → "
         moves.append(f"{clean(name, 60)} {before}{level_text(catalogue, name, now)}")
     what = "first read: " * is_first + "; ".join(moves)

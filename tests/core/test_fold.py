@@ -248,6 +248,8 @@ def test_levels_change_in_the_order_of_epochs_however_late_they_landed() -> None
     log = ("metadata_log", 5, "f", 2, 0), ("metadata_log", 7, "g", 1, 0)  # says what changed alone
     assert changes(*log) == [(5, (("f", 0, 2),)), (7, (("g", 0, 1),))]
     assert changes(("broker", 4, None, None, 0)) == changes() == []
+    [(_, three)] = changes(*(("broker", 5, name, 1, 0) for name in ("a", "metadata.version", "z")))
+    assert [name for name, _, _ in three] == ["metadata.version", "a", "z"]
 
 
 def test_a_controller_counts_where_no_broker_and_no_log_does_and_a_tool_by_when_it_looked() -> None:
