@@ -259,6 +259,11 @@ def wordings(dialect: Dialect) -> dict[str, Wording]:
 # Who is gone, and findings about the range of a node.
 GONE = ("ghost_broker", "ghost_controller")
 DOWN = (*GONE, "node_not_answering", "silent_broker")
+RANGE_UNKNOWN = "range_unknown"
+_OF_GHOST = (
+    "Once it runs, it says so itself. If it has to stay off, collect a dump of the metadata log, "
+    "or look at what was collected before (--capture or --tables)."
+)
 INCOMPATIBLE_CODE = "incompatible_with_finalized"
 REGISTERS_NOTHING = "registration_without_features"
 # What is to fix of a broker that registers nothing: only its protocol version, where its
@@ -369,6 +374,10 @@ class FindingWords:
         if columns["to_fix"] in (Action.START_NEWER, Action.REGISTER_NEWER) and not is_above:
             wording, action = replace(wording, remedy=f"{WAY}."), Action(columns["to_fix"])
         way = remedies()[action]
+        if (
+            ghost is not None and columns["code"] == RANGE_UNKNOWN
+        ):  # the ghost's words have the rest
+            wording, values["detail"] = replace(wording, remedy=_OF_GHOST), ""
         values["way"] = way.text.format_map(values)
         again = site.collect * (site.landing != NO_SITE.landing)
         command = {WAY: way.command, COLLECT: again}.get(wording.command, wording.command)
@@ -476,7 +485,7 @@ def _gone(findings: TableRows) -> Int:
     gone = np.flatnonzero(_is_one_of(findings, GONE))
     keys = node_key(*(_numbers(findings[name]) for name in ("cluster", "role", "node_id")))
     found = pick(gone, place(keys[gone], np.argsort(keys[gone]), keys), -1)
-    return np.where(_is_one_of(findings, OF_RANGE), found, -1)
+    return np.where(_is_one_of(findings, (*OF_RANGE, RANGE_UNKNOWN)), found, -1)
 
 
 def _is_one_of(findings: TableRows, codes: Sequence[str]) -> Bool:

@@ -19,6 +19,7 @@ import numpy as np
 from featurelib.audit.cluster_view import Sight
 from featurelib.audit.findings import (
     GONE,
+    RANGE_UNKNOWN,
     FindingColumns,
     FindingWords,
     wordings,
@@ -235,7 +236,9 @@ class Reasons:
 
     def _of_row(self, row: FindingColumns, judge: str) -> Reason:
         """A row of featurelib.schema.FINDING, or one like it, in words."""
-        ghost: Any = self._gone.get((row["role"], row["node_id"]))
+        ghost: Any = None  # what is said of it stands alone here
+        if row["code"] != RANGE_UNKNOWN:
+            ghost = self._gone.get((row["role"], row["node_id"]))
         said = self._words.of(row, self._sight.site, ghost)
         low, high = row["min_version"], row["max_version"]
         return Reason(

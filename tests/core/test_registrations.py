@@ -388,6 +388,14 @@ def test_nobody_is_told_to_unregister_what_only_we_cannot_reach() -> None:
         assert command == unregister * (code == "ghost_broker")
     # Nothing else is known against it than that it is off, maybe for an hour.
     assert words(ghost, "range_unknown")[1].startswith("Start it, with software that supports ")
+    # Beside the words of the ghost it has those alone that they lack.
+    rows = findings(judge_lines(ghost))
+    [off], [hidden] = (
+        [r for r in rows if r["code"] == c] for c in ("ghost_broker", "range_unknown")
+    )
+    beside = FindingWords(catalogue()).of(hidden, ghost=off)  # type: ignore[arg-type]  # rows
+    assert beside.message == "Broker 2 is registered, and its supported range was never seen."
+    assert beside.remedy.startswith("Once it runs, it says so itself. ")
     unknown = SCENES["a ghost where levels are unknown is started again"][1]
     assert words(unknown, "ghost_broker")[1].startswith("Check its address")
     never = SCENES["each voter that never registered is a row of its own"][1]
