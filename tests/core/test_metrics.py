@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from featurelib.audit.evidence import Expected
+from featurelib.view.report import read_profiles
 from tests.core.lines import (
     codes,
     findings,
@@ -131,7 +132,10 @@ def test_nodes_the_cluster_does_not_list_are_told() -> None:
         ("controller", 8),
     ]
     [plan] = rows_of(judge_lines(lines), "plans")
-    assert plan["nodes"] == len({node.node_id for node in GOOD.nodes})
+    own = {node.node_id for node in GOOD.nodes}
+    assert plan["nodes"] == len(own)
+    [profiles] = read_profiles(judge_lines(lines).evidence).values()
+    assert {node for one in profiles for node in (*one.brokers, *one.controllers)} == own
     # What they support is of no account, if the quorum's leader does not see them fetch.
     old = [*lines_of(GOOD), metrics_line(7, most=20), metrics_line(8, "controller", most=20)]
     assert codes(judge_lines(old)) == codes(judge_lines(lines))
