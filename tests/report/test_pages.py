@@ -299,13 +299,17 @@ def test_what_there_is_to_do_today_stands_on_the_first_screen(
     assert tasks.count() == 7
     if size[0] < 640:  # a phone has its lines for what to do, and where
         assert page.locator(".today .short .soft:visible").count() == 0
+        begins = """(all) => all.map((e) => e.getClientRects()[0].bottom
+            <= e.closest("p").getBoundingClientRect().bottom + 1)"""
+        assert set(page.locator(".today p > span").evaluate_all(begins)) == {True}
     box = tasks.last.bounding_box()
     assert box is not None
     assert box["y"] + box["height"] <= size[1]
     while (more := page.locator(".today button", has_text="more")).count():
         more.first.click()  # nothing that is cut stays so
     cut = (
-        "[...document.querySelectorAll('.today p')].some(p => p.scrollHeight > p.clientHeight + 1)"
+        "[...document.querySelectorAll('.today :is(p, p > span)')]"
+        ".some(e => e.scrollHeight > e.clientHeight + 1)"
     )
     assert not page.evaluate(cut)
     assert (page.locator(".today button").count() > 0) == (size[0] < 640)

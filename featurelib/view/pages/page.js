@@ -8,7 +8,7 @@
   for (const task of tasks.length && !isWhole() ? tasks : []) {
     task.classList.add("short");
     const cut = (e) => e.scrollHeight > e.clientHeight + 1 || e.scrollWidth > e.clientWidth;
-    if (![...task.querySelectorAll("p, :scope > span > *")].some(cut)) {
+    if (![...task.querySelectorAll("p, p > span, :scope > span > *")].some(cut)) {
       task.classList.remove("short");
       continue;
     }
