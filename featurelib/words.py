@@ -8,6 +8,8 @@ writing, line ends) is shown as an escape, `\\x1b`; what is too long is cut and 
 from __future__ import annotations
 
 import json
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -88,6 +90,24 @@ def some(texts: Sequence[str], most: int) -> str:
     shown = texts if len(texts) == most + 1 else texts[:most]
     left = len(texts) - len(shown)
     return ", ".join(shown) + (f" and {left:,} more" if left else "")
+
+
+# What a collector says of a cluster that it did not reach, and of a login that was refused.
+REFUSED_LOGIN = "authentication failed"
+NOBODY_ANSWERED = "expected at least one node to answer, found: "
+_WHO = re.compile(r"(.*?(?:\S:\d+|(?:broker|controller) \d+)): (.+)")
+
+
+def share_reasons(text: str) -> str:
+    """`a:9092, b:9092: no answer`: of reasons ` · ` apart, `WHO: WHY` each, those that are alike
+    once, behind all who have it."""
+    said = defaultdict[str, list[str]](list)
+    for reason in text.split(" · "):
+        found = _WHO.fullmatch(reason)
+        who, why = found.groups() if found else ("", reason)
+        said[why].append(who)
+    whose = ((", ".join(dict.fromkeys(filter(None, who))), why) for why, who in said.items())
+    return " · ".join(": ".join(filter(None, both)) for both in whose)
 
 
 def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:

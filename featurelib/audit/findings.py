@@ -271,6 +271,7 @@ REGISTERS_NOTHING = "registration_without_features"
 PROTOCOL = "inter.broker.protocol.version"
 PROTOCOL_OR_SOFTWARE = f"{PROTOCOL}, software"
 LISTENER = "listener"  # of a node that does not answer us, and that Kafka calls live
+SECRET = "secret"  # of a collector whose login was refused
 ZNODE = "registration in ZooKeeper"  # of a broker whose registration says nothing that can be read
 _OF_PROTOCOL = (
     "{feature} is finalized at {finalized}, and {role} {node} registers no features. {detail}"
@@ -362,7 +363,7 @@ class FindingWords:
                 wording = replace(wording, remedy=f"{wording.remedy} {remedy}")
         least = columns["finalized_level"] if columns["level"] is None else columns["level"]
         is_above = least is not None and least < (columns["min_version"] or 0)
-        if wording.other and (is_above or columns["to_fix"] in (LISTENER, ZNODE)):
+        if wording.other and (is_above or columns["to_fix"] in (LISTENER, ZNODE, SECRET)):
             wording = replace(wording, remedy=wording.other, command=wording.other_command)
         name = clean(site.name or "CLUSTER")
         into = shlex.join(["--cluster", name, "--out", site.landing, "--fleet", site.inventory])

@@ -28,7 +28,7 @@ from featurelib.audit.checks import outdated
 from featurelib.audit.columns import distinct, find, latest, marked, node_key, split_key
 from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.finalized import UNSEEN, witness_text
-from featurelib.audit.findings import LISTENER, ZNODE
+from featurelib.audit.findings import LISTENER, SECRET, ZNODE
 from featurelib.audit.majority import report_majority
 from featurelib.audit.registrations import ranges_of
 from featurelib.audit.remedies import CONTROLLERS_UNREGISTER_FROM
@@ -40,7 +40,15 @@ from featurelib.feature import Role, Witness
 from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM, needed
 from featurelib.rows import NONE, Bool, Int, Texts, texts_of
 from featurelib.snapshot.records import MALFORMED
-from featurelib.words import clean, moment, nodes, time_text
+from featurelib.words import (
+    NOBODY_ANSWERED,
+    REFUSED_LOGIN,
+    clean,
+    moment,
+    nodes,
+    share_reasons,
+    time_text,
+)
 
 NODE_DAMAGED, NODE_DELETED = "features_node_damaged", "features_node_deleted"
 NODE_UNREAD = frozenset({NODE_DAMAGED, NODE_DELETED})  # restarts finalize what nobody approved
@@ -77,9 +85,14 @@ def _clusters(said: BatchFindings, hidden: Bool) -> Int:
         count += said.of_clusters(code, hit)
     said.of_clusters("voters_vouched", no_voters & vouched & landed)
     lost = evidence.snapshots["not_reached"]
-    why = [text or "" for text in lost.texts("error", np.arange(len(lost)))]
+    texts = [text or "" for text in lost.texts("error", np.arange(len(lost)))]
+    refused = texts_of(SECRET if REFUSED_LOGIN in text else None for text in texts)
     at, line = lost.field("at"), lost.field("line")
-    count += said.of_clusters("cluster_not_reached", lost.row, detail=why, at=at, line=line)
+    bare = (text.replace(NOBODY_ANSWERED, "").removesuffix(".") for text in texts)
+    why = [f"{share_reasons(reasons)}." for reasons in bare]
+    count += said.of_clusters(
+        "cluster_not_reached", lost.row, detail=why, at=at, line=line, to_fix=refused
+    )
     return count
 
 

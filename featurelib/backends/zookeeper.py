@@ -24,6 +24,7 @@ from featurelib.backends.credentials import Credentials
 from featurelib.backends.kafka.connection import words
 from featurelib.config.security import ZOOKEEPER, Security
 from featurelib.errors import ConfigError, UnreachableError, install_line
+from featurelib.words import REFUSED_LOGIN
 
 try:
     from kazoo.client import KazooClient
@@ -118,7 +119,7 @@ class Door:
         """Why nothing could be read, in one line without secrets."""
         name, advice = type(error).__name__, self._credentials.advice
         if self._has_session and not self.is_in and self.sasl is not None and name in _REFUSED:
-            return f"authentication failed. {advice}"
+            return f"{REFUSED_LOGIN}. {advice}"
         if name in _NO_RIGHT:
             return f"{_NO_RIGHT[name]}. {advice}"
         if self._has_session:

@@ -94,12 +94,14 @@ def is_before(version: str, first: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleWords:
-    """A finding's severity and texts. {placeholders} are columns of the finding."""
+    """A finding's severity and texts. {placeholders} are columns of the finding; `title` says what
+    is so in several clusters, "" = a policy's fault that no cluster shows."""
 
     severity: Severity
     message: str
     remedy: str
     command: str = ""
+    title: str = ""
 
 
 @cache

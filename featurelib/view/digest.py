@@ -15,10 +15,11 @@ from fractions import Fraction
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
-from featurelib.audit.findings import DOWN, GONE, SetAside
+from featurelib.audit.findings import DOWN, GONE, SetAside, wordings
 from featurelib.audit.majority import NO_LEADER, NO_MAJORITY
 from featurelib.audit.missing import NODE_UNREAD
 from featurelib.audit.remedies import ANY_ADDRESS
+from featurelib.core.dialect import STRICT, load
 from featurelib.feature import METADATA_VERSION, ClusterMode, Severity, Verdict
 from featurelib.snapshot import history
 from featurelib.snapshot.history import TOO_OLD
@@ -198,13 +199,19 @@ def _causes_of(cluster: ReportedCluster) -> Iterator[tuple[_Key, ReportedFinding
         yield key, finding
 
 
+def title_of(code: str) -> str:
+    """What is so in clusters with this finding, or its code where no cluster shows that alone."""
+    said = wordings(load(STRICT)).get(code)
+    return (said and said.title) or code_text(code)
+
+
 def _cause(
     key: _Key, rows: Sequence[tuple[ReportedCluster, ReportedFinding]], alone: Sequence[str]
 ) -> Cause:
     clusters = {cluster.key: cluster.name for cluster, _ in rows}
     who = {(c.key, finding.node_id) for c, finding in rows if finding.node_id is not None}
     features = {finding.feature for _, finding in rows if finding.feature is not None}
-    title = code_text(key.code)
+    title = title_of(key.code)
     if key.ghosts:
         title = "nodes that are off and still registered"
         title += OF_GHOSTS[key.code]

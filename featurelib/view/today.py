@@ -20,7 +20,6 @@ from datetime import datetime, timedelta
 
 from featurelib.audit.findings import GONE
 from featurelib.audit.majority import NO_LEADER, NO_MAJORITY
-from featurelib.audit.missing import NODE_DAMAGED, NODE_DELETED
 from featurelib.audit.strimzi import NOT_CARRIED_OUT
 from featurelib.feature import Severity, Verdict
 from featurelib.planning.owners import ADVICE
@@ -39,6 +38,7 @@ from featurelib.view.digest import (
     no_returns,
     parts,
     step_text,
+    title_of,
     unmuted,
     warns,
 )
@@ -55,7 +55,7 @@ from featurelib.view.model import (
     Verb,
 )
 from featurelib.view.trend import EPOCH_BACK, setbacks
-from featurelib.words import age, code_text, count, nodes, some, time_text
+from featurelib.words import age, count, nodes, some, time_text
 
 AUDIT = "./spark-submit.sh audit"
 MOST = 7
@@ -67,19 +67,6 @@ NEEDS = (
     "plan, its levels or its software went back, or nothing landed from it this night."
 )
 FORGOTTEN = "finalization_forgotten"  # a plan's approval is its remedy
-
-_SAYS = {
-    "incompatible_with_finalized": "nodes do not support what is finalized",
-    NODE_DAMAGED: "the features node is damaged",
-    NODE_DELETED: "the features node is deleted",
-    NO_LEADER: "the quorum has no leader",
-    NO_MAJORITY: "no majority of the voters answered",
-    "node_not_answering": "nodes do not answer",
-    "right_missing": "a right is missing",
-    "expected_node_missing": "nothing shows that expected nodes are there",
-    "registrations_unproven": "nothing shows which brokers are registered but fenced",
-    NOT_LISTED: "the inventory does not list all that landed",
-}
 
 Clusters = Sequence[ReportedCluster]
 Rows = Sequence[tuple[ReportedCluster, ReportedFinding | None]]  # None: nothing is found there
@@ -142,7 +129,7 @@ def plan_day(
     hidden = _held_back(dark, causes, "Fix", room - len(urgent))
     tasks = [*urgent, *unsure, *first, *start, *hidden, *plans]
     strangers = [row for row in found if row[1].code == NOT_LISTED]
-    add = [_fix("Add", _title(NOT_LISTED), strangers)] if strangers else []
+    add = [_fix("Add", title_of(NOT_LISTED), strangers)] if strangers else []
     return (*tasks, *_held_back(rest, causes, "Look at", MOST - len(tasks), tasks, add))
 
 
@@ -232,7 +219,7 @@ def _kinds(rows: Rows, most: int) -> list[tuple[str, Rows]]:
     further ones, and counts the clusters of each."""
     held = defaultdict[str, list[tuple[ReportedCluster, ReportedFinding | None]]](list)
     for row in rows:
-        held[_title(row[1].code) if row[1] else "no finding says why"].append(row)
+        held[title_of(row[1].code) if row[1] else "no finding says why"].append(row)
     kinds = list(held.items())
     rest = kinds[most - 1 :]
     if len(rest) < 2:
@@ -242,11 +229,6 @@ def _kinds(rows: Rows, most: int) -> list[tuple[str, Rows]]:
     numbers = ["" if in_one else f" in {count(len(keys), 'cluster')}" for keys in where]
     names = [title + number for (title, _), number in zip(rest, numbers, strict=True)]
     return [*kinds[: most - 1], (some(names, KINDS), [row for _, mine in rest for row in mine])]
-
-
-def _title(code: str) -> str:
-    """What is the matter in clusters with this finding, as a sentence where its code is none."""
-    return _SAYS.get(code, code_text(code))
 
 
 def _fix(verb: Verb, title: str, rows: Rows) -> Task:
@@ -328,6 +310,8 @@ def _not_landed(clusters: Clusters, newest: datetime | None, as_of: datetime) ->
         texts.append(f"Lines from {some(ahead, 2)} are dated ahead: set its collector's clock.")
     if texts:
         found = [*(row[-1] for row in late), *missing]
+        whole = _whole_owners(clusters, found)
+        texts += [f"Among them are {whole}: look first at what these share."] if whole else []
         lost = [(c, f) for c in found for f in unmuted(c.findings) if f.code == NOT_REACHED]
         first, why = lost[0] if lost else (found[0], None)
         whose, which = ("the collectors", first.name) if found[1:] else ("its collector", "it")
@@ -338,6 +322,14 @@ def _not_landed(clusters: Clusters, newest: datetime | None, as_of: datetime) ->
             how = f"{f'In {first.name}: ' if found[1:] else ''}{why.message} {why.remedy}"
         how = f"{how} {fill_in(first.collect)}".rstrip()
         yield _task("Collect", found, " ".join(texts), how, first.collect or "")
+
+
+def _whole_owners(clusters: Clusters, silent: Clusters) -> str:
+    """`all 4 clusters of media`: the owners of several clusters, and all of them silent."""
+    all_of = Counter(one.owner for one in clusters if one.owner)
+    none_of = Counter(one.owner for one in silent if one.owner)
+    whole = [name for name, number in none_of.items() if number == all_of[name] > 1]
+    return some([f"all {none_of[name]:,} clusters of {name}" for name in whole], 2)
 
 
 def _waiting(clusters: Clusters) -> Iterator[Task]:
@@ -410,8 +402,7 @@ def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:
         return
     verbs: dict[str, Verb] = {BY_NODE: "Upgrade", **dict.fromkeys(SILENT, "Check")}
     verb = "Check" if cause.ghosts else verbs.get(cause.code, "Fix")  # who is off may come back
-    title = _SAYS.get(cause.code, cause.title.replace("nodes that ", "nodes ", 1))
-    task = _fix(verb, title, rows)
+    task = _fix(verb, cause.title.replace("nodes that ", "nodes ", 1), rows)
     holds = ""
     if cause.ghosts and cause.features:
         they = "They hold" if len(rows) > 1 else "It holds"

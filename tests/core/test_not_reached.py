@@ -3,6 +3,7 @@ no verdict any more, until somebody answers."""
 
 from __future__ import annotations
 
+import json
 from itertools import permutations
 from typing import Any
 
@@ -12,12 +13,14 @@ import pytest
 from featurelib.audit.audit import Judged
 from featurelib.audit.cluster_view import Sight, Terms, see
 from featurelib.audit.evidence import Expected
+from featurelib.audit.findings import FindingWords
 from featurelib.errors import NoEvidenceError
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
 from featurelib.questions.describe import describe
 from featurelib.snapshot import begin, fold_lines, snapshot_rows
 from featurelib.snapshot.state import freeze
+from featurelib.words import share_reasons
 from tests.core.lines import (
     AS_OF,
     HOUR,
@@ -73,12 +76,41 @@ def test_what_landed_before_is_no_verdict_and_no_node_is_said_not_to_answer() ->
         "unknown",
         *[None] * 3,
     )
-    assert row["detail"].startswith("h:9092: expected at least one node to answer")
+    assert row["detail"] == "h:9092: connection refused."
     [(_, line_id)] = landings([LOST])
     assert (row["line_id"], row["observed_at"]) == (line_id, AS_OF.replace(minute=1))
     [plan] = found.plans.to_pylist()
     assert (plan["verdict"], plan["steps"]) == ("UNKNOWN", [])
     assert plan["newest_line"] == judged().plans.to_pylist()[0]["newest_line"]  # of evidence
+
+
+def test_a_login_that_was_refused_is_renewed_first_and_each_reason_is_said_once() -> None:
+    whole = 'authentication failed: {"status":"invalid_token"}. Look at [cluster.security]'
+    said = " · ".join(f"{host}:9092: {whole}" for host in "ab")
+    lost = LOST.replace(
+        json.dumps("h:9092: expected at least one node to answer, found: connection refused.")[
+            1:-1
+        ].encode(),
+        json.dumps(f"expected at least one node to answer, found: {said}.")[1:-1].encode(),
+    )
+    [row] = findings(judged(lost), CODE)
+    words = FindingWords(CATALOGUE)
+    assert row["detail"] == f"a:9092, b:9092: {whole}."
+    assert words.of(row).remedy.startswith("Renew the token, password or ticket of the collector")
+    [row] = findings(judged(LOST), CODE)
+    assert words.of(row).remedy.startswith("Check its address first")
+
+
+@pytest.mark.parametrize(
+    ("text", "once"),
+    [
+        ("a:1: no · b:1: no · a:1: no", "a:1, b:1: no"),
+        ("a:1: no · broker 2: closed: x · b:1: no", "a:1, b:1: no · broker 2: closed: x"),
+        ("found: [::1]:9: no · no address · no address", "found: [::1]:9: no · no address"),
+    ],
+)
+def test_who_share_a_reason_are_named_together(text: str, once: str) -> None:
+    assert share_reasons(text) == once
 
 
 def test_a_cluster_in_zookeeper_mode_is_unknown_as_well() -> None:

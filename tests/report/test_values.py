@@ -95,10 +95,10 @@ CAUSES = {
         [UNMET, unfit("a", 1, "y", 0, 1)],
         [("nodes that support y 0-1", 1, 1)],
     ),
-    "an unmet dependency alone": ([UNMET], [("dependency unmet", 1, 1)]),
+    "an unmet dependency alone": ([UNMET], [("what a level needs cannot be finalized", 1, 1)]),
     "missing evidence": (
         [finding(name, "voters_unknown", "unknown") for name in "ab"] + [unfit("c", 1, "f", 1, 2)],
-        [("voters unknown", 2, 2), ("nodes that support f 1-2", 1, 1)],
+        [("nothing shows who votes", 2, 2), ("nodes that support f 1-2", 1, 1)],
     ),
     "one that unlocks nothing alone goes behind one that does": (
         [unfit(name, 1, feature, 1, 2) for name in "abc" for feature in ("f", f"x{name}", "y")]
@@ -272,7 +272,10 @@ def test_what_is_less_urgent_shares_a_line_where_seven_are_too_few() -> None:
     assert " Hand over: " in found[5].how
     assert found[5].how.endswith("aiven finalizes that: change it there.")
     # What unlocks most comes first.
-    assert found[6].text == "Unsupported by node in 3 clusters, ghost broker in 1 cluster."
+    assert found[6].text == (
+        "The software of some nodes holds levels back in 3 clusters, brokers are off and still "
+        "registered in 1 cluster."
+    )
     assert found[6].how == (
         "In a (broker 1): Upgrade the software of broker 1. Likewise in b (broker 1), c (broker "
         "1). In d (broker 2): Check its address, the network, the credentials and its load first. …"
@@ -352,6 +355,20 @@ def test_who_never_landed_and_for_how_many_nights_others_did_not_is_said_newest_
         "nights). lost never landed: nothing is known there. Lines from early are dated ahead: "
         "set its collector's clock."
     )
+
+
+def test_an_owner_all_of_whose_clusters_are_silent_is_named() -> None:
+    owners = {"a": "media", "b": "media", "c": "ledger", "d": "ledger", "e": "alone"}
+    now = datetime.fromtimestamp(AS_OF / 1e6, UTC)
+    plans = [
+        plan(name, "UP_TO_DATE", newest_line=now - timedelta(hours=25 if name in "abce" else 1))
+        for name in owners
+    ]
+    entries = tuple(FleetEntry(id=name, owner=owner) for name, owner in owners.items())
+    [task] = report(judged(plans), newest=AS_OF, inventory=Fleet(cluster=entries)).today
+    shared = "Among them are all 2 clusters of media: look first at what these share."
+    assert task.text.endswith(shared)
+    assert (task.text.count("all 2"), "alone" in task.text) == (1, False)
 
 
 def test_several_managers_finalize_and_msk_has_no_command_that_could_be_wrong() -> None:

@@ -10,6 +10,7 @@ from importlib import resources
 import pytest
 
 from featurelib.audit.findings import FindingColumns, FindingWords, Site, wordings
+from featurelib.feature import Severity
 from featurelib.view.model import ReportedFinding
 from featurelib.words import EMPTY, LENGTH, clean
 from tests.report.samples import CATALOGUE, DIALECT
@@ -93,6 +94,17 @@ def test_every_wording_is_a_sentence(code: str, columns: FindingColumns) -> None
     for text in (said.message, said.remedy, command):
         assert not re.search(r"None|nan|\{|\}|  | \.|\.\.$", text), text
     assert said.source
+
+
+def test_what_clusters_share_is_said_as_a_person_says_it() -> None:
+    """Not its code; but for what no cluster shows: faults of a request, and notes."""
+    said = {code: words.title for code, words in WORDINGS.items()}
+    assert [title for title in said.values() if title != title.strip(" .") or "_" in title] == []
+    untold = {code for code, title in said.items() if not title}
+    assert untold - {c for c in untold if WORDINGS[c].severity is Severity.INFO} == {
+        "empty_name", "unknown_upgrade_type", "negative_level", "downgrade_without_intent",
+        "upgrade_under_downgrade_type", "change_under_downgrade_type", "lossy_safe_downgrade",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("code", sorted(WORDINGS))

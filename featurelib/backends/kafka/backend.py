@@ -54,7 +54,7 @@ from featurelib.landing.responses import (
     SHOWS_FENCED_FROM,
 )
 from featurelib.model import NotPassed, Passed, Recipient, Step
-from featurelib.words import some
+from featurelib.words import NOBODY_ANSWERED, share_reasons, some
 
 SHOWN = 10  # nodes, or reasons, of a kind
 _FEATURES = (
@@ -264,10 +264,11 @@ def _look(reach: Reach, say: Say) -> Search:
 
 
 def _nobody(reach: Reach, reasons: Iterable[str], own: Sequence[bytes]) -> UnreachableError:
-    """That nobody answered, and each reason once; `own` are the `lines` of the error. An address
-    that a reason names is not repeated, and a reason that stands alone and says what was expected
-    is enough."""
-    found = [reason.rstrip(".") for reason in dict.fromkeys(reasons)]
+    """That nobody answered, and each reason once, behind all who gave it; `own` are the `lines` of
+    the error. An address that a reason names is not repeated, and a reason that stands alone and
+    says what was expected is enough."""
+    every = " · ".join(reason.rstrip(".") for reason in dict.fromkeys(reasons))
+    found = share_reasons(every).split(" · ")
     if len(found) > SHOWN:
         found[SHOWN:] = [f"and {len(found) - SHOWN:,} more"]
     if len(found) == 1 and "expected" in found[0]:
@@ -278,7 +279,7 @@ def _nobody(reach: Reach, reasons: Iterable[str], own: Sequence[bytes]) -> Unrea
     is_named = all(split_id(address)[1] in said for address in given) and bool(given)
     where = "" if is_named else f"{reach.where}: "
     return UnreachableError(
-        f"{where}expected at least one node to answer, found: {said}.",
+        f"{where}{NOBODY_ANSWERED}{said}.",
         own,
         "Check the address first, then the network, then whether the nodes run.",
     )

@@ -29,7 +29,7 @@ from featurelib.backends.kafka.internals import (
     make_request,
 )
 from featurelib.errors import FeatureLibError, UnreachableError
-from featurelib.words import clean
+from featurelib.words import REFUSED_LOGIN, clean
 
 # How much one look may cost. A listener that is broken or hostile may answer without an end, name a
 # new node in each answer, or list a hundred thousand. These are far above what real clusters need:
@@ -111,7 +111,7 @@ def words(error: Exception, credentials: Credentials, timeout_ms: int) -> str:
     text = clean(credentials.hide(" ".join(text.split())), LONGEST_WORDS) if text else ""
     if name in _AUTHENTICATION or _KERBEROS in (kind.__name__ for kind in type(error).__mro__):
         said = f": {text}" if text else f" ({name})"
-        return f"authentication failed{said}. {credentials.advice}"
+        return f"{REFUSED_LOGIN}{said}. {credentials.advice}"
     if isinstance(error, TimeoutError) or name in _TIMES:
         return f"no answer within {timeout_ms / 1000:g} s"
     if isinstance(error, socket.gaierror):
