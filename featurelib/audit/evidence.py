@@ -249,9 +249,7 @@ class Evidence:
         own = who.key[who.registered | who.voter]
         known = distinct(np.concatenate((own, follow, broker_key(follow))))
         is_broker = self.listeners.field("role")[rows] == Role.BROKER
-        listed = np.where(
-            is_broker, member.registrations_proven[cluster], member.quorum_known[cluster]
-        )
+        listed = np.where(is_broker, member.brokers_listed[cluster], member.quorum_known[cluster])
         return rows[(find(known, keys) < 0) & listed]
 
     def left_out(self) -> Bool:

@@ -47,6 +47,7 @@ class Membership:
     zookeeper: Bool
     kraft: Bool
     registrations_proven: Bool
+    brokers_listed: Bool  # … and what was read has a list of them
     quorum_known: Bool
     quorum_at: Int
     quorum_line: Int
@@ -128,16 +129,18 @@ class Sources:
         believed |= self.from_log[flat.row]
         return np.concatenate((self.registration_key[believed], member[listed]))
 
-    def others(self) -> Int:
-        """Return the keys of voters, and of listeners that no list of registrations is about."""
+    def others(self, listed: Bool) -> Int:
+        """Return the keys of voters, and of listeners that no list of registrations is about.
+        `listed`: the clusters of which some list has all brokers."""
         flat, cluster = self.listeners, self.listeners.row
         answered = np.maximum(flat.field("full_at"), flat.field("partial_at"))
         listed_at = np.where(flat.field("role") == BROKER, self.authority_at[cluster], 0)
         listed_at += np.where(flat.field("role") == CONTROLLER, self.quorum_at[cluster], 0)
         # A metric does not say of which cluster its node is; who follows the log is of this one.
         own = (find(self.follow_key, self.listener_key) >= 0) & (flat.field("scraped") >= 0)
+        stranger = (answered == 0) & ~own & (flat.field("role") == BROKER) & listed[cluster]
         answered = np.maximum(answered, np.where(own, flat.field("scraped_at"), 0))
-        unlisted = (answered > listed_at) | (listed_at == 0)
+        unlisted = (answered > listed_at) | ((listed_at == 0) & ~stranger)
         unlisted &= (flat.field("role") == CONTROLLER) | ~self.in_zookeeper[cluster]
         return np.concatenate((self.listener_key[unlisted], self.voter_key))
 
@@ -386,16 +389,19 @@ def read_nodes(
     of_kraft |= listeners.field("role") == CONTROLLER
     kraft = listed | quorum_known | said.having(listeners, of_kraft)
     proven = (said.authority_at > 0) & fresh(said.authority_at)
+    proven = np.where(zookeeper & ~kraft, said.in_zookeeper, proven)
+    brokers_listed = proven | (vouched & (said.plain_at > 0))
     membership = Membership(
         zookeeper=zookeeper,
         kraft=kraft,
-        registrations_proven=np.where(zookeeper & ~kraft, said.in_zookeeper, proven) | vouched,
+        registrations_proven=proven | vouched,
+        brokers_listed=brokers_listed,
         quorum_known=quorum_known,
         quorum_at=said.quorum_at,
         quorum_line=snapshots.scalar("quorum_line"),
         controllers_known=listed,
     )
-    registered, others = said.registered(), said.others()
+    registered, others = said.registered(), said.others(brokers_listed)
     there = expected[find(said.seen(np.concatenate((registered, others))), expected) >= 0]
     ways = enumerate((registered, others, there, expected))
     counted = np.sort(np.concatenate([keys << 2 | way for way, keys in ways]), kind="stable")

@@ -15,6 +15,7 @@ from tests.core.lines import (
     findings,
     judge_lines,
     lines_of,
+    listing,
     metrics_line,
     quorum_line,
     readiness,
@@ -136,6 +137,19 @@ def test_nodes_the_cluster_does_not_list_are_told() -> None:
     assert plan["nodes"] == len(own)
     [profiles] = read_profiles(judge_lines(lines).evidence).values()
     assert {node for one in profiles for node in (*one.brokers, *one.controllers)} == own
+    # Where nothing lists the brokers nobody is a stranger; where the owner stands for it, a list
+    # without fenced ones is one of all of them.
+    shown = [metrics_line(1), metrics_line(7, most=20), metrics_line(9, "controller")]
+    shown += [quorum_line("c", (9,))]
+    for more, code, nodes in (
+        ([], "incompatible_with_finalized", 3),
+        ([listing((1, False), version=1)], "metrics_of_stranger", 2),
+    ):
+        judged = judge_lines([*shown, *more], VOUCHED)
+        either = {"metrics_of_stranger", "incompatible_with_finalized"}
+        assert codes(judged) & either == {code}
+        [plan] = rows_of(judged, "plans")
+        assert plan["nodes"] == nodes
     # What they support is of no account, if the quorum's leader does not see them fetch.
     old = [*lines_of(GOOD), metrics_line(7, most=20), metrics_line(8, "controller", most=20)]
     assert codes(judge_lines(old)) == codes(judge_lines(lines))
