@@ -81,6 +81,10 @@ def plan_day(
 ) -> tuple[Task, ...]:
     """Return the tasks of these clusters, worst first as the report has them."""
     found = [(cluster, one) for cluster in clusters for one in unmuted(cluster.findings)]
+    strangers = [row for row in found if row[1].code == NOT_LISTED]
+    add = [_fix("Add", title_of(NOT_LISTED), strangers)] if strangers else []
+    if is_all_old(fleet):  # nothing else is known
+        return (_collect_again(clusters, run), *_not_landed(clusters, None, run.as_of), *add)
     grave = [row for row in found if row[1].severity is Severity.CRITICAL]
     old = {c.key for c in clusters} - {one.key for one in (change.verdicts if change else ())}
     # Of what is critical what keeps from restarts goes first, then what is so since this night.
@@ -92,17 +96,12 @@ def plan_day(
     silent = [(c, f) for c, f in found if f.code in SILENT and c.verdict is Verdict.UNKNOWN]
     silent = [(c, f) for c, f in silent if c.key not in told]
     silent = [(c, f) for c, f in silent if (c.key, f.role, f.node_id) not in worse]
-    ask = list(_ask(setbacks(clusters, change)))
     unsure = [_fix("Check", *kind) for kind in _kinds(few, 1)]
     start = [_fix("Check", *kind) for kind in _kinds(silent, 1)]
-    if is_all_old(fleet):
-        first, plans = [_collect_again(clusters, run)], list[Task]()
-        first += _not_landed(clusters, None, run.as_of)
-        unsure, start, grave, causes = [], [], [], ()
-    else:
-        first = [*ask, *_not_landed(clusters, run.newest_line, run.as_of)]
-        waits = {key for task in first for key in task.clusters}
-        plans = [*_waiting([one for one in clusters if one.key not in waits])]
+    first = [*_ask(setbacks(clusters, change))]
+    first += _not_landed(clusters, run.newest_line, run.as_of)
+    waits = {key for task in first for key in task.clusters}
+    plans = [*_waiting([one for one in clusters if one.key not in waits])]
     done_by = {one.code for _, one in found if one.command} - {BY_NODE}
     causes = sorted(causes, key=lambda c: (not c.ghosts and c.code not in done_by, -c.alone))
     bad = {one.key for one, _ in grave}  # the first tasks say what is critical
@@ -121,15 +120,15 @@ def plan_day(
     room = MOST - len(unsure) - len(first) - len(plans) - below
     if len(start) + bool(grave) + bool(dark) > room:  # who does not answer shares the line
         of = {key for task in start for key in task.clusters} - bad
-        dark, start = [*(one for one in clusters if one.key in of), *dark], []
+        dark = [*(one for one in clusters if one.key in of), *dark]
+        start = []
     if len(start) + len(_kinds(grave, 2)) + bool(dark) > room and plans[1:]:
-        plans, room = [_in_one(*plans)], room + 1
+        plans = [_in_one(*plans)]
+        room += 1
     room -= len(start)
     urgent = [_fix("Fix", *kind) for kind in _kinds(grave, room - bool(dark))]
     hidden = _held_back(dark, causes, "Fix", room - len(urgent))
     tasks = [*urgent, *unsure, *first, *start, *hidden, *plans]
-    strangers = [row for row in found if row[1].code == NOT_LISTED]
-    add = [_fix("Add", title_of(NOT_LISTED), strangers)] if strangers else []
     return (*tasks, *_held_back(rest, causes, "Look at", MOST - len(tasks), tasks, add))
 
 
