@@ -438,9 +438,7 @@ def test_a_count_of_nothing_leads_nowhere_and_no_cluster_has_no_table() -> None:
 def test_a_plan_without_a_way_back_says_so() -> None:
     back = [{"feature": "f", "downgrade_floor": 9, "point_of_no_return": 9}]
     plans = [plan(name, "READY", steps=[step("f")], returns_after=back) for name in "abc"]
-    several = (
-        "Some levels of a, b and 1 more cannot be taken back. Read each plan, then approve it."
-    )
+    several = "Some levels of a, b, c cannot be taken back. Read each plan, then approve it."
     [task] = report(judged(plans)).today
     assert (task.text, task.how) == ("a: f 11 → 19, and levels of 2 more clusters.", several)
     [task] = report(judged(plans[:1])).today
