@@ -413,7 +413,7 @@ def test_a_name_neither_moves_nor_narrows_what_stands_beside_it(
     page.context.close()
 
 
-@pytest.mark.parametrize("width", [320, 768, 1920])
+@pytest.mark.parametrize("width", [320, 768, 1024, 1920])
 def test_tables_tear_no_word_and_what_is_pressed_has_room_for_a_thumb(
     browser: Browser, files: dict[str, Path], width: int
 ) -> None:
@@ -439,6 +439,8 @@ def test_tables_tear_no_word_and_what_is_pressed_has_room_for_a_thumb(
         assert min(page.locator(".causes th:last-child:visible").evaluate_all(widths)) > 0.6
     seen = """(all) => all.filter((e) => e.getBoundingClientRect().right
         <= document.querySelector(".high").getBoundingClientRect().right).length"""
+    if width >= 1024:  # what is said of each cluster is read without scrolling
+        assert page.locator("#grid thead .said").evaluate_all(seen) == 1
     if width == 1920:  # Kafka's own seven, beside all that stands before them
         assert page.locator("#grid thead .f").evaluate_all(seen) >= 7
     page.context.close()
