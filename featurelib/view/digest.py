@@ -282,7 +282,7 @@ def _problem(findings: Findings, severity: Severity) -> str:
     text = code_text(codes[0]) + (f" ({who})" if who else "")
     text += f": {reason.rstrip('.')}" if reason else ""
     label = f"{severity.value}: " if severity is not Severity.UNKNOWN else ""
-    return label + some([text, *codes[1:]], 1)
+    return label + some([text, *map(code_text, codes[1:])], 1)
 
 
 def _in_the_way(findings: Findings) -> str:
