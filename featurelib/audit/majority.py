@@ -4,15 +4,15 @@ That they did not answer us does not show that they are down: a firewall may sta
 that sees most voters fetch shows that they run; so do one that answered a probe, and their brokers.
 That a node names a leader shows nothing: a voter that is left alone names the dead one for good
 (4.3.1), and a leader that is left alone goes on calling itself the leader (3.6.2). What shows that
-there is none: a controller that knows of no leader (one that answers, beside a broker), brokers
-that wait for DescribeQuorum in vain (both 3.9.2 and 4.3.1), a leader that no majority asks (3.6.2).
+there is none: a controller that knows of no leader (one that never did says nothing), brokers that
+wait for DescribeQuorum in vain (both 3.9.2 and 4.3.1), a leader that no majority asks (3.6.2).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from featurelib.audit.columns import broker_key, find, marked
+from featurelib.audit.columns import broker_key, find
 from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.findings import LISTENER
 from featurelib.audit.registrations import record_keys
@@ -36,19 +36,19 @@ def report_majority(said: BatchFindings, proven: Bool) -> Int:
     votes = who.voter | ((who.role == Role.CONTROLLER) & ~member.quorum_known[who.cluster])
     votes &= ~who.expected_only
     records, finders = _without_leader(evidence, votes)
-    # Voters may just be electing one. Brokers wait for it far longer.
-    waits = who.role[finders] == Role.BROKER
-    waited_at = np.zeros(clusters, dtype=np.int64)
+    # Voters may just be electing one. Brokers wait for it far longer, and none of those that were
+    # asked beside them, controllers too, showed that it leads.
+    waits, waited_at = who.role[finders] == Role.BROKER, np.zeros(clusters, dtype=np.int64)
     asked_at = evidence.snapshots["leaderless"].field("at")[records]
     np.maximum.at(waited_at, who.cluster[finders[waits]], asked_at[waits])
-    lost = votes & (waited_at > 0)[who.cluster] & (marked(len(votes), finders) | ~who.answers)
-    seen = who.follows & (member.quorum_at + ONE_LOOK >= waited_at)[who.cluster]
+    lost = votes & (waited_at > member.quorum_at + ONE_LOOK)[who.cluster]
+    lost &= who.answered_at <= waited_at[who.cluster] + ONE_LOOK
     half = find(who.key, broker_key(who.key))  # a process that is both runs if either answers
     runs = who.answers | who.follows
     runs |= (half >= 0) & who.answers[half] & (who.answered_at[half] + ONE_LOOK >= who.failed_at)
     voters, failed, answered, running, follow = (
         np.bincount(who.cluster[votes & which], minlength=clusters)
-        for which in (votes, who.not_answering | lost, who.answers, runs, seen)
+        for which in (votes, who.not_answering | lost, who.answers, runs, who.follows & ~lost)
     )
     newest = np.zeros(clusters, dtype=np.int64)
     np.maximum.at(newest, who.cluster, np.maximum(who.answered_at, who.failed_at))

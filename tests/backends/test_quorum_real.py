@@ -13,7 +13,7 @@ from tests.backends.judged import collected, findings, judged, until
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node
 
-CODE = ("quorum_without_leader", None, None)
+CODE, SILENT = ("quorum_without_leader", None, None), "node_not_answering"
 
 
 @pytest.mark.parametrize("release", ["3.6.2", "4.3.1"])
@@ -49,3 +49,31 @@ def leaders(lines: list[bytes]) -> set[int]:
     asked = (json.loads(line) for line in lines if b'"describe_quorum"' in line)
     answers = (line["answer"]["topics"][0]["partitions"][0] for line in asked if "answer" in line)
     return {int(one["leader_id"]) for one in answers if not one["error_code"]}
+
+
+def test_controllers_that_run_and_do_not_reach_each_other_lead_nobody(
+    kraft_cluster: Callable[..., RunningCluster], tmp_path: Path
+) -> None:
+    controllers = [Node(id=i, roles="controller") for i in (1, 2, 3)]
+    cluster = kraft_cluster(*controllers, Node(id=4, roles="broker"))
+    named = ",".join(f"{i}@{cluster.nodes[i].controller}" for i in (1, 2, 3))
+    looks = iter(range(99))
+
+    def look() -> list[bytes]:
+        ways = ("--bootstrap", cluster.bootstrap, "--controllers", named)
+        return collected(tmp_path / str(next(looks)), *ways)[0]
+
+    until(lambda: bool(leaders(look())))
+    assert CODE not in findings(judged(look()))
+    for i in (1, 2, 3):
+        cluster.stop_node(i, kill=True)
+        conf = cluster.nodes[i].process.home / "server.properties"
+        text, mine = conf.read_text("utf-8"), f"{i}@{cluster.nodes[i].controller}"
+        others = ",".join(mine if n == i else f"{n}@127.0.0.1:1" for n in (1, 2, 3))
+        conf.write_text(text.replace(named, others), "utf-8")
+        cluster.nodes[i].launch()
+    until(lambda: CODE in findings(judged(look())), 90)
+    # So far somebody may not have been up yet. They have no metadata, and do not list themselves.
+    until(lambda: not [code for code, *_ in findings(judged(look())) if code == SILENT], 60)
+    found = findings(judged(look()))
+    assert (found[CODE]["severity"], found[CODE]["to_fix"]) == ("critical", "listener")

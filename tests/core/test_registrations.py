@@ -81,10 +81,11 @@ MOST_SILENT = [*ANSWERS, silence(2, CONTROLLER), silence(3, CONTROLLER)]
 HEADLESS, IN_VAIN = [*MOST_SILENT, quorum([(1, 0), (2, 0), (3, 0)], age=30)], in_vain()
 THREE = listing(*((i, False) for i in (1, 2, 3)), kind=2)
 KNOWS_NONE = THREE.replace(b'"controller_id": 1', b'"controller_id": -1')
-SAID_SO = [answer(i, CONTROLLER) for i in (2, 3)] + [
-    KNOWS_NONE.replace(b'"asked_node": 1', f'"asked_node": {i}'.encode()) for i in (1, 2, 3)
-]
-ALL_LOST = [*ANSWERS, *SAID_SO, quorum([(1, 0), (2, 0), (3, 0)], age=30), listing((1, False))]
+KNOWN = quorum([(1, 0), (2, 0), (3, 0)], age=30)
+ALL_RUN = [*ANSWERS, *(answer(i, CONTROLLER) for i in (2, 3)), KNOWN, listing((1, False))]
+NUMBERS = (b"1", b"2", b"3")
+ALL_LOST = [KNOWS_NONE.replace(b'"asked_node": 1', b'"asked_node": ' + i) for i in NUMBERS]
+ALL_LOST += ALL_RUN
 AWAY = (7, 0), (8, 0), (9, 0)
 UNASKED = [answer(1), answer(2), IN_VAIN, listing((1, False), (2, False))]
 HALVES = [answer(1), *(silence(i, CONTROLLER) for i in (1, 2, 3)), quorum([1, 2, 3], age=30)]
@@ -163,6 +164,7 @@ SCENES: dict[str, tuple[str, Lines]] = {
     "controllers stand in for voters that were never shown": (
         "UNKNOWN", [*MOST_SILENT, IN_VAIN]),
     "nor has a quorum whose voters all run, and know of none": ("UNKNOWN", [*ALL_LOST, IN_VAIN]),
+    "or say nothing of it, as those that were started since": ("UNKNOWN", [*ALL_RUN, IN_VAIN]),
     "where no broker waits they may be electing one": ("READY", ALL_LOST),
     "and have done so where it was described since": (
         "READY", [*ALL_LOST, IN_VAIN, quorum([(1, 0), (2, 0), (3, 0)], age=0)]),
