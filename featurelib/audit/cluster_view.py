@@ -274,8 +274,10 @@ class PlainCluster:
         voter that has to be registered and is not (QuorumFeatures.reasonNotSupported)."""
         who, profile = self._evidence.subjects, self._evidence.answering.of_subject
         controller = who.role == Role.CONTROLLER
-        # Nobody is held to a list that was never read; what answers after a list is on it by now.
-        registered = who.registered | ~controller | ~self._evidence.membership.controllers_known[0]
+        # Nobody is held to a list that was never read; what answers after a list is on it by now,
+        # but for a broker that ran already, and whom it did not name.
+        listed = self._evidence.membership.controllers_known[0]
+        registered = who.registered | ~np.where(controller, listed, who.unregistered)
         running = who.runs | (self._zookeeper & who.registered)
         vouched = controller & self._evidence.controllers_vouched[0]
         in_the_way = who.voter & ~registered & (metadata_version >= _REGISTER_FROM)

@@ -69,7 +69,8 @@ class Draft:
         profile = self._map("profiles", {name: ranges[name] for name in sorted(ranges)})
         answered = dict.fromkeys(("partial_at", "partial_line", "failed_at", "failed_line"), 0)
         answered |= {"full": profile, "full_at": self._at}
-        answered |= dict.fromkeys(("partial", "error", "scraped"), NOTHING)
+        # Its requests told its old software.
+        answered |= dict.fromkeys(("partial", "error", "scraped", "releases"), NOTHING)
         for one in self._of("listeners", node_id, role) or [self._add_listener(node_id, role)]:
             one |= answered
         for one in self._of("registrations", node_id, role):

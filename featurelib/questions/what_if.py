@@ -204,13 +204,11 @@ def what_if(sight: Sight, changes: Changes, terms: Terms) -> WhatIf:
 def _readers(cluster: Cluster, wanted: Sequence[Node], changes: Changes) -> list[Node]:
     """The controllers that stay as they are, where a level moves: each reads it, and ends over one
     that it does not support."""
-    ids = {*changes.removed, *(node.node_id for node in wanted)} if changes.finalized else None
-    is_one = Role.CONTROLLER
-    return [
-        node
-        for node in cluster.nodes
-        if ids is not None and node.running and node.role is is_one and node.node_id not in ids
-    ]
+    if not changes.finalized:
+        return []
+    left = {*changes.removed, *(node.node_id for node in wanted)}
+    running = (n for n in cluster.nodes if n.running and n.role is Role.CONTROLLER)
+    return [node for node in running if node.node_id not in left]
 
 
 def _running(sight: Sight, removed: Sequence[int]) -> tuple[int, ...]:

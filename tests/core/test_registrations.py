@@ -16,8 +16,10 @@ from featurelib.audit.evidence import Expected
 from featurelib.audit.findings import FindingWords
 from featurelib.audit.remedies import Action, action_for_gone
 from featurelib.catalogue import load as catalogue
+from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.feature import Role
 from featurelib.planning.reasons import Reasons
+from featurelib.questions.why_not import why_not
 from tests.core.frozen import expect_frozen
 from tests.core.lines import (
     MAX_AGE,
@@ -292,6 +294,18 @@ def test_nobody_is_told_to_start_a_node_with_software_that_does_not_fit(
         said = [FindingWords(catalogue()).of(row).remedy for row in findings(judged, code)]
         assert len(said) == bool(remedy), code
         assert all(one.startswith(remedy) for one in said), (code, said)
+
+
+def test_a_controller_does_not_ask_a_broker_that_is_not_registered() -> None:
+    """The policy does: it is expected, and would be refused when it starts."""
+    fleet = Fleet(cluster=(FleetEntry(id="c", brokers=(1, 7)),))
+    lines = [*ANSWERS, SPOKE, FOLLOWS, ALONE]
+    one = see(lines, catalogue=catalogue(), as_of=None, max_age=MAX_AGE, fleet=fleet)
+    asked = {(n.role.text, n.node_id): n.registered for n in one.cluster.nodes}
+    assert asked == {(BROKER, 1): True, (CONTROLLER, 1): True, (BROKER, 7): False}
+    proofs = why_not(one, METADATA, 29, catalogue()).proofs
+    assert {proof.judge for proof in proofs if proof.node == "broker 7"} == {"strict"}
+    assert {proof.judge for proof in proofs} == {"strict"}
 
 
 @pytest.mark.parametrize(

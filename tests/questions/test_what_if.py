@@ -17,6 +17,8 @@ from featurelib.questions.what_if import Changes, WhatIf, what_if
 from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
 from tests.core.oracle import Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper
+from tests.core.test_software import lines_of as recorded
+from tests.core.test_software import look
 from tests.questions.nights import CATALOGUE, NAMES, TERMS, sight
 
 
@@ -148,6 +150,15 @@ def test_a_controller_that_reads_a_level_it_does_not_support_ends() -> None:
     assert verdicts(found, METADATA_VERSION)[0] == "UNKNOWN"
     fits = what_if(listed("fenced", a=NEW), Changes(finalized={METADATA_VERSION: 29}), THEN)
     assert (fits.refused, verdicts(fits, METADATA_VERSION)[0]) == ((), "UP_TO_DATE")
+
+
+def test_new_software_is_not_taken_for_the_old_with_unstable_features() -> None:
+    """4.2 with unstable features supports what 4.3 does, and its requests say that it is 4.2."""
+    found = what_if(look(recorded("stock42")), Changes(release="4.3"), TERMS)
+    assert found.joined
+    assert {"unstable_level", "unstable_features_enabled"}.isdisjoint(
+        row["code"] for row in found.new
+    )
 
 
 def test_what_is_critical_before_and_after_is_said_and_who_runs_is_not_gone() -> None:
