@@ -236,9 +236,8 @@ class Reasons:
 
     def _of_row(self, row: FindingColumns, judge: str) -> Reason:
         """A row of featurelib.schema.FINDING, or one like it, in words."""
-        ghost: Any = None  # what is said of it stands alone here
-        if row["code"] != RANGE_UNKNOWN:
-            ghost = self._gone.get((row["role"], row["node_id"]))
+        alone = row["code"] == RANGE_UNKNOWN  # nobody says beside it that the node is gone
+        ghost: Any = None if alone else self._gone.get((row["role"], row["node_id"]))
         said = self._words.of(row, self._sight.site, ghost)
         low, high = row["min_version"], row["max_version"]
         return Reason(

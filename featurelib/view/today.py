@@ -45,6 +45,7 @@ from featurelib.view.digest import (
 from featurelib.view.model import (
     Cause,
     Change,
+    ChangedLevel,
     FleetCounts,
     QuarantinedLine,
     Report,
@@ -98,7 +99,7 @@ def plan_day(
     silent = [(c, f) for c, f in silent if (c.key, f.role, f.node_id) not in worse]
     unsure = [_fix("Check", *kind) for kind in _kinds(few, 1)]
     start = [_fix("Check", *kind) for kind in _kinds(silent, 1)]
-    first = [*_ask(setbacks(clusters, change))]
+    first = [*_ask(setbacks(clusters, change), change.lowered if change else ())]
     first += _not_landed(clusters, run.newest_line, run.as_of)
     waits = {key for task in first for key in task.clusters}
     plans = [*_waiting([one for one in clusters if one.key not in waits])]
@@ -278,13 +279,18 @@ def _nodes(cluster: ReportedCluster, one: ReportedFinding) -> str:
     return f" ({nodes(one.role, ids)})" if one.node_id is not None else ""
 
 
-def _ask(went: Mapping[str, Clusters]) -> Iterator[Task]:
-    """One task of all clusters in which something went back."""
+def _ask(went: Mapping[str, Clusters], lowered: Iterable[ChangedLevel]) -> Iterator[Task]:
+    """One task of all clusters in which something went back; `lowered` may be of earlier nights."""
     found = list({one.key: one for kept in went.values() for one in kept}.values())
     if found:
         named = (f"{what} in {some([c.name for c in kept], KINDS)}" for what, kept in went.items())
         text = "; ".join(named)
-        how = "Ask who did it, why, and what was lost, before anything there is raised."
+        lower = [
+            f"{one.name}: {one.feature} {one.before.text} → {one.after.text} ({one.seen:%Y-%m-%d})"
+            for one in lowered
+        ]
+        how = f"{some(lower, KINDS)}. " * bool(lower)
+        how += "Ask who did it, why, and what was lost, before anything there is raised."
         codes = {one.code for cluster in found for one in cluster.findings} & {EPOCH_BACK}
         yield _task("Ask", found, f"{text[:1].upper()}{text[1:]}.", how, codes=codes)
 

@@ -105,8 +105,7 @@ def compare(
     names: Mapping[str, str],
     catalogue: Catalogue,
 ) -> Change | None:
-    """Return what changed since the night before the last of `nights`; None where there was none.
-    `names`: what the inventory calls clusters."""
+    """Return what changed since the night before the last of `nights`; None where none was."""
     before = past.verdicts
     if before is None or len(nights) < 2:
         return None
@@ -152,8 +151,8 @@ def _changed_levels(
         top = {r.feature: r.ceiling.number if r.ceiling else None for r in known}
         moved = changed_levels(then[one.key], now)
         fell = lowered_ceilings(tops[one.key], top, moved)
-        every = [[(move, now_at) for move in moves] for moves in (moved, fell)]
-        every.append([*past.lowered.get(one.key, ())])
+        tonight = ([(move, now_at) for move in moves] for moves in (moved, fell))
+        every = (*tonight, past.lowered.get(one.key, ()))
         for into, moves in zip(found.values(), every, strict=True):
             for (feature, *ends), seen in moves:
                 name = clean(feature)
@@ -175,14 +174,12 @@ def setbacks(
     clusters: Sequence[ReportedCluster], change: Change | None
 ) -> dict[str, list[ReportedCluster]]:
     """What went back, the gravest first, and in which of these clusters: why has to be asked."""
-    moved = change.levels if change else ()
-    fell = [one for one in moved if one.after.number < one.before.number]
-    fell += change.lowered if change else ()
+    moved = (*change.levels, *change.lowered) if change else ()
     of = {
         "metadata went back": {
             c.key for c in clusters if any(f.code == EPOCH_BACK for f in unmuted(c.findings))
         },
-        "levels went down": {one.key for one in fell},
+        "levels went down": {o.key for o in moved if o.after.number < o.before.number},
         "software went back": {one.key for one in change.ceilings} if change else set[str](),
     }
     found = {what: [one for one in clusters if one.key in keys] for what, keys in of.items()}

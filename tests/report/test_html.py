@@ -401,6 +401,7 @@ def test_a_plan_of_a_cluster_whose_levels_went_down_waits_for_the_answer_why() -
         ("Approve", ("b",)),
     ]
     assert said.today[0].text == "Levels went down in a."
+    assert said.today[0].how.startswith("a: f 2 → 1 (2026-11-21). Ask who did it, why, ")
     page = render_html(said)
     assert "f 2 → 1, WENT DOWN" in page
     assert '<li class="urgent"><b>Ask</b>' in page
