@@ -160,7 +160,7 @@ def test_a_broker_unregistered_while_it_runs_is_restarted_with_newer_software(
     sight = judged([*before, *lines_of(cluster, tmp_path / "out")], expected)
     for code in ("incompatible_with_finalized", "expected_node_not_registered"):
         text, _ = remedy(findings(sight)[code, "broker", 2])
-        assert text.startswith("Upgrade the software of broker 2 until it supports the level, and")
+        assert text.startswith("Upgrade the software of broker 2 until it supports what is ")
     node = cluster.nodes[2]
     cluster.stop_node(2, kill=True)
     node.launch()

@@ -260,12 +260,13 @@ TOO_OLD = {METADATA: (7, 24)}
 EARLIER_OLD = [answer(i, role, ranges=TOO_OLD, answered=20) for i, role in
                ((7, BROKER), (2, BROKER), (2, CONTROLLER))]  # fmt: skip
 RESTART = (
-    "Upgrade the software of broker 7 until it supports the level, and restart it with that: then "
-    "it registers. If it is unregistered on purpose, stop it, and take it out of fleet.toml."
+    "Upgrade the software of broker 7 until it supports what is finalized, and restart it with "
+    "that: then it registers. If it is unregistered on purpose, stop it, and take it out of "
+    "fleet.toml."
 )
 START = (
-    "Start controller 2 with software that supports the level, not with the software it had: with "
-    "that it does not come back. If it runs, look why it does not answer."
+    "Start controller 2 with software that supports what is finalized, not with the software it "
+    "had: with that it does not come back. If it runs, look why it does not answer."
 )
 SEEN = "It runs: Kafka sees it. Check its address, its listener, "
 
