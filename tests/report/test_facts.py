@@ -80,6 +80,7 @@ OTHERWISE = {
     "causes.unlocked": "names stand for keys",
     "change.verdicts.key": "names stand for keys",
     "change.levels.key": "names stand for keys",
+    "change.levels.seen": "what moved since the night before was seen this night",
     "change.silent.key": "names stand for keys",
 }
 
