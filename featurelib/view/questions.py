@@ -211,7 +211,10 @@ def _what_lacks(unknown: Sequence[Proof], page: QuestionPage) -> str:
     gone = {half[1:] for half in ghosts(page.source.sight.judged.findings)}
     off = dict.fromkeys(one.node for one in unknown if (one.role, one.node_id) in gone)
     what = "is off and still registered: start it, or if it is gone for good unregister it"
-    known = "; ".join(f"{node} {what}" for node in off) or "nothing that is known stands in the way"
+    rows, codes = page.source.sight.judged.findings.to_pylist(), {one.code for one in unknown}
+    grave = any(row["severity"] == Severity.CRITICAL and row["code"] in codes for row in rows)
+    none = "mend first what is critical" if grave else "nothing that is known stands in the way"
+    known = "; ".join(f"{node} {what}" for node in off) or none
     return known + f"{';' if off else ':'} find out what is not known" * (len(off) < len(unknown))
 
 

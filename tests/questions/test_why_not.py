@@ -191,7 +191,9 @@ def test_no_plan_is_made_of_what_the_controller_refused() -> None:
     assert make_plan(agreed, upgrade(level), CATALOGUE).plan is not None
 
 
-def test_a_features_node_that_is_gone_makes_a_level_unknown_and_refuses_none() -> None:
+def test_a_features_node_that_is_gone_makes_a_level_unknown_and_refuses_none(
+    tmp_path: Path,
+) -> None:
     """What a controller would answer without the node (96) is no rule that anything could meet."""
     broker = Node(node_id=1, ranges={"f": (1, 4)}, epoch=-1)
     gone = Cluster(name="z", zookeeper=True, nodes=(broker,), features_node=False, controller=1)
@@ -199,6 +201,11 @@ def test_a_features_node_that_is_gone_makes_a_level_unknown_and_refuses_none() -
     found = why_not(one, "f", 4, CATALOGUE)
     assert (found.answer, found.current, found.proofs) == (LevelStatus.UNKNOWN, None, ())
     assert [proof.code for proof in found.unknown] == ["features_node_deleted"]
+    landed = tmp_path / "z.jsonl"
+    landed.write_bytes(b"\n".join(lines_of(gone)))
+    _, said, _ = run("why-not", "f=4", "--capture", str(landed))
+    assert "mend first what is critical" in said
+    assert "nothing that is known stands in the way" not in said
 
 
 def test_what_a_controller_would_refuse_is_explained_by_its_command() -> None:
