@@ -246,15 +246,12 @@ def _fix(verb: Verb, title: str, rows: Rows) -> Task:
 
 
 def _helps(rows: Rows) -> str:
-    """What helps in these clusters: how each remedy begins, where they need several. What helps in
-    most comes first, but for what is critical, which stands as it is."""
+    """What helps in these clusters, in their order: how each remedy begins, where several do."""
     remedies = defaultdict[str, dict[str, tuple[ReportedFinding, str]]](dict)
     for cluster, one in rows:
         if one and one.remedy:
             remedies[_todo(one)].setdefault(cluster.name, (one, _nodes(cluster, one)))
     kinds, texts = list(remedies.values()), list[str]()
-    if all(one and one.severity is not Severity.CRITICAL for _, one in rows):
-        kinds.sort(key=len, reverse=True)
     for (name, (one, who)), *others in (list(helped.items()) for helped in kinds[:HELPS]):
         begin, *more = re.split(r"(?<=\.) (?=[A-Z])", one.remedy)
         text = f"In {name}{who}: {begin}" + " …" * bool(more)
