@@ -216,6 +216,13 @@ def ask_why_lower(moves: Iterable[tuple[str, str, str, datetime]]) -> str:
     return f"Ask first why {' and '.join(went)}." if went else ""
 
 
+def mend_first(grave: Sequence[str]) -> str:
+    """What to mend before anything is raised, of the messages of a cluster's critical findings;
+    empty without one."""
+    more = f" {count(len(grave) - 1, 'critical finding')} more." if grave[1:] else ""
+    return f"Mend first what is critical: {grave[0]}{more}" if grave else ""
+
+
 def although(unfit: Sequence[str]) -> str:
     """`, although broker 2 does not fit it`, of a level that is finalized; empty without a node."""
     verb = "does" if len(unfit) == 1 else "do"

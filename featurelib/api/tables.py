@@ -306,10 +306,10 @@ def plan_files(
     judged: Judged, titles: Mapping[str, str], report: Report | None = None
 ) -> dict[str, tuple[str, str]]:
     """By cluster with steps: the name of its plan file, after what people call it, and its text,
-    with a warning where the night's `report` says that somebody lowered what it raises."""
+    with what the night's `report` says that has to be mended or asked first."""
     rows = zip(judged.plans["cluster"].to_pylist(), judged.plans["plan"].to_pylist(), strict=True)
     named = {cluster: text for cluster, text in rows if text is not None}
-    for cluster, why in (ask_first(report.change) if report else {}).items():
+    for cluster, why in ask_first(report) if report else ():
         if cluster in named:
             named[cluster] = add_warning(named[cluster], why)
     return {c: (name, named[c]) for c, name in zip(named, file_names(named, titles), strict=True)}

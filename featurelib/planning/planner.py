@@ -29,6 +29,7 @@ import numpy as np
 
 from featurelib.audit.checks import raised_by
 from featurelib.audit.cluster_view import Sight
+from featurelib.audit.findings import FindingWords
 from featurelib.audit.side_effects import side_effects
 from featurelib.audit.verdict import TIMEOUT_MS
 from featurelib.backends.base import Backend, Say, accepts, may_prove, moves_text, validate
@@ -44,7 +45,14 @@ from featurelib.core.dry_run import (
     try_requests,
     who_may_lead,
 )
-from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, UpgradeType, Verdict
+from featurelib.feature import (
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    Role,
+    Severity,
+    UpgradeType,
+    Verdict,
+)
 from featurelib.landing.responses import NOT_AUTHORIZED
 from featurelib.model import Guards, Move, Plan, Reason, Step
 from featurelib.planning.goal import (
@@ -59,7 +67,7 @@ from featurelib.planning.goal import (
 from featurelib.planning.owners import NOTHING, Shares, share
 from featurelib.planning.reasons import PROBE, UNPROVEN, VOUCHED, Reasons, ladder, refusing
 from featurelib.planning.requirements import features_of, require
-from featurelib.words import metadata_first
+from featurelib.words import mend_first, metadata_first
 
 Levels = Mapping[str, int]
 _REST_ON_LEVELS = frozenset({"dependency_unmet", "dependant_broken", "metadata_version_unmet"})
@@ -310,8 +318,9 @@ def _warnings(sight: Sight, intent: Intent, goal: Goal, catalogue: Catalogue) ->
                 f"them; {', '.join(others)} would map them otherwise. Name the release in "
                 "conf/fleet.toml."
             )
-    if len(sight.judged.incompatible):
-        yield "A node does not fit what is finalized already: `featurelib describe` names it."
+    words, rows = FindingWords(catalogue), sight.judged.findings.to_pylist()
+    grave = [words.of(row).message for row in rows if row["severity"] == Severity.CRITICAL]
+    yield from filter(None, [mend_first(grave)])
 
 
 def _warnings_of_steps(

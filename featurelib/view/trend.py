@@ -41,6 +41,7 @@ from featurelib.words import (
     ask_why_lower,
     clean,
     level_text,
+    mend_first,
     metadata_first,
     some,
     went_back,
@@ -202,12 +203,16 @@ def say_setbacks(
         yield one
 
 
-def ask_first(change: Change | None) -> dict[str, str]:
-    """What to ask before these clusters, by key, are raised: somebody lowered their levels."""
+def ask_first(report: Report) -> Iterator[tuple[str, str]]:
+    """What to mend or to ask before a cluster, by key, is raised: what is critical there, and why
+    somebody lowered its levels."""
     moves = defaultdict[str, list[tuple[str, str, str, datetime]]](list)
-    for one in change.lowered if change else ():
+    for one in report.change.lowered if report.change else ():
         moves[one.key].append((one.feature, one.before.text, one.after.text, one.seen))
-    return {key: ask_why_lower(mine) for key, mine in moves.items()}
+    for cluster in report.clusters:
+        grave = (f for f in unmuted(cluster.findings) if f.severity is Severity.CRITICAL)
+        why = mend_first([one.message for one in grave]), ask_why_lower(moves[cluster.key])
+        yield from ((cluster.key, text) for text in why if text)
 
 
 def gather_moves(change: Change) -> list[tuple[str, list[ChangedVerdict]]]:

@@ -332,7 +332,7 @@ def test_a_ring_soaks_as_long_as_trouble_took_after_an_earlier_step(tmp_path: Pa
     found = fl.open_tables(str(tmp_path), fleet=str(inventory)).report
     assert found.change is not None
     assert found.change.levels == ()
-    assert ask_first(found.change) == {names[-1]: asked.note}
+    assert list(ask_first(found)) == [(names[-1], asked.note)]
     assert [(one.verb, sorted(one.clusters)) for one in found.today] == [
         ("Ask", names[-1:]),
         ("Approve", names[:-1]),

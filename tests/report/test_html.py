@@ -418,6 +418,10 @@ def test_a_plan_of_a_cluster_whose_levels_went_down_waits_for_the_answer_why() -
         "Ask first why f went down from 2 to 1 (seen 2026-11-21 05:52 UTC).",
     )
     assert (lower.digest, files["b"][1]) == (same.digest, text)
+    grave = report(judged(plans, [finding("b", "unmet_dependency", "critical")], ready))
+    name, warned = plan_files(tables, {}, grave)["b"]
+    [warning] = read_plan(warned, name).for_people.warnings
+    assert warning.startswith("Mend first what is critical: ")
 
 
 def test_what_is_urgent_is_red_and_nothing_below_it_is_redder() -> None:
