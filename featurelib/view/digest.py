@@ -394,10 +394,8 @@ def _group(findings: Findings, others: str = "", alike: Findings = ()) -> Findin
 
 def _of_facts(facts: Sequence[Findings]) -> FindingGroup:
     """Facts that differ in nothing but the node, and hold for the same nodes, as the remedy."""
-    one, others = (
-        facts[0][0],
-        [found.node_id for found in facts[0][1:] if found.node_id is not None],
-    )
+    one, *alike_nodes = facts[0]
+    others = [found.node_id for found in alike_nodes if found.node_id is not None]
     also = f"The same holds for {nodes(one.role, others)}." if others else ""
     group = _group([alike[0] for alike in facts], also, facts[0])
     if not others or one.node_id is None:

@@ -256,7 +256,9 @@ def _helps(rows: Rows) -> str:
         begin, *more = re.split(r"(?<=\.) (?=[A-Z])", one.remedy)
         text = f"In {name}{who}: {begin}" + " …" * bool(more)
         if len(kinds) == 1:
-            text = f"In {name}: {f'{one.message} ' if who else ''}{one.remedy}"
+            alone = one.node_id is None or who == f" ({nodes(one.role, [one.node_id])})"
+            where = name if alone else f"{name}{who}"
+            text = f"In {where}: {f'{one.message} ' if who else ''}{one.remedy}"
         names = [of + also for of, (_, also) in others]
         texts.append(text + (f" Likewise in {some(names, KINDS)}." if names else ""))
     if left := set[str]().union(*kinds[HELPS:]).difference(*kinds[:HELPS]):

@@ -447,3 +447,31 @@ def test_a_quorum_comes_before_all_and_one_of_which_nobody_knows_before_silent_n
     suites = ElementTree.fromstring(render_junit(said))
     failed = {one.get("name") for one in suites if one.get("failures") != "0"}
     assert failed == {"few", "lost", "unfit"}
+
+
+def test_a_critical_node_that_does_not_answer_is_told_once() -> None:
+    at = {"role": "broker", "node_id": 1}
+    rows = [
+        finding("a", "incompatible_with_finalized", "critical", **at, detail=""),
+        finding("a", "node_not_answering", "unknown", **at, detail="refused"),
+    ]
+    found = report(judged([plan("a", "UNKNOWN")], rows)).today
+    assert [(task.verb, task.clusters) for task in found] == [("Fix", ("a",))]
+    rows.append(finding("a", "node_not_answering", "unknown", role="broker", node_id=2, detail=""))
+    found = report(judged([plan("a", "UNKNOWN")], rows)).today
+    assert [(task.verb, task.clusters) for task in found] == [("Fix", ("a",)), ("Check", ("a",))]
+
+
+@pytest.mark.parametrize("kinds", [1, 2])
+def test_what_helps_in_several_clusters_names_all_nodes_of_each(kinds: int) -> None:
+    def unfit_at(name: str, node: int, high: int) -> dict[str, object]:
+        of = {"role": "broker", "node_id": node, "feature": "f", "finalized_level": 3}
+        ends = {"min_version": high - 1, "max_version": high}
+        return finding(name, "incompatible_with_finalized", "critical", **of, **ends)
+
+    rows = [unfit_at(*of, 2) for of in (("a", 5), ("a", 6), ("b", 4), ("b", 7))]
+    rows += [unfit_at("c", 1, 5)] * (kinds - 1)
+    names = {str(row["cluster"]) for row in rows}
+    [task] = report(judged([plan(name, "UP_TO_DATE") for name in sorted(names)], rows)).today
+    assert "In a (brokers 5-6): " in task.how
+    assert "Likewise in b (brokers 4, 7)." in task.how
