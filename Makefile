@@ -11,7 +11,7 @@ COSMIC_RAY := 8.7.0
 # Some images set it: each process of the tests, and there are hundreds, would compile all it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup test quick exhaustive mutants walk faults matrix lint docs sbom bench clean
+.PHONY: help setup test quick exhaustive laws mutants walk faults matrix lint docs sbom bench clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || sed -n 's/:.*##/ /p' Makefile
@@ -28,6 +28,9 @@ quick: lint ## lint and the tests that need no Java, in a minute or two
 
 exhaustive: lint ## the core against the plain oracle on a million random cases
 	FEATURELIB_CASES=1000000 $(BIN)/pytest -q tests/core/test_answers.py
+
+laws: lint ## landing lines left out of recorded and random clusters: does a feature become READY by it? SETS=100000, SEED=7
+	$(BIN)/python -m tests.core.deletions --sets $(or $(SETS),100000) $(if $(SEED),--seed $(SEED))
 
 mutants: lint ## the core's rules and search changed token by token: does a test notice? (about half an hour; not in CI)
 	$(BIN)/uv run --no-sync --with cosmic-ray==$(COSMIC_RAY) python -m tests.mutation $(MODULES)

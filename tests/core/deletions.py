@@ -1,0 +1,220 @@
+"""Variants of recorded and random clusters of which some landing lines are left out.
+
+The law: no line that is left out makes a feature READY, or READY for a higher level. Variants go
+through the public doors (`landing.read`, the fold, the audit), many in one audit as a fleet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import random
+import re
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from hypothesis import Phase, given, settings
+
+from featurelib.audit.audit import judge
+from featurelib.audit.evidence import Conditions
+from featurelib.catalogue import Catalogue
+from featurelib.catalogue import load as load_catalogue
+from featurelib.core.dialect import load as load_dialect
+from featurelib.landing import Landing, read
+from featurelib.snapshot import fold_lines, snapshot_rows
+from tests.core.lines import MAX_AGE, NOW, lines_of
+from tests.core.oracle import Cluster
+from tests.core.random_clusters import clusters
+
+ROOT = Path(__file__).parents[2]
+CAPTURES = ("data/samples", "data/nights", "tests/data", "tests/walk/cases")
+BATCH = 400  # variants in one audit
+_CLUSTER = re.compile(rb'"cluster_id": ?"([^"]+)"')
+
+Verdict = tuple[str, int]  # and the target, 0 = none
+Without = tuple[int, ...]  # the positions of the lines that are left out
+
+
+class Capture(NamedTuple):
+    """The landing lines of one cluster, each with its line id, and the time to judge them as of."""
+
+    name: str
+    raw: list[bytes]
+    lines: list[tuple[Landing, int]]
+    as_of: int
+
+
+class Violation(NamedTuple):
+    """A feature that is READY, or READY for more, because lines were left out."""
+
+    capture: Capture
+    without: Without
+    feature: str
+    whole: Verdict | None
+    part: Verdict
+
+    def __str__(self) -> str:
+        left_out = "".join(f"\n    - {self.capture.raw[i].decode()[:300]}" for i in self.without)
+        return f"{self.capture.name}: {self.feature} {self.whole} -> {self.part}{left_out}"
+
+
+def capture_of(name: str, raw: Sequence[bytes], as_of: int = 0) -> Capture:
+    """Return a capture of these lines; those that are quarantined are in no capture. `as_of` 0 =
+    the time of the newest line."""
+    good, lines = list[bytes](), list[tuple[Landing, int]]()
+    for text in dict.fromkeys(raw):
+        landing = read(text)
+        if isinstance(landing, Landing):
+            digest = hashlib.sha256(text).digest()[:8]
+            good.append(text)
+            lines.append((landing, int.from_bytes(digest, "big", signed=True)))
+    newest = max((landing.observed_at or 0 for landing, _ in lines), default=0)
+    return Capture(name, good, lines, as_of or newest)
+
+
+@cache
+def captures() -> list[Capture]:
+    """Return every recorded capture of the tree, a cluster each, in the order of their names.
+
+    The earlier nights of a sample are a capture of their own, and once more with its newest night.
+    """
+    found = dict[tuple[str, str], list[bytes]]()
+    nights = defaultdict[str, list[bytes]](list)
+    for folder in CAPTURES:
+        for path in sorted((ROOT / folder).rglob("*.jsonl*")):
+            if path.suffix == ".xz":  # recorded exchanges, which are no landing lines
+                continue
+            text = path.read_bytes()
+            for line in (gzip.decompress(text) if path.suffix == ".gz" else text).splitlines():
+                cluster = _CLUSTER.search(line)
+                if cluster is None:
+                    continue
+                name = path.parent.name if path.name == "landing.jsonl" else path.stem
+                found.setdefault((name, cluster[1].decode()), []).append(line)
+                if folder.startswith("data/"):
+                    nights[cluster[1].decode()].append(line)
+    several = {of for of in nights if sum(of == other for _, other in found) > 1}
+    rest = {("all nights", of): lines for of, lines in nights.items() if of in several}
+    made = [
+        capture_of(f"{name} {of}", lines) for (name, of), lines in sorted((found | rest).items())
+    ]
+    return [one for one in made if one.lines]
+
+
+def single(capture: Capture) -> Iterator[Without]:
+    """Yield each line of a capture alone."""
+    yield from ((i,) for i in range(len(capture.lines)))
+
+
+def _is_of_kind(landing: Landing, first: Landing) -> bool:
+    return landing.kind == first.kind
+
+
+def _is_of_moment(landing: Landing, first: Landing) -> bool:
+    return landing.observed_at == first.observed_at
+
+
+def _is_no_older(landing: Landing, first: Landing) -> bool:
+    return (landing.observed_at or 0) >= (first.observed_at or 0)
+
+
+def at_random(capture: Capture, dice: random.Random, sets: int) -> Iterator[Without]:
+    """Yield sets of lines: few, many, and those of a kind or of a moment."""
+    places = range(len(capture.lines))
+    for _ in range(sets):
+        way = dice.random()
+        if way < 0.5:
+            yield tuple(sorted(dice.sample(places, dice.randint(1, min(5, len(places))))))
+        elif way < 0.8:
+            share = dice.random()
+            yield tuple(i for i in places if dice.random() < share)
+        else:
+            first, _ = capture.lines[dice.choice(places)]
+            alike = dice.choice((_is_of_kind, _is_of_moment, _is_no_older))
+            share = dice.choice((1, 1, 0.7))
+            lines = enumerate(capture.lines)
+            yield tuple(i for i, (of, _) in lines if alike(of, first) and dice.random() < share)
+
+
+def verdicts(
+    capture: Capture, variants: Sequence[Without], catalogue: Catalogue | None = None
+) -> list[dict[str, Verdict]]:
+    """Judge a capture without the lines of each variant: feature → verdict."""
+    known, dialect = catalogue or load_catalogue(), load_dialect("strict")
+    states = []
+    for number, without in enumerate(variants):
+        left_out = set(without)
+        lines = [line for i, line in enumerate(capture.lines) if i not in left_out]
+        states.append((str(number), fold_lines(lines, known, capture.as_of)))
+    terms = Conditions(as_of=capture.as_of, max_age=MAX_AGE)
+    table = judge(snapshot_rows(states), terms, known, dialect).readiness
+    found = [dict[str, Verdict]() for _ in variants]
+    for row in table.to_pylist():
+        found[int(row["cluster"])][row["feature"]] = row["verdict"], row["target"] or 0
+    return found
+
+
+def violations(capture: Capture, variants: Sequence[Without]) -> Iterator[Violation]:
+    """Yield what becomes READY, or READY for more, by leaving out the lines of each variant."""
+    [whole] = verdicts(capture, [()])
+    for start in range(0, len(variants), BATCH):
+        some = variants[start : start + BATCH]
+        for without, part in zip(some, verdicts(capture, some), strict=True):
+            for feature, (verdict, target) in part.items():
+                before = whole.get(feature)
+                if verdict == "READY" and (
+                    before is None or before[0] != "READY" or before[1] < target
+                ):
+                    yield Violation(capture, without, feature, before, (verdict, target))
+
+
+def drawn(examples: int) -> list[Capture]:
+    """Return random clusters as captures, the same ones each time."""
+    found: list[Cluster] = []
+
+    @settings(
+        max_examples=examples, derandomize=True, deadline=None, database=None,
+        phases=[Phase.generate],
+    )  # fmt: skip
+    @given(clusters())
+    def collect(some: list[Cluster]) -> None:
+        found.extend(some)
+
+    collect()
+    made = [capture_of(f"drawn {i}", lines_of(one), NOW) for i, one in enumerate(found)]
+    return [one for one in made if one.lines]
+
+
+def main() -> int:
+    """Judge random sets of lines left out, and print the figures; 1 where one made READY."""
+    words = argparse.ArgumentParser(prog="python -m tests.core.deletions", description=__doc__)
+    words.add_argument("--sets", type=int, default=100_000, help="random sets of lines; 0 = none")
+    words.add_argument("--seed", type=int, default=int(time.time()))
+    chosen = words.parse_args()
+    dice, counts, shown = random.Random(chosen.seed), Counter[str](), Counter[str]()
+    several = captures()
+    work = [(one, list(single(one))) for one in several]
+    if chosen.sets:
+        several = several + drawn(600)
+        share = -(-chosen.sets // len(several))
+        work += [(one, list(at_random(one, dice, share))) for one in several]
+    for capture, variants in work:
+        counts["variants"] += len(variants)
+        for found in violations(capture, variants):
+            kinds = sorted({capture.lines[i][0].kind for i in found.without})
+            counts["READY by it"] += 1
+            shown[kind := f"{capture.name} {' '.join(kinds)}"] += 1
+            if shown[kind] == 1:
+                print(found, flush=True)
+    print(f"seed {chosen.seed}: " + ", ".join(f"{n:,} {what}" for what, n in counts.items()))
+    return int(counts["READY by it"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
