@@ -41,7 +41,7 @@ from benchmarks.yardstick import (
 from featurelib.audit.evidence import Conditions
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings
-from featurelib.spark.audit import audit, judge_snapshots
+from featurelib.spark.auditing import audit, judge_snapshots
 from featurelib.spark.judging import judge_by
 from featurelib.spark.log import spark_schema
 from featurelib.spark.session import open_session

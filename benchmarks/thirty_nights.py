@@ -35,7 +35,7 @@ from benchmarks.measure import (
 )
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings
-from featurelib.spark.audit import audit
+from featurelib.spark.auditing import audit
 from featurelib.spark.ingest import ingest
 from featurelib.spark.refine import refine
 from featurelib.spark.session import open_session

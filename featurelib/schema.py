@@ -265,6 +265,32 @@ FINDING_TEXTS = Schema.of(
     ]
 )
 
+# What the nodes of a cluster support, a row a node half and feature. Without a feature: the node
+# answered and lists none. Without an end of the range: the response may leave that out.
+SUPPORTED_RANGE = Schema.of(
+    [
+        ("cluster", TEXT),
+        ("role", TEXT),
+        ("node_id", NODE),
+        ("feature", TEXT),
+        ("min_version", LEVEL),
+        ("max_version", LEVEL),
+        ("observed_at", TIME),
+    ]
+)
+
+# What is finalized in a cluster, a row a feature that is, as far as a trustworthy source says it.
+FINALIZED_LEVEL = Schema.of(
+    [
+        ("cluster", TEXT),
+        ("feature", TEXT),
+        ("min_level", LEVEL),  # KIP-584's finalized minimum; the level itself where none is stored
+        ("level", LEVEL),
+        ("epoch", LONG),  # null where the source has none
+        ("source", TEXT),  # features_node, broker, metadata_log or controller
+    ]
+)
+
 INCOMPATIBLE_BROKER = Schema.of(
     [
         ("cluster", TEXT),

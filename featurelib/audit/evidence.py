@@ -41,9 +41,10 @@ from featurelib.audit.finalized import Levels, read_levels
 from featurelib.audit.findings import Findings, Mute
 from featurelib.audit.registrations import Membership, Profiles, Subjects, read_nodes, record_keys
 from featurelib.core.features_znode import Generation
-from featurelib.feature import KRAFT_VERSION, Role, Severity
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, Severity, Witness
 from featurelib.landing.responses import BROKER_DEFAULT
-from featurelib.rows import NONE, Bool, Int, TableRows, Texts, spread
+from featurelib.rows import NONE, Bool, Column, Int, TableRows, Texts, make_rows, spread
+from featurelib.schema import FINALIZED_LEVEL, SUPPORTED_RANGE
 from featurelib.snapshot.records import Records, Snapshots
 
 VOTERS = "controller.quorum.voters"
@@ -354,6 +355,54 @@ def _expected_keys(known: Sequence[Expected]) -> Int:
     rows = [(i, Role.BROKER, node) for i, one in enumerate(known) for node in one.brokers]
     rows += [(i, Role.CONTROLLER, node) for i, one in enumerate(known) for node in one.controllers]
     return np.sort(node_key(*np.array(rows, dtype=np.int64).reshape(-1, 3).T))
+
+
+def supported_ranges(evidence: Evidence) -> TableRows:
+    """Return SUPPORTED_RANGE rows of every node half that counts, as the rules read it.
+
+    A feature that a node does not list has no row. An end that its response may leave out is null.
+    """
+    asked, who = evidence.questions, evidence.subjects
+    pair, subject = evidence.expand(np.arange(len(asked.pair_question)))
+    question, listed = asked.pair_question[pair], asked.pair_listed[pair]
+    low, high = asked.pair_min[pair], asked.pair_max[pair]
+    # A controller that runs supports what is finalized: its listener leaves unstable levels out.
+    is_metadata = asked.of_feature(METADATA_VERSION)[question]
+    understated = who.own_word[subject] & is_metadata & listed & asked.pair_unfit[pair]
+    unclear = asked.pair_unclear[pair] | understated
+    low, high = (np.where(unclear, NONE, end) for end in (low, high))
+    shown = listed | unclear
+    silent = (evidence.answering.of_subject >= 0) & ~marked(len(who.key), subject[shown])
+    nodes = np.concatenate((subject[shown], np.flatnonzero(silent)))
+    nothing = np.full(len(nodes) - int(shown.sum()), NONE)
+    features = np.append(asked.feature[question[shown]], np.full(len(nothing), -1))
+    columns: dict[str, Column | Int] = {
+        "cluster": Texts(words=evidence.clusters, codes=who.cluster[nodes]),
+        "role": Texts(words=[role.text for role in Role], codes=who.role[nodes]),
+        "node_id": who.node_id[nodes],
+        "feature": Texts(words=asked.names, codes=features),
+        "min_version": np.append(low[shown], nothing),
+        "max_version": np.append(high[shown], nothing),
+        "observed_at": np.where(who.at[nodes] > 0, who.at[nodes], NONE),
+    }
+    return make_rows(SUPPORTED_RANGE, len(nodes), columns)
+
+
+def finalized_levels(evidence: Evidence) -> TableRows:
+    """Return FINALIZED_LEVEL rows of every level that a trustworthy source shows."""
+    asked, levels = evidence.questions, evidence.levels
+    at = np.flatnonzero(asked.known & (asked.current > 0))
+    cluster, least = asked.cluster[at], asked.finalized_min[at]
+    epoch, current = levels.epoch[cluster], asked.current[at]
+    columns: dict[str, Column | Int] = {
+        "cluster": Texts(words=evidence.clusters, codes=cluster),
+        "feature": evidence.features(at),
+        "min_level": np.where(least > 0, least, current),
+        "level": current,
+        "epoch": np.where(epoch < 0, NONE, epoch),
+        "source": Texts(words=[one.name.lower() for one in Witness], codes=levels.kind[cluster]),
+    }
+    return make_rows(FINALIZED_LEVEL, len(at), columns)
 
 
 Seen = tuple[Int, ...]  # times, lines, and perhaps epochs

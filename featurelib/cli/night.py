@@ -65,7 +65,7 @@ from featurelib.view.text import render_text, write_text
 from featurelib.words import count
 
 if TYPE_CHECKING:
-    from featurelib.spark.audit import Audited
+    from featurelib.spark.auditing import Audited
     from featurelib.spark.store import Store
 
 
@@ -287,7 +287,7 @@ def judge_and_publish(
 
 
 def _judge(store: Store, places: Places, run: int, say: Callable[[str], None]) -> Audited:
-    from featurelib.spark.audit import audit
+    from featurelib.spark.auditing import audit
 
     return audit(
         store,

@@ -15,7 +15,7 @@ from pyarrow.parquet import ParquetFile
 
 from featurelib import arrow, tables
 from featurelib.audit.audit import Judged, judge
-from featurelib.audit.evidence import Conditions
+from featurelib.audit.evidence import Conditions, Evidence, read
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import STRICT
@@ -23,7 +23,7 @@ from featurelib.core.dialect import load as load_dialect
 from featurelib.feature import Severity
 from featurelib.planning import outlook
 from featurelib.planning.requirements import Guarding
-from featurelib.rows import Column, Int, cells_of, make_rows
+from featurelib.rows import Column, Int, TableRows, cells_of, make_rows
 from featurelib.schema import (
     BYTES,
     FINDING,
@@ -114,3 +114,17 @@ def tables_in(cells: pa.Table) -> dict[str, pa.Table]:
         )
         for part, (_, schema) in PARTS.items()
     }
+
+
+def rows_of(parts: dict[str, pa.Table]) -> Judged:
+    """Return the four tables as the core has them."""
+    return Judged(**{part: arrow.rows_of(parts[part], of) for part, (_, of) in PARTS.items()})  # type: ignore[arg-type]  # its evidence is none of them
+
+
+def read_evidence(
+    relation: Callable[[Evidence], TableRows], conditions: Conditions, snapshots: pa.RecordBatch
+) -> pa.RecordBatch:
+    """Return what `relation` reads from a batch of snapshot rows, as Arrow."""
+    absent = load_dialect(STRICT).can.absent_metadata_version
+    rows = arrow.rows_of(snapshots, SNAPSHOT)
+    return arrow.batch_of(relation(read(rows, conditions, absent)))

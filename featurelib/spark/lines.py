@@ -123,6 +123,16 @@ def parse_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from parse_file(name, pieces)
 
 
+def parse_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield SCHEMA batches, a row for each landing line in the first column of `batches` (binary;
+    null counts as an empty line). A line here has no file: its `source_file` is empty."""
+    for batch in batches:
+        lines = [line or b"" for line in batch.column(0).to_pylist()]
+        for start in range(0, len(lines), BATCH_LINES):
+            rows = [_judged(line, 0) for line in lines[start : start + BATCH_LINES]]
+            yield _batch("", rows)
+
+
 def parse_file(path: str, stored: Pieces) -> Iterator[pa.RecordBatch]:
     """One file's lines as batches of SCHEMA, each of bounded size."""
     content = Content(stored, zipped=path.endswith(".gz"))

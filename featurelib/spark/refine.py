@@ -22,6 +22,7 @@ from featurelib.arrow import schema_of
 from featurelib.audit.columns import end_of_second, latest
 from featurelib.errors import NoEvidenceError
 from featurelib.spark.folding import ENTRY, FOLDED, LATE, fold_batches, unfold
+from featurelib.spark.frames import SORTED, fold_frame
 from featurelib.spark.log import Wanted
 from featurelib.spark.store import Store
 from featurelib.tables import (
@@ -34,7 +35,6 @@ from featurelib.tables import (
 
 HISTORIES = (NODE_ADVERTISEMENT, FINALIZED_FEATURES)
 FEW_BYTES = 32 << 20  # unpacked: the driver folds them while workers would start
-SORTED = ("cluster", "run", "line_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,10 +232,8 @@ def _fold_clusters(store: Store, known: _Known | None, parts: Sequence[_Part], u
         store.add(CLUSTER_SNAPSHOT, folded.add_column(0, "run", run), upto, "overwrite")
         return
 
-    fold = partial(fold_batches, done=done, since=since)
     frame = reduce(DataFrame.unionByName, [part.frame(store) for part in parts])
-    gathered = frame.repartition("cluster").sortWithinPartitions(*SORTED)
-    rows = gathered.mapInArrow(fold, from_arrow_schema(FOLDED)).select(*FOLDED.names)
+    rows = fold_frame(frame, done, since)
     store.overwrite(CLUSTER_SNAPSHOT, rows.withColumn("run", F.lit(upto)), upto)
 
 

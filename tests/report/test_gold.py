@@ -18,7 +18,7 @@ from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.schema import FINDING
 from featurelib.spark import gold
-from featurelib.spark.audit import run_row
+from featurelib.spark.auditing import run_row
 from featurelib.view.model import Report
 from featurelib.view.report import report_run, summarize
 from featurelib.view.text import render_text

@@ -30,9 +30,9 @@ from featurelib.planning import files
 from featurelib.planning import requirements as plan_requirements
 from featurelib.planning.outlook import with_texts
 from featurelib.schema import FINDING_TEXTS, SNAPSHOT
-from featurelib.spark.audit import Audited, audit, judge_snapshots
-from featurelib.spark.audit import rows_of as rows_in
+from featurelib.spark.auditing import Audited, audit, judge_snapshots
 from featurelib.spark.judging import CORE_COLUMNS, PARTS, judge_by, tables_in
+from featurelib.spark.judging import rows_of as rows_in
 from featurelib.spark.store import Store
 from featurelib.tables import (
     AUDIT_RUN,
@@ -157,7 +157,7 @@ def test_a_worker_starts_without_what_takes_longer_to_import_than_all_it_needs()
 def test_an_expected_cluster_that_did_not_land_is_judged_without_evidence(
     store: Store, samples: pa.Table, most_here: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("featurelib.spark.audit.BATCH_CLUSTERS", most_here)
+    monkeypatch.setattr("featurelib.spark.auditing.BATCH_CLUSTERS", most_here)
     put_snapshots(store, samples.slice(0, 2), RUN, files=2)
     landed = FleetEntry(id=samples["cluster"][0].as_py())
     fleet = Fleet(cluster=(FleetEntry(id="lost", brokers=(7,)), landed))
@@ -244,7 +244,7 @@ def test_two_audits_keep_both_nights_and_each_can_be_judged_again(
     assert by_part == tables_of(core_says(rows, conditions)) == tables_of(first.judged)
 
     put_snapshots(store, samples, RUN + 1)
-    monkeypatch.setattr("featurelib.spark.audit.BATCH_CLUSTERS", 5)
+    monkeypatch.setattr("featurelib.spark.auditing.BATCH_CLUSTERS", 5)
     second = run_audit(store, RUN + 1, as_of=newest(samples) + MAX_AGE + 1_000_000)
     for part, (table, _) in PARTS.items():
         assert rows_of(store.root, table, without=WORDS, run=RUN) == by_part[part]

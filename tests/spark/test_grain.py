@@ -20,7 +20,7 @@ from featurelib import diff, open_tables
 from featurelib.arrow import schema_of
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.lake import Lake
-from featurelib.spark.audit import audit
+from featurelib.spark.auditing import audit
 from featurelib.spark.ingest import ingest
 from featurelib.spark.log import spark_schema
 from featurelib.spark.refine import refine

@@ -44,6 +44,7 @@ from featurelib.spark.judging import (
     Judging,
     judge_by,
     read_files,
+    rows_of,
     tables_in,
 )
 from featurelib.spark.store import Store
@@ -256,11 +257,6 @@ def judge_snapshots(store: Store, judging: Judging) -> pa.Table:
     with explaining(store.path(CLUSTER_SNAPSHOT)):
         batches = context.parallelize(shares, tasks).mapPartitions(judge_files).collect()
     return pa.Table.from_batches(batches, CELLS)
-
-
-def rows_of(parts: dict[str, pa.Table]) -> Judged:
-    """The four tables as whoever shows them reads them."""
-    return Judged(**{part: arrow.rows_of(parts[part], of) for part, (_, of) in PARTS.items()})  # type: ignore[arg-type]  # its evidence is none of them
 
 
 def read_waiting(store: Store) -> tuple[dict[str, dict[str, Waiting]], dict[str, int]]:

@@ -1,0 +1,373 @@
+"""Transformations for notebooks and pipelines: DataFrames in, DataFrames out.
+
+Input: a DataFrame of landing lines, as `spark.read.text(folder)` gives it, or with a column `raw`.
+Output: the verdicts, findings and plans that the nightly writes to gold, and the two relations
+behind them. The nightly itself is made of the same functions.
+
+    lines ─ parse ─ accepted ─ fold_frame ─ snapshots ─┬─ supported_ranges ─┐
+                 └─ quarantined                        ├─ finalized_levels ─┴─ incompatible
+                                                       └─ audit ─ clusters, readiness, findings, …
+
+Everything is lazy: no table is written, no session setting changed, no row collected at the driver,
+and only methods of Spark Connect are used. Easy to get wrong: each action on a result reads the
+lines again, so persist what several actions use (`audit(lines).persist()`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from featurelib import arrow, tables
+from featurelib.audit.columns import latest
+from featurelib.audit.evidence import Conditions, Evidence
+from featurelib.audit.evidence import finalized_levels as _finalized
+from featurelib.audit.evidence import supported_ranges as _supported
+from featurelib.catalogue import Catalogue
+from featurelib.catalogue import load as load_catalogue
+from featurelib.config.fleet import Fleet
+from featurelib.config.settings import Settings, mutes_of
+from featurelib.errors import InputError
+from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION, Severity
+from featurelib.planning.requirements import Guarding
+from featurelib.rows import TableRows
+from featurelib.schema import FINALIZED_LEVEL, SNAPSHOT, SUPPORTED_RANGE, Schema
+from featurelib.spark import gold
+from featurelib.spark.folding import FOLDED, LATE, fold_batches
+from featurelib.spark.judging import (
+    CELLS,
+    CORE_COLUMNS,
+    PARTS,
+    judge_by,
+    read_evidence,
+    rows_of,
+    tables_in,
+)
+from featurelib.spark.lines import SCHEMA, parse_lines
+
+SORTED = ("cluster", "run", "line_id")
+_LINE = ["content_hash", "line_id", "kind", "cluster", "observed_at", "reason", "raw"]
+_AS_OF = "as_of"  # microseconds, on each snapshot row that is judged
+_TEXT_TYPES, _NUMBERS = (T.StringType, T.BinaryType), (T.ShortType, T.IntegerType, T.LongType)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """Landing lines by what the parser says of them.
+
+    Both have the columns content_hash, line_id, kind, cluster, observed_at, reason and raw.
+    `accepted` has no reason; `quarantined` says in `reason` what is wrong with the line.
+    """
+
+    accepted: DataFrame
+    quarantined: DataFrame
+
+
+def parse(lines: DataFrame) -> Parsed:
+    """Parse landing lines: JSON in `value` or `raw`, as text or bytes, a line a row.
+
+    Every row comes out, as accepted or quarantined. Raises InputError for other columns.
+    """
+    raw = _line_column(lines).cast("binary").alias("raw")
+    parsed = lines.select(raw).mapInArrow(parse_lines, from_arrow_schema(SCHEMA)).select(*_LINE)
+    is_accepted = F.col("reason").isNull()
+    return Parsed(accepted=parsed.where(is_accepted), quarantined=parsed.where(~is_accepted))
+
+
+def snapshots(lines: DataFrame, as_of: datetime | str | None = None) -> DataFrame:
+    """Fold landing lines into one row a cluster: featurelib.schema.SNAPSHOT.
+
+    Lines dated more than five minutes after `as_of` (None = no limit) wait: the row counts them and
+    nothing else. Its binary columns are for the audit. Raises InputError.
+    """
+    accepted, limit = parse(lines).accepted, _microseconds(as_of)
+    run = F.lit(1)
+    if limit is not None:
+        is_late = F.col("observed_at") > F.timestamp_micros(F.lit(latest(limit)))
+        run = F.when(is_late, F.lit(LATE)).otherwise(run)
+    no_state = F.lit(None).cast("binary").alias("state")
+    entries = accepted.select(
+        run.cast("bigint").alias("run"), "cluster", "line_id", "raw", no_state
+    )
+    return fold_frame(entries, done=0, since=LATE).select(*SNAPSHOT.names)
+
+
+def fold_frame(entries: DataFrame, done: int, since: int) -> DataFrame:
+    """Fold rows of folding.ENTRY into rows of folding.FOLDED, one a cluster.
+
+    Runs up to `done` were folded before; histories have what runs up to `since` taught.
+    """
+    fold = partial(fold_batches, done=done, since=since)
+    gathered = entries.repartition("cluster").sortWithinPartitions(*SORTED)
+    return gathered.mapInArrow(fold, from_arrow_schema(FOLDED)).select(*FOLDED.names)
+
+
+def supported_ranges(lines: DataFrame, as_of: datetime | str | None = None) -> DataFrame:
+    """Return what each registered node supports, as the audit reads it: SUPPORTED_RANGE.
+
+    Grain: cluster, role, node_id, feature. `as_of` None = the time of the newest line; evidence
+    older than 72 hours then is left out. Raises InputError.
+    """
+    return _relation(_supported, SUPPORTED_RANGE, lines, as_of)
+
+
+def finalized_levels(lines: DataFrame, as_of: datetime | str | None = None) -> DataFrame:
+    """Return the finalized levels of each cluster and the source they are known from:
+    FINALIZED_LEVEL.
+
+    Grain: cluster, feature. A cluster without a trustworthy source has no row. `as_of` as in
+    supported_ranges. Raises InputError.
+    """
+    return _relation(_finalized, FINALIZED_LEVEL, lines, as_of)
+
+
+def incompatible(supported: DataFrame, finalized: DataFrame) -> DataFrame:
+    """Join supported ranges with finalized levels: every node that a finalized level excludes.
+
+    `supported` has cluster, node_id, feature, min_version, max_version, and may have role (default:
+    broker). `finalized` has cluster, feature, level, and may have min_level. Both may come from
+    anywhere, a row a node and feature, a row a cluster and feature. A feature that a node does not
+    list means 0-0 (KIP-584), metadata.version 1; a range without an end excludes nothing. Returns
+    cluster, role, node_id, feature, finalized_level, min_version, max_version. Raises InputError.
+    """
+    supported = _expect("supported", supported, SUPPORTED_RANGE, {"role": F.lit("broker")})
+    finalized = _expect("finalized", finalized, FINALIZED_LEVEL, {"min_level": F.col("level")})
+    node = ["cluster", "role", "node_id"]
+    ranges = supported.select(*node, "feature", "min_version", "max_version")
+    ranges = ranges.withColumn("is_listed", F.lit(True))
+    levels = finalized.where(F.col("level") > 0).select("cluster", "feature", "min_level", "level")
+    silent = F.when(F.col("feature") == METADATA_VERSION, SILENT_METADATA_VERSION).otherwise(0)
+    lowest = F.least("min_level", "level")
+    excludes = (lowest < F.col("min_version")) | (F.col("level") > F.col("max_version"))
+    return (
+        supported.select(*node)
+        .distinct()
+        .join(levels, on="cluster", how="inner")
+        .join(ranges, on=[*node, "feature"], how="left")
+        .where(F.when(F.col("is_listed"), excludes).otherwise(F.col("level") > silent))
+        .select(*node, "feature", F.col("level").alias("finalized_level"), *_ENDS)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """The result of an audit, a DataFrame a table: gold's columns without the run."""
+
+    judged: DataFrame  # a row a batch of clusters, the core's tables in it as Arrow streams
+    fleet: Fleet
+    catalogue: Catalogue
+
+    @property
+    def clusters(self) -> DataFrame:
+        """The clusters, a row each: software, finalized levels, phase, verdict, worst severity."""
+        return self._table(tables.CLUSTERS, partial(_clusters, self.fleet, self.catalogue))
+
+    @property
+    def readiness(self) -> DataFrame:
+        """The verdicts, a row a cluster and feature: finalized, target and maximum level."""
+        return self._part("readiness")
+
+    @property
+    def incompatible_brokers(self) -> DataFrame:
+        """The nodes whose range excludes a finalized level, a row a node and feature."""
+        return self._part("incompatible")
+
+    @property
+    def findings(self) -> DataFrame:
+        """The findings with message, remedy and command, a row a node and feature."""
+        return self._table(tables.FINDINGS, partial(_findings, self.fleet, self.catalogue))
+
+    @property
+    def plans(self) -> DataFrame:
+        """The upgrade-all plans, a row a cluster."""
+        return self._part("plans")
+
+    def persist(self) -> Audit:
+        """Keep what was judged, so that several actions judge once. See DataFrame.persist."""
+        return replace(self, judged=self.judged.persist())
+
+    def unpersist(self) -> None:
+        """Give back what `persist` keeps."""
+        self.judged.unpersist()
+
+    def _part(self, part: str) -> DataFrame:
+        table, schema = PARTS[part]
+        return self._table(table, partial(_rows_of_part, part, schema))
+
+    def _table(self, table: tables.Table, made: Callable[..., pa.Table]) -> DataFrame:
+        names = [name for name in table.schema.names if name != "run"]
+        schema = arrow.schema_of(table.schema.select(names))
+        unpack = partial(_unpack, made, schema)
+        return self.judged.mapInArrow(unpack, from_arrow_schema(schema)).select(*names)
+
+
+def audit(
+    lines: DataFrame,
+    fleet: Fleet | None = None,
+    as_of: datetime | str | None = None,
+    settings: Settings | None = None,
+    catalogue: Catalogue | None = None,
+) -> Audit:
+    """Audit the clusters of a DataFrame of landing lines, and those that `fleet` expects.
+
+    The verdicts, findings and plans are those of a first nightly on the same lines. `as_of` (a
+    datetime or ISO-8601, UTC unless it says otherwise; None = the newest line's time) decides which
+    evidence is too old or from the future. `settings` holds ages, severities and mutes; `catalogue`
+    is the packaged one with or without an overlay. Raises InputError.
+    """
+    inventory, rules = fleet or Fleet(), settings or Settings()
+    known, entries = catalogue or load_catalogue(), inventory.cluster
+    rows = _with_as_of(snapshots(lines, as_of), lines, as_of, [entry.id for entry in entries])
+    conditions = Conditions(
+        as_of=0,
+        max_age=rules.max_age,
+        inventory=inventory.inventory,
+        mutes=mutes_of(rules.mute, inventory, "settings"),
+        forgotten=rules.forgotten,
+    )
+    guarding = Guarding.by(rules, inventory)
+    judge = partial(_judge, conditions, rules.severities, catalogue, guarding)
+    judged = rows.mapInArrow(judge, from_arrow_schema(CELLS)).select(*CELLS.names)
+    return Audit(judged=judged, fleet=inventory, catalogue=known)
+
+
+_ENDS = ["min_version", "max_version"]
+_Batches = Iterable[pa.RecordBatch]
+
+
+def _relation(
+    relation: Callable[[Evidence], TableRows],
+    schema: Schema,
+    lines: DataFrame,
+    as_of: datetime | str | None,
+) -> DataFrame:
+    rows = _with_as_of(snapshots(lines, as_of), lines, as_of)
+    conditions = Conditions(as_of=0, max_age=Settings().max_age)
+    read = partial(_read, relation, conditions)
+    return rows.mapInArrow(read, from_arrow_schema(arrow.schema_of(schema))).select(*schema.names)
+
+
+def _with_as_of(
+    rows: DataFrame,
+    lines: DataFrame,
+    as_of: datetime | str | None,
+    expected: list[str] | None = None,
+) -> DataFrame:
+    """Return CORE_COLUMNS and the time to judge as of, with a row for each expected cluster that
+    has no line."""
+    rows = rows.select(*CORE_COLUMNS)
+    if expected:
+        ids = [(cluster,) for cluster in expected]
+        inventory = rows.sparkSession.createDataFrame(ids, "cluster string")
+        rows = rows.join(F.broadcast(inventory), on="cluster", how="full")
+    moment = _microseconds(as_of)
+    if moment is not None:
+        return rows.withColumn(_AS_OF, F.lit(moment))
+    newest = F.coalesce(F.max(F.unix_micros("observed_at")), F.lit(0)).alias(_AS_OF)
+    return rows.crossJoin(F.broadcast(parse(lines).accepted.agg(newest)))
+
+
+def _judge(
+    conditions: Conditions,
+    severities: dict[str, Severity],
+    catalogue: Catalogue | None,
+    guarding: Guarding,
+    batches: _Batches,
+) -> Iterator[pa.RecordBatch]:
+    for batch, moment in _dated(batches):
+        judge = judge_by(replace(conditions, as_of=moment), severities, catalogue, guarding)
+        yield from judge([batch])
+
+
+def _read(
+    relation: Callable[[Evidence], TableRows], conditions: Conditions, batches: _Batches
+) -> Iterator[pa.RecordBatch]:
+    for batch, moment in _dated(batches):
+        yield read_evidence(relation, replace(conditions, as_of=moment), batch)
+
+
+def _dated(batches: _Batches) -> Iterator[tuple[pa.RecordBatch, int]]:
+    for batch in batches:
+        if batch.num_rows:
+            yield batch, batch.column(_AS_OF)[0].as_py()
+
+
+def _unpack(
+    made: Callable[[pa.Table], pa.Table], schema: pa.Schema, batches: _Batches
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield from made(pa.Table.from_batches([batch])).select(schema.names).to_batches()
+
+
+def _rows_of_part(part: str, schema: Schema, cells: pa.Table) -> pa.Table:
+    return arrow.table_of(arrow.rows_of(tables_in(cells)[part], schema))
+
+
+def _findings(fleet: Fleet, catalogue: Catalogue, cells: pa.Table) -> pa.Table:
+    findings = rows_of(tables_in(cells)).findings
+    table, texts = arrow.table_of(findings), gold.finding_texts(findings, fleet, catalogue)
+    for name, column in zip(texts.schema.names, arrow.table_of(texts).columns, strict=True):
+        table = table.append_column(name, column)
+    return table
+
+
+def _clusters(fleet: Fleet, catalogue: Catalogue, cells: pa.Table) -> pa.Table:
+    return arrow.table_of(gold.clusters(rows_of(tables_in(cells)), fleet, catalogue))
+
+
+def _microseconds(as_of: datetime | str | None) -> int | None:
+    if as_of is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(as_of) if isinstance(as_of, str) else as_of
+    except ValueError as error:
+        raise InputError(
+            f"as_of {as_of!r} is no time. Give a datetime, or ISO-8601 as 2026-11-21T06:00:00Z."
+        ) from error
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1_000_000)
+
+
+def _line_column(lines: DataFrame) -> Column:
+    kinds = {field.name: field.dataType for field in lines.schema}
+    name = next((name for name in ("raw", "value") if name in kinds), None)
+    if name is None or not isinstance(kinds[name], _TEXT_TYPES):
+        raise InputError(
+            "The DataFrame of landing lines needs a column `value` or `raw` of type string or "
+            f"binary, a line a row. {_columns_of(lines)} Read files with spark.read.text(folder)."
+        )
+    return F.col(name)
+
+
+def _expect(
+    argument: str, frame: DataFrame, schema: Schema, defaults: Mapping[str, Column]
+) -> DataFrame:
+    """Return the frame with every default column; InputError shows the schema it should have."""
+    needed = [name for name in schema.names if name not in ("observed_at", "epoch", "source")]
+    kinds = {field.name: field.dataType for field in frame.schema}
+    wrong = [name for name in needed if name not in kinds and name not in defaults]
+    for name in needed:
+        of = _TEXT_TYPES[:1] if schema[name] == "string" else _NUMBERS
+        if name in kinds and not isinstance(kinds[name], of):
+            wrong.append(name)
+    if wrong:
+        columns = ", ".join(f"{n} {'string' if schema[n] == 'string' else 'int'}" for n in needed)
+        raise InputError(
+            f"`{argument}` has no usable column {', '.join(wrong)}. Needed are: {columns}. "
+            f"{_columns_of(frame)}"
+        )
+    missing = {name: column for name, column in defaults.items() if name not in kinds}
+    return frame.withColumns(missing) if missing else frame
+
+
+def _columns_of(frame: DataFrame) -> str:
+    have = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in frame.schema)
+    return f"The DataFrame has: {have or 'no column'}."
