@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import hypothesis.strategies as st
@@ -22,7 +23,7 @@ from featurelib.spark.store import Store
 from featurelib.tables import Table
 from tests.core.lines import AS_OF, lines_of, microseconds
 from tests.core.random_clusters import kraft, zookeeper
-from tests.spark.nights import RUN, put_bronze, sample_lines
+from tests.spark.nights import ROOT, RUN, put_bronze, sample_lines
 
 pytestmark = pytest.mark.spark
 
@@ -178,3 +179,16 @@ def test_relations_of_another_form_are_refused_with_the_form_that_is_needed(
         fl.incompatible(supported.withColumn("node_id", supported.node_id.cast("int")), named)
     with pytest.raises(InputError, match="as_of 'tomorrow' is no time"):
         fl.audit(session.createDataFrame([("",)], "value string"), as_of="tomorrow")
+
+
+def test_the_page_s_examples_run(
+    session: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs" / "how-to" / "spark-dataframes.md").read_text("utf-8")
+    names: dict[str, object] = {"spark": session}
+    for title, block in re.findall(r'```python title="(\w+)"\n(.*?)```', page, re.DOTALL):
+        exec(compile(block, title, "exec"), names)
+    printed = capsys.readouterr().out
+    assert "|payments|broker|      1|metadata.version|             27|" in printed
+    assert "not-landed|" in printed
