@@ -45,7 +45,7 @@ TIME = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:?\d{2})$"
 FIRST, END = "2000-01-01 00:00:00", "2201-01-01 00:00:00"  # UTC, as the session is
 ROLES = ("broker", "controller")
 CONTROL = r"[\x00-\x1f\x7f-\x9f]"
-PATHS = r"^/(features?|controller(_epoch)?|cluster/id|migration|brokers/ids/(0|[1-9]\d{0,9}))$"
+PATHS = r"^/(features?|controller(_epoch)?|cluster/id|migration|brokers/ids(/(0|[1-9]\d{0,9}))?)$"
 OPTIONS = {
     "mode": "PERMISSIVE",
     "columnNameOfCorruptRecord": "broken",

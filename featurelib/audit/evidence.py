@@ -315,6 +315,8 @@ def read(rows: TableRows, conditions: Conditions, absent_metadata: int) -> Evide
         vouched,
         levels.system_off,
     )
+    # In ZooKeeper mode brokers do not show the status of the features node.
+    levels.trusted &= ~membership.on_zookeeper | (levels.kind != Witness.BROKER)
     # Who vouches for controllers says that there are some.
     run_by_quorum = membership.kraft | (controllers & ~membership.zookeeper)
     membership = replace(membership, kraft=run_by_quorum)

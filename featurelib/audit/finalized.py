@@ -1,10 +1,11 @@
 """What is finalized, and whether anybody can be trusted to say so.
 
-In ZooKeeper mode the features node says it. On KRaft the first kind of witness in the order of
-featurelib.feature.Witness that is not too old does, at its highest epoch; the tool names no
-witness and proves nothing. Levels that equally fresh witnesses disagree about are not known: a
-witness that spoke before the believed one may only be behind the times; one that spoke no earlier
-and shows something else, or at the same epoch, disputes it.
+In ZooKeeper mode the features node says it, and nobody else: brokers do not show its status.
+Brokers that have read another version of it since dispute it. On KRaft the first kind of witness
+in the order of featurelib.feature.Witness that is not too old does, at its highest epoch; the tool
+names no witness and proves nothing. Levels that equally fresh witnesses disagree about are not
+known: a witness that spoke before the believed one may only be behind the times; one that spoke no
+earlier and shows something else, or at the same epoch, disputes it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from featurelib.audit.columns import firsts
+from featurelib.audit.columns import firsts, marked
 from featurelib.core.features_znode import (
     DecodedNode,
     Generation,
@@ -144,6 +145,7 @@ def read_levels(
     cluster = listeners.row[levels.back]
     levels.went_back[cluster[_kinds(listeners, levels.back) == levels.kind[cluster]]] = True
     levels.disputed += _disputes(levels, maps, witnesses, listeners, chosen)
+    levels.disputed += _newer_reads(levels, maps, listeners, rows)
     known = np.flatnonzero(chosen >= 0)
     stored = [(at, *row) for at, more in rows.items() for row in more]
     nodes = list(zip(*stored, strict=True)) or [(), (), (), ()]
@@ -174,7 +176,8 @@ def _disputes(
     for i in np.flatnonzero(later).tolist():
         mine, theirs = witness_text(levels.kind[cluster[i]]), witness_text(kind[i])
         text = f"{mine} says {{}}, {theirs} says {{}} (0 = not finalized)"
-        yield from _differences(maps, int(cluster[i]), (chosen[cluster[i]], local[i]), text)
+        left, right = (maps.levels(int(cluster[i]), of) for of in (chosen[cluster[i]], local[i]))
+        yield from _differences(int(cluster[i]), left, right, text)
     local, epoch, cluster = listeners.field("levels"), listeners.field("epoch"), listeners.row
     other = np.flatnonzero((local != chosen[cluster]) & (local >= 0))
     where = cluster[other]
@@ -212,11 +215,34 @@ def _says(
             yield cluster, name, f"at epoch {levels.epoch[cluster]} {', '.join(parts)}"
 
 
+def _newer_reads(
+    levels: Levels, maps: _Maps, listeners: Records, rows: dict[int, Rows]
+) -> Iterator[tuple[int, str, str]]:
+    """Yield what brokers in ZooKeeper mode read in another version of the features node, later than
+    it was read for us: in a greater one, or in a lower one of a node that was made again. A broker
+    that shows a lower version just after the node was read may only lag behind."""
+    cluster, local, epoch, at, highest = (
+        listeners.row,
+        *(listeners.field(name) for name in ("levels", "epoch", "levels_at", "highest_epoch")),
+    )
+    version, read_at = levels.epoch[cluster], levels.at[cluster]
+    other = (marked(len(levels.kind), list(rows)) & levels.trusted)[cluster] & (local >= 0)
+    other &= (epoch != version) & (at >= read_at)
+    other &= (epoch > version) | (highest > epoch) | (at > read_at + ONE_LOOK)
+    columns = (values[other].tolist() for values in (cluster, local, epoch))
+    for row, shown, version_read in sorted(set(zip(*columns, strict=True))):
+        text = (
+            f"features node says {{}} at version {levels.epoch[row]}, and brokers read {{}} later, "
+            f"at version {version_read} (0 = not finalized)"
+        )
+        stored = {name: level for name, _, level in rows[row]}
+        yield from _differences(row, stored, maps.levels(row, shown), text)
+
+
 def _differences(
-    maps: _Maps, cluster: int, pair: tuple[int, int], text: str
+    cluster: int, left: dict[str, int], right: dict[str, int], text: str
 ) -> Iterator[tuple[int, str, str]]:
     """Features two witnesses give different levels (0 = not finalized)."""
-    left, right = (maps.levels(cluster, local) for local in pair)
     for name in sorted({*left, *right}):
         one, other = left.get(name, 0), right.get(name, 0)
         if one != other and UNSEEN not in (one, other):

@@ -435,6 +435,13 @@ def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
         errors = zip(evidence.errors(who.listener[rows]), failed, strict=True)
         return [f"; it did not answer ({clean(error)})" if did else "" for error, did in errors]
 
+    def unregistered(rows: Int) -> list[str]:
+        answers = (who.answers & evidence.membership.on_zookeeper[who.cluster])[rows].tolist()
+        return [
+            f"{'; it answers, and no registration of it was read' * is_there}{error}"
+            for is_there, error in zip(answers, no_answer(rows), strict=True)
+        ]
+
     def software(rows: Int) -> list[str]:
         return least_software(asking, who.cluster[rows])
 
@@ -455,7 +462,7 @@ def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
     stored = evidence.membership.on_zookeeper[who.cluster[hidden]].tolist()
     more: dict[str, Int | Texts] = {"to_fix": texts_of(ZNODE if one else None for one in stored)}
     more["finalized_level"] = metadata_version[hidden]
-    count = said.of_nodes("range_unknown", hidden, was, no_answer, **more)
+    count = said.of_nodes("range_unknown", hidden, was, unregistered, **more)
     for code, hit, seen, detail in (
         ("ghost_broker", broker & who.gone & ~in_zookeeper, fenced, gone_broker),
         ("ghost_controller", controller, quorum, software),

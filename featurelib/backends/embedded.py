@@ -35,6 +35,7 @@ from featurelib.errors import ConfigError, RefusedError, UnreachableError
 from featurelib.feature import METADATA_VERSION, Role, release_number
 from featurelib.landing import responses as wire
 from featurelib.landing.fields import write_line
+from featurelib.landing.kinds import BROKER_IDS
 from featurelib.model import NotPassed, Passed, Recipient, Step
 
 ASKED_VERSION = 4  # of ApiVersions; version 3 leaves out ranges from 0 (KAFKA-17011)
@@ -358,7 +359,9 @@ def _znodes(state: EmbeddedState, cluster_id: str) -> Iterator[Keys]:
                 for name, (low, high) in sorted(node.supported.items())
             }
             broker = {"features": features, "version": _REGISTRATION, "endpoints": []}
-            found.append((f"/brokers/ids/{node.node_id}", 0, broker))
+            found.append((f"{BROKER_IDS}/{node.node_id}", 0, broker))
+    listed = sorted(node.node_id for node in cluster.nodes if node.registered)
+    yield {"path": BROKER_IDS, "version": 0, "czxid": 1, "data": None, "children": listed}
     for path, version, data in found:
         if data is None:
             yield {"path": path, "version": None, "czxid": None, "data": None}

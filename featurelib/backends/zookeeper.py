@@ -1,7 +1,7 @@
 """What ZooKeeper holds of a cluster in ZooKeeper mode. It only reads, and cannot do otherwise.
 
-A round reads each path once: a path that was read twice after a registration was last seen is how
-a later reader knows that the registration is gone. No watch is left behind.
+A round reads each path once, and lists the registered brokers before it reads their registrations:
+so a later reader knows of a registration whose line was lost. No watch is left behind.
 
 Connections are opened by the inventory's TLS, and the reason is kept where one was not: kazoo's own
 TLS trusts the system's authorities beside the one that is named, and has OpenSSL ask the terminal
@@ -24,6 +24,7 @@ from featurelib.backends.credentials import Credentials
 from featurelib.backends.kafka.connection import words
 from featurelib.config.security import ZOOKEEPER, Security
 from featurelib.errors import ConfigError, UnreachableError, install_line
+from featurelib.landing.kinds import BROKER_IDS
 from featurelib.words import REFUSED_LOGIN
 
 try:
@@ -144,7 +145,6 @@ class Door:
 
 # Kafka's code says /feature, KIP-584 says /features; all below the chroot.
 PATHS = ("/cluster/id", "/feature", "/features", "/controller", "/controller_epoch", "/migration")
-REGISTRATIONS = "/brokers/ids"
 PLAINTEXT = Security()
 
 
@@ -157,6 +157,7 @@ class Read:
     at: datetime
     data: str | None
     content: dict[str, object]
+    children: list[int] | None = None  # of BROKER_IDS: the brokers that are registered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +180,7 @@ class Znodes:
                 one.partition("://")[2] for one in _read_json(read).endpoints
             )
             for read in self.reads
-            if read.path.startswith(REGISTRATIONS) and read.data is not None
+            if read.path.startswith(f"{BROKER_IDS}/") and read.data is not None
         }
 
 
@@ -252,13 +253,27 @@ def _client(hosts: str, timeout: float, door: Door) -> KazooClient:
 
 
 def _round(client: KazooClient, chroot: str) -> Iterator[Read]:
-    try:
-        names = client.get_children(chroot + REGISTRATIONS)
-    except NoNodeError:
-        names = []
-    ids = sorted(int(name) for name in names if name.isascii() and name.isdigit())
-    for path in (*PATHS, *(f"{REGISTRATIONS}/{node}" for node in ids)):
+    listed = _list_brokers(client, chroot)
+    yield listed
+    for path in (*PATHS, *(f"{BROKER_IDS}/{node}" for node in listed.children or ())):
         yield _read(client, chroot, path)
+
+
+def _list_brokers(client: KazooClient, chroot: str) -> Read:
+    """The ids of all brokers that are registered."""
+    version = czxid = children = None
+    with suppress(NoNodeError):
+        names, stat = client.get_children(chroot + BROKER_IDS, include_data=True)
+        version, czxid = stat.version, stat.czxid
+        children = sorted(int(name) for name in names if name.isascii() and name.isdigit())
+    content = {"path": BROKER_IDS, "version": version, "czxid": czxid, "data": None}
+    return Read(
+        path=BROKER_IDS,
+        at=datetime.now(UTC),
+        data=None,
+        content=content if children is None else {**content, "children": children},
+        children=children,
+    )
 
 
 def _read(client: KazooClient, chroot: str, path: str) -> Read:

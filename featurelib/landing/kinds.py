@@ -387,16 +387,21 @@ class ProbeLine(Timed, tag="probe", frozen=True, gc=False, kw_only=True):
         return ProbeReply(tuple(answers), None if self.answer is None else self.answer.error_code)
 
 
+BROKER_IDS = "/brokers/ids"
 PATHS = frozenset(
-    {"/feature", "/features", "/controller", "/controller_epoch", "/cluster/id", "/migration"}
-)
+    {
+        "/feature", "/features", "/controller", "/controller_epoch", "/cluster/id", "/migration",
+        BROKER_IDS,
+    }
+)  # fmt: skip
 _BROKER = re.compile(r"/brokers/ids/(0|[1-9][0-9]{0,9})", re.ASCII)
 
 
 class Znode(Timed, tag="znode", frozen=True, gc=False, kw_only=True):
     """One read of one path; `version` and `data` None = there is no such node.
 
-    `version` is ZooKeeper's data version; of the features node it is the epoch.
+    `version` is ZooKeeper's data version; of the features node it is the epoch. `children`, of
+    `/brokers/ids` alone: the ids of the brokers that are registered.
     """
 
     path: Text
@@ -404,6 +409,7 @@ class Znode(Timed, tag="znode", frozen=True, gc=False, kw_only=True):
     data: Text | None
     czxid: Count | None = None
     ephemeral_owner: Text | Count | None = None
+    children: Annotated[list[NodeId] | None, Meta(description="a list of whole numbers")] = None
 
     def content(self) -> Self:
         if self.path not in PATHS and broker_id(self.path) is None:
@@ -413,6 +419,10 @@ class Znode(Timed, tag="znode", frozen=True, gc=False, kw_only=True):
             raise FaultError(f"wrong path: {expected}, found {found}")
         if self.version is None and self.data is not None:
             raise FaultError("version: expected a whole number beside data, found null")
+        if self.path == BROKER_IDS:
+            if self.children is None and self.version is not None:
+                raise FaultError(f"children is missing: expected beside path {BROKER_IDS}")
+            _require_once("children", "broker", self.children or ())
         return self
 
 

@@ -31,7 +31,7 @@ from featurelib.snapshot.log import DumpLine, replay
 from featurelib.snapshot.state import DAMAGED, NOTHING, ClusterState, Map
 
 # Paths every reading of a ZooKeeper-mode cluster comes by, once a round.
-_ROUND = ("/brokers/ids/", "/controller", "/feature")
+_ROUND = (kinds.BROKER_IDS, "/controller", "/feature")
 
 _NEWEST = attrgetter("at", "line")
 _ORDER_OF_QUORUM = attrgetter("leader_epoch", "at", "line")
@@ -267,6 +267,9 @@ class Fold:
         elif path == "/controller":
             leads = (at, line, kinds.controller(content.data))
             self.state.controller = max(self.state.controller, leads)
+        elif path == kinds.BROKER_IDS:
+            listed = (at, line, tuple(sorted(content.children or ())))
+            self.state.children = max(self.state.children, listed)
         elif node_id is not None:
             self._add_registration(node_id, content.data, at, line)
 

@@ -59,12 +59,14 @@ from featurelib.snapshot.state import (
     FeaturesNode,
     Listener,
     Map,
+    Registration,
     WitnessedLevels,
     by_metrics,
     freeze,
     levels_by_metrics,
     supported_by,
 )
+from featurelib.snapshot.zookeeper import registered
 
 MALFORMED = "snapshot_malformed"  # the finding
 _DAMAGED = "its checksum is not that of what it holds"
@@ -353,11 +355,12 @@ class _Row:
     def fill(self) -> StoredRow:
         """The row with all its parts."""
         # Brokers that became KRaft's leave ZooKeeper, and are not gone.
-        state, gone = self._state, set[int]() if self._kraft else _gone(self._state)
+        state = self._state
+        stored, gone = (_stored(state), set[int]()) if self._kraft else registered(state)
         parts: dict[str, Tuples] = {
             "scalars": [self._scalars()],
             "listeners": [self._listener(entry) for entry in state.listeners],
-            "registrations": self._registrations(gone),
+            "registrations": self._registrations(stored),
             "registrations_gone": [(node_id,) for node_id in sorted(gone)],
             "witnesses": self._witnesses(),
             "members": [
@@ -431,14 +434,12 @@ class _Row:
         values["releases"] = self._row.text_code(entry.releases or None)
         return tuple(values.values())
 
-    def _registrations(self, gone: set[int]) -> Iterator[tuple[object, ...]]:
-        for entry in self._state.registrations if self._zookeeper else ():
-            over = self._kraft and outlived(entry, self._state)
-            if entry.exists and entry.node_id not in gone and not over:
-                own = self._place(self._profiles, entry.profile)
-                profile = self._registered() if self._kraft else own
-                node = (entry.node_id, 0, int(Witness.FEATURES_NODE), profile)
-                yield (*node, 0, entry.at, entry.line)
+    def _registrations(self, stored: list[Registration]) -> Iterator[tuple[object, ...]]:
+        for entry in stored if self._zookeeper else ():
+            own = self._place(self._profiles, entry.profile)
+            profile = self._registered() if self._kraft else own
+            node = (entry.node_id, 0, int(Witness.FEATURES_NODE), profile)
+            yield (*node, 0, entry.at, entry.line)
         for known in self._state.log.nodes:
             profile = self._place(self._profiles, known.profile)
             node = (known.node_id, known.role, int(Witness.METADATA_LOG), profile)
@@ -544,14 +545,6 @@ def _position(maps: dict[Map, int], one: Map) -> int:
     return maps.setdefault(one, len(maps))
 
 
-def _gone(state: ClusterState) -> set[int]:
-    """Registrations a later round of reading did not find.
-
-    A round reads each path once, so a path read twice after a registration was last seen means
-    that a whole later round passed without it.
-    """
-    return {
-        entry.node_id
-        for entry in state.registrations
-        if any(second > entry.at for _, second in state.read_twice.values())
-    }
+def _stored(state: ClusterState) -> list[Registration]:
+    """Return the registrations in ZooKeeper that count in a cluster with controllers of KRaft."""
+    return [one for one in state.registrations if one.exists and not outlived(one, state)]

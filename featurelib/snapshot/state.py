@@ -274,6 +274,8 @@ class ClusterState(msgspec.Struct, array_like=True):
     not_reached: NotReached | None = None
     migration_ready: list[MigrationReady] = []  # by node_id
     leaderless: list[Leaderless] = []  # by (role, node)
+    # The newest list of the children of `/brokers/ids`: (time, line, broker ids), by (time, line).
+    children: tuple[int, int, tuple[int, ...]] = (0, 0, ())
 
 
 _DECODER = msgspec.msgpack.Decoder(ClusterState)

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from hypothesis import Phase, given, settings
 
 from featurelib.audit.audit import judge
+from featurelib.audit.columns import latest
 from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
@@ -151,7 +152,7 @@ def verdicts(
     for number, without in enumerate(variants):
         left_out = set(without)
         lines = [line for i, line in enumerate(capture.lines) if i not in left_out]
-        states.append((str(number), fold_lines(lines, known, capture.as_of)))
+        states.append((str(number), fold_lines(lines, known, latest(capture.as_of))))
     terms = Conditions(as_of=capture.as_of, max_age=MAX_AGE)
     table = judge(snapshot_rows(states), terms, known, dialect).readiness
     found = [dict[str, Verdict]() for _ in variants]

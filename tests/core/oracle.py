@@ -203,6 +203,20 @@ def members(cluster: Cluster) -> list[Node]:
     return counted
 
 
+def unregistered(cluster: Cluster) -> list[Node]:
+    """Brokers of ZooKeeper mode that spoke since registrations were read, and have none: its line
+    may be lost. Only who is registered is asked."""
+    if not cluster.zookeeper or cluster.kraft or not any(node.listed for node in cluster.nodes):
+        return []
+    return [
+        node
+        for node in cluster.nodes
+        if not node.listed
+        and (node.failed is not None or (node.answered or 0) <= cluster.registry_age)
+        and (node.failed is not None or node.answered is not None)
+    ]
+
+
 def is_registered(cluster: Cluster, node: Node) -> bool:
     if node.role == CONTROLLER:
         return node.listed and (cluster.log or cluster.controllers_listed)
@@ -368,7 +382,9 @@ def unknown_reasons(cluster: Cluster, who: list[Node], said: Believed) -> set[tu
             found.add(("range_unknown", node.who))
         if age is not None and age > FRESH:
             found.add(("evidence_too_old", node.who))
-    known = {node.who for node in who}
+    hidden = {("range_unknown", node.who) for node in unregistered(cluster)}
+    found |= hidden
+    known = {node.who for node in (*who, *unregistered(cluster))}
     for broker in cluster.expected_brokers:
         if (BROKER, broker) not in known:
             found.add(("expected_node_missing", (BROKER, broker)))
@@ -411,6 +427,8 @@ def asks_the_unknown(cluster: Cluster, said: Believed, metadata: int) -> bool:
 
 def leading(cluster: Cluster, brokers: list[Node]) -> list[Node]:
     """The controller among the brokers of ZooKeeper mode, or all where it is not known."""
+    if cluster.controller in {node.node_id for node in unregistered(cluster)}:
+        return []
     return [node for node in brokers if node.node_id == cluster.controller] or brokers
 
 

@@ -153,7 +153,7 @@ def test_a_features_node_is_what_each_generation_makes_of_its_text() -> None:
     found = {}
     for name, text in CONTENTS.items():
         lines = [line for line in lines_of(ON_ZOOKEEPER) if b'"/feature"' not in line]
-        lines.append(line_of("znode", "z", 1, path="/feature", version=3, czxid=3, data=text))
+        lines.append(line_of("znode", "z", 1, path="/feature", version=5, czxid=3, data=text))
         said = {
             generation: told(judge_lines(lines, Expected(generation=generation), name="z"))
             for generation in (None, *Generation)

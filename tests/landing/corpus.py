@@ -30,6 +30,9 @@ ZNODE = (
     f'{{"kind":"znode",{HEAD},"path":"/feature","version":3,"czxid":7,'
     '"ephemeral_owner":"0x0","data":"{}"}'
 )
+CHILDREN = (
+    f'{{"kind":"znode",{HEAD},"path":"/brokers/ids","version":0,"data":null,"children":[1,2]}}'
+)
 CLUSTER = (
     f'{{"kind":"describe_cluster",{HEAD},"asked_node":1,"listener":"broker","version":2,'
     '"endpoint_type":1,"include_fenced_brokers":true,"answer":{"error_code":0,'
@@ -76,7 +79,7 @@ METRICS = (
 NOT_REACHED = f'{{"kind":"not_reached",{HEAD},"error":"h:9092: connection refused"}}'
 GOOD = (
     API, FAILED, ZNODE, CLUSTER, QUORUM, LOG, TOOL, REFUSED, PROBE, CONFIGS, CONFIGS_REFUSED,
-    STRIMZI, METRICS, NOT_REACHED,
+    STRIMZI, METRICS, NOT_REACHED, CHILDREN,
 )  # fmt: skip
 
 

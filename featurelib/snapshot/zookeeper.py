@@ -1,0 +1,57 @@
+"""Which brokers of a cluster in ZooKeeper mode are registered.
+
+Input: the state of a cluster. Output: the registrations that count, and the ids of brokers that
+left. A landing line may be lost on its way, so a broker without a registration line is not gone
+for that alone. It is gone where a newer list of the children of `/brokers/ids` is without it. In a
+cluster of which no such list was ever read it is gone where a later round of reading is without
+it, if it did not answer since. Any other broker that a line speaks of is registered with a range
+that is not known.
+"""
+
+from __future__ import annotations
+
+from featurelib.feature import Role
+from featurelib.snapshot.state import DAMAGED, NOTHING, ONE_LOOK, ClusterState, Registration
+
+
+def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
+    """Return the registrations that count, by broker, and the ids of those that are gone."""
+    listed_at, listed_line, listed = state.children
+    known = {entry.node_id: entry for entry in state.registrations}
+    spoke = _spoke(state)
+    newest = max([listed_at, *(entry.at for entry in state.registrations)])
+    if not newest:
+        return [], set()
+    # A round reads each path once: a path that was read twice since is a whole round since.
+    round_at = max((second for _, second in state.read_twice.values()), default=0)
+    found, gone = list[Registration](), set[int]()
+    for node_id in sorted({*known, *listed, *spoke}):
+        entry = known.get(node_id, Registration(node_id, NOTHING, False, 0, 0))
+        at, line = spoke.get(node_id, (0, 0))
+        # An answer of the look in which its registration was read says nothing of a later look.
+        is_of_this_look = at + ONE_LOOK >= newest and at > entry.at + ONE_LOOK * (entry.at > 0)
+        if entry.exists and entry.at >= max(listed_at, round_at):
+            found.append(entry)
+        elif node_id in listed and listed_at > entry.at:
+            found.append(Registration(node_id, DAMAGED, True, listed_at, listed_line))
+        elif at >= newest or (is_of_this_look and at >= listed_at):
+            found.append(Registration(node_id, DAMAGED, True, at, line))
+        elif entry.exists and 0 < listed_at <= entry.at:  # that round's list was lost
+            found.append(Registration(node_id, DAMAGED, True, entry.at, entry.line))
+        elif entry.exists:
+            gone.add(node_id)
+    return found, gone
+
+
+def _spoke(state: ClusterState) -> dict[int, tuple[int, int]]:
+    """Return by broker the time and line of its newest answer. Of a broker of which nothing else is
+    known, that it did not answer counts, too: only who was registered is asked."""
+    known = {entry.node_id for entry in state.registrations}
+    found = dict[int, tuple[int, int]]()
+    for one in state.listeners:
+        moments = [(one.full_at, one.full_line), (one.partial_at, one.partial_line)]
+        if one.node_id not in known and not state.children[0]:
+            moments.append((one.failed_at, one.failed_line))
+        if one.role == Role.BROKER and max(moments)[0]:
+            found[one.node_id] = max(moments)
+    return found

@@ -1,0 +1,154 @@
+"""In ZooKeeper mode a lost line frees nothing: a broker that somebody speaks of is there, and what
+brokers read of `/feature` later than we did is heard."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from featurelib.audit.audit import Judged
+from tests.core.lines import (
+    answer_line,
+    at,
+    codes,
+    failure_line,
+    findings,
+    judge_lines,
+    line_of,
+    readiness,
+)
+from tests.core.oracle import Node
+
+WIDE, NARROW = {"f": (1, 6)}, {"f": (1, 5)}
+RANK = {"f": 4}
+HOUR = 3600
+
+
+def znode(path: str, seconds: int, data: object = None, **keys: object) -> bytes:
+    """One read, `seconds` after the look began an hour ago."""
+    text = None if data is None else json.dumps(data)
+    said = {"version": None if data is None else 1} | keys
+    return line_of("znode", "c", 1, path=path, data=text, observed_at=at(1, seconds), **said)
+
+
+def registered(node_id: int, ranges: dict[str, tuple[int, int]], seconds: int = 0) -> bytes:
+    features = {n: {"min_version": low, "max_version": high} for n, (low, high) in ranges.items()}
+    return znode(f"/brokers/ids/{node_id}", seconds, {"version": 5, "features": features})
+
+
+def listed(*brokers: int, seconds: int = 0) -> bytes:
+    return znode("/brokers/ids", seconds, version=0, children=brokers)
+
+
+def feature(level: int, version: int, seconds: int = 0, **keys: object) -> bytes:
+    content = {"version": 2, "status": 1, "features": {"f": {"max_version_level": level}}}
+    return znode("/feature", seconds, content, version=version, **keys)
+
+
+def answer(
+    node_id: int,
+    ranges: dict[str, tuple[int, int]],
+    seconds: int = 1,
+    level: int = 4,
+    epoch: int = 1,
+) -> bytes:
+    said = Node(node_id=node_id, ranges=ranges, answered=1, levels={"f": level}, epoch=epoch)
+    moment = at(1, seconds).encode()
+    return answer_line("c", said).replace(at(1, node_id).encode(), moment)
+
+
+def silence(node_id: int) -> bytes:
+    return failure_line("c", Node(node_id=node_id, ranges={}, answered=None, failed=1))
+
+
+def lead(seconds: int = 0) -> bytes:
+    return znode("/controller", seconds, {"version": 1, "brokerid": 2})
+
+
+ROUND = [registered(2, WIDE), lead(1), feature(4, 1, 1), answer(2, WIDE)]
+LATER = [registered(2, WIDE, 60), lead(61), feature(4, 1, 61), answer(2, WIDE, 61)]
+BEFORE = [*ROUND, registered(1, NARROW), answer(1, NARROW)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict", "found"),
+    [
+        ([*BEFORE], "READY", set()),
+        ([*ROUND], "READY", set()),
+        ([*ROUND, answer(1, NARROW)], "UNKNOWN", {"range_unknown"}),
+        ([*ROUND, answer(1, NARROW, -200)], "UNKNOWN", {"range_unknown"}),
+        ([*ROUND, answer(1, NARROW, -HOUR)], "READY", set()),
+        ([*ROUND, silence(1)], "UNKNOWN", {"range_unknown"}),
+        ([*BEFORE, *LATER], "READY", {"registration_gone"}),
+        ([*BEFORE, *LATER, silence(1)], "READY", {"registration_gone"}),
+        ([*BEFORE, *LATER, answer(1, NARROW, 61)], "UNKNOWN", {"range_unknown"}),
+        ([*ROUND, listed(1, 2)], "UNKNOWN", {"range_unknown"}),
+        ([*BEFORE, listed(1, 2)], "READY", set()),
+        ([*BEFORE, listed(1, 2), *LATER, listed(1, 2, seconds=60)], "UNKNOWN", {"range_unknown"}),
+        ([*BEFORE, listed(1, 2), *LATER, listed(2, seconds=60)], "READY", {"registration_gone"}),
+        ([*BEFORE, listed(1, 2), *LATER], "UNKNOWN", {"range_unknown"}),
+        ([*BEFORE, *LATER, listed(2, seconds=60), answer(1, NARROW, 61)],
+         "UNKNOWN", {"range_unknown"}),
+        ([*BEFORE, *LATER, listed(2, seconds=60), silence(1)], "READY", {"registration_gone"}),
+        ([*ROUND, listed(2, seconds=-60), registered(1, NARROW)], "READY", set()),
+    ],
+    ids=[
+        "both are registered", "the other was never there", "it answers", "it answered just before",
+        "it answered an hour before", "it is asked", "a later round is without it",
+        "a later round is without it, and it is silent",
+        "a later round is without it, and it answers",
+        "only the list names it", "it is listed and registered", "its newest registration is lost",
+        "the newest list is without it", "the newest list is lost",
+        "the list is without it, and it answers", "the list is without it, and it is silent",
+        "it came after the list",
+    ],
+)  # fmt: skip
+def test_a_broker_is_gone_only_where_something_says_so(
+    lines: list[bytes], verdict: str, found: set[str]
+) -> None:
+    said = judge_lines(lines)
+    assert readiness(said, "f")["verdict"] == verdict
+    assert {"range_unknown", "registration_gone"} & codes(said) == found
+    if "registration_gone" in found or lines in (ROUND, [*ROUND, answer(1, NARROW, -HOUR)]):
+        assert readiness(said, "f")["target"] == 6
+    elif verdict == "READY":
+        assert readiness(said, "f")["target"] == 5
+
+
+def level(judged: Judged) -> tuple[str, int | None]:
+    row = readiness(judged, "f")
+    return row["verdict"], row["finalized_level"]
+
+
+RANGES = [lead(), registered(2, WIDE)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "says", "disputes"),
+    [
+        ([feature(4, 1), answer(2, WIDE)], ("READY", 4), 0),
+        ([feature(2, 0), feature(4, 1, 2), answer(2, WIDE, 3)], ("READY", 4), 0),
+        ([feature(2, 0), answer(2, WIDE, 3)], ("UNKNOWN", None), 1),
+        ([feature(2, 0), answer(2, WIDE, 3, level=2)], ("READY", 2), 0),
+        ([feature(4, 5, czxid=7), feature(2, 0, 60, czxid=9), answer(2, WIDE, 1, epoch=5)],
+         ("READY", 2), 0),
+        ([feature(4, 5, czxid=7), answer(2, WIDE, 1, epoch=5), answer(2, WIDE, 9, 2, epoch=0)],
+         ("UNKNOWN", None), 1),
+        ([feature(4, 5), answer(2, WIDE, 1, 3, epoch=4)], ("READY", 4), 0),
+        ([feature(4, 5), answer(2, WIDE, 400, 3, epoch=4)], ("UNKNOWN", None), 1),
+        ([answer(2, WIDE)], ("UNKNOWN", None), 0),
+    ],
+    ids=[
+        "of one version", "the newer read", "the newer read is lost", "the same level",
+        "made again, and read since", "made again, and the read is lost", "a broker lags behind",
+        "a broker lags behind for too long", "it was never read",
+    ],
+)  # fmt: skip
+def test_a_version_that_brokers_read_later_than_we_did_is_heard(
+    lines: list[bytes], says: tuple[str, int | None], disputes: int
+) -> None:
+    said = judge_lines([*RANGES, *lines])
+    assert level(said) == says
+    assert len(findings(said, "witnesses_disagree", feature="f")) == disputes
+    assert ("no_trustworthy_witness" in codes(said)) == (lines == [answer(2, WIDE)])
