@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -119,8 +120,9 @@ class Sources:
         """Return the clusters that have some of these records."""
         return marked(self.clusters, records.row[which])
 
+    @cached_property
     def registered(self) -> Int:
-        """Return the keys of nodes that believed registrations and lists name."""
+        """The keys of nodes that believed registrations and lists name."""
         flat, member = self.registrations, self.member_key
         believed = (flat.field("witness") == ZOOKEEPER) | (flat.field("role") == CONTROLLER)
         cluster, role, _ = split_key(member)
@@ -168,6 +170,19 @@ class Sources:
         cluster, role, node_id = split_key(keys)
         listed = (role == BROKER) & (listed_at > 0) & (listed_at + ONE_LOOK >= failed_at)
         return listed | (self.follow(keys, failed_at) & (node_id != self.leader[cluster]))
+
+    def there(self, listeners: Int, answered_at: Int) -> Bool:
+        """Return which of these listeners, of brokers, were registered since they answered, did not
+        fail to answer since, and are not fenced; `answered_at` is of all listeners."""
+        keys, at = self.listener_key[listeners], answered_at[listeners]
+        cluster, _, _ = split_key(keys)
+        order = firsts(self.registration_key, self.registrations.field("witness"))
+        entry = place(self.registration_key, order, keys)
+        fenced, fenced_at, _ = self.fenced(keys, entry)
+        listed = np.maximum(self.authority_at, self.plain_at)[cluster] < at
+        listed |= find(distinct(self.registered), keys) >= 0
+        failed = self.listeners.field("failed_at")[listeners] > at
+        return listed & ~failed & ~((fenced == 1) & (fenced_at >= at))
 
     def listed_at(self, keys: Int) -> Int:
         """Return when each of `keys` stood last in a list of DescribeCluster, 0 = in none."""
@@ -227,12 +242,12 @@ class _Word(NamedTuple):
     line: Int
 
     def of(self, speaker: Int, listener: Int) -> _Word:
-        """Return the profiles of some listeners, seen when others answered; -1 = none."""
+        """Return the profiles and lines of some listeners, seen when others answered; -1 = none."""
         return _Word(
             profile=pick(self.profile, speaker, NOBODY),
             partial=pick(self.partial.astype(np.int64), speaker, 0) > 0,
             at=pick(self.at, listener, 0),
-            line=pick(self.line, listener, 0),
+            line=pick(self.line, speaker, 0),
         )
 
 
@@ -401,7 +416,7 @@ def read_nodes(
         quorum_line=snapshots.scalar("quorum_line"),
         controllers_known=listed,
     )
-    registered, others = said.registered(), said.others(brokers_listed)
+    registered, others = said.registered, said.others(brokers_listed)
     there = expected[find(said.seen(np.concatenate((registered, others))), expected) >= 0]
     ways = enumerate((registered, others, there, expected))
     counted = np.sort(np.concatenate([keys << 2 | way for way, keys in ways]), kind="stable")
@@ -500,7 +515,10 @@ def _beside_metrics(
 
 def _own_word(said: Sources, profiles: Profiles, keys: Int) -> tuple[Int, _Word, Bool, Int]:
     """Of each node half: its listener, what it said of itself in its newest answer, whether its
-    broker half said that, and the stable end of its range, where a controller half shows one."""
+    broker half said that, and the stable end of its range, where a controller half shows one.
+
+    The other half of a process is heard only of the same look, and while it is there: a node that
+    was combined may have one role now, with other software."""
     _, role, _ = split_key(keys)
     order = np.argsort(said.listener_key, kind="stable")
     listener = place(said.listener_key, order, keys)
@@ -509,16 +527,19 @@ def _own_word(said: Sources, profiles: Profiles, keys: Int) -> tuple[Int, _Word,
 
     # A controller's listener leaves unstable levels out of its range; the broker half of the same
     # process does not. So a controller half is taken at its broker half's word.
-    speaks = pick(own.profile, listener, NOBODY) >= 0
-    halves = np.flatnonzero((role == CONTROLLER) & speaks)
-    half = place(said.listener_key, order, broker_key(keys[halves]))
-    speaks = pick(own.profile, half, NOBODY) >= 0
-    speaker = listener.copy()
-    speaker[halves[speaks]] = half[speaks]
+    controllers = np.flatnonzero(said.listeners.field("role") == CONTROLLER)
+    controllers = controllers[own.profile[controllers] >= 0]
+    brokers = place(said.listener_key, order, broker_key(said.listener_key[controllers]))
+    joined = pick(own.profile, brokers, NOBODY) >= 0
+    joined &= np.abs(pick(own.at, brokers, 0) - own.at[controllers]) <= ONE_LOOK
+    joined[joined] = said.there(brokers[joined], own.at)
+    controllers, brokers = controllers[joined], brokers[joined]
 
-    stable = pick(newest, listener, NOBODY)
+    speaker, stable = listener.copy(), pick(newest, listener, NOBODY)
     stable[role != CONTROLLER] = NOBODY
-    shows = order[said.listeners.field("role")[order] == CONTROLLER]
-    brokers = find(keys, broker_key(said.listener_key[shows]))
-    stable[brokers[brokers >= 0]] = newest[shows[brokers >= 0]]
-    return listener, own.of(speaker, listener), marked(len(keys), halves[speaks]), stable
+    by_key = find(keys, said.listener_key[controllers])
+    halves = by_key[by_key >= 0]
+    speaker[halves] = brokers[by_key >= 0]
+    by_key = find(keys, said.listener_key[brokers])
+    stable[by_key[by_key >= 0]] = newest[controllers[by_key >= 0]]
+    return listener, own.of(speaker, listener), marked(len(keys), halves), stable

@@ -506,6 +506,8 @@ def test_in_zookeeper_mode_znodes_are_read_and_the_controller_broker_is_asked(
         znodes
     )
     assert znodes["/features"]["data"] is None
+    assert znodes["/brokers/ids"]["children"] == [1, 2]
+    assert znodes["/brokers/ids"]["observed_at"] <= znodes["/brokers/ids/1"]["observed_at"]
     before = znodes["/feature"]["version"]
     assert set(asked(lines)) == {("broker", 1), ("broker", 2)}
     assert not backend.abilities().validate_only

@@ -65,14 +65,14 @@ class Drawn:
 
     @property
     def there(self) -> list[Node]:
-        """Who is registered; where no registration landed, who answered."""
-        nodes = self.cluster.nodes
-        listed = [node for node in nodes if node.listed]
-        return listed or [node for node in nodes if node.answered is not None]
+        """Who is registered, or answered since registrations were read."""
+        return [node for node in self.cluster.nodes if node.listed or node.answered is not None]
 
     def known(self, node: Node) -> bool:
         """Whether the broker's software has said what it supports."""
-        if not (node.listed and node.says_nothing):
+        if not node.listed:
+            return not any(other.listed for other in self.cluster.nodes)
+        if not node.says_nothing:
             return True
         return self.cluster.system_off and self.cluster.features_node and node.answered is not None
 
