@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -120,9 +119,8 @@ class Sources:
         """Return the clusters that have some of these records."""
         return marked(self.clusters, records.row[which])
 
-    @cached_property
     def registered(self) -> Int:
-        """The keys of nodes that believed registrations and lists name."""
+        """Return the keys of nodes that believed registrations and lists name."""
         flat, member = self.registrations, self.member_key
         believed = (flat.field("witness") == ZOOKEEPER) | (flat.field("role") == CONTROLLER)
         cluster, role, _ = split_key(member)
@@ -172,17 +170,16 @@ class Sources:
         return listed | (self.follow(keys, failed_at) & (node_id != self.leader[cluster]))
 
     def there(self, listeners: Int, answered_at: Int) -> Bool:
-        """Return which of these listeners, of brokers, were registered since they answered, did not
-        fail to answer since, and are not fenced; `answered_at` is of all listeners."""
+        """Return which of these listeners, of brokers, did not fail to answer since they answered,
+        and are neither fenced in a list of brokers that was read since nor left out of it;
+        `answered_at` is of all listeners. A metadata log may be cut before it unfences a broker."""
         keys, at = self.listener_key[listeners], answered_at[listeners]
         cluster, _, _ = split_key(keys)
-        order = firsts(self.registration_key, self.registrations.field("witness"))
-        entry = place(self.registration_key, order, keys)
-        fenced, fenced_at, _ = self.fenced(keys, entry)
-        listed = np.maximum(self.authority_at, self.plain_at)[cluster] < at
-        listed |= find(distinct(self.registered), keys) >= 0
-        failed = self.listeners.field("failed_at")[listeners] > at
-        return listed & ~failed & ~((fenced == 1) & (fenced_at >= at))
+        fenced = distinct(self.member_key[self.member_shown & (self.member_fenced == 1)])
+        is_fenced = (find(fenced, keys) >= 0) & (self.shown_at[cluster] >= at)
+        list_at = np.maximum(self.shown_at, self.plain_at)[cluster]
+        left_out = (list_at >= at) & (self.listed_at(keys) < list_at)
+        return ~(is_fenced | left_out | (self.listeners.field("failed_at")[listeners] > at))
 
     def listed_at(self, keys: Int) -> Int:
         """Return when each of `keys` stood last in a list of DescribeCluster, 0 = in none."""
@@ -241,12 +238,12 @@ class _Word(NamedTuple):
     at: Int
     line: Int
 
-    def of(self, speaker: Int, listener: Int) -> _Word:
-        """Return the profiles and lines of some listeners, seen when others answered; -1 = none."""
+    def of(self, speaker: Int) -> _Word:
+        """Return what some listeners said; -1 = none."""
         return _Word(
             profile=pick(self.profile, speaker, NOBODY),
             partial=pick(self.partial.astype(np.int64), speaker, 0) > 0,
-            at=pick(self.at, listener, 0),
+            at=pick(self.at, speaker, 0),
             line=pick(self.line, speaker, 0),
         )
 
@@ -416,7 +413,7 @@ def read_nodes(
         quorum_line=snapshots.scalar("quorum_line"),
         controllers_known=listed,
     )
-    registered, others = said.registered, said.others(brokers_listed)
+    registered, others = said.registered(), said.others(brokers_listed)
     there = expected[find(said.seen(np.concatenate((registered, others))), expected) >= 0]
     ways = enumerate((registered, others, there, expected))
     counted = np.sort(np.concatenate([keys << 2 | way for way, keys in ways]), kind="stable")
@@ -434,9 +431,9 @@ def _describe(
 ) -> Subjects:
     """The subjects with these keys, ascending; `way` says why each counts."""
     cluster, role, node_id = split_key(keys)
-    listener, own, by_broker_half, stable = _own_word(said, profiles, keys)
+    listener, own, answered_at, by_broker_half, stable = _own_word(said, profiles, keys)
     failed_at = pick(said.listeners.field("failed_at"), listener, 0)
-    answered = (own.at > 0) & (own.at >= failed_at)
+    answered = (answered_at > 0) & (answered_at >= failed_at)
     # The registration: ZooKeeper's before the log's; a migrating broker has both.
     flat = said.registrations
     entry = place(said.registration_key, firsts(said.registration_key, flat.field("witness")), keys)
@@ -450,13 +447,13 @@ def _describe(
     profile = np.where(by_entry, entry_profile, own.profile)
     word = _Word(profile, own.partial & ~by_entry, at, np.where(by_entry, entry_line, own.line))
     stands = fresh(at) & (answered | by_entry)
-    shown = profiles.of_metrics(said.listeners).of(listener, listener)
+    shown = profiles.of_metrics(said.listeners).of(listener)
     word, heard, by_metrics, scraped = _beside_metrics(word, stands, shown, failed_at, fresh)
     fenced, fenced_at, fenced_line = said.fenced(keys, entry)
     listed_at = said.listed_at(keys)
     lost = said.gone_controllers(keys, np.maximum(entry_at, listed_at))
     # What answered after the quorum was asked, or just before it, is there.
-    lost &= (way == REGISTERED) & ~(answered & (own.at + ONE_LOOK >= said.quorum_at[cluster]))
+    lost &= (way == REGISTERED) & ~(answered & (answered_at + ONE_LOOK >= said.quorum_at[cluster]))
     gone = (fenced == 1) | lost
     confirmed = gone | in_zookeeper
     return Subjects(
@@ -471,7 +468,7 @@ def _describe(
         fenced=fenced,
         fenced_at=fenced_at,
         fenced_line=fenced_line,
-        answered_at=own.at,
+        answered_at=answered_at,
         failed_at=failed_at,
         failed_line=pick(said.listeners.field("failed_line"), listener, 0),
         answers=answered | heard,
@@ -482,12 +479,12 @@ def _describe(
         follows=said.follow(keys, failed_at),
         live=said.live(keys, listed_at, failed_at) & ~gone,
         listed_nothing=in_zookeeper & (entry_profile == profiles.empty),
-        answered_with=np.where(answered & fresh(own.at), own.profile, NOBODY),
+        answered_with=np.where(answered & fresh(answered_at), own.profile, NOBODY),
         expected_only=way == EXPECTED_ONLY,
         unregistered=way == EXPECTED_AND_THERE,
         # A time as far ahead is no better: such a clock cannot be believed.
         too_old=(word.at > 0) & ~fresh(word.at),
-        not_answering=(failed_at > own.at) & ~confirmed & ~heard,
+        not_answering=(failed_at > answered_at) & ~confirmed & ~heard,
         not_asked=~(answered | heard | confirmed) & (failed_at == 0),
         by_metrics=by_metrics,
         scraped=scraped,
@@ -513,9 +510,18 @@ def _beside_metrics(
     return _Word(*both), heard, taken, scraped
 
 
-def _own_word(said: Sources, profiles: Profiles, keys: Int) -> tuple[Int, _Word, Bool, Int]:
-    """Of each node half: its listener, what it said of itself in its newest answer, whether its
-    broker half said that, and the stable end of its range, where a controller half shows one.
+class _Own(NamedTuple):
+    """What node halves said of themselves."""
+
+    listener: Int  # position among the batch's listeners, -1 = it was never asked
+    word: _Word  # of its newest answer
+    answered_at: Int  # when the half itself did
+    by_broker_half: Bool  # whose word that is
+    stable: Int  # the stable end of its range, where a controller half shows one; -1
+
+
+def _own_word(said: Sources, profiles: Profiles, keys: Int) -> _Own:
+    """Return what each node half said of itself in its newest answer.
 
     The other half of a process is heard only of the same look, and while it is there: a node that
     was combined may have one role now, with other software."""
@@ -538,8 +544,11 @@ def _own_word(said: Sources, profiles: Profiles, keys: Int) -> tuple[Int, _Word,
     speaker, stable = listener.copy(), pick(newest, listener, NOBODY)
     stable[role != CONTROLLER] = NOBODY
     by_key = find(keys, said.listener_key[controllers])
-    halves = by_key[by_key >= 0]
-    speaker[halves] = brokers[by_key >= 0]
+    halves, said_by = by_key[by_key >= 0], brokers[by_key >= 0]
+    alike = own.profile[said_by] == own.profile[listener[halves]]
+    alike &= own.partial[said_by] == own.partial[listener[halves]]
+    speaker[halves[~alike]] = said_by[~alike]
     by_key = find(keys, said.listener_key[brokers])
     stable[by_key[by_key >= 0]] = newest[controllers[by_key >= 0]]
-    return listener, own.of(speaker, listener), marked(len(keys), halves), stable
+    answered_at = pick(own.at, listener, 0)
+    return _Own(listener, own.of(speaker), answered_at, marked(len(keys), halves), stable)
