@@ -488,12 +488,17 @@ def _places_in_files(capture: str, lines: dict[int, int]) -> dict[int, str]:
     return places
 
 
+def now() -> int:
+    """Return the time of this machine's clock, in microseconds."""
+    return int(datetime.now(UTC).timestamp() * 1_000_000)
+
+
 def parse_as_of(text: str | None) -> int | None:
     """A time as microseconds; now for none, and None for the newest line's. Raises ConfigError."""
     if text == NEWEST:
         return None
     if text is None:
-        return int(datetime.now(UTC).timestamp() * 1_000_000)
+        return now()
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:

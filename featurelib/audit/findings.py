@@ -524,9 +524,11 @@ def _argument(text: str, unknown: str) -> str:
 
 
 def _fill_command(template: str, values: dict[str, str]) -> str:
-    """A command with its values quoted for a shell; most findings have none to fill."""
+    """Return a command with its values quoted for a shell; "" where it lacks a value to name."""
     if "{" not in template:
         return template
+    if any(f"{{{key}}}" in template for key, value in values.items() if not value):
+        return ""
     return template.format_map({key: shlex.quote(value) for key, value in values.items()})
 
 

@@ -38,7 +38,7 @@ def test_at_the_lowest_level_that_loses_nothing_nobody_is_told_to_ask_for_it(
         text.replace('"max_version_level": 27, "min_version_level": 27', '"max_version_level": 23, '
                      '"min_version_level": 23')
     )  # fmt: skip
-    words = ("downgrade", "--metadata", "22", "--capture", str(path), "--out", "-")
+    words = ("downgrade", "--metadata", "22", "--capture", str(path), *NEWEST, "--out", "-")
     code, out, _ = run(*words)
     assert code == 3
     assert "→ Every lower level loses metadata. Stay at 23 (4.0-IV1)." in out

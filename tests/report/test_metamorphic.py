@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from io import StringIO
 from typing import Any, get_args
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from featurelib.audit.findings import Mute, wordings
@@ -134,6 +134,19 @@ def fleets(draw: st.DrawFn) -> dict[str, list[Row]]:
     return parts
 
 
+# A finding that lacks what its command names: the command stood there without it.
+MISSING = dict.fromkeys(("feature", "node_id", "muted", "muted_until"))
+BARE: dict[str, list[Row]] = {
+    "plans": [
+        {"cluster": "a", "verdict": "UNKNOWN", "phase": "mixed software", "nodes": 1, "steps": []}
+    ],
+    "findings": [{"cluster": "a", "code": "not_in_inventory", "severity": "critical", **MISSING}],
+    "readiness": [],
+    "incompatible": [],
+}
+
+
+@example(BARE, 60, (), 0)
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(fleets(), st.sampled_from([60, 80, 100, 120]), MUTES, st.integers(0, 6))
 def test_all_forms_of_a_report_count_the_same(
