@@ -93,7 +93,7 @@ def contents(lines: list[bytes], kind: type[Kind]) -> list[Kind]:
 
 
 def judged(lines: list[bytes], *entries: FleetEntry) -> Sight:
-    return see(lines, catalogue=CATALOGUE, as_of=None, max_age=10**12, fleet=Fleet(cluster=entries))
+    return see(lines, catalogue=CATALOGUE, as_of=None, max_age=10**18, fleet=Fleet(cluster=entries))
 
 
 @pytest.mark.parametrize(("cluster", "mode"), [(KRAFT, "kraft"), (ZK, "zk")])

@@ -30,6 +30,7 @@ import os
 import re
 import shlex
 import socket
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -81,6 +82,7 @@ def play(script: str, folder: Path, known: frozenset[str]) -> str:
 def _write(name: str, text: str) -> None:
     Path(name).parent.mkdir(parents=True, exist_ok=True)
     Path(name).write_text(text.replace("\\n", "\n") + "\n" * bool(text), "utf-8")
+    os.utime(name, (time.time(), time.time()))  # by the clock that the commands have
 
 
 def _change(name: str, words: str) -> None:
