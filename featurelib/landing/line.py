@@ -69,6 +69,9 @@ def read(raw: bytes) -> Landing | Quarantined:
         return Landing(_NAMES[type(line)], cluster, at, content)
     except FaultError as fault:
         return Quarantined(_reason(raw, fault), *_salvaged(raw))
+    except Exception as error:  # one line never ends a run, whatever its bytes
+        reason = f"featurelib cannot read this line ({type(error).__name__}): please report it"
+        return Quarantined(reason, None, None, None)
 
 
 def _reason(raw: bytes, fault: FaultError) -> str:
@@ -99,8 +102,11 @@ def _refuse(raw: bytes, error: Exception) -> NoReturn:
         raise FaultError(f"expected one JSON object, found {show(raw.decode())}") from None
     except KeyError:
         raise FaultError(f"kind is missing: expected one of {kinds}") from None
-    kind = msgspec.json.decode(found)
-    if not isinstance(kind, str) or kind not in _KINDS:
+    try:
+        kind = msgspec.json.decode(found, type=str)
+    except _BROKEN:
+        kind = ""
+    if kind not in _KINDS:
         shown = show(bytes(found).decode())
         raise FaultError(f"kind: expected one of {kinds}, found {shown}")
     raise misfit(raw, _KINDS[kind], error)

@@ -175,8 +175,11 @@ def misfit(raw: bytes, shape: object, error: Exception, where: str = "") -> Faul
     """
     kind, path = _type(shape), where
     place = _WHERE.search(str(error))
-    for name, index in _STEP.findall(place[1] if place else ""):
-        kind = _inside(kind, name)
+    steps = place[1] if place else ""
+    for name, index in _STEP.findall(steps):
+        if (inner := _inside(kind, name)) is None:  # what is not read of a response has no type
+            return FaultError(f"{steps[1:]}: the number is out of range")
+        kind = inner
         raw = _MEMBERS.decode(raw)[name] if name else _ITEMS.decode(raw)[int(index)]
         path += (f".{name}" if path else name) if name else f"[{index}]"
     if missing := _MISSING.search(str(error)):
@@ -186,19 +189,20 @@ def misfit(raw: bytes, shape: object, error: Exception, where: str = "") -> Faul
     return FaultError(f"{path or 'the line'}: expected {_words(kind)}, found {found}")
 
 
-def _inside(kind: Type, name: str) -> Type:
-    """The type of a field, or of a list's items; null beside a type has neither."""
+def _inside(kind: Type, name: str) -> Type | None:
+    """Return the type of a field, or of a list's items; null beside a type has neither, and a value
+    of any type neither (None)."""
     if isinstance(kind, Metadata):
         kind = kind.type
     if isinstance(kind, UnionType):
         return _inside(next(one for one in kind.types if not isinstance(one, NoneType)), name)
     if isinstance(kind, ListType):
         return kind.item_type
-    assert isinstance(kind, StructType)
-    return next(field.type for field in kind.fields if field.encode_name == name)
+    fields = kind.fields if isinstance(kind, StructType) else ()
+    return next((field.type for field in fields if field.encode_name == name), None)
 
 
-def _words(kind: Type) -> str:
+def _words(kind: Type | None) -> str:
     if isinstance(kind, UnionType):
         return " or ".join(_words(option) for option in kind.types)
     if isinstance(kind, Metadata) and kind.extra_json_schema:

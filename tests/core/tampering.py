@@ -69,11 +69,11 @@ def other_number(text: bytes, dice: random.Random) -> bytes:
     return (letters[:at] + dice.choice(NUMBERS).format(letters[at]) + letters[at + 1 :]).encode()
 
 
-def _leaves(value: Any) -> list[tuple[Any, Any]]:
+def leaves(value: Any) -> list[tuple[Any, Any]]:
     """Every (container, key) of a document."""
     keys = list(value) if isinstance(value, dict) else list(range(len(value)))
     below = [
-        leaf for key in keys if isinstance(value[key], dict | list) for leaf in _leaves(value[key])
+        leaf for key in keys if isinstance(value[key], dict | list) for leaf in leaves(value[key])
     ]
     return [(value, key) for key in keys] + below
 
@@ -84,14 +84,14 @@ def _written(document: Any) -> bytes:
 
 def other_value(text: bytes, dice: random.Random) -> bytes:
     document = json.loads(text)
-    container, key = dice.choice(_leaves(document))
+    container, key = dice.choice(leaves(document))
     container[key] = dice.choice(VALUES)
     return _written(document)
 
 
 def swap_values(text: bytes, dice: random.Random) -> bytes:
     document = json.loads(text)
-    (here, one), (there, other) = dice.sample(_leaves(document), 2)
+    (here, one), (there, other) = dice.sample(leaves(document), 2)
     moved = copy.deepcopy(here[one]), copy.deepcopy(there[other])
     there[other], here[one] = moved
     return _written(document)
@@ -99,7 +99,7 @@ def swap_values(text: bytes, dice: random.Random) -> bytes:
 
 def other_key(text: bytes, dice: random.Random) -> bytes:
     document = json.loads(text)
-    container, key = dice.choice([leaf for leaf in _leaves(document) if isinstance(leaf[0], dict)])
+    container, key = dice.choice([leaf for leaf in leaves(document) if isinstance(leaf[0], dict)])
     value = container.pop(key)
     if dice.random() < 0.7:
         container[dice.choice((key.upper(), key + " ", "x", key[::-1]))] = value
