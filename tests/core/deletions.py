@@ -245,7 +245,22 @@ def _configurations(capture: Capture, without: Without) -> set[int]:
     return {i for i in without if isinstance(capture.lines[i][0].content, ConfigDescription)}
 
 
-EXCEPTIONS = (_brokers_nobody_speaks_of, _whole_quorum, _configurations)
+def _answers_that_know_no_level(capture: Capture, without: Without) -> set[int]:
+    """The newest answer of a broker of ZooKeeper mode that shows no finalized level. If that broker
+    is the controller it refuses every update, after `/feature` was deleted and made again; and
+    nothing but its own answer says so. A broker that does not answer is silent, and no ghost."""
+    return {
+        i
+        for i in without
+        if _is_on_zookeeper(capture)
+        and isinstance(answer := capture.lines[i][0].content, ApiVersionsAnswer)
+        and (answer.role, answer.epoch, answer.error) == (Role.BROKER, -1, None)
+    }
+
+
+EXCEPTIONS = (
+    _brokers_nobody_speaks_of, _whole_quorum, _configurations, _answers_that_know_no_level,
+)  # fmt: skip
 
 
 def excuse(found: Violation) -> str:
