@@ -31,7 +31,7 @@ from featurelib.core.dialect import STRICT, Asks, load
 from featurelib.core.nodes import are_asked
 from featurelib.errors import InputError, NoEvidenceError
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, Severity
-from featurelib.landing import Landing, Quarantined, read
+from featurelib.landing import Landing, read
 from featurelib.rows import NONE, TableRows
 from featurelib.snapshot import fold_lines, snapshot_rows
 from featurelib.words import moment
@@ -100,18 +100,21 @@ class Terms:
         several clusters and `cluster_id` chooses none: `choosing` says what to do.
         """
         rejected: list[tuple[int, str]] = []
-        accepted: dict[str, list[tuple[Landing, int]]] = {}
+        accepted, unread = (dict[str, list[tuple[Landing, int]]]() for _ in range(2))
         for number, ended in enumerate(lines, start=1):
             raw = ended.removesuffix(b"\n")
             line = read(raw)
-            if isinstance(line, Quarantined):
-                rejected.append((number, line.reason))
-            else:
-                line_id = int.from_bytes(sha256(raw).digest()[:8], "big", signed=True)
+            line_id = int.from_bytes(sha256(raw).digest()[:8], "big", signed=True)
+            if isinstance(line, Landing):
                 accepted.setdefault(line.cluster, []).append((line, line_id))
+                continue
+            rejected.append((number, line.reason))
+            if (landing := line.unread) is not None:
+                unread.setdefault(landing.cluster, []).append((landing, line_id))
         chosen = _choose(accepted, rejected, cluster_id, choosing)
         until = None if self.as_of is None else latest(self.as_of)
-        state = fold_lines(accepted[chosen], self.catalogue, until)
+        both = [*accepted[chosen], *unread.get(chosen, ())]
+        state = fold_lines(both, self.catalogue, until)
         as_of = self.as_of
         if as_of is None and state.strimzi and state.strimzi.at > state.observed_at:
             as_of = state.strimzi.at  # it is the newest line, and no node's

@@ -426,6 +426,12 @@ class Znode(Timed, tag="znode", frozen=True, gc=False, kw_only=True):
         return self
 
 
+class UnreadZnode(msgspec.Struct, frozen=True, gc=False):
+    """A read of a path whose line is quarantined: what stood there is not known."""
+
+    path: str
+
+
 def broker_id(path: str) -> int | None:
     """The broker a registration path is of; None for any other path."""
     found = _BROKER.fullmatch(path)
@@ -558,6 +564,7 @@ KindLine = (
 Content = (
     ApiVersionsAnswer
     | Znode
+    | UnreadZnode
     | ClusterDescription
     | QuorumDescription
     | ConfigDescription

@@ -15,7 +15,15 @@ from typing import NoReturn, TypeVar
 import msgspec
 
 from featurelib.landing.fields import ClusterId, Time, checked_id, microseconds
-from featurelib.landing.kinds import Content, KindLine, RequestLine
+from featurelib.landing.kinds import (
+    PATHS,
+    Content,
+    KindLine,
+    RequestLine,
+    UnreadZnode,
+    Znode,
+    broker_id,
+)
 from featurelib.landing.strict import (
     FaultError,
     is_deep,
@@ -37,17 +45,30 @@ class Landing(msgspec.Struct, frozen=True, gc=False):
 
 
 class Quarantined(msgspec.Struct, frozen=True, gc=False):
-    """A quarantined line: why, and whatever of its envelope could still be read."""
+    """A quarantined line: why, and whatever of its envelope could still be read; of a znode its
+    path, too."""
 
     reason: str
     kind: str | None
     cluster: str | None
     observed_at: int | None
+    path: str | None = None
+
+    @property
+    def unread(self) -> Landing | None:
+        """What the line still says: that a path was read. None = it says not even that.
+
+        A registration whose line is damaged is no registration that is gone.
+        """
+        if self.cluster is None or self.observed_at is None or self.path is None:
+            return None
+        return Landing(ZNODE, self.cluster, self.observed_at, UnreadZnode(self.path))
 
 
 _KINDS = {str(line.__struct_config__.tag): line for line in KindLine.__args__}
 KINDS = tuple(_KINDS)
 _NAMES = {line: kind for kind, line in _KINDS.items()}
+ZNODE = _NAMES[Znode]
 _LINE: msgspec.json.Decoder[KindLine] = msgspec.json.Decoder(KindLine)
 _ENCODER = msgspec.json.Encoder()
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -114,23 +135,32 @@ def _refuse(raw: bytes, error: Exception) -> NoReturn:
 
 _SEARCHED = 64 * 1024  # bytes of a line that is no JSON; the envelope stands in front
 # A quote inside a JSON text is escaped, so these keys are never found inside of one.
-_MEMBER = re.compile(rb'"(kind|cluster_id|observed_at)"\s*:\s*("[^"\\]{1,1024}")')
+_MEMBER = re.compile(rb'"(kind|cluster_id|observed_at|path)"\s*:\s*("[^"\\]{1,1024}")')
 _CLUSTER: msgspec.json.Decoder[ClusterId] = msgspec.json.Decoder(ClusterId)
 _TIME: msgspec.json.Decoder[Time] = msgspec.json.Decoder(Time)
+_PATH: msgspec.json.Decoder[str] = msgspec.json.Decoder(str)
 _BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
-def _salvaged(raw: bytes) -> tuple[str | None, str | None, int | None]:
-    """(kind, cluster, observed_at in microseconds) of a quarantined line, each if it is clean."""
+def _salvaged(raw: bytes) -> tuple[str | None, str | None, int | None, str | None]:
+    """(kind, cluster, observed_at in microseconds, path of a znode) of a quarantined line, each if
+    it is clean."""
     try:
         members = {name: bytes(value) for name, value in _MEMBERS.decode(raw).items()}
     except _BROKEN:
         found = reversed(_MEMBER.findall(raw[:_SEARCHED]))  # the first of two stands
         members = {name.decode(): value for name, value in found}
     kind, cluster = (_clean(_CLUSTER, members.get(n), checked_id) for n in ("kind", "cluster_id"))
-    return kind, cluster, _clean(_TIME, members.get("observed_at"), microseconds)
+    path = _clean(_PATH, members.get("path"), _checked_path) if kind == ZNODE else None
+    return kind, cluster, _clean(_TIME, members.get("observed_at"), microseconds), path
+
+
+def _checked_path(path: str) -> str:
+    if path not in PATHS and broker_id(path) is None:
+        raise FaultError(f"wrong path: {show(path)}")
+    return path
 
 
 def _clean(

@@ -48,7 +48,11 @@ _KEPT: Final = {
 }
 
 
-_OF_NO_NODE = StrimziLine, kinds.NotReachedLine  # they make nothing newer that nodes said
+_OF_NO_NODE = (
+    StrimziLine,
+    kinds.NotReachedLine,
+    kinds.UnreadZnode,
+)  # they make nothing newer that nodes said
 
 
 @dataclass(slots=True)
@@ -256,12 +260,25 @@ class Fold:
         elif (at, new.line) > (old.refused_at, old.line):
             old.refused_at, old.line, old.principal = at, new.line, new.principal
 
-    def _add_znode(self, content: kinds.Znode, at: int, line: int) -> None:
-        path, node_id = content.path, kinds.broker_id(content.path)
+    def _note_read(self, path: str, at: int) -> None:
         if path.startswith(_ROUND):
             earlier = self.state.read_twice.get(path, (0, 0))
             times = sorted({*earlier, at}, reverse=True)
             self.state.read_twice[path] = (times[0], times[1])
+
+    def _add_unread(self, content: kinds.UnreadZnode, at: int, line: int) -> None:
+        """Note that a path was read, and that nobody knows what stood there."""
+        self._note_read(content.path, at)
+        if (node_id := kinds.broker_id(content.path)) is not None:
+            self._keep("registrations", kept.Registration(node_id, DAMAGED, True, at, line))
+        elif content.path == "/controller":
+            self.state.controller = max(self.state.controller, (at, line, NOTHING))
+        elif content.path == "/feature":
+            self.state.node.unread_at = max(self.state.node.unread_at, at)
+
+    def _add_znode(self, content: kinds.Znode, at: int, line: int) -> None:
+        path, node_id = content.path, kinds.broker_id(content.path)
+        self._note_read(path, at)
         if path in ("/feature", "/features"):
             self._add_features_node(content, at, line)
         elif path == "/controller":
@@ -342,6 +359,7 @@ _ADDERS: dict[type, Callable[..., None]] = {
     kinds.ApiVersionsAnswer: Fold._add_answer,
     kinds.LogLine: Fold._add_line,
     kinds.Znode: Fold._add_znode,
+    kinds.UnreadZnode: Fold._add_unread,
     kinds.ClusterDescription: Fold._add_members,
     kinds.QuorumDescription: Fold._add_quorum,
     kinds.ConfigDescription: Fold._add_configs,

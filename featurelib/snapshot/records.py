@@ -392,7 +392,8 @@ class _Row:
     def _scalars(self) -> tuple[int, ...]:
         state, node = self._state, self._state.node
         # Beside controllers of KRaft nobody goes by the features node any more.
-        node = FeaturesNode() if self._kraft else node
+        is_unread = node.unread_at > max(node.at, node.absent_at)
+        node = FeaturesNode() if self._kraft or is_unread else node
         is_there = node.data is not None and node.at >= node.absent_at
         self._row.features_node = node.data
         starts = [segment.start for segment in state.log.pending if not segment.whole]

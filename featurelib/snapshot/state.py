@@ -123,6 +123,7 @@ class FeaturesNode(msgspec.Struct, array_like=True, gc=False):
     recreated: bool = False  # the path that counts was seen with more than one czxid
     incarnations: dict[str, tuple[int, int]] = {}  # path: lowest and highest czxid seen
     absent_line: int = 0
+    unread_at: int = 0  # it was read then, and its line is damaged
 
 
 class Event(msgspec.Struct, array_like=True, gc=False):

@@ -28,13 +28,14 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
     for node_id in sorted({*known, *listed, *spoke}):
         entry = known.get(node_id, Registration(node_id, NOTHING, False, 0, 0))
         at, line = spoke.get(node_id, (0, 0))
-        # An answer of the look in which its registration was read says nothing of a later look.
-        is_of_this_look = at + ONE_LOOK >= newest and at > entry.at + ONE_LOOK * (entry.at > 0)
+        # Listeners and ZooKeeper are asked at once, so an answer is of the look that is nearest:
+        # one of the look in which its registration was read says nothing of a later look.
+        is_of_this_look = at + ONE_LOOK >= newest and (not entry.at or at - entry.at > newest - at)
         if entry.exists and entry.at >= max(listed_at, round_at):
             found.append(entry)
         elif node_id in listed and listed_at > entry.at:
             found.append(Registration(node_id, DAMAGED, True, listed_at, listed_line))
-        elif at >= newest or (is_of_this_look and at >= listed_at):
+        elif at and is_of_this_look:
             found.append(Registration(node_id, DAMAGED, True, at, line))
         elif entry.exists and 0 < listed_at <= entry.at:  # that round's list was lost
             found.append(Registration(node_id, DAMAGED, True, entry.at, entry.line))

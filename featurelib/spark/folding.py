@@ -16,6 +16,8 @@ import pyarrow as pa
 from featurelib.arrow import batch_of, bytes_of, schema_of
 from featurelib.catalogue import load
 from featurelib.landing import Landing, Quarantined, read
+from featurelib.landing.kinds import UnreadZnode
+from featurelib.landing.line import ZNODE
 from featurelib.schema import BYTES, SNAPSHOT
 from featurelib.snapshot import ClusterState, begin, snapshot_rows
 from featurelib.snapshot.history import Learned, history_rows, pack
@@ -48,7 +50,7 @@ def fold_batches(
     )
     rows: list[_Folded] = []
     for cluster, mine in groupby(entries, key=itemgetter(1)):
-        rows.append(_fold(cluster, mine, done, since))
+        rows += filter(None, [_fold(cluster, mine, done, since)])
         if len(rows) >= BATCH_CLUSTERS:
             yield _batch(rows)
             rows = []
@@ -59,30 +61,36 @@ def fold_batches(
 _Folded = tuple[str, ClusterState, bytes | None]
 
 
-def _fold(cluster: str, entries: Iterator[_Entry], done: int, since: int) -> _Folded:
-    """One cluster: its state, and what it newly learned, packed."""
+def _fold(cluster: str, entries: Iterator[_Entry], done: int, since: int) -> _Folded | None:
+    """One cluster: its state, and what it newly learned, packed; None = no line of it is valid."""
     learned = Learned()
     first = next(entries)
     fold, is_anew = begin(first[4], load()), first[4] is None
+    is_known = not is_anew
     for run, of_run in groupby(chain([first], entries), key=itemgetter(0)):
         is_new = max(done, since) < run < LATE  # else the histories have it
         fold.run, fold.learned = run, learned if is_new else None
         take = fold.wait if run == LATE else fold.add
         for _, _, line_id, raw, _ in of_run:
-            if raw is not None:
-                take(_valid(raw), line_id)
+            if raw is not None and (line := _folded(raw)) is not None:
+                is_known |= not isinstance(line.content, UnreadZnode)
+                if run != LATE or not isinstance(line.content, UnreadZnode):
+                    take(line, line_id)
         if run <= done and not is_anew:
             fold.forget_run()
         else:
             fold.close_run()
-    return cluster, fold.finish(), pack(learned)
+    return (cluster, fold.finish(), pack(learned)) if is_known else None
 
 
-def _valid(raw: bytes) -> Landing:
+def _folded(raw: bytes) -> Landing | None:
+    """A line as it is folded; None = a quarantined one of a znode that does not say which."""
     line = read(raw)
-    if isinstance(line, Quarantined):  # a parser that changed its mind is a fault of ours
+    if not isinstance(line, Quarantined):
+        return line
+    if line.kind != ZNODE:  # a parser that changed its mind is a fault of ours
         raise AssertionError(f"a valid line of bronze is rejected now: {line.reason}")
-    return line
+    return line.unread
 
 
 def _batch(rows: list[_Folded]) -> pa.RecordBatch:

@@ -37,6 +37,7 @@ from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings, mutes_of
 from featurelib.errors import InputError
 from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION, Severity
+from featurelib.landing.line import ZNODE
 from featurelib.planning.requirements import Guarding
 from featurelib.rows import TableRows
 from featurelib.schema import FINALIZED_LEVEL, SNAPSHOT, SUPPORTED_RANGE, Schema
@@ -88,7 +89,10 @@ def snapshots(lines: DataFrame, as_of: datetime | str | None = None) -> DataFram
     Lines dated more than five minutes after `as_of` (None = no limit) wait: the row counts them and
     nothing else. Its binary columns are for the audit. Raises InputError.
     """
-    accepted, limit = parse(lines).accepted, _microseconds(as_of)
+    parsed, limit = parse(lines), _microseconds(as_of)
+    # A damaged line of a znode still says that its path was read.
+    unread = (F.col("kind") == ZNODE) & F.col("cluster").isNotNull()
+    accepted = parsed.accepted.unionByName(parsed.quarantined.where(unread))
     run = F.lit(1)
     if limit is not None:
         is_late = F.col("observed_at") > F.timestamp_micros(F.lit(latest(limit)))

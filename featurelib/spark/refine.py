@@ -21,6 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from featurelib.arrow import schema_of
 from featurelib.audit.columns import end_of_second, latest
 from featurelib.errors import NoEvidenceError
+from featurelib.landing.line import ZNODE
 from featurelib.spark.folding import ENTRY, FOLDED, LATE, fold_batches, unfold
 from featurelib.spark.frames import SORTED, fold_frame
 from featurelib.spark.log import Wanted
@@ -122,15 +123,19 @@ def _dated(after: int | None, until: int | None) -> list[Wanted]:
 class _Part:
     """Rows to fold: valid lines of bronze for which all of `wanted` holds, or what is known of
     clusters. `run` stands in place of their own. Only those of `dumps`, if there are any: rows of
-    (cluster, observed_at)."""
+    (cluster, observed_at). `unread`: quarantined lines of znodes in place of valid lines."""
 
     wanted: Sequence[Wanted]
     table: Table = LANDING_LINE
     run: int | None = None
     dumps: pa.Table | None = None
+    unread: bool = False
 
     @property
     def rows(self) -> list[Wanted]:
+        if self.unread:
+            damaged: list[Wanted] = [("reason", "is not null", None), ("kind", "=", ZNODE)]
+            return [*self.wanted, *damaged, ("cluster", "is not null", None)]
         is_line = self.table == LANDING_LINE
         return [*self.wanted, ("reason", "is null", None)] if is_line else list(self.wanted)
 
@@ -177,21 +182,26 @@ def _parts(
     late: list[Wanted] = [] if until is None else [("observed_at", ">", until)]
     waiting = [_Part(wanted=late, run=LATE)] if late else []
     if known is None:
-        return [_Part(wanted=_dated(None, until)), *waiting]
+        return [*_with_unread([_Part(wanted=_dated(None, until))]), *waiting]
     new: Wanted = ("run", ">", known.done)
     fresh = [_Part(wanted=[new, *_dated(None, until)])]
     if waited:
         fresh.append(_waited(known, until, upto))
     if late and not known.waits and not known.ahead:
         waiting = [_Part(wanted=[new, *late], run=LATE)]
-    lines = [*fresh, *_whole_dumps(store, fresh, known)]
+    lines = [*_with_unread(fresh), *_whole_dumps(store, fresh, known)]
     before = _Part(wanted=[], table=CLUSTER_SNAPSHOT, run=0)
     if known.ahead:
         others, ahead = (("cluster", how, list(known.ahead)) for how in ("not in", "in"))
         lines = [replace(part, wanted=[*part.wanted, others]) for part in lines]
-        lines.append(_Part(wanted=[ahead, *_dated(None, until)]))
+        lines += _with_unread([_Part(wanted=[ahead, *_dated(None, until)])])
         before = replace(before, wanted=[others])
     return [*lines, *waiting, before]
+
+
+def _with_unread(parts: Sequence[_Part]) -> list[_Part]:
+    """The same parts, and what their damaged lines of znodes still say: that a path was read."""
+    return [*parts, *(replace(part, unread=True) for part in parts)]
 
 
 def _whole_dumps(store: Store, fresh: Sequence[_Part], known: _Known) -> list[_Part]:

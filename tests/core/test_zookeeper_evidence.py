@@ -8,7 +8,11 @@ import json
 import pytest
 
 from featurelib.audit.audit import Judged
+from featurelib.audit.cluster_view import see
+from featurelib.catalogue import load
+from featurelib.errors import NoEvidenceError
 from tests.core.lines import (
+    MAX_AGE,
     answer_line,
     at,
     codes,
@@ -83,12 +87,15 @@ BEFORE = [*ROUND, registered(1, NARROW), answer(1, NARROW)]
         ([*BEFORE, *LATER], "READY", {"registration_gone"}),
         ([*BEFORE, *LATER, silence(1)], "READY", {"registration_gone"}),
         ([*BEFORE, *LATER, answer(1, NARROW, 61)], "UNKNOWN", {"range_unknown"}),
+        ([*BEFORE, *LATER, answer(1, NARROW, 59)], "UNKNOWN", {"range_unknown"}),
         ([*ROUND, listed(1, 2)], "UNKNOWN", {"range_unknown"}),
         ([*BEFORE, listed(1, 2)], "READY", set()),
         ([*BEFORE, listed(1, 2), *LATER, listed(1, 2, seconds=60)], "UNKNOWN", {"range_unknown"}),
         ([*BEFORE, listed(1, 2), *LATER, listed(2, seconds=60)], "READY", {"registration_gone"}),
         ([*BEFORE, listed(1, 2), *LATER], "UNKNOWN", {"range_unknown"}),
         ([*BEFORE, *LATER, listed(2, seconds=60), answer(1, NARROW, 61)],
+         "UNKNOWN", {"range_unknown"}),
+        ([*BEFORE, *LATER, listed(2, seconds=60), answer(1, NARROW, 59)],
          "UNKNOWN", {"range_unknown"}),
         ([*BEFORE, *LATER, listed(2, seconds=60), silence(1)], "READY", {"registration_gone"}),
         ([*ROUND, listed(2, seconds=-60), registered(1, NARROW)], "READY", set()),
@@ -98,9 +105,12 @@ BEFORE = [*ROUND, registered(1, NARROW), answer(1, NARROW)]
         "it answered an hour before", "it is asked", "a later round is without it",
         "a later round is without it, and it is silent",
         "a later round is without it, and it answers",
+        "a later round is without it, and it answered just before",
         "only the list names it", "it is listed and registered", "its newest registration is lost",
         "the newest list is without it", "the newest list is lost",
-        "the list is without it, and it answers", "the list is without it, and it is silent",
+        "the list is without it, and it answers",
+        "the list is without it, and it answered just before",
+        "the list is without it, and it is silent",
         "it came after the list",
     ],
 )  # fmt: skip
@@ -119,6 +129,47 @@ def test_a_broker_is_gone_only_where_something_says_so(
 def level(judged: Judged) -> tuple[str, int | None]:
     row = readiness(judged, "f")
     return row["verdict"], row["finalized_level"]
+
+
+AGAIN = [*BEFORE, registered(2, WIDE, 60), registered(1, NARROW, 60), answer(2, WIDE, 62)]
+
+
+def cut(line: bytes) -> bytes:
+    """The line as it comes where its end is lost on the way."""
+    return line[: line.index(b'"data"') + 20]
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict", "found"),
+    [
+        ([*BEFORE, *LATER, cut(registered(1, NARROW, 60)), silence(1)],
+         "UNKNOWN", {"range_unknown"}),
+        ([*ROUND, cut(registered(1, NARROW))], "UNKNOWN", {"range_unknown"}),
+        ([*AGAIN, lead(61), cut(feature(4, 1, 61))], "UNKNOWN", {"no_trustworthy_witness"}),
+        ([*AGAIN, lead(61), feature(4, 1, 61), cut(feature(4, 1, -9))], "READY", set()),
+        ([*AGAIN, feature(4, 1, 61), cut(lead(61))], "READY", set()),
+        ([*BEFORE, cut(registered(1, NARROW)).replace(b"/brokers/ids/1", b"/nowhere")],
+         "READY", set()),
+        ([*BEFORE, b'{"kind":"znode","cluster_id":"c","path":"/brokers/ids/7"}'], "READY", set()),
+    ],
+    ids=[
+        "of the newest round", "the only one", "of /feature", "of an older /feature",
+        "of /controller", "of no path", "of no time",
+    ],
+)  # fmt: skip
+def test_a_damaged_line_of_a_znode_makes_its_path_unknown_and_not_gone(
+    lines: list[bytes], verdict: str, found: set[str]
+) -> None:
+    sight = see(lines, catalogue=load(), as_of=None, max_age=MAX_AGE)
+    assert len(sight.rejected) == 1
+    assert readiness(sight.judged, "f")["verdict"] == verdict
+    lost = {"range_unknown", "registration_gone", "no_trustworthy_witness"}
+    assert lost & codes(sight.judged) == found
+
+
+def test_a_cluster_of_damaged_lines_alone_is_none() -> None:
+    with pytest.raises(NoEvidenceError):
+        see([cut(registered(1, NARROW))], catalogue=load(), as_of=None, max_age=MAX_AGE)
 
 
 RANGES = [lead(), registered(2, WIDE)]

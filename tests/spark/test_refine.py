@@ -16,7 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from featurelib.audit.cluster_view import see
 from featurelib.audit.columns import latest
+from featurelib.catalogue import load
 from featurelib.errors import NoEvidenceError
 from featurelib.landing import Landing, LogLine, read
 from featurelib.snapshot.history import history_rows
@@ -31,7 +33,9 @@ from featurelib.tables import (
     NODE_ADVERTISEMENT,
     Table,
 )
+from tests.core.lines import MAX_AGE
 from tests.core.test_from_the_future import moved
+from tests.core.test_zookeeper_evidence import BEFORE, LATER, NARROW, cut, registered, silence
 from tests.spark.nights import (
     RUN,
     SAMPLES,
@@ -377,3 +381,21 @@ def test_lines_from_the_future_wait_in_bronze_until_a_night_reaches_them(
         grain = [tuple(row[name] for name in table.grain) for row in found]
         assert len(grain) == len(set(grain))
         assert records(found) == records(rows_of(undisturbed.root, table)) != set()
+
+
+def test_a_damaged_line_of_a_znode_is_folded_as_the_command_line_folds_it(store: Store) -> None:
+    """And a cluster of which no line is valid gets no row."""
+    damaged = cut(registered(1, NARROW, 60))
+    lines = [*BEFORE, *LATER, silence(1)]
+    stranger = damaged.replace(b'"c"', b'"nobody"')
+    put_bronze(store, RUN, lines)
+    refine(store, lambda _: None)
+    put_bronze(store, RUN + 1, [damaged, stranger])
+    refine(store, lambda _: None)
+    found = {row["cluster"]: row for row in store.fetch(CLUSTER_SNAPSHOT).to_pylist()}
+    sight = see([*lines, damaged], catalogue=load(), as_of=None, max_age=MAX_AGE)
+    [expected] = sight.rows.to_pylist()
+    assert found.keys() == {"c"}
+    assert {name: found["c"][name] for name in ("registrations", "state")} == {
+        name: expected[name] for name in ("registrations", "state")
+    }
