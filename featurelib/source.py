@@ -38,7 +38,8 @@ from featurelib.config.files import (
 )
 from featurelib.config.fleet import ADDRESSES, Fleet, FleetEntry, faults, parse_fleet
 from featurelib.config.settings import Settings, mutes_of
-from featurelib.controller.journal import Way, say_seconds
+from featurelib.controller.holder import say_seconds
+from featurelib.controller.journal import Way
 from featurelib.controller.look import Watcher
 from featurelib.errors import ConfigError, NoEvidenceError, SurroundingsError, TableError
 from featurelib.lake import Lake, places

@@ -34,7 +34,8 @@ from featurelib.config.files import find_settings, journal_path
 from featurelib.config.fleet import FleetEntry
 from featurelib.controller import apply as controller
 from featurelib.controller.apply import ApplyOrder, FeatureUpdate, Mode, UpdateResult
-from featurelib.controller.journal import Clearance, Journal, Withdrawal, myself, say_seconds
+from featurelib.controller.holder import myself, say_seconds
+from featurelib.controller.journal import Clearance, Journal, Withdrawal
 from featurelib.controller.send import Waits
 from featurelib.controller.signing import check_approval, needs_none
 from featurelib.core.outcome import Ending, EndingKind, MoveOutcome

@@ -24,7 +24,8 @@ from featurelib.api.documents import (
 from featurelib.catalogue import Catalogue
 from featurelib.config.files import journal_path
 from featurelib.config.fleet import Choice, Fleet, FleetPart
-from featurelib.controller.journal import Journal, JournalEntry, Verified, Way, say_seconds
+from featurelib.controller.holder import say_seconds
+from featurelib.controller.journal import Journal, JournalEntry, Verified, Way
 from featurelib.controller.look import Watcher
 from featurelib.controller.send import Resumed, find_unexplained
 from featurelib.controller.send import resume as settle_open
@@ -177,11 +178,16 @@ def _entry_document(entry: JournalEntry, name: str) -> EntryDocument:
 
 
 def resume(
-    chosen: Chosen, *, journal: str | None, command: str, choice: Choice | None = None
+    chosen: Chosen,
+    *,
+    journal: str | None,
+    command: str,
+    choice: Choice | None = None,
+    sender_ended: bool = False,
 ) -> Answer[Resumed]:
     """What became of requests whose outcome is not known: of the cluster that is named, or of every
     one of a choice, or of all, that the inventory can reach; where one of those cannot be looked
-    after the others are.
+    after the others are. `sender_ended` as in featurelib.controller.send.resume.
 
     Raises ConfigError, JournalError, BackendError, and RefusedError of a cluster that is named.
     """
@@ -197,7 +203,7 @@ def resume(
         for reached in targets:
             try:
                 with reached.watcher(max_age, chosen.say) as watcher:
-                    found = _settle(opened, watcher, reached.entry.id, found, command)
+                    found = _settle(opened, watcher, reached.entry.id, found, command, sender_ended)
             except RefusedError as error:
                 if is_named:
                     raise
@@ -241,12 +247,17 @@ def _reachable(
 
 
 def _settle(
-    journal: Journal, watcher: Watcher, cluster: str, found: Resumed, command: str
+    journal: Journal,
+    watcher: Watcher,
+    cluster: str,
+    found: Resumed,
+    command: str,
+    sender_ended: bool,
 ) -> Resumed:
     """What was found before, and what became of one cluster's requests; a look tells its id where
     that is empty."""
     cluster = cluster or watcher.look().sight.cluster_id
-    settled = settle_open(watcher, journal, cluster, command=command)
+    settled = settle_open(watcher, journal, cluster, command=command, sender_ended=sender_ended)
     found = replace(found, cluster=cluster, settled=(*found.settled, *settled))
     try:
         levels = find_unexplained(journal, watcher, cluster)

@@ -316,6 +316,7 @@ def resume(
     wanted: Wanted,
     journal: str | None = None,
     overlay: str | None = None,
+    sender_ended: bool = False,
     as_json: bool = False,
 ) -> int:
     """Settle requests whose outcome is not known.
@@ -325,7 +326,8 @@ def resume(
 
     Without a cluster: of all clusters that the inventory can reach, or of those chosen. A request
     is called not applied once it is proven that nobody can carry it out any more; that time has
-    passed proves nothing. Requests that were closed before are looked at again: a level that none
+    passed proves nothing. While the process that was about to send it runs, frozen or not, nothing
+    is settled. Requests that were closed before are looked at again: a level that none
     of them explains is named.
 
     \b
@@ -335,6 +337,12 @@ def resume(
     Exit codes: 0 all settled, 2 usage, or no journal is there, 3 it is damaged, somebody is at
     work there, or it is another cluster, 4 still unknown, 5 could not look.
     """
-    answer = look_after(chosen(wanted, overlay), journal=journal, command=_command(), choice=choice)
+    answer = look_after(
+        chosen(wanted, overlay),
+        journal=journal,
+        command=_command(),
+        choice=choice,
+        sender_ended=sender_ended,
+    )
     print_answer(answer, as_json=as_json)
     return OutcomeUnknownError.exit_code if answer.value.unknown else 0

@@ -240,6 +240,10 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
     "journal.cluster": _of("Only what was sent to it: an id or a name.", "CLUSTER"),
     "verify": _of("Whether its records are as they were written."),
     "kept": _of("The same, and whether this digest, which it printed once, is in it.", "DIGEST"),
+    "sender_ended": _of(
+        "You know that the process of another host that was about to send has ended. From here "
+        "nobody can see that, so without this such a request stays open."
+    ),
     "only_open": _of("Only what may have been written: see resume.", flag="--open"),
     # collecting
     "clusters": _of("Ids or names in the inventory. Default: all.", "[CLUSTER]…", is_argument=True),

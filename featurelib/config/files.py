@@ -4,8 +4,9 @@ options choose: with an overlay, or of one release.
 One order of places, each file for itself: the option that names it; the folder that the variable
 FEATURELIB_CONFIG names; /etc/featurelib; conf/ of the folder one stands in; conf/ of the checkout
 featurelib runs from. The first file that is there rules. One that rules only because of where one
-stands makes no approval easier than the checkout's own: of both, the stricter holds. A relative
-path in a file begins at its own folder, so that it means the same wherever one runs.
+stands makes no approval easier than the checkout's own: of both, the stricter holds, and whose
+signature counts only the checkout's says. A relative path in a file begins at its own folder, so
+that it means the same wherever one runs.
 """
 
 from __future__ import annotations
@@ -42,8 +43,11 @@ def find_settings(config: str | None) -> tuple[Settings, str]:
     if path is None:
         return Settings(), NO_FILE
     settings, usual = _parse(path), CHECKOUT / SETTINGS
-    if config is None and path == HERE / SETTINGS and _is_there(usual) and not path.samefile(usual):
-        settings = _stricter(settings, _parse(usual))
+    if config is None and path == HERE / SETTINGS:
+        is_there = _is_there(usual)
+        if not (is_there and path.samefile(usual)):
+            installed = _parse(usual) if is_there else Settings(allowed_signers="")
+            settings = _stricter(settings, installed)
     return settings, str(path.absolute())
 
 
@@ -103,12 +107,11 @@ def _parse(path: Path) -> Settings:
 
 
 def _stricter(here: Settings, installed: Settings) -> Settings:
-    """The settings `here`, no easier to get an approval by than those of the checkout."""
-    signing = installed if installed.require_signature else here
+    """Return the settings `here`, no easier to get an approval by than those of the checkout."""
     return msgspec.structs.replace(
         here,
-        require_signature=signing.require_signature,
-        allowed_signers=signing.allowed_signers,
+        require_signature=here.require_signature or installed.require_signature,
+        allowed_signers=installed.allowed_signers,
         longest_approval_hours=min(here.longest_approval_hours, installed.longest_approval_hours),
     )
 

@@ -20,7 +20,8 @@ from shlex import quote
 from featurelib.backends.base import accepts, is_honoured, may_prove, validate
 from featurelib.config.fleet import FleetEntry
 from featurelib.controller.decide import NOT_FINALIZED, Decision, Mismatch, decide
-from featurelib.controller.journal import Clearance, Journal, Way, say_seconds
+from featurelib.controller.holder import say_seconds
+from featurelib.controller.journal import Clearance, Journal, Way
 from featurelib.controller.look import Look, Watcher
 from featurelib.controller.send import Sender, Waits
 from featurelib.core.outcome import Ending, EndingKind, Fate, StepOutcome, kind_of, refused

@@ -12,13 +12,12 @@ first record that is written to it.
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import os
-import socket
 import sqlite3
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,10 +26,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from featurelib.controller.holder import Holder, myself, say_seconds
 from featurelib.core.outcome import Fate, MoveOutcome, StepOutcome
 from featurelib.errors import BusyError, InputError, JournalError
 from featurelib.model import Recipient, Step
-from featurelib.planning.files import say_time
 
 FORM = "1"  # of the file; another one is refused
 LONGEST_WAIT_S = 30  # for another process that writes to the journal
@@ -60,60 +59,6 @@ _WITHDRAWALS = (  # made with the first of them: releases before knew none
 )
 _LATEST = 253_402_300_800.0  # the year 10000: no later time can be shown
 Row = TypeVar("Row")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
-    """One process. `started` tells it from a later one with its number; "" = not known."""
-
-    user: str
-    host: str
-    pid: int
-    started: str
-    since: float
-    command: str
-
-    @property
-    def text(self) -> str:
-        """`ann on kafka-admin-1 (process 4711, since 2026-11-21T06:00:00Z: featurelib apply …)`."""
-        since = f"process {self.pid}, since {say_seconds(self.since)}: {self.command}"
-        return f"{self.user} on {self.host} ({since})"
-
-    def is_gone(self) -> bool:
-        """Whether this process is known to have ended; of another machine's it never is."""
-        if self.host != socket.gethostname():
-            return False
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return True
-        except PermissionError:
-            pass  # it is there, and another user's
-        started = _started(self.pid)
-        return bool(started and self.started) and started != self.started
-
-
-def myself(command: str) -> Holder:
-    """This process, doing `command`."""
-    pid, host = os.getpid(), socket.gethostname()
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a user number without a name, as in containers
-        user = f"user {os.getuid()}"
-    started, since = _started(pid), _now()
-    return Holder(user=user, host=host, pid=pid, started=started, since=since, command=command)
-
-
-def _started(pid: int) -> str:
-    """When a process started, in clock ticks after this boot of the machine; "" = not known."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")
-    except OSError:  # not Linux, or it is gone
-        return ""
-    # The name of the program stands in brackets and may hold anything; start time is field 22.
-    state, *fields = stat.rpartition(")")[2].split()
-    return "ended" if state in "ZX" else f"{boot.strip()} {fields[18]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,11 +109,13 @@ class Clearance:
     by: str = ""
     reason: str = ""
     signed: bool | None = False  # None = nothing was to be signed
+    key: str = ""  # that signed, as ssh-keygen names it: its type and fingerprint
 
     @property
     def text(self) -> str:
-        """`signed by ann@example.com (CHG-1)`, `by ann, NOT signed`."""
+        """`signed by ann@example.com with ED25519 key SHA256:… (CHG-1)`, `by ann, NOT signed`."""
         who = f"signed by {self.by}" if self.signed else f"by {self.by}, NOT signed"
+        who += f" with {self.key}" if self.key else ""
         return f"{who} ({self.reason})" if self.reason else who
 
 
@@ -198,12 +145,17 @@ class Dispatch:
     approved_by: str = ""
     reason: str = ""  # of the approval
     signed: bool | None = None
+    key: str = ""  # that signed the approval
 
     @property
     def clearance(self) -> Clearance:
         """By whose word it was sent."""
         return Clearance(
-            approval=self.approval, by=self.approved_by, reason=self.reason, signed=self.signed
+            approval=self.approval,
+            by=self.approved_by,
+            reason=self.reason,
+            signed=self.signed,
+            key=self.key,
         )
 
 
@@ -287,27 +239,52 @@ class Journal:
     """One journal file. Where there is none it is made. Close it when done."""
 
     def __init__(self, path: Path) -> None:
-        """Raises JournalError for a file that cannot be kept, InputError for one that is none."""
-        self.path = path
+        """Raises JournalError for a file that cannot be kept or was emptied, InputError for one
+        that is none."""
+        self.path, self.is_new = path, not path.exists()
+        if path.name == ":memory:" or str(path).startswith("file:"):
+            raise InputError(
+                f"{path}: a journal is a file that stays. Name one with --journal FILE."
+            )
         try:
+            if path.is_file() and not path.stat().st_size:
+                raise JournalError(
+                    f"{path}: the journal is empty: what it held is lost, and a request of it may "
+                    "be open. Nothing was sent. Put a copy in its place, or remove it once you "
+                    "know by featurelib describe what is true."
+                )
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if self.is_new:
+                self._make()
             self._db = sqlite3.connect(path, isolation_level=None, timeout=LONGEST_WAIT_S)
         except (OSError, sqlite3.Error) as error:
             raise self._cannot("be opened", error) from error
         try:
             with self._transaction():
                 self._open()
+            self._file = self._identity()
             # EXTRA: what was committed stays so if the machine stops at the next moment.
             self._db.execute("PRAGMA synchronous = EXTRA")
         except BaseException:
             self._db.close()
             raise
 
+    def _make(self) -> None:
+        """Make the file, whole from its first moment: an empty one would be taken for a loss."""
+        new = self.path.with_name(f".{self.path.name}.{os.getpid()}.{time.monotonic_ns()}")
+        with closing(sqlite3.connect(new, isolation_level=None)) as made:
+            made.executescript(";".join(("BEGIN", *_SCHEMA, "COMMIT")))
+        try:
+            with suppress(FileExistsError):  # another process was quicker
+                os.link(new, self.path)
+        finally:
+            new.unlink()
+
     def _open(self) -> None:
-        there = {row[0] for row in self._db.execute("SELECT tbl_name FROM sqlite_master")}
-        for statement in () if there else _SCHEMA:
-            self._db.execute(statement)
-        form = (FORM,) if not there else None
+        there, form = (
+            {row[0] for row in self._db.execute("SELECT tbl_name FROM sqlite_master")},
+            None,
+        )
         if {"about", "intent"} <= there:
             form = self._row("SELECT value FROM about WHERE name = 'form'")
         if form != (FORM,):
@@ -325,7 +302,8 @@ class Journal:
     def lock(self, cluster: str, command: str, *, seconds: float) -> Iterator[Lock]:
         """Hold the cluster for this process. Raises BusyError naming who else holds it.
 
-        It holds for `seconds`, and again from each intent and `keep`.
+        It holds for `seconds`, and again from each intent and `keep`. No clock takes it from a
+        process of this host: one that stands still goes on where it stood.
         """
         lock = Lock(journal=self, cluster=cluster, who=myself(command), seconds=seconds)
         with self._transaction():
@@ -333,11 +311,15 @@ class Journal:
                 holder, expires = self._holder(cluster, row[0]), row[1]
                 if not isinstance(expires, int | float) or not _are_times(expires, holder.since):
                     raise self._damaged(f"the lock of cluster {cluster}", "a time when it ends")
-                if not holder.is_gone() and expires > _now():
+                if (here := holder.is_running_here()) or not (
+                    holder.is_gone() or expires <= _now()
+                ):
+                    until = "" if here else f", or at {say_seconds(expires)}"
                     raise BusyError(
                         f"cluster {cluster}: expected nobody else at work, found {holder.text}; "
-                        f"the lock ends with that process, or at {say_seconds(expires)}. Nothing "
-                        "was sent. Wait for it, then run this again."
+                        f"the lock ends with that process{until}. Nothing was sent. "
+                        + ("Wait for it or end it" if here else "Wait for it")
+                        + ", then run this again."
                     )
             self._put(lock, seconds)
         try:
@@ -363,7 +345,21 @@ class Journal:
             ).lastrowid
             assert number is not None
             self._seal("intent", number)
+        row = self._row("SELECT content FROM intent WHERE number = ?", number)
+        if row != (msgspec.json.encode(intent),) or self._identity() != self._file:
+            raise JournalError(
+                f"{self.path}: the journal was removed or replaced while this run held it. Nothing "
+                "was sent. Put it back, then run this again."
+            )
         return number
+
+    def _identity(self) -> tuple[int, int] | None:
+        """Return device and number of the file that the path names; None = there is none."""
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
 
     def settle(self, number: int, outcome: Settlement) -> None:
         """Write down what became of a request. Raises JournalError if that cannot be kept."""
@@ -470,6 +466,7 @@ class Journal:
                 query = "SELECT number, record, place, digest FROM seal ORDER BY number"
                 seals = self._db.execute(query).fetchall()
                 newest = self._row("SELECT seq FROM sqlite_sequence WHERE name = 'seal'")
+        records_by_place = dict(rows)
         records, faults, digest, number, before = len(rows), list[str](), "", 0, ""
         found = None if kept is None else ""
         for at, table, place, theirs in seals:
@@ -487,6 +484,11 @@ class Journal:
         if newest is not None and newest[0] != number:
             faults.append(f"digests after number {number}: taken out")
         faults += [f"{_called(table)} {place}: it has no digest" for table, place in rows]
+        faults += [
+            f"outcome {place}: its entry {entry} is missing"
+            for (table, place), (_, entry, *_) in records_by_place.items()
+            if table == "outcome" and ("intent", entry) not in records_by_place
+        ]
         return Verified(records=records, digest=digest, faults=tuple(faults), kept=found)
 
     def _row(self, query: str, *values: object) -> tuple[Any, ...] | None:
@@ -587,11 +589,6 @@ def _chained(before: str, table: str, row: object) -> str:
 
 def _are_times(*seconds: float) -> bool:
     return all(0 <= moment < _LATEST for moment in seconds)
-
-
-def say_seconds(seconds: float) -> str:
-    """A time since 1970: `2026-11-21T06:00:00Z`."""
-    return say_time(datetime.fromtimestamp(seconds, UTC))
 
 
 def _now() -> float:

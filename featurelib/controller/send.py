@@ -43,6 +43,7 @@ from featurelib.words import reporting
 
 NODES_SECONDS = 60.0  # how long nodes may take to report a level
 LOCK_SECONDS = 300.0  # a lock expires so long after its holder did something last
+LONGEST_PAUSE_S = 5.0  # from the checks to the request; whoever stood still for longer checks anew
 _ANSWER_SAID_S = 10  # between two lines while an answer is waited for
 _QUIET = 1.0  # seconds between two lines of progress
 
@@ -60,6 +61,7 @@ class Waits:
     longest: float = 2.0
     clock: Callable[[], float] = field(default=time.time)
     sleep: Callable[[float], None] = field(default=time.sleep)
+    monotonic: Callable[[], float] = field(default=time.monotonic)
 
     def over_at(self, step: Step) -> float:
         """Until when the sender of a request waits for what becomes of it: seconds since 1970."""
@@ -118,7 +120,9 @@ class Sender:
             nobody = Delivery(sent=False, why=str(error))
             self.steps.append(settle(step, position, nobody, None, proven=False))
             return self.steps[-1]
-        cleared = clearance()
+        # What may block, as a terminal that nobody reads, comes before the checks.
+        self.watcher.say(f"sending step {position + 1} of {self.total}: {_moves(step)}")
+        began, cleared = self.waits.monotonic(), clearance()
         dispatch = Dispatch(
             cluster=self.cluster,
             where=self.watcher.backend.where,
@@ -137,9 +141,10 @@ class Sender:
             approved_by=cleared.by,
             reason=cleared.reason,
             signed=cleared.signed,
+            key=cleared.key,
         )
         try:  # what became of it is taken up before anything can interrupt again
-            self.steps.append(self._send(dispatch, before))
+            self.steps.append(self._send(dispatch, before, began, clearance))
         except KeyboardInterrupt as error:
             raise OutcomeUnknownError(
                 f"interrupted while request {position + 1} of {self.total} was being sent: it may "
@@ -147,13 +152,17 @@ class Sender:
             ) from error
         return self.steps[-1]
 
-    def _send(self, dispatch: Dispatch, before: Look) -> StepOutcome:
+    def _send(
+        self,
+        dispatch: Dispatch,
+        before: Look,
+        began: float,
+        clearance: Callable[[], Clearance],
+    ) -> StepOutcome:
+        """Write the intent down, check once more, and send; between the last check and the bytes
+        nothing waits and nothing is printed."""
         number, step, waits = self.journal.intend(self.lock, dispatch), dispatch.step, self.waits
-        # Only now, so that whoever reads this and kills the process finds it in the journal.
-        self.watcher.say(
-            f"sending step {dispatch.position + 1} of {dispatch.total}: {_moves(step)}"
-        )
-        delivery = _put(self.watcher, step)
+        delivery = self._hinder(began, clearance) or _put(self.watcher, step)
         result, self.look = watch(self.watcher, self.lock, dispatch, delivery, before, waits)
         said = Settlement(result=result, by="apply", who=self.lock.who, at=waits.clock())
         try:
@@ -161,6 +170,24 @@ class Sender:
         except JournalError as error:
             self.unwritten = str(error)
         return result
+
+    def _hinder(self, began: float, clearance: Callable[[], Clearance]) -> Delivery | None:
+        """Return why the request that was written down is not sent after all; None = send it.
+
+        The lock is still this run's, the approval still holds and is not withdrawn, and little time
+        has passed since `began` (monotonic seconds), when all was checked."""
+        try:
+            self.lock.keep()
+            clearance()
+        except (JournalError, RefusedError) as error:
+            return Delivery(sent=False, why=str(error))
+        passed = self.waits.monotonic() - began
+        if passed <= LONGEST_PAUSE_S:
+            return None
+        why = (
+            f"this process stood still for {passed:.0f} s before it would have sent. Run it again."
+        )
+        return Delivery(sent=False, why=why)
 
 
 def _moves(step: Step) -> str:
@@ -194,7 +221,7 @@ def _put(watcher: Watcher, step: Step) -> Delivery:
         return Delivery(why=str(error))
     finally:
         ended.set()
-        thread.join()
+        thread.join(1.0)  # it may stand before a terminal that nobody reads
 
 
 def watch(
@@ -264,6 +291,9 @@ def _judge(
         return result, look
     if look is None:
         return replace(result, unproven=why), None
+    if dispatch.who.is_elsewhere:
+        why = f"{dispatch.who.text} may still send it: run resume there, or end that process"
+        return replace(result, unproven=f"{why} and run resume --sender-ended"), look
     passed = watcher.backend.passed(dispatch.sent_to, features)
     if isinstance(passed, NotPassed):
         return replace(result, unproven=passed.why), look
@@ -290,20 +320,36 @@ def resume(
     *,
     command: str = "featurelib resume",
     waits: Waits | None = None,
+    sender_ended: bool = False,
 ) -> tuple[JournalEntry, ...]:
     """Settle every open request of a cluster, oldest first, and give what is known of each now;
-    nothing is written to the cluster.
+    nothing is written to the cluster. `sender_ended`: somebody knows that the processes of other
+    hosts that were about to send have ended, which cannot be seen from here.
 
     Raises RefusedError where another cluster answers, BusyError while somebody is at work there,
-    and JournalError.
+    or the process of an open request still runs on this host, and JournalError.
     """
     if not journal.entries(cluster=cluster, only_open=True):
         return ()
     with journal.lock(cluster, command, seconds=LOCK_SECONDS) as lock:
         if waiting := journal.entries(cluster=cluster, only_open=True):
+            _expect_ended(cluster, waiting)
             _expect_cluster(watcher, cluster, waiting)
         times = waits or Waits()
-        return tuple(_settle(entry, watcher, journal, lock, times) for entry in waiting)
+        return tuple(
+            _settle(entry, watcher, journal, lock, times, sender_ended) for entry in waiting
+        )
+
+
+def _expect_ended(cluster: str, entries: Sequence[JournalEntry]) -> None:
+    """Raise BusyError for a request whose process still runs here: frozen, it may yet send it."""
+    for entry in entries:
+        if entry.intent.who.is_running_here():
+            raise BusyError(
+                f"cluster {cluster}: the process of journal entry {entry.number} still runs and "
+                f"may send its request: {entry.intent.who.text}. Nothing was sent. Wait for it or "
+                "end it, then run this again."
+            )
 
 
 def _expect_cluster(watcher: Watcher, cluster: str, found: Sequence[JournalEntry]) -> None:
@@ -327,9 +373,15 @@ def _numbers(entries: Sequence[JournalEntry]) -> str:
 
 
 def _settle(
-    entry: JournalEntry, watcher: Watcher, journal: Journal, lock: Lock, waits: Waits
+    entry: JournalEntry,
+    watcher: Watcher,
+    journal: Journal,
+    lock: Lock,
+    waits: Waits,
+    sender_ended: bool,
 ) -> JournalEntry:
-    result, _ = watch(watcher, lock, entry.intent, _delivery(entry), None, waits)
+    dispatch = replace(entry.intent, who=lock.who) if sender_ended else entry.intent
+    result, _ = watch(watcher, lock, dispatch, _delivery(entry), None, waits)
     outcome = Settlement(result=result, by="resume", who=lock.who, at=waits.clock())
     try:
         journal.settle(entry.number, outcome)

@@ -20,6 +20,7 @@ from featurelib.controller.journal import Clearance
 from featurelib.errors import ApprovalError
 from featurelib.planning import files
 from featurelib.planning.files import PlanFile
+from featurelib.words import clean
 
 NAMESPACE = "featurelib-approval@v1"
 PROGRAM, AGENT_PROGRAM = "ssh-keygen", "ssh-add"
@@ -48,8 +49,9 @@ def check_approval(
     again = files.approve_command(quote(path), longest)
     try:
         files.expect_approved(approval, plan.plan, now, longest=longest, path=path)
+        key = ""
         if signature is not None:
-            verify(approval, signature, settings.allowed_signers, again)
+            key = verify(approval, signature, settings.allowed_signers, again)
         elif why := why_signed(plan, settings):
             raise ApprovalError(
                 f"expected a signature ({why}), found none. Nothing was sent. Sign it: {again} "
@@ -62,6 +64,7 @@ def check_approval(
         by=approval.approved_by,
         reason=approval.reason or "",
         signed=signature is not None,
+        key=key,
     )
 
 
@@ -123,13 +126,21 @@ def agent_key() -> str:
 
 def verify(
     approval: files.Approval, signature: str, signers: str, again: str = files.approve_command()
-) -> None:
-    """Raises ApprovalError unless `signature` is that of `approval.approved_by` over the approval;
+) -> str:
+    """Return type and fingerprint of the key that signed, as `ED25519 key SHA256:…`.
+
+    Raises ApprovalError unless `signature` is that of `approval.approved_by` over the approval;
     `again`: the command that approves the plan.
 
     `signers` is an allowed_signers file of ssh-keygen(1). A key counts if it was valid when the
     approval was given; times in that file are read as UTC.
     """
+    if not signers:
+        raise ApprovalError(
+            "the settings file of the current folder says whose signature counts, and no folder "
+            "you stand in decides that. Nothing was sent. Name the file with --config "
+            "conf/audit.toml, or keep it in /etc/featurelib."
+        )
     if not os.access(signers, os.R_OK):
         raise ApprovalError(
             f"expected the signers in the file {signers}, found none that can be read. "
@@ -144,7 +155,7 @@ def verify(
         check = ["-n", NAMESPACE, "-s", str(path)]
         done = _keygen("verify", [*who, *check, time], message)
         if done.returncode == 0:
-            return
+            return clean(done.stdout.decode("utf-8", "replace").strip().rpartition(" with ")[2])
         bare = _keygen("check-novalidate", check, message)
         names = _keygen("find-principals", ["-f", signers, "-s", str(path), time], b"")
     raise ApprovalError(_why(approval, signers, again, done, bare, names))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import pty
+import re
 import select
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from featurelib.catalogue import load
+from featurelib.config.files import open_settings
 from featurelib.config.settings import Settings
 from featurelib.controller.signing import check_approval
 from featurelib.core.downgrade import UpdateLoss, loss_of
@@ -65,8 +67,10 @@ MEANING = meaning_of(
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working folder: a plan, and settings that trust a key of Ann's."""
+    """The working folder: a plan, and settings that trust a key of Ann's. It is the checkout, too:
+    any other current folder decides nothing about signatures."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("featurelib.config.files.CHECKOUT", tmp_path / "conf")
     (tmp_path / "payments.json").write_text(files.write_plan(MEANING), encoding="utf-8")
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "audit.toml").write_text("", encoding="utf-8")
@@ -194,3 +198,24 @@ def test_what_cannot_be_taken_back_is_known(each: Move, expected: tuple[Any, ...
     deletes, lossy, no_return = expected
     found = loss_of(each, meaning_of((each,)), CATALOGUE)
     assert found == UpdateLoss(deletes=deletes, may_lose_metadata=lossy, no_return=no_return)
+
+
+@KEYGEN
+def test_a_stranger_s_key_in_the_folder_one_stands_in_does_not_count(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = make_key(folder, "stranger", "ann@example.com")
+    args = ("payments.json", "--expires", "2h", "--key", key, "--by", "ann@example.com", "--yes")
+    assert run(*args)[0] == 0
+    monkeypatch.setattr("featurelib.config.files.CHECKOUT", folder / "none")
+    Path("payments.approval.json").unlink()
+    code, _, err = run(*args)
+    assert code == 3
+    assert "the settings file of the current folder says whose signature counts" in err
+    assert run(*args, "--config", "conf/audit.toml")[0] == 0  # a person named it
+    settings = open_settings("conf/audit.toml")
+    plan = files.read_plan(Path("payments.json").read_bytes(), "payments.json")
+    text, now = Path("payments.approval.json").read_bytes(), datetime.now(UTC)
+    given = check_approval(plan, text, now=now, settings=settings, where="x")
+    assert re.fullmatch(r"ED25519 key SHA256:[\w+/]{43}", given.key)
+    assert given.text == f"signed by ann@example.com with {given.key}"

@@ -222,7 +222,7 @@ def test_an_approval_that_is_taken_back_stops_the_plan_before_its_next_request(
     assert "(CHG-2)" in says(ending)
 
 
-def test_a_request_is_announced_once_it_is_in_the_journal(
+def test_a_request_is_announced_before_it_is_in_the_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = made(tmp_path)
@@ -239,7 +239,7 @@ def test_a_request_is_announced_once_it_is_in_the_journal(
 
     monkeypatch.setattr(Journal, "intend", intend)
     it.apply(it.plan(), it.wrapped(before_update=note))
-    assert told == [False, False, True]
+    assert told == [True, True, True]
 
 
 def test_a_plan_of_another_catalogue_is_refused_naming_the_option(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from featurelib.controller.journal import Journal, JournalEntry, Settlement, myself
+from featurelib.controller.holder import myself
+from featurelib.controller.journal import Journal, JournalEntry, Settlement
 from featurelib.core.outcome import Fate, MoveOutcome, StepOutcome
 from featurelib.errors import NoEvidenceError
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION

@@ -1,0 +1,85 @@
+"""Who holds a cluster's lock or was about to send a request: one process of one host.
+
+A process of this host can be looked up, so that a frozen one is never taken for one that ended. Of
+another host nothing can be said: neither that it ended nor that it runs.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from featurelib.planning.files import say_time
+
+
+def say_seconds(seconds: float) -> str:
+    """A time since 1970: `2026-11-21T06:00:00Z`."""
+    return say_time(datetime.fromtimestamp(seconds, UTC))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """One process. `started` tells it from a later one with its number; "" = not known."""
+
+    user: str
+    host: str
+    pid: int
+    started: str
+    since: float
+    command: str
+
+    @property
+    def text(self) -> str:
+        """`ann on kafka-admin-1 (process 4711, since 2026-11-21T06:00:00Z: featurelib apply …)`."""
+        since = f"process {self.pid}, since {say_seconds(self.since)}: {self.command}"
+        return f"{self.user} on {self.host} ({since})"
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is a process of another host: nobody sees from here if it has ended."""
+        return self.host != socket.gethostname()
+
+    def is_running_here(self) -> bool:
+        """Return True for another process of this host that has not ended, frozen or not."""
+        known = bool(self.started) and not self.is_elsewhere and self.pid != os.getpid()
+        return known and not self.is_gone()
+
+    def is_gone(self) -> bool:
+        """Whether this process is known to have ended; of another machine's it never is."""
+        if self.is_elsewhere:
+            return False
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            pass  # it is there, and another user's
+        started = _started(self.pid)
+        return bool(started and self.started) and started != self.started
+
+
+def myself(command: str) -> Holder:
+    """This process, doing `command`."""
+    pid, host = os.getpid(), socket.gethostname()
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user number without a name, as in containers
+        user = f"user {os.getuid()}"
+    started, since = _started(pid), datetime.now(UTC).timestamp()
+    return Holder(user=user, host=host, pid=pid, started=started, since=since, command=command)
+
+
+def _started(pid: int) -> str:
+    """When a process started, in clock ticks after this boot of the machine; "" = not known."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")
+    except OSError:  # not Linux, or it is gone
+        return ""
+    # The name of the program stands in brackets and may hold anything; start time is field 22.
+    state, *fields = stat.rpartition(")")[2].split()
+    return "ended" if state in "ZX" else f"{boot.strip()} {fields[18]}"
