@@ -18,6 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchmarks.agreement import compare
+from benchmarks.builds import catalogue_of
 from benchmarks.facts import Shape, draw
 from benchmarks.fleet import add_shape, read_shape
 from benchmarks.fleet_rows import write_flat, write_snapshot
@@ -39,6 +40,7 @@ from benchmarks.yardstick import (
     started,
 )
 from featurelib.audit.evidence import Conditions
+from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings
 from featurelib.spark.auditing import audit, judge_snapshots
@@ -73,6 +75,7 @@ class Side:
 
     store: Store
     as_of: int
+    catalogue: Catalogue  # with rows for the made-up features
     run: int = 1
     settings: Settings = field(default_factory=Settings)
 
@@ -80,7 +83,7 @@ class Side:
         """Seconds from the table to results in the driver, compressed, that go nowhere."""
         conditions = Conditions(as_of=self.as_of, max_age=self.settings.max_age)
 
-        return clock(lambda: judge_snapshots(self.store, judge_by(conditions, {})))
+        return clock(lambda: judge_snapshots(self.store, judge_by(conditions, {}, self.catalogue)))
 
     def write(self) -> float:
         """Seconds from the table to every gold table, as the job does it."""
@@ -94,6 +97,7 @@ class Side:
                 max_age=self.settings.max_age,
                 severities={},
                 say=lambda text: None,
+                catalogue=self.catalogue,
             )
         )
 
@@ -132,7 +136,13 @@ def measure(
         store = Store(session, str(folder / "tables"))
         load_store(store, folder / "snapshot")
         with started(folder / "flat", THREADS) as yardstick, watched() as machine:
-            ratios, memory = _compare(Side(store, as_of), yardstick, shape, repeat, flat_order)
+            ratios, memory = _compare(
+                Side(store, as_of, catalogue_of(shape.features)),
+                yardstick,
+                shape,
+                repeat,
+                flat_order,
+            )
         return machine.beside(ratios), memory
     finally:
         session.stop()

@@ -8,11 +8,12 @@ yardstick finds all offenders with an inner join. What that spares it is in its 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from featurelib.catalogue import Catalogue, load
+from featurelib.catalogue import Catalogue, load, with_overlay
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
 
 Level = npt.NDArray[np.int16]
@@ -84,6 +85,29 @@ def list_builds(features: int, catalogue: Catalogue | None = None) -> Builds:
         levels=levels,
         made_up=[names.index(name) for name in made_up],
     )
+
+
+@cache
+def catalogue_of(features: int) -> Catalogue:
+    """The catalogue with rows for the made-up features: without them they would be a vendor's."""
+    known, builds = load(), list_builds(features)
+    releases = [r for r in known.releases if _number(r.release) >= OLDEST]
+    rows = []
+    for column in builds.made_up:
+        name, ends = builds.names[column], builds.maximum[:, column].tolist()
+        for level in range(max(ends) + 1):
+            first = releases[next(build for build, end in enumerate(ends) if end >= level)]
+            since = "3.3-IV3" if level == 0 else known.names[first.newest_stable]
+            rows.append(
+                f'[[feature_level]]\nfeature = "{name}"\nlevel = {level}\n'
+                f'default_from = "{since}"\nstable_since = "{first.release}"\n'
+            )
+        for release, end in zip(releases, ends, strict=True):
+            rows.append(
+                f'[[release_feature]]\nrelease = "{release.release}"\nfeature = "{name}"\n'
+                f"newest_stable = {end}\nnewest_unstable = {end}\n"
+            )
+    return with_overlay(known, "\n".join(rows), "made-up features") if rows else known
 
 
 def _newest_stable(catalogue: Catalogue, feature: str, release: str) -> int:

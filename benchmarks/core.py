@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
+from benchmarks.builds import catalogue_of
 from benchmarks.built_rows import build_rows
 from benchmarks.facts import Shape, draw
 from benchmarks.measure import Ratio, show_ratios
 from featurelib.arrow import batch_of, rows_of
 from featurelib.audit.audit import judge as judge_rows
 from featurelib.audit.evidence import Conditions
-from featurelib.catalogue import load as load_catalogue
 from featurelib.core.batch import NOT_HERE, Batch
 from featurelib.core.cluster import Case, build
 from featurelib.core.dialect import STRICT, load
@@ -120,7 +120,7 @@ def edge(clusters: int = 2000) -> Ratio:
     batches = [batch_of(rows) for rows in build_rows(facts)]
     [stored] = pa.Table.from_batches(batches).combine_chunks().to_batches()
     conditions = Conditions(as_of=facts.as_of, max_age=DAY * 3)
-    catalogue, dialect = load_catalogue(), load(STRICT)
+    catalogue, dialect = catalogue_of(facts.shape.features), load(STRICT)
     return Ratio(
         what="edge / core, a fleet's rows",
         of=cpu(lambda: _opened(stored)),

@@ -23,6 +23,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.audit_against_duckdb import THREADS, Side, load_store
+from benchmarks.builds import catalogue_of
 from benchmarks.chart import Line, page
 from benchmarks.facts import PROFILES, Shape, draw
 from benchmarks.fleet import write_night
@@ -105,7 +106,7 @@ def measure(shape: Shape, whole: bool, driver_memory: str | None, folder: Path) 
                 seconds["refine"] = clock(lambda: refine(store, _say_nothing))
             else:
                 load_store(store, folder / "snapshot")
-            side = Side(store, as_of)
+            side = Side(store, as_of, catalogue_of(shape.features))
             side.judge()
             rounds = [(side.judge(), side.write()) for _ in range(ROUNDS)]
             seconds["judged"] = median(judged for judged, _ in rounds)

@@ -20,6 +20,7 @@ from statistics import median
 
 from pyspark.sql import SparkSession
 
+from benchmarks.builds import catalogue_of
 from benchmarks.facts import Facts, Shape, draw
 from benchmarks.fleet import add_shape, read_shape, write_night
 from benchmarks.measure import (
@@ -88,6 +89,7 @@ def spend(store: Store, landing: Path, shape: Shape, number: int) -> Night:
                 max_age=settings.max_age,
                 severities={},
                 say=_say_nothing,
+                catalogue=catalogue_of(shape.features),
             )
         ),
     }

@@ -76,11 +76,12 @@ def judge(
     agreed = agree(asking, software, said)
     agreed = report_probes(asking, agreed, software, conditions, said)
     target = agreed.target
+    asking.settle(target)
     of_nodes, covered = report_nodes(asking, agreed, said)
     said.of_nodes("range_inferred", software.inferred)
     unknown += of_nodes
     blockers = agreed.refusals + _blockers(asking, target, said)
-    beyond = _beyond_catalogue(asking, target, said)
+    beyond = _beyond_catalogue(asking, target, said) | _uncatalogued(asking, said)
     unsure = (unknown_features > 0) | beyond
     hangs = asking.rests_on(target, unsure | ~asking.asked.known) | agreed.unanswered
     unread = report_unread(asking, agreed, said)
@@ -164,6 +165,14 @@ def _beyond_catalogue(asking: Judge, target: Int, said: BatchFindings) -> Bool:
     hit = level_newer_than_catalogue(highest, asking.bounds.newest_known)
     said.of_questions("level_newer_than_catalogue", hit, level=highest[hit])
     return hit & (target <= asking.asked.current)
+
+
+def _uncatalogued(asking: Judge, said: BatchFindings) -> Bool:
+    """Features of KRaft without a row: whether a level may be finalized, and what it depends on,
+    nobody can tell."""
+    hit = asking.evidence.uncatalogued(asking.catalogue)
+    said.of_questions("feature_not_catalogued", hit, level=asking.bounds.seen[hit])
+    return hit
 
 
 def _side_effects(asking: Judge, more: Bool, said: BatchFindings) -> None:

@@ -41,6 +41,14 @@ class Software:
         """`told` is the release the inventory names for each cluster, "" where it names none."""
         self._evidence, self._catalogue, self._tables = evidence, catalogue, catalogue.tables
         self._told, self.fleet = told, FleetColumns(evidence, catalogue.tables)
+        # A node that lists a feature of no row is no stock Apache build, so nothing says which
+        # release of Apache's it behaves like, the inventory's word included.
+        asked, foreign = evidence.questions, evidence.uncatalogued(catalogue)
+        pairs = asked.pair_listed & foreign[asked.pair_question]
+        of_profile = marked(len(evidence.answering.cluster) + 1, asked.pair_profile[pairs])
+        self.foreign: Bool = of_profile[evidence.answering.of_subject]  # [subjects] a vendor's
+        clusters = marked(len(evidence.clusters), evidence.subjects.cluster[self.foreign])
+        self._told = ["" if of else text for text, of in zip(told, clusters.tolist(), strict=True)]
         self._bits: Int = 1 << np.arange(len(self._tables.releases))
         profile = evidence.answering.of_subject
         sets = pick(self._by_ranges() @ self._bits, profile, 0)
@@ -51,6 +59,7 @@ class Software:
         # registered with other software since.
         vendors = (profile >= 0) & ~agree & (offers != 0) & (offered_at >= evidence.subjects.at)
         sets = np.where(agree, sets & offers, np.where(vendors, offers, sets))
+        sets[self.foreign] = 0
         # The owner's word decides for each node that may run what it names.
         code = pick(self._told_codes(), evidence.subjects.cluster, NOBODY)
         named = pick(self._bits, code, 0)

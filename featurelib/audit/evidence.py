@@ -40,6 +40,7 @@ from featurelib.audit.features import Answering, Questions, answer, ask
 from featurelib.audit.finalized import Levels, read_levels
 from featurelib.audit.findings import Findings, Mute
 from featurelib.audit.registrations import Membership, Profiles, Subjects, read_nodes, record_keys
+from featurelib.catalogue import Catalogue
 from featurelib.core.features_znode import Generation
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, Severity, Witness
 from featurelib.landing.responses import BROKER_DEFAULT
@@ -238,6 +239,13 @@ class Evidence:
         active = local & (who.node_id == self.controller[who.cluster])
         known = marked(clusters, who.cluster[active])
         return np.where(known[who.cluster], active, local)
+
+    def uncatalogued(self, catalogue: Catalogue) -> Bool:
+        """Say which questions are about a feature of KRaft without a row in catalogue or overlay.
+        In ZooKeeper mode features are the owner's: KIP-584's own rule applies."""
+        asked = self.questions
+        unknown = [code for code, name in enumerate(asked.names) if name not in catalogue.features]
+        return np.isin(asked.feature, unknown) & ~self.membership.on_zookeeper[asked.cluster]
 
     def strangers(self) -> Int:
         """The listeners of which metrics are all there is, where the cluster's own lists lack

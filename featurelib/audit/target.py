@@ -1,6 +1,8 @@
 """Which level each feature can reach now (target), on the way to its ceiling.
 
 The ceiling comes from the catalogue for the features it knows, and from the nodes for all others.
+No target is above the production default at the metadata.version that is finalized or planned
+beside it: newer software on some nodes makes no level a default.
 The search proposes a level for every feature of every cluster at once, asks the engine, lowers what
 is refused and asks again; it only ever lowers, so it ends. READY needs two judges: what the policy
 lets pass is put to every dialect that the cluster's controllers may speak, and falls by one level
@@ -64,10 +66,11 @@ def bounds(evidence: Evidence, catalogue: Catalogue, up_to: int = 0) -> Bounds:
     newest, stable = (ends[asked.cluster] for ends in _stable_ends(evidence, catalogue))
     if up_to:
         newest = np.minimum(newest, up_to)
+    foreign = evidence.uncatalogued(catalogue)
     for code, name in enumerate(asked.names):
         mine = asked.feature == code
         if name not in catalogue.features:
-            ceiling[mine] = 0 if up_to else ceiling[mine]
+            ceiling[mine & (foreign | (up_to > 0))] = 0
             continue
         newest_known[mine] = catalogue.newest_known(name)
         if name == METADATA_VERSION:
@@ -132,6 +135,33 @@ class Judge:
         self.metadata_version: Int = np.full(clusters, dialect.can.absent_metadata_version)
         mine = self._of_metadata & (self.asked.current > 0)
         self.metadata_version[self.asked.cluster[mine]] = self.asked.current[mine]
+        of_kraft = ~evidence.membership.on_zookeeper[self.asked.cluster]
+        self._catalogued = [
+            (name, np.flatnonzero((self.asked.feature == code) & of_kraft))
+            for code, name in enumerate(self.asked.names)
+            if name in catalogue.features and name != METADATA_VERSION
+        ]
+
+    def defaults(self, level: Int) -> Int:
+        """Return by question its production default at the metadata.version that `level` has for
+        its cluster (version-mapping of kafka-features.sh); ANY_LEVEL where no catalogue says it."""
+        asked, metadata = self.asked, self.metadata_version.copy()
+        metadata[asked.cluster[self._of_metadata]] = level[self._of_metadata]
+        metadata = np.maximum(metadata, self.metadata_version)
+        found = np.full(len(level), ANY_LEVEL)
+        for name, mine in self._catalogued:
+            at = metadata[asked.cluster[mine]]
+            found[mine] = self.catalogue.ceiling(name, at, asked.current[mine])
+        return found
+
+    def settle(self, target: Int) -> None:
+        """Lower the ceilings that are no default at the metadata.version of `target`.
+
+        A level that all nodes support is opt-in then; where some node lacks it, it stays the
+        ceiling, so that the node is named."""
+        default, old = np.maximum(self.defaults(target), self.asked.current), self.bounds
+        opt_in = (default < old.ceiling) & (old.common >= old.ceiling)
+        self.bounds = replace(old, ceiling=np.where(opt_in, default, old.ceiling))
 
     def propose(self, level: Int, questions: Bool, beside: Int | None = None) -> Proposed:
         """Put the `level` of these questions to the policy, where everything else of their clusters
@@ -152,7 +182,8 @@ class Judge:
 
     def _rests_on_metadata_version(self, level: Int, others: Bool) -> Bool:
         """On KRaft no record holds a level before 3.3-IV0, and metadata.version decides whether
-        controllers are asked at all. Enough is what every generation is content with."""
+        controllers are asked at all. Enough is what every generation is content with. A level that
+        is the default only at a higher metadata.version rests on that one."""
         asked, membership = self.asked, self.evidence.membership
         needed = max(load(name).can.metadata_needed for name in GENERATIONS)
         known = np.full(len(self.evidence.clusters), needed)
@@ -160,6 +191,8 @@ class Judge:
         known[asked.cluster[unsure]] = np.where(asked.known, asked.current, 0)[unsure]
         on_kraft = ~membership.on_zookeeper[asked.cluster]
         hit = metadata_version_unmet(level, known[asked.cluster], needed)
+        open_ends = marked(len(known), asked.cluster[unsure])[asked.cluster]
+        hit |= (level > np.maximum(self.defaults(asked.current), asked.current)) & open_ends
         return hit & on_kraft & ~self._of_metadata
 
 
@@ -174,6 +207,8 @@ def search(judge: Judge, ceiling: Int) -> Int:
     level, current = ceiling.copy(), asked.current
     wanted = level > current
     while wanted.any():
+        level = np.minimum(level, np.maximum(judge.defaults(level), current))
+        wanted &= level > current
         proposed = judge.propose(level, wanted)
         nodes, others = proposed.refused(by_nodes=True), proposed.refused(by_nodes=False)
         by_nodes = marked(clusters, asked.cluster[nodes])

@@ -87,7 +87,7 @@ def verdicts(asking: Judge, target: Int, unknown_clusters: Bool, unknown_feature
 def beyond_ceiling(asking: Judge) -> Bool:
     """Questions where every node supports more than the ceiling: `bounds.common`."""
     asked, bounds = asking.asked, asking.bounds
-    more = bounds.common > bounds.ceiling
+    more = (bounds.common > bounds.ceiling) & ~asking.evidence.uncatalogued(asking.catalogue)
     more[asking.propose(bounds.common, more).refused(by_nodes=True)] = False
     more[asked.pair_question[asked.pair_unclear]] = False
     return more
@@ -215,11 +215,11 @@ def who_may_join(
 
     A release may join whose production software supports everything that is finalized; of a
     cluster that migrates only one that has ZooKeeper mode, too. Only KRaft's releases are in the
-    catalogue, so a cluster in ZooKeeper mode has no answer.
+    catalogue, so a cluster in ZooKeeper mode has no answer, nor has one of a vendor's builds.
     """
     asked, levels, tables = evidence.questions, evidence.levels, catalogue.tables
     known: Bool = levels.trusted & ~levels.too_old & ~evidence.membership.on_zookeeper
-    known[asked.cluster[~asked.known]] = False
+    known[asked.cluster[~asked.known | evidence.uncatalogued(catalogue)]] = False
     known &= True if only is None else only
     finalized, _, beyond = levels_of_clusters(evidence, level, tables)
     ranges = advertised(catalogue, tables.features)

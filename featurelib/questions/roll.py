@@ -144,23 +144,27 @@ def roll(sight: Sight, text: str, terms: Terms) -> Roll:
              for update in step.updates}  # fmt: skip
     some = [node for node in sight.cluster.nodes if node.running] or sight.cluster.nodes
     running = {catalogue.release_named(node.release) or "" for node in some}
-    is_kraft = mode != "zk"
+    is_kraft, is_stock = mode != "zk", not sight.evidence.uncatalogued(catalogue).any()
     tool = format_with(catalogue.of(one) for one in {release, *running} - {""} if is_kraft)
     return Roll(
         cluster_id=sight.cluster_id,
         release=release,
         mode=mode,
         levels=levels,
-        levels_known=sight.is_trusted and bool(sight.evidence.questions.known.all()),
+        levels_known=sight.is_trusted and bool(sight.evidence.questions.known.all()) and is_stock,
         mend_first=tuple(Reasons(sight, catalogue).to_mend()),
         misfits=misfits,
         only_unstable=unstable,
         refused=tuple(refusals_of(sight.cluster, nodes, sight.releases, mode, catalogue)),
         first=first,
         then=what_if(sight, Changes(release=release), terms),
-        joins_now=may_join(_known(levels, catalogue), catalogue) if is_kraft else (),
+        joins_now=may_join(_known(levels, catalogue), catalogue) if is_kraft and is_stock else (),
         format_with=tool.release if tool else None,
-        way_back=_way_back(levels | moved, release, running, catalogue) if is_kraft else None,
+        way_back=(
+            _way_back(levels | moved, release, running, catalogue)
+            if is_kraft and is_stock
+            else None
+        ),
     )
 
 

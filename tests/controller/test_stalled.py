@@ -198,7 +198,7 @@ def test_a_journal_that_goes_away_under_a_run_sends_nothing(
         return real(self, lock, intent)
 
     monkeypatch.setattr(Journal, "intend", intend)
-    with pytest.raises(JournalError, match="cannot be written|removed or replaced"):
+    with pytest.raises(JournalError, match=r"cannot be written|removed or replaced"):
         it.apply(plan)
     assert it.levels() == {"metadata.version": 25}
 

@@ -429,6 +429,25 @@ DEPENDING = with_overlay(
 )
 
 
+def with_features(**ends: int) -> Catalogue:
+    """The catalogue, and features of somebody's own that every release knows up to these levels: in
+    KRaft nothing is said of a feature without rows."""
+    known = load_catalogue()
+    rows = [
+        f'[[feature_level]]\nfeature = "{name}"\nlevel = {level}\ndefault_from = "3.3-IV3"\n'
+        f'stable_since = "3.3"\n'
+        for name, most in ends.items()
+        for level in range(most + 1)
+    ]
+    rows += [
+        f'[[release_feature]]\nrelease = "{release.release}"\nfeature = "{name}"\n'
+        f"newest_stable = {most}\nnewest_unstable = {most}\n"
+        for name, most in ends.items()
+        for release in known.releases
+    ]
+    return with_overlay(known, "\n".join(rows), "features.toml")
+
+
 def judge_rows(
     batch: TableRows, clusters: Iterable[Cluster] = (), catalogue: Catalogue | None = None
 ) -> Judged:

@@ -291,6 +291,11 @@ def default_of(feature: str, metadata: int) -> int:
     return max([level for since, level in DEFAULTS[feature] if since <= metadata], default=0)
 
 
+def default_at(feature: str, metadata: int) -> int:
+    """The default at a metadata.version; no bound where no table has one."""
+    return default_of(feature, max(metadata, 1)) if feature in DEFAULTS else 1 << 15
+
+
 @dataclass
 class Believed:
     levels: dict[str, int]
@@ -474,6 +479,8 @@ def own_releases(cluster: Cluster, asked: list[Node]) -> list[int]:
         return []
     controllers = [node for node in asked if node.role == CONTROLLER]
     ranges = [ranges_of(cluster, node) for node in controllers or asked]
+    # A node that lists what no catalogue knows is a vendor's, and of no release of Kafka.
+    ranges = [one for one in ranges if one.keys() <= NEWEST_KNOWN.keys()]
     tops = [one.get(METADATA, (0, 0))[1] for one in ranges]
     return [top for top in tops if top >= METADATA_NEEDED]
 
@@ -497,6 +504,7 @@ def judge(cluster: Cluster) -> Judgement:
     on_kraft = cluster.kraft or not cluster.zookeeper
     proposed: dict[str, int] = {} if METADATA in names else {METADATA: 0}  # and known
     metadata_unsure = metadata_low = False
+    planned = 0  # metadata.version, beside the other features
     answers: dict[str, Answer] = {}
     for name in sorted(names, key=lambda n: (n != METADATA, n)):
         current = max(said.levels.get(name, 0), 0)
@@ -511,6 +519,10 @@ def judge(cluster: Cluster) -> Judgement:
             ceiling = newest
         elif name in DEFAULTS:
             ceiling = default_of(name, newest)
+        foreign = on_kraft and name not in NEWEST_KNOWN
+        if foreign:
+            ceiling = 0
+            unknown.add(("feature_not_catalogued", name))
         ceiling = max(ceiling, current)
         known = said.trusted and name not in said.disputed and said.levels.get(name, 0) >= 0
         passing = [
@@ -524,17 +536,24 @@ def judge(cluster: Cluster) -> Judgement:
             and (name == METADATA or proposed.get(METADATA, asks_metadata) >= asks_metadata)
             and all(top < 25 or top >= KNOWN_TO.get((name, level), 0) for top in own)
             and older_controller_takes(cluster, asked, name, said.levels)
+            and level <= default_at(name, planned)
         ]
+        common = min(seen, default=0)
+        if name == METADATA:
+            planned = max(passing, default=current)
+        elif default_at(name, planned) < ceiling <= common:  # all support it: it is opt-in
+            ceiling = max(default_at(name, planned), current)
         beyond = name in NEWEST_KNOWN and max([*seen, current]) > NEWEST_KNOWN[name]
         if beyond:
             unknown.add(("level_newer_than_catalogue", name))
-        unsure = bool(hidden) or (beyond and not passing)
+        unsure = bool(hidden) or (beyond and not passing) or foreign
         if name == METADATA:
             metadata_unsure = unsure or not known
             metadata_low = metadata_unsure and (not known or current < METADATA_NEEDED)
         elif passing:
             unsure |= metadata_unsure and (name, passing[-1]) in NEEDS_METADATA
             unsure |= metadata_low and on_kraft
+            unsure |= metadata_unsure and passing[-1] > max(current, default_at(name, metadata_now))
         if known and passing and not told:
             unknown.add(("release_unknown", ""))
             unsure = True
@@ -552,7 +571,6 @@ def judge(cluster: Cluster) -> Judgement:
             verdict = "READY" if passing else "UP_TO_DATE"
         if name == METADATA and known:
             proposed[name] = max(passing, default=current)
-        common = min(seen, default=0)
         every = not hidden and all(span and fits(common, span) for span in spans.values())
         offenders = [w for w, s in spans.items() if s is not None and not fits(ceiling, s)]
         # A controller that replays a level it does not support ends, so one that answers
@@ -575,7 +593,7 @@ def judge(cluster: Cluster) -> Judgement:
             level=current if known else None,
             target=max(passing) if verdict == "READY" else None,
             ceiling=ceiling,
-            available=common if common > ceiling and every else None,
+            available=common if common > ceiling and every and not foreign else None,
             offenders=frozenset(offenders if ceiling > current else []),
             incompatible=frozenset(unfit if known and current > 0 else []),
         )

@@ -149,11 +149,11 @@ WITH_ELR = {METADATA: (7, 27), ELR: (0, 1)}
 EARLY = {METADATA: 22, ELR: 1}
 F_2_TO_3 = replace(ZOOKEEPER.nodes[0], ranges={"f": (2, 3)}, levels={"f": 2})
 FROM_2 = with_nodes(F_2_TO_3, of=ZOOKEEPER, stored={"f": 2})
-SIX = {METADATA: 6}
+FOUR, SIX = {METADATA: 4}, {METADATA: 6}
 HIDDEN = {METADATA: 25, "kraft.version": -1}
 DYNAMIC = {METADATA: 25, "kraft.version": 1}
 EARLIER = replace(BROKER, epoch=1000, answered=2)
-OF_NO_RELEASE = {METADATA: (1, 6), "f": (1, 3)}
+OF_NO_RELEASE = {METADATA: (1, 6)}
 FOLLOWED = quorum_line("c", (9,), observers=(77,))
 IN_VAIN = line_of("describe_quorum", "c", 0, asked_node=1, listener="broker", error="no answer")
 
@@ -248,7 +248,8 @@ FIRES: dict[str, Callable[[], list[Found]]] = {
     ),
     "unstable_features_enabled": lambda: sample("k43-unstable"),
     "refused_by_own_controller": lambda: sample("zk-282-ranges"),
-    "release_unknown": lambda: judged(with_both(ranges=OF_NO_RELEASE, levels=SIX, stored=SIX)),
+    "release_unknown": lambda: judged(with_both(ranges=OF_NO_RELEASE, levels=FOUR, stored=FOUR)),
+    "feature_not_catalogued": lambda: judged(with_both(ranges={METADATA: (7, 25), "f": (1, 3)})),
     "fails_after_writing": lambda: judged(
         with_nodes(replace(ZOOKEEPER.nodes[0], epoch=-1), of=ZOOKEEPER)
     ),

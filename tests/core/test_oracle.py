@@ -17,6 +17,7 @@ OF_CLUSTERS |= {"features_node_deleted", "features_node_absent"}
 OF_NODES = {"node_not_asked", "node_not_answering", "range_unknown", "evidence_too_old"}
 OF_NODES |= {"expected_node_missing"}
 OF_FEATURES = {"witnesses_disagree", "level_newer_than_catalogue", "level_unknown"}
+OF_FEATURES |= {"feature_not_catalogued"}
 
 
 def said_by_core(judged: Judged, cluster: Cluster) -> Judgement:

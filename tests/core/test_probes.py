@@ -34,9 +34,11 @@ from tests.core.lines import (
     steps,
     told,
     verdicts,
+    with_features,
 )
 from tests.core.oracle import METADATA, Cluster, Node
 
+OWN = with_features(f=3, e=1, z=1)
 RANGES = {METADATA: (7, 19), "f": (1, 3)}
 SAID: dict[str, Any] = {"levels": {METADATA: 14, "f": 1}, "epoch": 900}
 VOTER = Node(node_id=9, role="controller", ranges=RANGES, **SAID)
@@ -64,7 +66,7 @@ def probe(
 def its_ceiling(*more: Node, level: int = 19, beside: int = 0, **keys: Any) -> Cluster:
     """A cluster that is finalized at all that its nodes support; `beside`: and at that level
     features on either side of metadata.version."""
-    ranges = {METADATA: (7, level)} | dict.fromkeys("fz" if beside else "", (1, beside))
+    ranges = {METADATA: (7, level)} | dict.fromkeys("ez" if beside else "", (1, beside))
     levels = {name: most for name, (_, most) in ranges.items()}
     said = {"ranges": ranges, "levels": levels, "epoch": 900}
     nodes = Node(node_id=1, **said), Node(node_id=9, role="controller", **said)  # type: ignore[arg-type]
@@ -75,10 +77,11 @@ PRESENT = {METADATA: (19, 19)}
 SILENT = Node(node_id=10, role="controller", ranges={}, answered=None, failed=1)
 GHOST = Node(node_id=2, ranges={}, answered=None, failed=1, fenced=True)
 LISTED: dict[str, Any] = {"registry": "fenced", "controllers_listed": True, "voters": (9, 10)}
-F = {"f": (1, 3)}
+F = {"of.zookeeper": (1, 3)}
 ZOOKEEPER = Cluster(
-    name="c", zookeeper=True, nodes=(Node(node_id=1, ranges=F, levels={"f": 1}, epoch=5),),
-    stored={"f": 1}, controller=1,
+    name="c", zookeeper=True,
+    nodes=(Node(node_id=1, ranges=F, levels={"of.zookeeper": 1}, epoch=5),),
+    stored={"of.zookeeper": 1}, controller=1,
 )  # fmt: skip
 MIGRATES = line_of("znode", "c", 0, path="/brokers/ids/1", version=1, data='{"features":{}}')
 ONE_REFUSED = {"error_code": 0, "results": [
@@ -114,7 +117,7 @@ SCENES: dict[str, tuple[Cluster, Iterable[bytes], set[str]]] = {
     "nor is it said once it was given": (
         PROVEN, [probe(answer={"error_code": 31}), probe(seconds=120)], READY),
     "in ZooKeeper mode a probe counts for nothing": (
-        ZOOKEEPER, [probe({"f": (1, 3)}, answer=REFUSED)], READY),
+        ZOOKEEPER, [probe({"of.zookeeper": (1, 3)}, answer=REFUSED)], READY),
     "a cluster at its ceiling": (its_ceiling(), (), UNKNOWN),
     "is proven by agreement to its present level": (
         its_ceiling(), [probe(PRESENT)], {"UP_TO_DATE"}),
@@ -128,15 +131,15 @@ SCENES: dict[str, tuple[Cluster, Iterable[bytes], set[str]]] = {
         its_ceiling(SILENT, level=14, **LISTED), [probe({METADATA: (14, 14)})], UNKNOWN),
     "whatever the levels of other features are": (
         its_ceiling(SILENT, level=14, beside=19, **LISTED),
-        [probe({METADATA: (14, 14), "f": (19, 19), "z": (19, 19)})], UNKNOWN),
+        [probe({METADATA: (14, 14), "e": (19, 19), "z": (19, 19)})], UNKNOWN),
     "and from 15 on it does": (
         its_ceiling(SILENT, beside=1, **LISTED),
-        [probe(PRESENT | {"f": (1, 1), "z": (1, 1)})], {"UP_TO_DATE"}),
+        [probe(PRESENT | {"e": (1, 1), "z": (1, 1)})], {"UP_TO_DATE"}),
 }  # fmt: skip
 
 
 def judged(cluster: Cluster, *more: bytes) -> Any:
-    return judge_rows(snapshot({"c": [*lines_of(cluster), *more]}), [cluster])
+    return judge_rows(snapshot({"c": [*lines_of(cluster), *more]}), [cluster], OWN)
 
 
 def test_what_a_controller_validates_stands_for_what_nobody_could_see() -> None:

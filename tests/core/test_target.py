@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -12,8 +13,10 @@ from featurelib.audit.target import Judge, bounds, search
 from featurelib.catalogue import ANY, Catalogue, Dependency
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect
-from tests.core.lines import conditions, lines_of, snapshot
-from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node, Range
+from featurelib.feature import release_number
+from tests.core.lines import conditions, judge_clusters, lines_of, snapshot, steps
+from tests.core.oracle import BROKER, CONTROLLER, METADATA, Cluster, Node, Range
+from tests.core.recorded import mappings
 
 ELR, KRAFT, GROUP = "eligible.leader.replicas.version", "kraft.version", "group.version"
 TRANSACTION = "transaction.version"
@@ -195,7 +198,7 @@ def test_a_level_falls_with_what_it_depends_on_and_no_further() -> None:
     assert targets(judge, levels(judge, roll__mv=21, roll__group=1))["roll", GROUP] == 0
     found = targets(judge, levels(judge, roll__mv=25, roll__group=1, roll__transaction=2))
     assert (found["roll", METADATA], found["roll", GROUP]) == (22, 1)
-    assert found["roll", TRANSACTION] == 2
+    assert found["roll", TRANSACTION] == 0  # the default from metadata.version 24 on
 
 
 def test_a_level_that_is_refused_step_by_step_ends_where_nodes_take_it() -> None:
@@ -204,7 +207,7 @@ def test_a_level_that_is_refused_step_by_step_ends_where_nodes_take_it() -> None
     catalogue = depending(Dependency(feature=TRANSACTION, level=2, other=METADATA, least=30))
     for ends, target in (((0, 2), 1), ((1, 2), 1), ((2, 2), 0), ((0, 1), 1)):
         narrow = node(2, {**NEW, TRANSACTION: ends})
-        c = kraft("c", node(1, NEW), narrow, voters=(), metadata=20)
+        c = kraft("c", node(1, NEW), narrow, voters=(), metadata=25)
         judge = judging(c, OFF, catalogue=catalogue)
         assert targets(judge, levels(judge, c__transaction=2))["c", TRANSACTION] == target
 
@@ -212,3 +215,45 @@ def test_a_level_that_is_refused_step_by_step_ends_where_nodes_take_it() -> None
 def test_a_level_that_no_catalogue_knows_is_lowered_to_where_it_is() -> None:
     judge = judging(OFF)
     assert targets(judge, levels(judge, off__f=5))["off", "f"] == 0
+
+
+# --- Defaults by metadata.version -----------------------------------------------------------------
+
+PAIRS = [
+    (old, new)
+    for old, new in itertools.permutations(("4.0", "4.1", "4.2", "4.4"), 2)
+    if release_number(old) < release_number(new)
+]
+TOOLS = {"4.0": "4.0.1", "4.1": "4.1.2", "4.2": "4.2.1", "4.4": "4.4.0"}
+
+
+@pytest.mark.parametrize("role", [BROKER, CONTROLLER])
+@pytest.mark.parametrize(("old", "new"), PAIRS)
+def test_newer_software_on_one_node_makes_no_level_a_default(old: str, new: str, role: str) -> None:
+    """What is planned in a mixed cluster is what `version-mapping --release-version OLD` of the
+    newer tool says (recorded from real Kafka), never what the newest node would bring."""
+    catalogue = load_catalogue()
+    ranges = {name: catalogue.of(name).ranges() for name in (old, new)}
+    top = ranges[old][METADATA][1]
+    nodes = [node(i, ranges[old]) for i in (1, 2)] + [node(11, ranges[old], role=CONTROLLER)]
+    nodes.append(node(12 if role == CONTROLLER else 3, ranges[new], role=role))
+    voters = tuple(one.node_id for one in nodes if one.role == CONTROLLER)
+    cluster = kraft("mixed", *nodes, voters=voters, metadata=top)
+    tool = {(who, of): levels for who, of, levels in mappings()}[TOOLS[new], old]
+    assert tool is not None
+    judged = judge_clusters(replace(cluster, controllers_listed=True))
+    for row in judged.readiness.to_pylist():
+        if row["verdict"] == "READY":
+            assert row["target"] <= tool[row["feature"]], row
+    for move in steps(judged):
+        assert move["to_level"] <= tool[move["feature"]]
+
+
+def test_the_whole_way_is_planned_once_all_nodes_are_of_the_newer_release() -> None:
+    ranges = load_catalogue().of("4.2").ranges()
+    nodes = [node(1, ranges), node(11, ranges, role=CONTROLLER)]
+    judged = judge_clusters(
+        replace(kraft("all", *nodes, voters=(11,), metadata=27), controllers_listed=True)
+    )
+    moved = {move["feature"]: move["to_level"] for move in steps(judged)}
+    assert (moved[METADATA], moved["share.version"], moved["streams.version"]) == (29, 1, 1)

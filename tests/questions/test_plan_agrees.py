@@ -203,18 +203,18 @@ def test_a_known_refusal_is_told_beside_what_is_missing() -> None:
 
 def test_controllers_register_by_themselves_once_a_step_lets_them() -> None:
     """Below metadata.version 15 no controller registers, so none is missing afterwards."""
-    ranges = {METADATA_VERSION: (1, 21), "kraft.version": (0, 1), "f": (1, 5)}
+    ranges = {METADATA_VERSION: (1, 21), "kraft.version": (0, 1)}
     levels = {METADATA_VERSION: 1}
     nodes = [node(i, "controller", ranges=ranges, listed=False, levels=levels) for i in (11, 12)]
     one = see_lines(
         Cluster(name="k", registry="log", nodes=tuple(nodes), voters=(11, 12), stored={})
     )
     ready = {r["feature"]: r["target"] for r in one.judged.readiness.to_pylist() if r["target"]}
-    assert ready == {METADATA_VERSION: 21, "f": 5}
+    assert ready == {METADATA_VERSION: 21}
     planned = make_plan(one, Intent(command=Command.UPGRADE_ALL), CATALOGUE)
     assert planned.plan is not None
     sent = [[u.feature for u in step.updates] for step in planned.plan.steps]
-    assert sent == [[METADATA_VERSION], ["f"]]
+    assert sent == [[METADATA_VERSION]]
 
 
 def test_without_a_release_the_policy_s_refusal_is_told_all_the_same() -> None:
@@ -227,9 +227,9 @@ def test_without_a_release_the_policy_s_refusal_is_told_all_the_same() -> None:
     planned = make_plan(one, Intent(command=Command.UPGRADE, up={"f": "5"}), CATALOGUE)
     assert [reason.code for reason in planned.refusals] == [
         "unsupported_by_node",
-        "release_unknown",
+        "feature_not_catalogued",
     ]
-    assert expect_agreement(one)[Verdict.BLOCKED] == 2
+    assert expect_agreement(one)[Verdict.BLOCKED] == 0
 
 
 def test_what_runs_there_and_fits_may_join_again() -> None:

@@ -1,0 +1,100 @@
+"""Vendors' builds are never taken for Apache's: a feature of KRaft without a row, and its cluster,
+are UNKNOWN until an overlay describes the build."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from featurelib.audit.cluster_view import Sight, see
+from featurelib.catalogue import Catalogue, load, with_overlay
+from featurelib.config.fleet import Fleet, FleetEntry
+from featurelib.planning.goal import Command, Intent
+from featurelib.planning.planner import make_plan
+from tests.core.lines import codes, findings
+
+ROOT = Path(__file__).parents[2]
+AUTOMQ = ROOT / "conf" / "overlays" / "automq.toml"
+
+
+def with_feature(sample: str, name: str, low: int, high: int, level: int) -> list[bytes]:
+    """A sample without its log, whose nodes list one feature more, finalized at `level`."""
+    found = []
+    for text in (ROOT / "data" / "samples" / sample / "landing.jsonl").read_bytes().splitlines():
+        line = json.loads(text)
+        if line["kind"] == "api_versions" and "supported_features" in line:
+            entry = {"name": name, "min_version": low, "max_version": high}
+            line["supported_features"].append(entry)
+            shown = {"name": name, "max_version_level": level, "min_version_level": level}
+            line["finalized_features"] += [shown] if level else []
+        if line["kind"] != "metadata_log":
+            found.append(json.dumps(line).encode())
+    return found
+
+
+def sight(lines: list[bytes], catalogue: Catalogue | None = None) -> Sight:
+    return see(lines, catalogue=catalogue or load(), as_of=None, max_age=10**12)
+
+
+def verdicts(seen: Sight) -> dict[str, str]:
+    return {row["feature"]: row["verdict"] for row in seen.judged.readiness.to_pylist()}
+
+
+def test_a_feature_that_no_catalogue_knows_is_unknown_and_never_planned() -> None:
+    seen = sight(with_feature("k42-dynamic", "acme.tiering.version", 0, 2, 1))
+    assert verdicts(seen)["acme.tiering.version"] == "UNKNOWN"
+    [said] = findings(seen.judged, "feature_not_catalogued")
+    assert (said["feature"], said["level"], said["severity"]) == (
+        "acme.tiering.version",
+        2,
+        "unknown",
+    )
+    assert seen.judged.plans.to_pylist()[0]["steps"] == []
+    assert seen.judged.plans.to_pylist()[0]["may_join"] is None
+    assert seen.dialects == ()
+    for intent in (
+        Intent(command=Command.UPGRADE_ALL),
+        Intent(command=Command.UPGRADE, up={"acme.tiering.version": "2"}),
+    ):
+        planned = make_plan(seen, intent, load())
+        assert planned.plan is None
+        assert "feature_not_catalogued" in {reason.code for reason in planned.refusals}
+
+
+def test_a_cluster_of_a_vendor_s_shape_moves_nothing() -> None:
+    """Confluent Platform finalizes confluent.metadata.version, and no metadata.version."""
+    lines = with_feature("k41-forgotten", "confluent.metadata.version", 1, 130, 128)
+    plain = b'{"name": "metadata.version", "max_version_level": 7, "min_version_level": 7}, '
+    lines = [line.replace(plain, b"") for line in lines]
+    assert not any(b'"max_version_level": 7' in line for line in lines)
+    seen = sight(lines)
+    found = verdicts(seen)
+    assert {found["confluent.metadata.version"], found["metadata.version"]} == {"UNKNOWN"}
+    assert "READY" not in found.values()
+    assert "release_unknown" in codes(seen.judged)
+
+
+def test_the_inventory_s_word_does_not_make_a_vendor_s_build_apache() -> None:
+    lines = with_feature("k41-forgotten", "acme.version", 0, 1, 0)
+    entry = FleetEntry(id="4Imaql6QRMyinfQbQ1eyVA", release="4.1", registrations_complete=True)
+    fleet = Fleet(cluster=(entry,))
+    seen = see(lines, catalogue=load(), as_of=None, max_age=10**12, fleet=fleet)
+    assert "READY" not in verdicts(seen).values()
+
+
+def test_in_zookeeper_mode_features_are_the_owner_s() -> None:
+    text = (ROOT / "data" / "samples" / "zk-332-ranges" / "landing.jsonl").read_bytes()
+    assert "feature_not_catalogued" not in codes(sight(text.splitlines()).judged)
+
+
+@pytest.mark.parametrize("overlay", [False, True])
+def test_the_overlay_of_automq_makes_its_build_known(overlay: bool) -> None:
+    catalogue = with_overlay(load(), AUTOMQ.read_bytes(), str(AUTOMQ)) if overlay else load()
+    seen = sight(with_feature("k39-static", "automq.version", 1, 5, 3), catalogue)
+    assert ("feature_not_catalogued" in codes(seen.judged)) is not overlay
+    assert ("kraft-3.9" in seen.dialects) is overlay
+    row = next(r for r in seen.judged.readiness.to_pylist() if r["feature"] == "automq.version")
+    assert row["target"] is None  # no level of it is planned unasked
+    assert row["available"] == (5 if overlay else None)
