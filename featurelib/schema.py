@@ -85,8 +85,9 @@ _PARTS: dict[str, list[tuple[str, str]]] = {
         ("quorum_line", "<i8"),
         ("controller", "<i4"),  # the active one, by the newest evidence; -1 = not known
         ("log_end", "<i8"),  # offsets below it are all known; 0 = the log proves nothing
-        ("log_at", "<i8"),
-        ("log_gap_end", "<i8"),  # offsets from log_end to it were not dumped; -1 = there is no gap
+        ("log_at", "<i8"),  # when it was dumped; 0 = it is not complete, and proves no absence
+        # Offsets from log_end to it were not dumped, log_end = a line is missing; -1 = no gap.
+        ("log_gap_end", "<i8"),
         ("migration", "<i1"),  # ZK_MIGRATION_STATE_RECORD; -1 = never seen
         ("features_node_at", "<i8"),  # 0 = never read
         ("features_node_line", "<i8"),

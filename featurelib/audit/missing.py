@@ -228,9 +228,12 @@ def _anomalies(said: BatchFindings) -> None:
     dumps, gone = snapshots["ambiguous_dumps"], snapshots["registrations_gone"]
     times = [str(time) for time in dumps.field("at")]
     said.of_clusters("metadata_log_ambiguous", dumps.row, seen, times)
+    ends, went_on = scalar("log_end"), scalar("log_gap_end")
     gaps = {
-        i: f"offsets {scalar('log_end')[i]} to {scalar('log_gap_end')[i] - 1} were not dumped"
-        for i in np.flatnonzero(scalar("log_gap_end") >= 0).tolist()
+        i: f"offsets {ends[i]} to {went_on[i] - 1} were not dumped"
+        if went_on[i] > ends[i]
+        else f"a line is missing after offset {ends[i] - 1}"
+        for i in np.flatnonzero(went_on >= 0).tolist()
     }
     said.of_clusters("metadata_log_gap", gaps, seen)
     nodes = [str(node) for node in gone.field("node_id")]

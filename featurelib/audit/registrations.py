@@ -105,8 +105,8 @@ class Sources:
         self.member_line, self.plain_line = self.lists.field("line")[owner], self.plain_at * 0
         mine = (shown == 0) & (role == BROKER)
         self.plain_line[self.lists.row[mine]] = self.lists.field("line")[mine]
-        self.has_log = snapshots.scalar("log_end") > 0
-        log_at = np.where(self.has_log, snapshots.scalar("log_at"), 0)
+        self.has_log, log_at = snapshots.scalar("log_end") > 0, snapshots.scalar("log_at")
+        self.log_is_complete = log_at > 0
         self.from_log = log_at >= self.shown_at
         self.authority_at = np.maximum(log_at, self.shown_at)
         witness = self.registrations.field("witness")
@@ -126,7 +126,8 @@ class Sources:
         cluster, role, _ = split_key(member)
         newer = self.plain_at[cluster] > self.authority_at[cluster]
         listed = np.where(self.member_shown, ~self.from_log[cluster], newer) | (role == CONTROLLER)
-        believed |= self.from_log[flat.row]
+        # A log that is not complete shows who registered, and not that nobody else did.
+        believed |= self.from_log[flat.row] | (flat.field("at") > self.shown_at[flat.row])
         return np.concatenate((self.registration_key[believed], member[listed]))
 
     def others(self, listed: Bool) -> Int:
@@ -394,12 +395,13 @@ def read_nodes(
     """
     said = Sources(snapshots)
     quorum_known, zookeeper = said.quorum_at > 0, snapshots.scalar("zookeeper") > 0
-    listed = said.has_log | said.having(said.lists, said.lists.field("role") == CONTROLLER)
+    by_list = said.lists.field("role") == CONTROLLER
+    listed = said.log_is_complete | said.having(said.lists, by_list)
     listeners = said.listeners
     # Controllers are KRaft's, and so are brokers with such metrics (KIP-1180).
     of_kraft = (listeners.field("scraped") >= 0) & ~zookeeper[listeners.row]
     of_kraft |= listeners.field("role") == CONTROLLER
-    kraft = listed | quorum_known | said.having(listeners, of_kraft)
+    kraft = listed | said.has_log | quorum_known | said.having(listeners, of_kraft)
     proven = (said.authority_at > 0) & fresh(said.authority_at)
     proven = np.where(zookeeper & ~kraft, said.in_zookeeper, proven)
     brokers_listed = proven | (vouched & (said.plain_at > 0))

@@ -213,6 +213,7 @@ class QuorumDescription(NodeDescription, frozen=True, gc=False):
 
     leader_id: int = -1
     leader_epoch: int = -1
+    high_watermark: int = -1  # records below it are committed
     voters: tuple[int, ...] = ()
     observers: tuple[int, ...] = ()
     following: tuple[int, ...] = ()
@@ -270,7 +271,8 @@ class DescribeQuorumLine(RequestLine, tag="describe_quorum", frozen=True, gc=Fal
         is_new = len(timed) < 2 <= len(quorum.current_voters)
         following = [one for one in timed if _follows(one, now) and not is_new]
         ids = map(_ids, (quorum.current_voters, observers, following))
-        return QuorumDescription(self, True, 0, quorum.leader_id, quorum.leader_epoch, *ids)
+        leads = quorum.leader_id, quorum.leader_epoch, quorum.high_watermark
+        return QuorumDescription(self, True, 0, *leads, *ids)
 
 
 def _quorum(answer: responses.DescribeQuorum) -> responses.Partition:

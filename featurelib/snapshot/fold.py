@@ -167,6 +167,7 @@ class Fold:
         epoch = content.epoch
         if epoch < 0:
             return
+        self.state.marks.append((at, epoch))
         levels = self._position(content.finalized)
         if moment > (listener.levels_at, listener.levels_line):
             listener.levels, listener.epoch = levels, epoch
@@ -219,6 +220,7 @@ class Fold:
             who = (content.voters, content.observers, content.leader_id, content.following)
             new = kept.Quorum(content.leader_epoch, at, line, *who)
             self.state.quorum = max(self.state.quorum, new, key=_ORDER_OF_QUORUM)
+            self.state.marks.append((at, content.high_watermark - 1))
         elif (of := content.request).role == Role.BROKER and not (content.error_code or of.why):
             # It passes the request on to the leader, and waits as long as it finds none.
             self._note_leaderless(of, at, line)

@@ -9,6 +9,11 @@ An offset is an offset wherever and whenever it was dumped, so pieces of the log
 order: pieces that join what is known are applied, the others wait. A piece that starts above 0
 proves nothing until its checkpoint, or the piece before it, is there. Records between
 BEGIN_TRANSACTION and ABORT_TRANSACTION do not count (KIP-868).
+
+The log is as new as the dump that reached its end: older records that are dumped again make nothing
+newer. It is complete (`is_complete`) where no line of that dump is missing, and where nobody was
+seen to be further before it was made: brokers, controllers, the quorum's high watermark, and pieces
+beyond a gap.
 """
 
 from __future__ import annotations
@@ -40,23 +45,28 @@ class DumpLine(NamedTuple):
     line_id: int
 
 
-def segments(lines: list[DumpLine], at: int, position: Callable[[Map], int]) -> list[Segment]:
-    """Cut one dump into pieces of consecutive offsets, and whole checkpoints.
+def segments(
+    lines: list[DumpLine], at: int, position: Callable[[Map], int]
+) -> tuple[list[Segment], bool]:
+    """Cut one dump into pieces of consecutive offsets, and whole checkpoints; whether a line of it
+    is missing.
 
     `lines` are in the order of their numbers. A number that is missing inside a file ends the
     piece: whether the line held something, and in which file the next one stands, is not known.
     """
-    reader = _Reader(at, position)
+    reader, has_hole = _Reader(at, position), False
     number = -1
     for line in lines:
-        if line.number != number + 1:
-            reader.end_section()
         item = parse_line(line.text)
+        if line.number != number + 1:
+            # Collectors leave out the blank lines before the next file.
+            has_hole |= number >= 0 and not isinstance(item, log.Start)
+            reader.end_section()
         number = line.number + (item.lines - 1 if isinstance(item, log.LeftOut) else 0)
         if item is not None:
             reader.take(item, line.line_id)
     reader.end_section()  # what the last batch holds may still come
-    return reader.pieces
+    return reader.pieces, has_hole or reader.is_cut
 
 
 class _Reader:
@@ -66,6 +76,7 @@ class _Reader:
         self.at = at
         self.position = position
         self.pieces: list[Segment] = []
+        self.is_cut = False  # a record of the last batch is missing
         self.kind = ""  # log · checkpoint · "" = a file that proves nothing
         self.snapshot_end = 0
         self.footer = False
@@ -145,6 +156,8 @@ class _Reader:
 
     def end_section(self) -> None:
         """What was read of the file so far is all that counts of it."""
+        if self.kind and self.batch is not None and not self.batch.is_control:
+            self.is_cut |= self.batch_offset <= self.batch.last_offset
         start, end, events = self.start, self.expected, self.events
         if start >= 0 and self.kind == "log":
             self.pieces.append(Segment(start, end, self.at, events, False))
@@ -176,10 +189,20 @@ def replay(
         if len({line.number for line in lines}) < len({(n, text) for n, text, _ in lines}):
             state.ambiguous_dumps = sorted({*state.ambiguous_dumps, at})
             continue
-        image.pending.extend(segments(lines, at, position))
+        pieces, has_hole = segments(lines, at, position)
+        image.pending.extend(pieces)
+        holes = {*state.dumps_with_holes} - {at}
+        state.dumps_with_holes = sorted(holes | ({at} if has_hole else set()))
     while (found := _next(image)) is not None:
         _join(image, found, state.maps, learn)
     image.pending = _waiting(image)
+
+
+def is_complete(state: ClusterState) -> bool:
+    """Return whether the log has all that was committed when it was dumped."""
+    image, marks = state.log, [offset for at, offset in state.marks if at <= state.log.at]
+    marks += [segment.end - 1 for segment in image.pending if segment.at <= image.at]
+    return max(marks, default=-1) < image.end > 0 and image.at not in state.dumps_with_holes
 
 
 def level_map(image: LogImage) -> Map:
@@ -207,6 +230,8 @@ def _next(image: LogImage) -> Segment | None:
 def _waiting(image: LogImage) -> list[Segment]:
     """The pieces still beyond a gap; those covered already only say when they were read."""
     waiting: dict[tuple[int, int, bool], Segment] = {}
+    ends = [one.at for one in image.pending if one.end == image.end and (one.end or not one.whole)]
+    image.at = max([image.at, *ends])
     for segment in image.pending:
         if segment.whole and segment.end == 0:
             # What kafka-storage wrote: nothing precedes it, and only it may say this.
@@ -215,7 +240,6 @@ def _waiting(image: LogImage) -> list[Segment]:
             asked = {event.name: event.number for event in segment.events if event.kind == "level"}
             image.levels_at_start |= {name: level for name, level in asked.items() if level}
         elif segment.end <= image.end:
-            image.at = max(image.at, segment.at)
             _credit(image, _registered(segment))
             _credit_line(image, segment)
         else:
@@ -265,8 +289,7 @@ def _join(image: LogImage, segment: Segment, maps: list[Map], learn: Learn) -> N
     if segment.whole:
         image.line_offset = -1  # offsets inside a checkpoint are not the log's
         _credit(image, earlier)
-    image.end = segment.end
-    image.at = max(image.at, segment.at)
+    image.end, image.at = segment.end, segment.at
 
 
 def _read_event(image: LogImage, event: Event, maps: list[Map], learn: Learn) -> None:

@@ -44,7 +44,7 @@ from featurelib.rows import (
     texts_of,
 )
 from featurelib.schema import LAYOUT, SNAPSHOT, TEXT_FIELDS
-from featurelib.snapshot.log import level_map
+from featurelib.snapshot.log import is_complete, level_map
 from featurelib.snapshot.migration import (
     controllers_at,
     is_in_zookeeper_mode,
@@ -396,15 +396,14 @@ class _Row:
         node = FeaturesNode() if self._kraft or is_unread else node
         is_there = node.data is not None and node.at >= node.absent_at
         self._row.features_node = node.data
-        starts = [segment.start for segment in state.log.pending if not segment.whole]
         waiting_at, waiting_line, _ = state.waiting
         values: dict[str, int] = {
             "quorum_at": state.quorum.at,
             "quorum_line": state.quorum.line,
             "controller": state.quorum.leader_id if self._kraft else state.controller[2],
             "log_end": state.log.end,
-            "log_at": state.log.at,
-            "log_gap_end": min(starts, default=-1),
+            "log_at": state.log.at if is_complete(state) else 0,
+            "log_gap_end": _gap_end(state),
             "migration": state.log.migration,
             "features_node_at": max(node.at, node.absent_at),
             "features_node_line": node.line if is_there else node.absent_line,
@@ -444,7 +443,8 @@ class _Row:
         for known in self._state.log.nodes:
             profile = self._place(self._profiles, known.profile)
             node = (known.node_id, known.role, int(Witness.METADATA_LOG), profile)
-            yield (*node, known.fenced, known.at, known.line)
+            # An old record that is dumped again says nothing of what came after it.
+            yield (*node, known.fenced, min(known.at, self._state.log.at), known.line)
 
     def _witnesses(self) -> Iterator[tuple[object, ...]]:
         state = self._state
@@ -454,7 +454,7 @@ class _Row:
             levels = self._place(self._levels, entry.levels)
             yield entry.kind, levels, entry.epoch, entry.at, entry.line
         log, tool = state.log, state.tool
-        if log.end > 0:
+        if is_complete(state):
             levels = _position(self._levels, level_map(log))
             yield int(Witness.METADATA_LOG), levels, log.end - 1, log.at, log.line
         if tool:
@@ -544,6 +544,15 @@ class _Row:
 
 def _position(maps: dict[Map, int], one: Map) -> int:
     return maps.setdefault(one, len(maps))
+
+
+def _gap_end(state: ClusterState) -> int:
+    """The offset at which the metadata log is known to go on, -1 = it is complete as far as anybody
+    knows; the log's own end = a line is missing there."""
+    starts = [segment.start for segment in state.log.pending if not segment.whole]
+    if starts or not state.log.end or is_complete(state):
+        return min(starts, default=-1)
+    return max([state.log.end, *(last + 1 for at, last in state.marks if at <= state.log.at)])
 
 
 def _stored(state: ClusterState) -> list[Registration]:

@@ -277,6 +277,9 @@ class ClusterState(msgspec.Struct, array_like=True):
     leaderless: list[Leaderless] = []  # by (role, node)
     # The newest list of the children of `/brokers/ids`: (time, line, broker ids), by (time, line).
     children: tuple[int, int, tuple[int, ...]] = (0, 0, ())
+    # Which offset of the metadata log somebody was seen to know: (time, offset), both ascending.
+    marks: list[tuple[int, int]] = []
+    dumps_with_holes: list[int] = []  # the times of dumps of which a line is missing, ascending
 
 
 _DECODER = msgspec.msgpack.Decoder(ClusterState)
@@ -296,8 +299,23 @@ def freeze(state: ClusterState) -> bytes:
 _MAPS_OF_LISTENERS = ("full", "partial", "levels", "scraped", "scraped_levels")
 
 
+_MARKS = 16  # later than the log was dumped: nights that a dump may come late
+
+
+def _settle_marks(state: ClusterState) -> None:
+    """Keep of the marks the last one that is no newer than the log, and the newest ones."""
+    rising, highest = list[tuple[int, int]](), -1
+    for at, offset in sorted(state.marks):
+        if offset > highest:
+            rising.append((at, offset))
+            highest = offset
+    before = [mark for mark in rising if mark[0] <= state.log.at]
+    state.marks = [*before[-1:], *[mark for mark in rising if mark[0] > state.log.at][-_MARKS:]]
+
+
 def settle(state: ClusterState) -> None:
     """Sort the maps and drop those nothing names, so that equal states are equal bytes."""
+    _settle_marks(state)
     pending = [event for segment in state.log.pending for event in segment.events]
     holders: list[tuple[object, str]] = [
         *((entry, name) for entry in state.listeners for name in _MAPS_OF_LISTENERS),

@@ -227,8 +227,8 @@ FIRES: dict[str, Callable[[], list[Found]]] = {
         )
     ),
     "features_node_recreated": lambda: judged(ZOOKEEPER, znode(NODE_3, created=9)),
-    "metadata_log_gap": lambda: judged(GOOD, *dump(900)),
-    "metadata_log_ambiguous": lambda: judged(GOOD, *dump(900), *dump(901)),
+    "metadata_log_gap": lambda: judged(GOOD, *dump(2900)),
+    "metadata_log_ambiguous": lambda: judged(GOOD, *dump(2900), *dump(2901)),
     "registration_gone": lambda: sample("zk-roll-282-332"),
     "registration_without_features": lambda: judged(
         with_nodes(replace(ZOOKEEPER.nodes[0], says_nothing=True), of=ZOOKEEPER)

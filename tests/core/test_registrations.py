@@ -339,7 +339,7 @@ WHILE_IT_LIVED = answer(2, ranges=OLD, answered=20)
     [
         ([*SILENT, WHILE_IT_LIVED, SHOWN], "ghost_broker", SHOWN),
         ([*SILENT, *log(*ME, node(2, ranges=OLD)), LEFT_OUT], "ghost_broker", LEFT_OUT),
-        ([*SILENT[:-1], *FENCED_BY_LOG], "ghost_broker", FENCED_BY_LOG[-1]),
+        ([*SILENT[:-1], *FENCED_BY_LOG], "ghost_broker", FENCED_BY_LOG[-2]),
         (lost(*GONE, EARLIER), "ghost_controller", GONE[1]),
     ],
     ids=["a list", "a list without fenced ones", "the log", "the quorum"],

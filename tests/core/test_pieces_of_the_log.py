@@ -1,0 +1,105 @@
+"""A piece of the metadata log proves what it shows, and not that there is nothing else: it is
+complete where nobody was seen to be further before it was dumped, and where no line is missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.core.lines import batch, codes, findings, judge_lines, line_of, listing, readiness
+from tests.core.oracle import CONTROLLER, METADATA, Node
+from tests.core.test_registrations import LEVELS, NEW, OLD, answer, log, node, quorum, silence
+
+ME = node(1), node(1, CONTROLLER)
+GHOST = node(2, ranges=OLD, fenced=True)
+WHOLE = log(*ME, GHOST)
+# Offsets 0 to 2 are two control records and a level, 3 to 5 are of node 1, 6 is the ghost.
+HEAD = [line for line in WHOLE if b"offset: 6 " not in line][:-1]
+
+
+def early(epoch: int, age: int = 3) -> list[bytes]:
+    """What node 1 answered before the log was dumped, at an epoch."""
+    return [answer(1, epoch=epoch, answered=age), answer(1, CONTROLLER, epoch=2, answered=age)]
+
+
+def watermark(offset: int, age: int = 3) -> bytes:
+    return quorum([(1, 0)], age=age).replace(
+        b'"high_watermark": 900', b'"high_watermark": %d' % offset
+    )
+
+
+NOW = [answer(1), answer(1, CONTROLLER), watermark(5000, 1)]
+LATER = [answer(1, epoch=9000), answer(1, CONTROLLER), watermark(9000, 1)]
+LIST = listing((1, False), (2, True))
+BATCH = batch(6, control=False)
+
+
+def more(*texts: str) -> list[bytes]:
+    """Lines of the dump after its head."""
+    return [
+        line_of("metadata_log", "c", 2, line_number=len(HEAD) + 2 + i, line=text)
+        for i, text in enumerate(texts)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict", "found", "says"),
+    [
+        ([*WHOLE, *NOW], "BLOCKED", {"unsupported_by_node"}, ""),
+        ([*WHOLE, *LATER], "BLOCKED", {"unsupported_by_node"}, ""),
+        ([*HEAD, *NOW], "READY", set(), ""),
+        ([*HEAD, *NOW, *early(5)], "READY", set(), ""),
+        ([*HEAD, *NOW, *early(6)], "UNKNOWN", {"registrations_unproven", "metadata_log_gap"},
+         "offsets 6 to 6 were not dumped"),
+        ([*HEAD, *NOW, *early(4), watermark(6)], "READY", set(), ""),
+        ([*HEAD, *LATER, *early(4), watermark(7)],
+         "UNKNOWN", {"registrations_unproven", "metadata_log_gap"}, "offsets 6 to 6"),
+        ([*WHOLE[:3], *WHOLE[4:], *NOW],
+         "UNKNOWN", {"registrations_unproven", "metadata_log_gap"}, "a line is missing after "),
+        ([*HEAD, *more(BATCH), *NOW],
+         "UNKNOWN", {"registrations_unproven", "metadata_log_gap"}, "a line is missing after "),
+        ([*HEAD, *more("", "", "Dumping n/bootstrap.checkpoint")[2:], *NOW], "READY", set(), ""),
+        ([*HEAD, *NOW, *early(6), listing((1, False))], "READY", {"metadata_log_gap"}, ""),
+        ([*WHOLE[:-1], *NOW, *early(9), listing((1, False), age=5)],
+         "BLOCKED", {"unsupported_by_node", "metadata_log_gap"}, "offsets 7 to 9"),
+    ],
+    ids=[
+        "whole", "whole, and the log went on since", "nobody was seen further", "at its end",
+        "a broker was further", "at its high watermark", "its watermark was further",
+        "a line is missing", "the last record is missing", "blank lines before the next file",
+        "a newer list has all brokers", "who registered after an older list is known",
+    ],
+)  # fmt: skip
+def test_a_piece_of_the_log_proves_no_absence(
+    lines: list[bytes], verdict: str, found: set[str], says: str
+) -> None:
+    said = judge_lines(lines)
+    assert readiness(said, METADATA)["verdict"] == verdict
+    asked = {"unsupported_by_node", "registrations_unproven", "metadata_log_gap"}
+    assert asked & codes(said) == found
+    for row in findings(said, "metadata_log_gap"):
+        assert row["detail"].startswith(says)
+
+
+def test_old_lines_that_are_dumped_again_make_nothing_newer() -> None:
+    """A list of two hours ago names a ghost of which the log of yesterday knows nothing."""
+    ghost = [answer(2, ranges=OLD, answered=20), silence(2)]
+    yesterday, again = log(*ME, age=24), log(*ME, age=1)
+    scene = [answer(1), answer(1, CONTROLLER), quorum([(1, 0)]), *ghost, listing(*GHOSTS, age=2)]
+    for lines in ([*scene, *yesterday], [*scene, *yesterday, *again[:-2]]):
+        said = judge_lines(lines)
+        assert readiness(said, METADATA)["verdict"] == "BLOCKED"
+        assert {row["node_id"] for row in findings(said, "ghost_broker")} == {2}
+    said = judge_lines([*scene, *yesterday, *again])
+    assert readiness(said, METADATA)["target"] == 29
+
+
+GHOSTS = (1, False), (2, True)
+
+
+def test_an_old_registration_that_is_dumped_again_is_no_newer_than_an_answer() -> None:
+    """Broker 1 registered with new software, and answers with old software since."""
+    wide, narrow = Node(node_id=1, ranges=NEW, levels=LEVELS), {METADATA: (7, 27)}
+    before, again = log(wide, ME[1], age=24), log(wide, ME[1], age=0)
+    now = [answer(1, ranges=narrow), answer(1, CONTROLLER), quorum([(1, 0)]), listing((1, False))]
+    said = judge_lines([*before, *again[:-2], *now])
+    assert readiness(said, METADATA)["target"] == 27
