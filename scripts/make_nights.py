@@ -6,7 +6,8 @@ A recording has one moment or some, seconds apart: a moment begins when a questi
 The nights before hold the earlier moments, as if days lay between them; where nothing happened they
 hold the same as the newest. A line is as it was recorded, but for the day in its `observed_at`.
 What was asked at the end only is of every night what was true then: of a dump of the metadata log
-what was written by then, and who votes, which changed in no recording.
+what was written by then, and who votes, which changed in no recording, with a high watermark that
+is the end of that dump.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ NIGHTS = ("2026-11-19", "2026-11-20")
 FORMATTED = {"k40-fresh": 1, "k42-dynamic": 2, "k43-unstable": 2}  # in which night; others before
 DUMP, VOTERS = "metadata_log", "describe_quorum"
 WRITTEN = re.compile(r"CreateTime: (\d+) ")  # milliseconds
+RECORD = re.compile(r"\| offset: (\d+) ")
+WATERMARK = re.compile(rb'"high_watermark":\d+')
 Line = dict[str, Any]
 
 
@@ -55,7 +58,11 @@ def night_of(recording: bytes, night: int) -> Iterator[bytes]:
     asks_who_votes = any(
         line["kind"] == VOTERS and begin <= line["observed_at"] < end for line in lines
     )
-    dumped = True
+    dumped, ends = True, [0]
+    for line in lines:
+        if line["kind"] == DUMP and (found := RECORD.match(line["line"])):
+            written = WRITTEN.search(line["line"])
+            ends += [int(found[1]) + 1] * (written is not None and _time(written) <= known[at][-1])
     for text, line in zip(texts, lines, strict=True):
         if line["kind"] == DUMP and not is_last:
             written = WRITTEN.search(line["line"])
@@ -63,6 +70,7 @@ def night_of(recording: bytes, night: int) -> Iterator[bytes]:
             is_of_it = dumped
         elif line["kind"] == VOTERS and not asks_who_votes:
             is_of_it = True
+            text = WATERMARK.sub(b'"high_watermark":%d' % max(ends), text)
         else:
             is_of_it = begin <= line["observed_at"] < end
         if is_of_it:

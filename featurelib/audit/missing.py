@@ -80,9 +80,14 @@ def _clusters(said: BatchFindings, hidden: Bool) -> Int:
         ("cluster_not_landed", ~landed & ~marked(len(landed), list(malformed))),
         ("mode_unknown", landed & ~member.kraft & ~member.zookeeper & ~hidden),
         ("no_node_to_ask", landed & ~marked(len(landed), evidence.subjects.cluster)),
-        ("voters_unknown", no_voters & ~vouched & ~hidden),
     ):
         count += said.of_clusters(code, hit)
+    unknown, old = no_voters & ~vouched & ~hidden, member.quorum_at > 0
+    # Where all is old, to collect again is what helps.
+    unknown &= ~(old & evidence.levels.trusted & evidence.levels.too_old)
+    count += said.of_clusters("voters_unknown", unknown & ~old)
+    lately = ["recent "] * int((unknown & old).sum())
+    count += said.of_clusters("voters_unknown", unknown & old, member.quorum_place, lately)
     said.of_clusters("voters_vouched", no_voters & vouched & landed)
     lost = evidence.snapshots["not_reached"]
     texts = [text or "" for text in lost.texts("error", np.arange(len(lost)))]
@@ -537,7 +542,7 @@ def report_unread(asking: Judge, agreed: Agreed, said: BatchFindings) -> Bool:
     unread &= asking.metadata_version >= CONTROLLERS_UNREGISTER_FROM
     details = dict.fromkeys(np.flatnonzero(unread).tolist(), _NOT_READ)
     for cluster, one in evidence.configured.items():
-        if open_to[cluster] and not member.controllers_known[cluster]:
+        if open_to[cluster] and not member.controllers_lately[cluster]:
             mine = (who.cluster == cluster) & (who.role == Role.CONTROLLER)
             if strangers := set(one.ids) - {one.node_id, *who.node_id[mine].tolist()}:
                 details[cluster] = f"it is configured to ask {_ids(strangers)}, and {_NO_LIST}"

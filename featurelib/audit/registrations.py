@@ -48,10 +48,11 @@ class Membership:
     kraft: Bool
     registrations_proven: Bool
     brokers_listed: Bool  # … and what was read has a list of them
-    quorum_known: Bool
+    quorum_known: Bool  # and lately
     quorum_at: Int
     quorum_line: Int
     controllers_known: Bool  # something lists the registered controllers
+    controllers_lately: Bool  # … and is not too old
 
     @property
     def on_zookeeper(self) -> Bool:
@@ -394,14 +395,16 @@ def read_nodes(
     by cluster whether its owner stands for the registrations being complete.
     """
     said = Sources(snapshots)
-    quorum_known, zookeeper = said.quorum_at > 0, snapshots.scalar("zookeeper") > 0
-    by_list = said.lists.field("role") == CONTROLLER
+    quorum_seen, zookeeper = said.quorum_at > 0, snapshots.scalar("zookeeper") > 0
+    by_list, log_at = said.lists.field("role") == CONTROLLER, snapshots.scalar("log_at")
     listed = said.log_is_complete | said.having(said.lists, by_list)
+    lately = said.having(said.lists, by_list & fresh(said.lists.field("at")))
+    lately |= said.log_is_complete & fresh(log_at)
     listeners = said.listeners
     # Controllers are KRaft's, and so are brokers with such metrics (KIP-1180).
     of_kraft = (listeners.field("scraped") >= 0) & ~zookeeper[listeners.row]
     of_kraft |= listeners.field("role") == CONTROLLER
-    kraft = listed | said.has_log | quorum_known | said.having(listeners, of_kraft)
+    kraft = listed | said.has_log | quorum_seen | said.having(listeners, of_kraft)
     proven = (said.authority_at > 0) & fresh(said.authority_at)
     proven = np.where(zookeeper & ~kraft, said.in_zookeeper, proven)
     brokers_listed = proven | (vouched & (said.plain_at > 0))
@@ -410,10 +413,11 @@ def read_nodes(
         kraft=kraft,
         registrations_proven=proven | vouched,
         brokers_listed=brokers_listed,
-        quorum_known=quorum_known,
+        quorum_known=quorum_seen & fresh(said.quorum_at),
         quorum_at=said.quorum_at,
         quorum_line=snapshots.scalar("quorum_line"),
         controllers_known=listed,
+        controllers_lately=lately,
     )
     registered, others = said.registered(), said.others(brokers_listed)
     there = expected[find(said.seen(np.concatenate((registered, others))), expected) >= 0]

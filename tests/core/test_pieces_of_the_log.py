@@ -103,3 +103,14 @@ def test_an_old_registration_that_is_dumped_again_is_no_newer_than_an_answer() -
     now = [answer(1, ranges=narrow), answer(1, CONTROLLER), quorum([(1, 0)]), listing((1, False))]
     said = judge_lines([*before, *again[:-2], *now])
     assert readiness(said, METADATA)["target"] == 27
+
+
+@pytest.mark.parametrize(
+    ("age", "verdict"), [(1, "READY"), (71, "READY"), (73, "UNKNOWN"), (720, "UNKNOWN")]
+)
+def test_who_votes_grows_old(age: int, verdict: str) -> None:
+    lines = [answer(1), answer(1, CONTROLLER), listing((1, False)), quorum([(1, 0)], age=age)]
+    said = judge_lines(lines)
+    assert readiness(said, METADATA)["verdict"] == verdict
+    found = findings(said, "voters_unknown")
+    assert [row["detail"] for row in found] == ["recent "] * (verdict == "UNKNOWN")
