@@ -126,6 +126,7 @@ class _Reader:
                 # After a hole a checkpoint is no image, and a log goes on as another piece;
                 # offsets that go backwards belong to a file whose first lines are missing.
                 if kind == "checkpoint" or backwards:
+                    self.is_cut |= kind == "log"
                     return
                 self.kind = kind
             self.start = offset
