@@ -79,7 +79,12 @@ class Fold:
         at = landing.observed_at
         if at is None:  # a describe line that says no answer came: it claims nothing
             return
-        if not isinstance(landing.content, _OF_NO_NODE):
+        content = landing.content
+        # Who did not answer a description makes nothing newer either; a code is an answer.
+        is_lost = isinstance(content, kinds.NodeDescription) and not (
+            content.answered or content.error_code
+        )
+        if not (isinstance(content, _OF_NO_NODE) or is_lost):
             self.state.observed_at = max(self.state.observed_at, at)
         add = _ADDERS.get(type(landing.content))
         if add is not None:  # else it is of a kind that nobody knows yet

@@ -26,11 +26,13 @@ from tests.core.lines import (
     HOUR,
     MAX_AGE,
     NOW,
+    at,
     codes,
     findings,
     judge_lines,
     judge_rows,
     landings,
+    line_of,
     lines_of,
     metrics_line,
     not_reached_line,
@@ -198,3 +200,13 @@ def test_a_state_of_before_is_taken_up() -> None:
     known = fold_lines(landings(lines_of(GOOD)), CATALOGUE)
     older = msgspec.msgpack.encode(msgspec.msgpack.decode(freeze(known))[:-1])
     assert freeze(begin(older, CATALOGUE).finish()) == freeze(known)
+
+
+def test_a_description_that_nobody_answered_is_no_evidence_of_the_cluster() -> None:
+    """It may be a second after the look that reached nobody, and makes nothing newer."""
+    asked = {"asked_node": 1, "listener": "broker", "observed_at": at(0, 61)}
+    silence = line_of("describe_cluster", "c", 0, error="timed out", **asked)
+    found = judged(LOST, silence)
+    assert (verdicts(found), codes(found)) == (UNKNOWN, {CODE})
+    refused = line_of("describe_quorum", "c", 0, error="refused", error_code=31, **asked)
+    assert CODE not in codes(judged(LOST, refused))  # a code is an answer
