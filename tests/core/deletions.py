@@ -270,6 +270,20 @@ def _failures(capture: Capture, without: Without) -> set[int]:
     }
 
 
+def _newest_levels(capture: Capture, without: Without) -> set[int]:
+    """All lines of the newest epochs: nobody who is left has seen that a level moved."""
+    epochs = {i: _epoch(landing) for i, (landing, _) in enumerate(capture.lines)}
+    seen = max((epoch for i, epoch in epochs.items() if i not in set(without)), default=-1)
+    return {i for i in without if epochs[i] > seen}
+
+
+def _epoch(landing: Landing) -> int:
+    content = landing.content
+    if isinstance(content, Znode) and content.path == "/feature":
+        return -1 if content.version is None else content.version
+    return content.epoch if isinstance(content, ApiVersionsAnswer) else -1
+
+
 def _end_of_the_log(capture: Capture, without: Without) -> set[int]:
     """The last lines of a dump and all that was seen beyond them: a log that ends there."""
     logs = [i for i, (of, _) in enumerate(capture.lines) if isinstance(of.content, LogLine)]
@@ -280,7 +294,7 @@ def _end_of_the_log(capture: Capture, without: Without) -> set[int]:
 
 EXCEPTIONS = (
     _brokers_nobody_speaks_of, _whole_quorum, _configurations, _answers_that_know_no_level,
-    _failures, _end_of_the_log,
+    _failures, _end_of_the_log, _newest_levels,
 )  # fmt: skip
 
 
