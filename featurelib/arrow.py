@@ -31,6 +31,7 @@ from featurelib.schema import BOOL, BYTES, DATE, INT, LONG, SHORT, TEXT, TIME, K
 from featurelib.schema import Schema as Columns
 
 if TYPE_CHECKING:
+    import pyarrow.compute as pc
     from pyarrow.dataset import Dataset
 
 FAULTS = (pa.ArrowException, OSError)  # of files that are missing, damaged, or cannot be read
@@ -136,7 +137,20 @@ def read_rows(
     # A table of an earlier release lacks the columns that were added since.
     there = [name for name in columns.names if name in dataset.schema.names]
     chosen = None if wanted is None else filters_to_expression(wanted)
-    return rows_of(dataset.to_table(columns=there, filter=chosen), columns)
+    return rows_of(scan(dataset, there, chosen), columns)
+
+
+def scan(dataset: Dataset, names: list[str], wanted: pc.Expression | None) -> pa.Table:
+    """Return these columns of a dataset's rows for which `wanted` holds. Raises one of FAULTS."""
+    try:
+        return dataset.to_table(columns=names, filter=wanted)
+    except pa.ArrowNotImplementedError:
+        # DELETE, UPDATE and MERGE of deltalake write texts as string_view, which Arrow reads and
+        # cannot compare.
+        found = [dataset.schema.empty_table()]
+        for fragment in dataset.get_fragments(wanted):
+            found.append(fragment.to_table(schema=dataset.schema))
+        return pa.concat_tables(found).filter(wanted).select(names)
 
 
 def rows_of(table: pa.Table | pa.RecordBatch, columns: Columns) -> TableRows:

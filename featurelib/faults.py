@@ -190,6 +190,16 @@ FAULTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
             ),
         ),
         (
+            r"Unsupported table features required: [^\n]*|set these reader features: [^\n]*"
+            r"|Schema evolution on column-mapped tables",
+            _line(
+                ConfigError,
+                "{where}: another writer turned on features of Delta that deltalake does not know "
+                "({said}). Drop them (ALTER TABLE ... DROP FEATURE), or name other tables.",
+                nowhere="a table",
+            ),
+        ),
+        (
             r"No FileSystem for scheme \"?[\w+.-]+\"?|Class (?:org\.apache\.hadoop|com)\.[\w.$]+"
             r" not found|DELTA_UNSUPPORTED_SCHEME[^\n]*|Unknown scheme: [^\n]*"
             r"|Could not find a valid ObjectStore[^\n]*|No suitable object store found[^\n]*",

@@ -70,6 +70,7 @@ from featurelib.snapshot.zookeeper import registered
 
 MALFORMED = "snapshot_malformed"  # the finding
 _DAMAGED = "its checksum is not that of what it holds"
+_LOST = "it is missing, and bronze.landing_line has accepted lines of the cluster"
 _BYTES = ("names", "texts", *LAYOUT)
 _TEXTS = msgspec.msgpack.Decoder(list[str])
 _NO_SCALARS = {"controller": -1, "log_gap_end": -1, "migration": -1, "features_node_version": -1}
@@ -194,13 +195,15 @@ def _encoded(texts: Texts) -> Cells:
     return cells_of([words[code] for code in texts.codes.tolist()])
 
 
-def _is_damaged(rows: TableRows) -> Bool:
-    """By row whether the checksum is another; a row of a cluster id alone needs none."""
+def _damages(rows: TableRows) -> dict[int, str]:
+    """Return why rows cannot be read, by position. A row of a cluster id alone is damaged only if
+    it has a checksum: that stands for a row that is lost."""
     there = rows.numbers("observed_at") != NONE
     for name in _BYTES:
         there |= rows.cells(name).lengths > 0
     kept = rows.numbers("checksum")
-    return np.asarray((kept != _checksums(rows)) & (there | (kept != NONE)))
+    damaged = np.flatnonzero((kept != _checksums(rows)) & (there | (kept != NONE)))
+    return {at: _DAMAGED if there[at] else _LOST for at in damaged.tolist()}
 
 
 def _decode(stored: bytes) -> list[str]:
@@ -282,12 +285,12 @@ class Snapshots:
     """
 
     def __init__(self, rows: TableRows) -> None:
-        is_damaged = _is_damaged(rows)
-        damaged = np.flatnonzero(is_damaged).tolist()
-        self.malformed: dict[int, str] = dict.fromkeys(damaged, _DAMAGED)
+        self.malformed = _damages(rows)
         self.clusters = [name or "" for name in rows["cluster"].to_pylist()]
-        if damaged:
-            rows = rows.take(np.where(is_damaged, -1, np.arange(len(rows))))
+        if self.malformed:
+            kept = np.arange(len(rows))
+            kept[[*self.malformed]] = -1
+            rows = rows.take(kept)
         waiting = rows.numbers("waiting")
         self.waiting: Int = np.where(waiting == NONE, 0, waiting)
         self._rows = rows

@@ -10,7 +10,7 @@ records the versions of the tables it read, so that a night can be judged again.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -29,7 +29,7 @@ from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.core.dialect import STRICT
-from featurelib.errors import NoEvidenceError
+from featurelib.errors import NoEvidenceError, TableError
 from featurelib.faults import explaining
 from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
 from featurelib.planning.requirements import Guarding
@@ -47,9 +47,18 @@ from featurelib.spark.judging import (
     rows_of,
     tables_in,
 )
+from featurelib.spark.log import Wanted
 from featurelib.spark.store import Store
-from featurelib.tables import AUDIT_RUN, CLUSTER_SNAPSHOT, FEATURE_READINESS, LANDING_LINE, Table
-from featurelib.words import newer_than
+from featurelib.tables import (
+    AUDIT_RUN,
+    CLUSTER_SNAPSHOT,
+    FEATURE_READINESS,
+    FINALIZED_FEATURES,
+    LANDING_LINE,
+    UPGRADE_PLANS,
+    Table,
+)
+from featurelib.words import count, newer_than
 
 WRITERS = 4
 HOUR = 3_600_000_000  # microseconds
@@ -90,6 +99,12 @@ def audit(
 
     Raises NoEvidenceError when there is no cluster to judge, TableError and ConfigError (Store).
     """
+    change = store.find_change(CLUSTER_SNAPSHOT)
+    if change := change or store.find_lag(FINALIZED_FEATURES, CLUSTER_SNAPSHOT):
+        raise TableError(
+            f"table {CLUSTER_SNAPSHOT.full_name} at {store.path(CLUSTER_SNAPSHOT)}: {change}; "
+            "nothing was judged. Run nightly, or refine: both fold it again from bronze."
+        )
     known = store.fetch(CLUSTER_SNAPSHOT, columns=["cluster", "observed_at"])
     store.expect_newer(run, *tables.GOLD)
     store.expect_ahead(AUDIT_RUN, *(table for table in tables.GOLD if table is not AUDIT_RUN))
@@ -107,7 +122,10 @@ def audit(
         forgotten=forgotten,
     )
     judging = judge_by(conditions, severities, catalogue, guarding)
-    here = [expected_rows(known["cluster"], fleet)]
+    lost = lost_clusters(store, known["cluster"])
+    if lost:
+        say(f"warning: {count(len(lost), 'cluster')} lost in silver.cluster_snapshot: UNKNOWN.")
+    here = [expected_rows(known["cluster"], fleet, lost)]
     by_workers = len(known) > BATCH_CLUSTERS  # who take longer to start than fewer take here
     if not by_workers:
         here.insert(0, store.fetch(CLUSTER_SNAPSHOT, columns=CORE_COLUMNS))
@@ -231,13 +249,30 @@ def _release() -> str:
         return "unpackaged"
 
 
-def expected_rows(known: pa.ChunkedArray, fleet: Fleet) -> pa.Table:
-    """CORE_COLUMNS without evidence, of every expected cluster that never landed."""
-    landed = set(known.to_pylist())
+def expected_rows(known: pa.ChunkedArray, fleet: Fleet, lost: Sequence[str] = ()) -> pa.Table:
+    """CORE_COLUMNS without evidence, of every expected cluster that never landed, and of those that
+    are `lost`: their checksum is that of no row."""
+    landed = {*known.to_pylist(), *lost}
     missing = [entry.id for entry in fleet.cluster if entry.id not in landed]
     schema = arrow.schema_of(SNAPSHOT.select(CORE_COLUMNS))
-    nothing = {name: pa.nulls(len(missing), schema.field(name).type) for name in CORE_COLUMNS}
-    return pa.table(nothing | {"cluster": pa.array(missing, pa.string())}, schema=schema)
+    size = len(missing) + len(lost)
+    rows = {name: pa.nulls(size, schema.field(name).type) for name in CORE_COLUMNS}
+    rows["cluster"] = pa.array([*missing, *lost], pa.string())
+    rows["checksum"] = pa.array([*[None] * len(missing), *[0] * len(lost)], pa.int64())
+    return pa.table(rows, schema=schema)
+
+
+def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:
+    """Return clusters that the last run judged, and that have accepted lines and no snapshot."""
+    newest = store.newest_run(UPGRADE_PLANS)
+    if newest is None:
+        return []
+    judged = store.fetch(UPGRADE_PLANS, [("run", "=", newest)], ["cluster"])["cluster"]
+    gone = sorted(set(judged.to_pylist()).difference(known.to_pylist()))
+    if not gone:
+        return []
+    wanted: list[Wanted] = [("reason", "is null", None), ("cluster", "in", gone)]
+    return sorted(set(store.fetch(LANDING_LINE, wanted, ["cluster"])["cluster"].to_pylist()))
 
 
 def judge_snapshots(store: Store, judging: Judging) -> pa.Table:

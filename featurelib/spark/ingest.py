@@ -58,8 +58,13 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
     listed = list_files(store.session, landing, say)
     check_files(landing, listed)
     store.create(LANDING_LINE, INGEST_RUN)
-    store.expect_ahead(INGEST_RUN, LANDING_LINE)
-    files = drop_known(listed, store.fetch(INGEST_RUN, columns=["files"]))
+    runs = store.fetch(INGEST_RUN, columns=["files"])
+    change = store.find_change(LANDING_LINE) or store.find_lag(INGEST_RUN, LANDING_LINE)
+    if change is None:
+        files = drop_known(listed, runs)
+    else:
+        files = listed
+        _say_lost(change, listed, runs, say)
     say(f"ingest: {len(files):,} new file{'' if len(files) == 1 else 's'}")
     if not files:
         return IngestCounts()
@@ -115,11 +120,28 @@ def check_files(landing: str, files: Sequence[Landed]) -> None:
             )
 
 
+def _say_lost(
+    change: str, listed: Sequence[Landed], runs: pa.Table, say: Callable[[str], None]
+) -> None:
+    """Say that bronze may have lost lines, and how many of the files they came from are gone."""
+    names = set(pc.struct_field(_files_of(runs), "source_file").to_pylist())
+    gone = len(names.difference(file.source_file for file in listed))
+    files = f"{gone:,} file{' of earlier runs is' if gone == 1 else 's of earlier runs are'}"
+    lost = f"; {files} not there any more, and cannot be" if gone else ""
+    say(
+        f"warning: table {LANDING_LINE.full_name}: {change}. Lines may be missing in it, so all "
+        f"landing files are read again{lost}."
+    )
+
+
+def _files_of(runs: pa.Table) -> pa.ChunkedArray:
+    """Return the files that runs read, as FILE."""
+    return pa.chunked_array([pc.list_flatten(one) for one in runs["files"].chunks], type_of(FILE))
+
+
 def drop_known(listed: Sequence[Landed], runs: pa.Table) -> list[Landed]:
     """The files that no earlier run read as they are now. `runs` have what each read: `files`."""
-    of_runs = pa.chunked_array(
-        [pc.list_flatten(one) for one in runs["files"].chunks], type_of(FILE)
-    )
+    of_runs = _files_of(runs)
     names = pa.array([file.source_file for file in listed], pa.string())
     of_runs = of_runs.filter(pc.is_in(pc.struct_field(of_runs, "source_file"), names))
     name, size, at = (pc.struct_field(of_runs, field) for field in FILE.names)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from featurelib.errors import LandingError
+from featurelib.words import count
 
 ENDINGS = ("jsonl", "jsonl.gz", "ndjson", "ndjson.gz", "json", "json.gz")
 
@@ -60,9 +61,11 @@ def walk(root: str, say: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
 
 def list_local(root: str, say: Callable[[str], None]) -> Iterator[Landed]:
     """The landing files below a folder that are not empty. Raises OSError."""
+    empty = 0
     for entry in walk(root, say):
         found = _stat(entry)
         if found is None or not stat.S_ISREG(found.st_mode) or found.st_size == 0:
+            empty += found is not None and stat.S_ISREG(found.st_mode)
             continue
         if not _is_text(entry.path):
             say(f"ingest: {ascii(entry.path)[1:-1]} is left out: its name is not UTF-8. Rename it")
@@ -70,6 +73,8 @@ def list_local(root: str, say: Callable[[str], None]) -> Iterator[Landed]:
         # To the millisecond, as Spark has it in the tables that are there.
         at = found.st_mtime_ns // 1_000_000 * 1000
         yield Landed(f"file:{entry.path}", found.st_size, at)
+    if empty:
+        say(f"ingest: {count(empty, 'empty file')} left out")
 
 
 def _is_text(name: str) -> bool:

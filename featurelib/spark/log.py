@@ -10,7 +10,7 @@ import functools
 import json
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -63,6 +63,11 @@ class Head:
     note: str | None  # what its writer left in it
     schema: T.StructType
     properties: Mapping[str, str]
+    commits: Iterable[Commit]  # all, the newest first
+
+
+Commit = tuple[int, str, str | None]  # version, Delta's name of the operation, writer's note
+RECENT = 20  # commits of a local log that are read first
 
 
 def spark_schema(table: Table) -> T.StructType:
@@ -93,6 +98,7 @@ class LocalLog:
             note=newest.get("userMetadata"),
             schema=T.StructType.fromJson(json.loads(found.schema().to_json())),
             properties=found.metadata().configuration,
+            commits=_commits(found),
         )
 
     def create(self, properties: Mapping[str, str], replace: bool) -> None:
@@ -166,7 +172,7 @@ class LocalLog:
         there = [name for name in needed if name in found.schema.names]
         bounds = as_expression(self._table, by_bounds(self._table, wanted))
         with explaining(LOCAL + self._path):
-            rows = found.to_table(columns=there, filter=bounds)
+            rows = arrow.scan(found, there, bounds)
         schema = arrow.schema_of(self._table.schema.select(needed))
         lacking = {field.name: pa.nulls(rows.num_rows, field.type) for field in schema}
         filled = [rows[name] if name in there else lacking[name] for name in needed]
@@ -194,9 +200,10 @@ class SparkLog:
     def head(self) -> Head | None:
         if (table := self._opened()) is None:
             return None
-        rows = table.history().select("version", "userMetadata").collect()
+        rows = table.history().select("version", "operation", "userMetadata").collect()
         newest = max(rows, key=lambda row: row.version)  # sorted by Spark it would take two jobs
         runs = [run for row in rows if (run := self._run_in(row.userMetadata)) is not None]
+        commits = sorted(((r.version, r.operation, r.userMetadata) for r in rows), reverse=True)
         [detail] = table.detail().select("location", "properties").collect()
         expect_whole_log(self._entries(detail.location), self._uri)
         return Head(
@@ -205,6 +212,7 @@ class SparkLog:
             note=newest.userMetadata,
             schema=table.toDF().schema,
             properties=detail.properties,
+            commits=commits,
         )
 
     def _entries(self, location: str) -> list[tuple[str, int]]:
@@ -233,12 +241,9 @@ class SparkLog:
 
     def _run_in(self, note: str | None) -> int | None:
         """The run of a commit of ours; one of an earlier release names no application."""
-        try:
-            left = json.loads(note or "null")
-            of = left.get("application", f"featurelib/{self._table.full_name}")
-            return int(left["run"]) if of == self._table.application else None
-        except (ValueError, KeyError, TypeError, AttributeError):  # of somebody else
-            return None
+        own = read_note(note)
+        of = own.get("application", f"featurelib/{self._table.full_name}")
+        return int(own["run"]) if own and of == self._table.application else None
 
     def add(self, rows: pa.Table, run: int, note: str, mode: Mode) -> None:
         plain = rows.cast(arrow.schema_of(self._table.schema)) if is_coded(rows) else rows
@@ -246,6 +251,21 @@ class SparkLog:
 
     def write(self, rows: DataFrame, run: int, note: str, mode: Mode) -> None:
         write(rows, self._table, self._uri, run, note, mode)
+
+
+def _commits(opened: deltalake.DeltaTable) -> Iterator[Commit]:
+    for limit, known in ((RECENT, 0), (None, RECENT)):  # the whole log is seldom needed
+        for commit in opened.history(limit)[known:]:
+            yield commit["version"], commit["operation"], commit.get("userMetadata")
+
+
+def read_note(note: str | None) -> dict[str, Any]:
+    """Return the note of a commit that featurelib made; empty = another writer made the commit."""
+    try:
+        own: dict[str, Any] = json.loads(note or "null")
+        return {**own, "run": int(own["run"])}
+    except (ValueError, KeyError, TypeError):
+        return {}
 
 
 def is_coded(rows: pa.Table) -> bool:

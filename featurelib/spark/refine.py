@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from hashlib import sha256
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,7 +25,7 @@ from featurelib.errors import NoEvidenceError
 from featurelib.landing.line import ZNODE
 from featurelib.spark.folding import ENTRY, FOLDED, LATE, fold_batches, unfold
 from featurelib.spark.frames import SORTED, fold_frame
-from featurelib.spark.log import Wanted
+from featurelib.spark.log import Mode, Wanted
 from featurelib.spark.store import Store
 from featurelib.tables import (
     CLUSTER_SNAPSHOT,
@@ -33,7 +34,9 @@ from featurelib.tables import (
     NODE_ADVERTISEMENT,
     Table,
 )
+from featurelib.words import count
 
+PLACE = ("source_file", "line_number")
 HISTORIES = (NODE_ADVERTISEMENT, FINALIZED_FEATURES)
 FEW_BYTES = 32 << 20  # unpacked: the driver folds them while workers would start
 
@@ -54,8 +57,9 @@ def refine(
     Lines dated later than `as_of` (microseconds; None = none is) allows are not folded: they wait
     in bronze until a later night reaches them. A cluster that was folded further than that is
     folded anew from bronze. `run` numbers a night that brought no lines and folds some all the
-    same. Snapshots of an earlier release are made anew from bronze. Raises NoEvidenceError when
-    nothing was ever ingested, TableError (see Store).
+    same. Snapshots of an earlier release are made anew from bronze, and so is all of silver
+    where another writer changed a table of it, or put an older copy in its place. Raises
+    NoEvidenceError when nothing was ever ingested, TableError (see Store).
     """
     newest = store.newest_run(LANDING_LINE)
     if newest is None:
@@ -67,9 +71,10 @@ def refine(
     done = store.newest_run(CLUSTER_SNAPSHOT)
     until = None if as_of is None else latest(as_of)
     known, waited = None, False
-    if done is not None:
-        for history in HISTORIES:
-            store.expect_ahead(history, CLUSTER_SNAPSHOT)
+    change = None if done is None else _find_change(store)
+    if change is not None:
+        say(f"warning: table {change}. All clusters are folded again from bronze.")
+    elif done is not None:
         _follow_up(store, done, anew=True)  # what the crash left is not known: look
         columns = ["cluster", "observed_at", "waiting"]
         known = _known(store.fetch(CLUSTER_SNAPSHOT, columns=columns), done, until)
@@ -79,13 +84,45 @@ def refine(
         say("refine: nothing new came in")
         upto = newest
     else:
-        upto = newest if known is None else max(newest, run or 0, known.done + 1)
-        _fold_clusters(store, known, _parts(store, known, waited, until, upto), upto)
+        silver = store.newest_of(CLUSTER_SNAPSHOT, *HISTORIES) or 0
+        upto = newest if done is None else max(newest, run or 0, silver + 1)
+        lost = known is not None and _find_lost_lines(store, say)
+        again = change is not None
+        parts = _parts(store, known, waited, until, upto)
+        _say_damaged(_fold_clusters(store, known, parts, upto, again), say)
         say("refine: snapshot of every cluster written")
-        _follow_up(store, upto, anew=known is None or waited)
+        _follow_up(store, upto, anew=known is None or waited or lost, again=again)
         say("refine: histories written")
     clusters = store.fetch(CLUSTER_SNAPSHOT, columns=["run"]).num_rows
     return RefineCounts(run=upto, clusters=clusters)
+
+
+def _find_change(store: Store) -> str | None:
+    """Return the silver table that is not as the last run left it, and how, in words."""
+    lags = {CLUSTER_SNAPSHOT: [store.find_lag(of, CLUSTER_SNAPSHOT) for of in HISTORIES]}
+    for table in (CLUSTER_SNAPSHOT, *HISTORIES):
+        for change in (store.find_change(table), *lags.get(table, ())):
+            if change is not None:
+                return f"{table.full_name}: {change}"
+    return None
+
+
+def _find_lost_lines(store: Store, say: Callable[[str], None]) -> bool:
+    """Return whether bronze changed under the snapshots: an ingest has then read lines again."""
+    folded = store.newest_commit(CLUSTER_SNAPSHOT).get("folded")
+    if (change := store.find_change(LANDING_LINE, folded)) is not None:
+        say(f"warning: table {LANDING_LINE.full_name}: {change}. Snapshots keep what they know.")
+    return change is not None
+
+
+def _say_damaged(places: list[str], say: Callable[[str], None]) -> None:
+    if places:
+        say(
+            f"warning: table {LANDING_LINE.full_name}: {count(len(places), 'line')} left out, "
+            f"because the bytes in `raw` are not those of `content_hash`; the first is "
+            f"{min(places)}. Restore that table from a copy, or move the folders bronze and silver "
+            "away: the next nightly then reads all landing files again."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,9 +176,16 @@ class _Part:
         is_line = self.table == LANDING_LINE
         return [*self.wanted, ("reason", "is null", None)] if is_line else list(self.wanted)
 
-    def fetch(self, store: Store) -> pa.Table:
-        """The rows as ENTRY, in the driver."""
+    def fetch(self, store: Store, damaged: list[str]) -> pa.Table:
+        """The rows as ENTRY, in the driver. Lines of bronze that do not have their hash are left
+        out, and `damaged` gets their places."""
         found = store.fetch(self.table, self.rows, self._columns())
+        if self.table == LANDING_LINE:
+            pairs = zip(*(found[name].to_pylist() for name in ("raw", "content_hash")), strict=True)
+            is_whole = pa.array([sha256(raw).digest() == of for raw, of in pairs], pa.bool_())
+            lines = found.filter(pc.invert(is_whole)).select(PLACE).to_pylist()
+            damaged += [f"{line['source_file']}:{line['line_number']}" for line in lines]
+            found = found.filter(is_whole)
         if self.dumps is not None:
             found = found.join(self.dumps, ["cluster", "observed_at"], join_type="left semi")
         if self.run is not None:
@@ -152,9 +196,14 @@ class _Part:
                 found = found.append_column(field, pa.nulls(found.num_rows, field.type))
         return found.select(ENTRY.names).cast(ENTRY)
 
-    def frame(self, store: Store) -> DataFrame:
-        """The rows as ENTRY, for Spark."""
+    def frame(self, store: Store, damaged: list[str]) -> DataFrame:
+        """The rows as ENTRY, for Spark; as fetch."""
         found = store.read(self.table, wanted=self.rows).select(*self._columns())
+        if self.table == LANDING_LINE:
+            is_whole = F.unhex(F.sha2("raw", 256)) == F.col("content_hash")
+            places = found.filter(~is_whole).select(F.concat_ws(":", *PLACE).alias("place"))
+            damaged += places.toArrow()["place"].to_pylist()
+            found = found.filter(is_whole)
         if self.dumps is not None:
             dumps = F.broadcast(store.session.createDataFrame(self.dumps))
             found = found.join(dumps, on=["cluster", "observed_at"], how="left_semi")
@@ -166,7 +215,8 @@ class _Part:
 
     def _columns(self) -> list[str]:
         names = [name for name in ENTRY.names if name in self.table.schema.names]
-        return [*names, "observed_at"]
+        is_line = self.table == LANDING_LINE
+        return [*names, "observed_at", *(("content_hash", *PLACE) if is_line else ())]
 
 
 def _waited(known: _Known, until: int | None, upto: int | None = None) -> _Part:
@@ -224,35 +274,41 @@ def _whole_dumps(store: Store, fresh: Sequence[_Part], known: _Known) -> list[_P
     return [_Part(wanted=[("run", "<=", known.done), is_log, *between], dumps=dumps)]
 
 
-def _fold_clusters(store: Store, known: _Known | None, parts: Sequence[_Part], upto: int) -> None:
-    """Write one row a cluster.
+def _fold_clusters(
+    store: Store, known: _Known | None, parts: Sequence[_Part], upto: int, again: bool
+) -> list[str]:
+    """Write one row a cluster; return the places of lines that were left out, as damaged.
 
     Lines of runs up to `done` were folded already; they only make dumps whole, but for a cluster
     that has lines of such runs and is not in the snapshot: it is folded anew. The histories have
-    what runs up to `since` showed. Few lines and clusters are folded here, many by workers.
+    what runs up to `since` showed, or are written `again` as a whole. Few lines and clusters are
+    folded here, many by workers.
     """
     done = 0 if known is None else known.done
-    since = min(store.newest_run(table) or 0 for table in HISTORIES)
+    since = 0 if again else min(store.newest_run(table) or 0 for table in HISTORIES)
+    bronze = store.newest_commit(LANDING_LINE).get("commit")
+    damaged: list[str] = []
     weights = [store.weigh(part.table, part.rows) for part in parts]
     if all(weight is not None for weight in weights) and sum(filter(None, weights)) <= FEW_BYTES:
-        entries = pa.concat_tables([part.fetch(store) for part in parts])
+        entries = pa.concat_tables([part.fetch(store, damaged) for part in parts])
         ordered = entries.sort_by([(name, "ascending") for name in SORTED])
         folded = pa.Table.from_batches(fold_batches(ordered.to_batches(), done, since), FOLDED)
         run = pa.repeat(pa.scalar(upto, pa.int64()), folded.num_rows)
-        store.add(CLUSTER_SNAPSHOT, folded.add_column(0, "run", run), upto, "overwrite")
-        return
+        store.add(CLUSTER_SNAPSHOT, folded.add_column(0, "run", run), upto, "overwrite", bronze)
+        return damaged
 
-    frame = reduce(DataFrame.unionByName, [part.frame(store) for part in parts])
+    frame = reduce(DataFrame.unionByName, [part.frame(store, damaged) for part in parts])
     rows = fold_frame(frame, done, since)
-    store.overwrite(CLUSTER_SNAPSHOT, rows.withColumn("run", F.lit(upto)), upto)
+    store.overwrite(CLUSTER_SNAPSHOT, rows.withColumn("run", F.lit(upto)), upto, bronze)
+    return damaged
 
 
-def _follow_up(store: Store, upto: int, anew: bool) -> None:
+def _follow_up(store: Store, upto: int, anew: bool, again: bool = False) -> None:
     """Append to each history what the snapshot has for it, and it does not have.
 
     `anew`: lines may have been folded that were folded before, and cut off since (a clock that was
     ahead, an earlier --as-of, another release). They teach again what a history has, which stays
-    there once.
+    there once. `again`: the snapshot has all that bronze teaches, which replaces each history.
     """
 
     taught: list[Wanted] = [("learned", "is not null", None)]
@@ -261,6 +317,8 @@ def _follow_up(store: Store, upto: int, anew: bool) -> None:
         since = store.newest_run(table) or 0
         if since >= upto:
             return
+        mode: Mode = "overwrite" if again else "append"
+        since = 0 if again else since
         of_table = partial(unfold, table, since)
         weight = store.weigh(CLUSTER_SNAPSHOT)
         if weight is not None and weight <= FEW_BYTES and not (anew and since):
@@ -269,6 +327,7 @@ def _follow_up(store: Store, upto: int, anew: bool) -> None:
                 table,
                 pa.Table.from_batches(of_table(few.to_batches()), schema_of(table.schema)),
                 upto,
+                mode,
             )
             return
         schema = from_arrow_schema(schema_of(table.schema))
@@ -279,7 +338,7 @@ def _follow_up(store: Store, upto: int, anew: bool) -> None:
             there = store.read(table)
             same = [learned[name].eqNullSafe(there[name]) for name in table.grain]
             learned = learned.join(there, on=same, how="left_anti")
-        store.append(table, learned, upto)
+        (store.overwrite if again else store.append)(table, learned, upto)
 
     with ThreadPoolExecutor(max_workers=len(HISTORIES)) as pool:
         list(pool.map(append, HISTORIES))

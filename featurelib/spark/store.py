@@ -20,11 +20,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 from uuid import uuid4
 
 import pyarrow as pa
@@ -53,12 +54,17 @@ from featurelib.spark.log import (
     as_column,
     fit,
     pairs,
+    read_note,
     spark_schema,
 )
 from featurelib.spark.progress import telling
 from featurelib.tables import Table, is_name
 
 VERSION_PROPERTY = "featurelib.tableVersion"
+# Operations of other writers that leave every row as it was.
+KEEPS_ROWS = re.compile(
+    "OPTIMIZE|VACUUM|SET |UNSET |ADD |CHANGE |UPGRADE |CLUSTER |CREATE |REORG|ROW TRACKING"
+)
 RETENTION_DAYS = 90  # longer than any approved plan lives
 
 
@@ -190,16 +196,24 @@ class Store:
         """Add one run's rows in one commit; returns the table's version, which holds them."""
         return self._write(table, df, run, mode="append")
 
-    def overwrite(self, table: Table, df: DataFrame, run: int) -> int:
-        """Put one run's rows in place of all others, as one commit; returns its version."""
-        return self._write(table, df, run, mode="overwrite")
+    def overwrite(self, table: Table, df: DataFrame, run: int, folded: str | None = None) -> int:
+        """Put one run's rows in place of all others, as one commit; returns its version. `folded`:
+        the commit of the table that they were made from (see `newest_commit`)."""
+        return self._write(table, df, run, "overwrite", folded)
 
-    def add(self, table: Table, rows: pa.Table, run: int, mode: Mode = "append") -> int:
+    def add(
+        self,
+        table: Table,
+        rows: pa.Table,
+        run: int,
+        mode: Mode = "append",
+        folded: str | None = None,
+    ) -> int:
         """Add one run's rows that the driver holds, in one commit, as append does; or put them in
         place of all others, as overwrite does."""
         self.create(table)
         self._expect_fit()
-        note = _note(table, run)
+        note = _note(table, run, folded)
         if table.sort_by:
             rows = rows.sort_by([(name, "ascending") for name in table.sort_by])
         with explaining(self.path(table)):
@@ -218,15 +232,42 @@ class Store:
         self._check(table, head)
         return head.run
 
+    def newest_commit(self, table: Table) -> dict[str, Any]:
+        """Return the note of the table's newest commit by featurelib: `commit` is its own id, and
+        `folded` the id of the commit that its rows were made from. Empty = there is none."""
+        commits = head.commits if (head := self._head(table)) is not None else ()
+        return next(filter(None, (read_note(note) for _, _, note in commits)), {})
+
+    def find_change(self, table: Table, since: str | None = None) -> str | None:
+        """Return in words how another writer changed the table's rows after the commit `since`
+        (None: after the newest one by featurelib); None = no row changed.
+
+        A table that lacks the commit `since` is an older copy, or a restored one.
+        """
+        if (head := self._head(table)) is None:
+            return None
+        for version, operation, note in head.commits:
+            if own := read_note(note):
+                if since in (None, own.get("commit")):
+                    return None
+            elif KEEPS_ROWS.match(operation) is None:
+                return f"another writer changed it ({operation} in version {version})"
+        return since and "it is an older copy, without the rows that the last run read"
+
+    def find_lag(self, last: Table, table: Table) -> str | None:
+        """Return in words that `table` lacks runs that `last`, which is written after it, knows."""
+        known, newest = self.newest_run(last) or 0, self.newest_run(table) or 0
+        if newest >= known:
+            return None
+        return f"its newest run is {newest or 'none'}, and {last.full_name} knows run {known}"
+
     def expect_ahead(self, last: Table, *tables: Table) -> None:
         """SurroundingsError where `last`, which is written after `tables`, knows a later run than
         one of them that is there: commits of it are lost."""
-        known = self.newest_run(last) or 0
         for table in tables:
-            newest = self.newest_run(table) or 0
-            if newest < known and self.exists(table):
-                said = f"its newest run is {newest or 'none'}, {last.full_name} knows run {known}"
-                raise damaged(said, self.path(table))
+            lag = self.find_lag(last, table)
+            if lag is not None and self.exists(table):
+                raise damaged(lag, self.path(table))
 
     def newest_of(self, *tables: Table) -> int | None:
         """The greatest run that wrote any of the tables."""
@@ -292,9 +333,11 @@ class Store:
             with explaining(self.path(table)):
                 DeltaTable.forName(self.session, self.in_sql(table)).vacuum()
 
-    def _write(self, table: Table, df: DataFrame, run: int, mode: Mode) -> int:
+    def _write(
+        self, table: Table, df: DataFrame, run: int, mode: Mode, folded: str | None = None
+    ) -> int:
         self.create(table)
-        note = _note(table, run)
+        note = _note(table, run, folded)
         rows = df.sortWithinPartitions(*table.sort_by) if table.sort_by else df
         self._expect_fit()
         with explaining(self.path(table)):
@@ -404,9 +447,10 @@ def _types(schema: T.StructType) -> dict[str, str]:
     return {field.name: field.dataType.simpleString() for field in schema.fields}
 
 
-def _note(table: Table, run: int) -> str:
+def _note(table: Table, run: int, folded: str | None) -> str:
     """What a commit says of itself, unlike any other's."""
-    return json.dumps({"run": run, "application": table.application, "commit": uuid4().hex})
+    note = {"run": run, "application": table.application, "commit": uuid4().hex}
+    return json.dumps(note if folded is None else {**note, "folded": folded})
 
 
 def _properties(table: Table) -> dict[str, str]:

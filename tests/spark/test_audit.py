@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 
 from featurelib import arrow
@@ -191,9 +192,10 @@ def put_snapshots(store: Store, rows: pa.Table, run: int, files: int = 1) -> Non
     columns = pa.schema(DeltaTable(folder).schema().to_arrow())
     table = table.select(columns.names).cast(columns)
     size = -(-len(table) // files) or 1
-    write_deltalake(folder, table.slice(0, size), mode="overwrite")
+    note = CommitProperties(custom_metadata={"userMetadata": json.dumps({"run": run})})
+    write_deltalake(folder, table.slice(0, size), mode="overwrite", commit_properties=note)
     for first in range(size, len(table), size):
-        write_deltalake(folder, table.slice(first, size), mode="append")
+        write_deltalake(folder, table.slice(first, size), mode="append", commit_properties=note)
 
 
 def run_audit(
