@@ -194,7 +194,7 @@ FAULTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
             r"|Schema evolution on column-mapped tables",
             _line(
                 ConfigError,
-                "{where}: another writer turned on features of Delta that deltalake does not know "
+                "{where}: another writer turned on table features that featurelib cannot use "
                 "({said}). Drop them (ALTER TABLE ... DROP FEATURE), or name other tables.",
                 nowhere="a table",
             ),

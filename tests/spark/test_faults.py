@@ -32,8 +32,8 @@ SAID: list[tuple[str, type[FeatureLibError], str]] = [
     (
         "Unsupported table features required: [ClusteredTable, DomainMetadata]",
         ConfigError,
-        "hdfs://localhost:1/t: another writer turned on features of Delta that deltalake does not "
-        "know (Unsupported table features required: [ClusteredTable",
+        "hdfs://localhost:1/t: another writer turned on table features that featurelib cannot "
+        "use (Unsupported table features required: [ClusteredTable",
     ),
     (
         "An error occurred while calling o88.save.\n: org.apache.spark.SparkException: "
