@@ -52,7 +52,7 @@ from featurelib.questions.setbacks import warn_lowered
 from featurelib.source import Chosen, Source, Wanted, open_fleet
 from featurelib.view.documents import ERROR_WORDS, fill
 from featurelib.view.layout import UNWRAPPED
-from featurelib.view.outcome import ending_page, named, operation, sentence
+from featurelib.view.outcome import before_return, ending_page, named, operation, sentence
 from featurelib.view.plan import contradictions, named_cluster, plan_page, planning_page
 from featurelib.words import clean
 
@@ -527,6 +527,7 @@ def carry_out(
         error.facts = msgspec.to_builtins(document(clearance, word, code, str(error)))
         raise
     kind, says = ending.kind, sentence(ending, chosen.catalogue, name, order.way, again=command)
+    says += before_return(ending, plan)
     updates = [outcome for step in ending.steps for outcome in step.updates]
     return Carried(
         value=ending,

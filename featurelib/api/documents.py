@@ -60,9 +60,9 @@ KEYS = {
         "joins_no_more ignores_dry_run unsure"
     ),
     Roll: row_of(
-        "release mode may_join finalized=levels finalized_known=levels_known mend_first misfits "
-        "only_with_unstable_features=only_unstable refused not_running=off not_answering=silent "
-        "first joins_now format_with way_back"
+        "release mode may_join finalized=levels finalized_known=levels_known mend_first replays "
+        "conditions misfits only_with_unstable_features=only_unstable refused not_running=off "
+        "not_answering=silent first joins_now format_with way_back"
     ),
     WayBack: row_of(
         "brings joins_after_finalizing=joins_after back downgrade_floor=floor "

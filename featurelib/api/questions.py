@@ -5,13 +5,16 @@ Nothing is sent, nothing written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from featurelib.api.clusters import INSTALL, Answer, AnyCluster, Value, choose
 from featurelib.api.documents import OfCluster, document, row_of
 from featurelib.audit.audit import Judged
+from featurelib.config.files import journal_path
+from featurelib.controller.journal import Journal
 from featurelib.errors import ConfigError
 from featurelib.questions.kafka_features import read_command
 from featurelib.questions.muted import as_json, over_reason, over_row
@@ -24,8 +27,9 @@ from featurelib.questions.why_not import why_not as ask_why_not
 from featurelib.source import Chosen, Source
 from featurelib.view.documents import fill
 from featurelib.view.layout import Page
-from featurelib.view.questions import roll_page, what_if_page, why_not_page
+from featurelib.view.questions import what_if_page, why_not_page
 from featurelib.view.report import look_closer, read_profiles, report_run, summarize
+from featurelib.view.roll import roll_page
 
 if TYPE_CHECKING:
     from featurelib.view.html import RangePlot
@@ -175,7 +179,7 @@ def roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
     """
     chosen = choose(cluster)
     source = chosen.question()
-    answer = ask_roll(source.sight, to, source.terms)
+    answer = ask_roll(source.sight, to, source.terms, _downgrades(source.sight.cluster_id))
     software = software_of_release(answer.release, answer.mode, chosen.catalogue)
     misfits = {misfit.feature for misfit in answer.misfits}
     rows: list[Row] = [
@@ -189,6 +193,19 @@ def roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
         for name, level in sorted(answer.levels.items())
     ]
     return _answer(answer, source, lambda: rows, lambda width: roll_page(answer, source, width))
+
+
+def _downgrades(cluster: str) -> Iterator[tuple[str, int, int]]:
+    """Yield feature, level before and time (microseconds) of each downgrade that this machine sent
+    to a cluster, unless it is known that nothing was written. No journal is made."""
+    path = journal_path(None)
+    if not path.is_file():
+        return
+    with closing(Journal(path)) as journal:
+        for entry in journal.entries(cluster=cluster):
+            for one in entry.intent.step.updates:
+                if one.to_level < one.from_level and not entry.is_in_vain:
+                    yield one.feature, one.from_level, int(entry.intent.at * 1_000_000)
 
 
 def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:

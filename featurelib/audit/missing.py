@@ -36,7 +36,7 @@ from featurelib.audit.target import Agreed, Judge
 from featurelib.audit.verdict import who_may_join
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.features_znode import elect
-from featurelib.feature import Role, Witness
+from featurelib.feature import KRAFT_VERSION, Role, Witness
 from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM, needed
 from featurelib.rows import NONE, Bool, Int, Texts, texts_of
 from featurelib.snapshot.records import MALFORMED
@@ -493,9 +493,11 @@ def least_software(asking: Judge, clusters: Int) -> list[str]:
 
 
 def _static_voters(said: BatchFindings) -> None:
-    """Add a finding for each controller of a dynamic quorum that still has static voters."""
+    """Add a finding for each controller of a dynamic quorum that still has static voters, and for
+    each of a static quorum that has none."""
     evidence, who = said.evidence, said.evidence.subjects
-    dynamic, _ = evidence.dynamic()
+    dynamic, may_be = evidence.dynamic()
+    unsure = {at for at, name, _ in evidence.levels.disputed if name == KRAFT_VERSION}
     static = evidence.configurations.static_voters
     left = [one for one in static if dynamic[one.cluster] and one.ids]
     controllers = who.registered & (who.role == Role.CONTROLLER)
@@ -508,17 +510,27 @@ def _static_voters(said: BatchFindings) -> None:
         is_listed = gone and evidence.membership.controllers_known[one.cluster]
         more = f"; {_ids(gone)} not registered" if is_listed else ""
         details.append(f"{_ids(one.ids)}{more}")
-    rows = [(one.cluster, one.node_id, one.at, one.line) for one in left]
-    cluster, node_id, at, line = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-    said.of_clusters(
-        "dynamic_quorum_with_static_voters",
-        cluster,
-        detail=details,
-        role=np.full(len(left), Role.CONTROLLER),
-        node_id=node_id,
-        at=at,
-        line=line,
-    )
+    bare = [
+        one
+        for one in static
+        if not (one.ids or may_be[one.cluster] or one.cluster in unsure)
+        and evidence.membership.kraft[one.cluster]
+    ]
+    for code, found, what in (
+        ("dynamic_quorum_with_static_voters", left, details),
+        ("static_quorum_without_voters", bare, [""] * len(bare)),
+    ):
+        rows = [(one.cluster, one.node_id, one.at, one.line) for one in found]
+        cluster, node_id, at, line = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+        said.of_clusters(
+            code,
+            cluster,
+            detail=what,
+            role=np.full(len(found), Role.CONTROLLER),
+            node_id=node_id,
+            at=at,
+            line=line,
+        )
 
 
 def _ids(ids: Iterable[int]) -> str:

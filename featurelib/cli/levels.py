@@ -119,8 +119,9 @@ def initial_levels(
         features=parse_features(feature),
         dynamic_quorum=dynamic_quorum,
         unstable=unstable,
+        patch=software,
     )
-    if preview and request != FormatRequest():
+    if preview and request != FormatRequest(patch=software):
         raise ConfigError(
             "--preview: expected no other option than --software, --overlay and --json, since such "
             "a cluster was formatted without any. Leave --preview out for a new cluster."

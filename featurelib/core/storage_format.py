@@ -33,6 +33,7 @@ class FormatRequest:
     dynamic_quorum: bool = False  # --standalone, --initial-controllers, --no-initial-controllers
     static_voters: bool = True  # controller.quorum.voters is set; a dynamic quorum needs it empty
     unstable: bool = False  # unstable.feature.versions.enable
+    patch: str = ""  # release of the tool, as 4.1.0: patch releases differ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +108,7 @@ class _Tool:
     unstable_by_default: bool = False
     unstable_names_unknown: bool = False
     kraft_needs_nothing: bool = False
+    kraft_needs: dict[str, int] = field(default_factory=dict)  # patch → least metadata.version
 
 
 _DATA: Final = tomllib.loads(
@@ -168,6 +170,10 @@ class _Format:
             yield "kraft_of_static", not dynamic and kraft != STATIC, {"level": kraft}
         for name in self.others:
             yield from self._of_level(name, self.proposed[name])
+        least = self.tool.kraft_needs.get(request.patch, 0)
+        is_below = self.proposed.get(KRAFT_VERSION) == DYNAMIC and (version or least) < least
+        needed = {"feature": KRAFT_VERSION, "level": DYNAMIC, "other": METADATA_VERSION}
+        yield "dependency", is_below, {**needed, "least": least}
         too_old = version is not None and version < software.oldest_bootstrap
         yield "bootstrap", too_old, {}  # BootstrapMetadata.java
 

@@ -22,7 +22,7 @@ OTHER, DAMAGED, FOOTER = "other", "damaged", "footer"
 
 class Start(Struct, frozen=True, gc=False):
     """A file begins: a segment of the "log" from this offset on; a "checkpoint", which is the state
-    below it; or ("") what proves nothing, as the checkpoint of what `format` asked for."""
+    below it; the "bootstrap" checkpoint of `format`; or ("") a file of no known kind."""
 
     file: str
     offset: int
@@ -158,7 +158,7 @@ _START = re.compile(
     re.DOTALL,
 )
 _STARTS = ("Log starting offset: ", "Starting offset: ", "Snapshot end offset: ")
-_PROVES_NOTHING = ("Dumping ", "KRaft bootstrap snapshot")
+_BOOTSTRAP = "KRaft bootstrap snapshot"
 _OURS = "featurelib: "
 _LEFT_OUT = re.compile(
     r"featurelib: left out (\d{1,18}) lines?(?:, offsets? (\d{1,18})(?: to (\d{1,18}))?)?\.",
@@ -186,8 +186,8 @@ def parse_line(line: str) -> LogItem | None:
 
 
 def _heading(line: str) -> LogItem | None:
-    if line.startswith(_PROVES_NOTHING):
-        return Start("", 0)
+    if line.startswith(("Dumping ", _BOOTSTRAP)):
+        return Start("bootstrap" if line.startswith(_BOOTSTRAP) else "", 0)
     if line.startswith(_STARTS):
         found = _START.fullmatch(line)
         if not found:

@@ -7,8 +7,9 @@ worked out on levels alone, as the catalogue has them; KRaft mode only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
@@ -19,7 +20,13 @@ from featurelib.core.compatibility import fits, may_join
 from featurelib.core.downgrade import fitting_after_lowering, of_metadata_version, position
 from featurelib.core.dry_run import dialect_of
 from featurelib.core.storage_format import format_with
-from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION
+from featurelib.feature import (
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    SILENT_METADATA_VERSION,
+    Role,
+    release_number,
+)
 from featurelib.model import Reason, Step
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan, mode_of
@@ -34,8 +41,33 @@ from featurelib.questions.what_if import (
     what_if,
     with_release,
 )
+from featurelib.snapshot.log import AT_BOOTSTRAP, is_complete
+from featurelib.snapshot.state import ClusterState, thaw
 
 Levels = Mapping[str, int]
+
+
+class ReplayProof(StrEnum):
+    """The source that shows a level which a starting controller may still replay."""
+
+    LOG = "metadata log"
+    BOOTSTRAP = "bootstrap checkpoint"
+    SEEN = "earlier evidence"
+    JOURNAL = "journal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """A level outside the range of the release that a starting controller may still replay.
+
+    `seen`: when it was seen last, microseconds; `supported` None: the release lacks the feature.
+    """
+
+    feature: str
+    level: int
+    supported: tuple[int, int] | None
+    proof: ReplayProof
+    seen: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +134,8 @@ class Roll:
     levels: dict[str, int]
     levels_known: bool  # a trustworthy witness says all of them
     mend_first: tuple[Reason, ...]
+    replays: tuple[Replayed, ...]  # no controller may start before it has a newer snapshot
+    conditions: tuple[str, ...]  # sentences: what has to be true of nodes, and was not collected
     misfits: tuple[Misfit, ...]
     only_unstable: tuple[str, ...]  # misfits that go away with unstable features enabled
     refused: tuple[Refused, ...]
@@ -127,9 +161,12 @@ class Roll:
         return self.then.silent
 
 
-def roll(sight: Sight, text: str, terms: Terms) -> Roll:
+def roll(
+    sight: Sight, text: str, terms: Terms, lowered: Iterable[tuple[str, int, int]] = ()
+) -> Roll:
     """Whether every node may run software of the release `text`, and what follows.
 
+    `lowered`: feature, level before and time (microseconds) of each downgrade that a journal has.
     Raises ConfigError for a release that nobody knows, or without the cluster's mode.
     """
     mode, catalogue = mode_of(sight), terms.catalogue
@@ -145,6 +182,9 @@ def roll(sight: Sight, text: str, terms: Terms) -> Roll:
     some = [node for node in sight.cluster.nodes if node.running] or sight.cluster.nodes
     running = {catalogue.release_named(node.release) or "" for node in some}
     is_kraft, is_stock = mode != "zk", not sight.evidence.uncatalogued(catalogue).any()
+    state = thaw(sight.rows["state"].to_pylist()[0])
+    software = software_of_release(release, mode, catalogue)
+    replays = tuple(_replays(sight, state, software, lowered, release)) if is_kraft else ()
     tool = format_with(catalogue.of(one) for one in {release, *running} - {""} if is_kraft)
     return Roll(
         cluster_id=sight.cluster_id,
@@ -153,6 +193,8 @@ def roll(sight: Sight, text: str, terms: Terms) -> Roll:
         levels=levels,
         levels_known=sight.is_trusted and bool(sight.evidence.questions.known.all()) and is_stock,
         mend_first=tuple(Reasons(sight, catalogue).to_mend()),
+        replays=replays,
+        conditions=tuple(_conditions(state, levels, release, running)) if is_kraft else (),
         misfits=misfits,
         only_unstable=unstable,
         refused=tuple(refusals_of(sight.cluster, nodes, sight.releases, mode, catalogue)),
@@ -166,6 +208,75 @@ def roll(sight: Sight, text: str, terms: Terms) -> Roll:
             else None
         ),
     )
+
+
+def _replays(
+    sight: Sight,
+    state: ClusterState,
+    software: Mapping[str, tuple[int, int]],
+    lowered: Iterable[tuple[str, int, int]],
+    release: str,
+) -> Iterator[Replayed]:
+    """Yield the levels that may end controllers of the release at their start.
+
+    A dump from a snapshot to the newest offset that brokers show proves the log of one controller.
+    That is enough where there is no other. Source: FeatureControlManager.replay.
+    """
+    log, known = state.log, dict[tuple[str, int], tuple[ReplayProof, int]]()
+    for entry, at in state.levels_seen.items():
+        name, _, level_text = entry.rpartition(" ")
+        known[name, int(level_text)] = ReplayProof.SEEN, at
+    known |= {(name, level): (ReplayProof.JOURNAL, at) for name, level, at in lowered}
+    controllers = [node for node in sight.cluster.nodes if node.role is Role.CONTROLLER]
+    if len(controllers) == 1 and log.snapshot_end and is_complete(state):
+        known = {one: (proof, at) for one, (proof, at) in known.items() if at >= log.snapshot_at}
+    for offset, name, level in log.replayed:
+        if offset != AT_BOOTSTRAP:
+            known[name, level] = ReplayProof.LOG, log.at
+        elif release in READS_BOOTSTRAP or not log.snapshot_end:
+            known.setdefault((name, level), (ReplayProof.BOOTSTRAP, log.at))
+    current = sight.cluster.levels
+    for (name, level), (proof, at) in sorted(known.items()):
+        ends = software.get(name)
+        fits = ends is not None and ends[0] <= level <= ends[1]
+        # Kafka's own level of kraft.version is in the log as a control record, which ends nobody.
+        if level and not fits and level != current.get(name) and name != KRAFT_VERSION:
+            yield Replayed(feature=name, level=level, supported=ends, proof=proof, seen=at)
+
+
+READS_BOOTSTRAP = frozenset({"4.0"})  # at each start; 4.0.1 no longer does (KAFKA-19192)
+
+
+def _conditions(
+    state: ClusterState, levels: Levels, release: str, running: set[str]
+) -> Iterator[str]:
+    """Yield a sentence for each condition of a start that the evidence cannot show."""
+    number = release_number(release)
+    numbers = [release_number(one) for one in running if one]
+    if any(number < one for one in numbers):
+        yield (
+            "if a level was downgraded lately, a controller or combined node of "
+            f"{release} starts only with a metadata snapshot written after the downgrade."
+        )
+    if release == "3.3" and any(one >= (3, 7) for one in numbers):
+        yield (
+            "a node of 3.3 starts only if it has one log directory: one entry in log.dirs, and "
+            "metadata.log.dir not apart from it. Kafka 3.7 and later write directory.id, which 3.3 "
+            "refuses (KAFKA-18442). Kafka 3.4 to 3.6 start with several."
+        )
+    is_read = bool(state.log.replayed)
+    if number >= (4, 0) and not is_read and any(one < (4, 0) for one in numbers):
+        yield (
+            "a controller of 4.x ends at start if its metadata log still replays a "
+            "metadata.version below 7 (3.3-IV3), and 4.0.0 also if bootstrap.checkpoint holds one "
+            "(KAFKA-19192). This matters for clusters formatted with 3.3-IV2 or earlier. Wait for "
+            "a metadata snapshot, and use 4.0.1 or later."
+        )
+    if number >= (3, 9) and not levels.get(KRAFT_VERSION):
+        yield (
+            "keep controller.quorum.voters in the file of each node while kraft.version is 0: "
+            "controller.quorum.bootstrap.servers alone does not name the voters."
+        )
 
 
 def _misfits(

@@ -179,6 +179,9 @@ class Fold:
             listener.levels_at, listener.levels_line = moment
         kind = Witness.BROKER if content.role == Role.BROKER else Witness.CONTROLLER
         listener.highest_epoch = max(listener.highest_epoch, epoch)
+        for name, _, level in content.finalized:
+            seen, entry = self.state.levels_seen, f"{name} {level}"
+            seen[entry] = max(seen.get(entry, 0), at)
         self._keep("witnesses", kept.WitnessedLevels(int(kind), 0, epoch, at, line, levels))
 
     def _add_metrics(self, content: NodeMetrics, at: int, line: int) -> None:

@@ -164,6 +164,8 @@ class _Reader:
             self.pieces.append(Segment(start, end, self.at, events, False))
         elif start == 0 and self.kind == "checkpoint" and self.footer:
             self.pieces.append(Segment(0, self.snapshot_end, self.at, events, True))
+        elif self.kind == "bootstrap":
+            self.pieces.append(Segment(0, AT_BOOTSTRAP, self.at, events, True))
         self.kind, self.start, self.expected, self.events = "", -1, -1, []
         self.footer, self.batch = False, None
 
@@ -171,6 +173,7 @@ class _Reader:
 _REGISTERED = {"broker": Role.BROKER, "controller": Role.CONTROLLER}
 _UNREGISTERED = {"unregister": Role.BROKER, "unregister controller": Role.CONTROLLER}
 UNSEEN = -1  # kraft.version is in control records, and the dump does not show them
+AT_BOOTSTRAP = -1  # the end of a bootstrap.checkpoint: it is no part of the log
 
 
 Learn = Callable[[tuple[int, int], Shown], None]  # of a moment: its time, its line
@@ -191,7 +194,9 @@ def replay(
             state.ambiguous_dumps = sorted({*state.ambiguous_dumps, at})
             continue
         pieces, has_hole = segments(lines, at, position)
-        image.pending.extend(pieces)
+        for segment in pieces:
+            _note_replayed(image, segment)
+        image.pending.extend(segment for segment in pieces if segment.end != AT_BOOTSTRAP)
         holes = {*state.dumps_with_holes} - {at}
         state.dumps_with_holes = sorted(holes | ({at} if has_hole else set()))
     while (found := _next(image)) is not None:
@@ -204,6 +209,29 @@ def is_complete(state: ClusterState) -> bool:
     image, marks = state.log, [offset for at, offset in state.marks if at <= state.log.at]
     marks += [segment.end - 1 for segment in image.pending if segment.at <= image.at]
     return max(marks, default=-1) < image.end > 0 and image.at not in state.dumps_with_holes
+
+
+def _note_replayed(image: LogImage, segment: Segment) -> None:
+    """Keep the levels that a starting controller replays: its newest checkpoint's and later ones.
+
+    A record of a transaction that was aborted later counts, because a controller replays it too.
+    """
+    levels = [event for event in segment.events if event.kind == "level" and event.number]
+    place = segment.end if segment.whole else None
+    if place == 0:
+        return
+    if place is not None and place > image.snapshot_end:
+        image.snapshot_end, image.snapshot_at = place, segment.at
+    elif place == image.snapshot_end:
+        image.snapshot_at = max(image.snapshot_at, segment.at)
+    for event in levels:
+        record = event.offset if place is None else place, event.name, event.number
+        if record not in image.replayed:
+            image.replayed.append(record)
+    first = image.snapshot_end
+    image.replayed = sorted(
+        one for one in image.replayed if one[0] == AT_BOOTSTRAP or one[0] >= first
+    )
 
 
 def level_map(image: LogImage) -> Map:

@@ -182,6 +182,12 @@ class LogImage(msgspec.Struct, array_like=True):
     # from Kafka 4.4 on (KIP-1170) the levels that were asked for.
     kraft_at_start: int = 0
     levels_at_start: dict[str, int] = {}
+    # A starting node replays the log from its newest snapshot on. `snapshot_end` and `snapshot_at`:
+    # the end of the newest checkpoint that was dumped, and the newest time it was; 0 = none was.
+    # `replayed`: its levels and each level record from there on, as (offset, feature, level).
+    snapshot_end: int = 0
+    snapshot_at: int = 0
+    replayed: list[tuple[int, str, int]] = []
 
 
 class Right(msgspec.Struct, array_like=True, gc=False):
@@ -280,6 +286,9 @@ class ClusterState(msgspec.Struct, array_like=True):
     # Which offset of the metadata log somebody was seen to know: (time, offset), both ascending.
     marks: list[tuple[int, int]] = []
     dumps_with_holes: list[int] = []  # the times of dumps of which a line is missing, ascending
+    # "feature level" → when a node showed that level finalized last. One that is finalized no more
+    # may still stand in the metadata log.
+    levels_seen: dict[str, int] = {}
 
 
 _DECODER = msgspec.msgpack.Decoder(ClusterState)

@@ -20,7 +20,7 @@ from featurelib.planning.files import PlanFile
 from featurelib.planning.outlook import look_ahead
 from featurelib.view.layout import Page
 from featurelib.view.plan import show_steps
-from featurelib.view.words import danger_lines, update_text
+from featurelib.view.words import SNAPSHOT_FIRST, danger_lines, update_text
 from featurelib.words import clean, count, level_text, reporting, some, time_text
 
 _SHOWN = 5  # nodes named in one sentence
@@ -258,6 +258,14 @@ def sentence(
         how = why or "the controller refused"
         return f"Rejected: {who}: nothing was written: {how}.{go_on}"
     return f"Stopped after {done}: {who}: {where}; {why}.{go_on}"
+
+
+def before_return(ending: Ending, plan: Plan) -> str:
+    """Return what controllers need before older software, "" if no level of KRaft went down."""
+    is_lower = any(move.to_level < move.from_level for move in plan.moves)
+    is_kraft = plan.requirements.features_node_version is None
+    is_over = ending.kind is EndingKind.APPLIED and is_lower and is_kraft
+    return f" Before software is rolled back: {SNAPSHOT_FIRST}" if is_over else ""
 
 
 def _where(steps: Sequence[StepOutcome], catalogue: Catalogue) -> str:

@@ -25,7 +25,14 @@ from featurelib.planning.reasons import EVIDENCE
 from featurelib.planning.waves import WaveHeld, WaveMove, WavePlan, WaveStep, WaveWork
 from featurelib.questions.gates import StepState, StepStatus, WaveGate, WaveStatus
 from featurelib.view.layout import Page
-from featurelib.view.words import answer_text, show_change, show_danger, show_muted, update_text
+from featurelib.view.words import (
+    SNAPSHOT_FIRST,
+    answer_text,
+    show_change,
+    show_danger,
+    show_muted,
+    update_text,
+)
 from featurelib.words import (
     brokers_and_controllers,
     clean,
@@ -250,6 +257,7 @@ def _after(step: StepOutlook, plan: Plan, catalogue: Catalogue, page: Page) -> N
         page.text(text, 2, 6)
     if step.joins_newly:
         page.text(f"Newly: Kafka {releases_text(catalogue, step.joins_newly)}.", 2, 6)
+        page.text(SNAPSHOT_FIRST, 2, 6)
 
 
 def _requirements(plan: Plan, catalogue: Catalogue) -> Iterator[str]:

@@ -1,20 +1,19 @@
-"""The answers to questions about one cluster as text: why-not, what-if, the next election, roll."""
+"""The answers to questions about one cluster as text: why-not, what-if, the next election."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from featurelib.audit.findings import FindingWords, ghosts
 from featurelib.audit.remedies import Action, remedies
 from featurelib.core.dialect import GENERATIONS, STRICT
 from featurelib.core.features_znode import ENABLED, ZnodeContent
-from featurelib.feature import METADATA_VERSION, Severity
+from featurelib.feature import Severity
 from featurelib.questions.election import ElectionOutcome, Foreseen
 from featurelib.questions.kafka_features import ToolRun
 from featurelib.questions.muted import over_reason, over_row
-from featurelib.questions.roll import Back, First, Roll, WayBack
 from featurelib.questions.what_if import Refused, Turn, WhatIf
 from featurelib.questions.why_not import LevelStatus, Proof, WayOut, WhyNot
 from featurelib.source import Source
@@ -30,10 +29,8 @@ from featurelib.view.words import (
     idle_text,
     judge_text,
     judges_text,
-    no_return_text,
     show_change,
     show_muted,
-    update_text,
 )
 from featurelib.words import (
     although,
@@ -278,7 +275,7 @@ def what_if_page(found: WhatIf, change: str, source: Source, width: int | None =
         _tool(run, page)
     if found.joined:
         page.text(f"{nodes(None, found.joined)} may join with that software")
-    _refused(found.refused, page)
+    show_refused(found.refused, page)
     if left := idle_text(found.off, found.silent):
         page.text(f"{left}: name it with --node or --remove")
     if found.election is not None:
@@ -332,7 +329,7 @@ def _tool(run: ToolRun, page: QuestionPage) -> None:
         page.text(f"software of {names} may join now, and not after that", 2)
 
 
-def _refused(refused: Sequence[Refused], page: Page, indent: int = 0) -> None:
+def show_refused(refused: Sequence[Refused], page: Page, indent: int = 0) -> None:
     """Refusals in the same words together, with who says them."""
     alike: dict[tuple[str, str, str, tuple[str, ...]], list[Refused]] = {}
     for one in refused:
@@ -470,120 +467,3 @@ def _status(content: ZnodeContent | None) -> str:
 
 def _number(number: int | None) -> str:
     return "none" if number is None else str(number)
-
-
-def roll_page(found: Roll, source: Source, width: int | None = None) -> Page:
-    """The text of an answer: may it join, what must happen first, and the way back."""
-    page = QuestionPage(source, width)
-    yet = "may join, but not yet" if found.mend_first else "may join now"
-    may = yet if found.may_join else "may NOT join now"
-    page.text(f"{clean(source.name)}: software of {found.release} {may}")
-    page.item(f"finalized: {levels_text(page.catalogue, found.levels.items()) or 'nothing'}")
-    page.text(clean(source.made_from, 300))
-    for text in dict.fromkeys(f"{one.message} {one.remedy}".rstrip() for one in found.mend_first):
-        page.text(f"first, before the roll: {clean(text, 900)}")
-    if not found.levels_known:
-        text = "UNKNOWN: nobody who can be trusted says all that is finalized, so this holds only "
-        again = "" if found.mend_first else " Collect the cluster again."
-        page.text(f"{text}if it is as shown.{again}")
-    if found.misfits:
-        page.head(f"what software of {found.release} does not support")
-        _misfits(found, page)
-    if found.refused:
-        page.head("what would become of its nodes")
-        _refused(found.refused, page, 2)
-    elif found.misfits:
-        page.text("its controllers would let such nodes in all the same")
-    if not found.refused and (texts := _new(found, page)):
-        page.head("what the audit would find then")
-        for text in texts:
-            page.item(text, 2)
-    for first in found.first:
-        page.head("what must happen first")
-        _first(first, page)
-    _after(found, page)
-    return page
-
-
-def _misfits(found: Roll, page: QuestionPage) -> None:
-    for misfit in found.misfits:
-        there = levels_text(page.catalogue, [(misfit.feature, misfit.level)])
-        supports = range_text(page.catalogue, misfit.feature, misfit.supported)
-        page.item(f"{there}: it supports {supports}", 2)
-    if found.only_unstable:
-        names = ", ".join(found.only_unstable)
-        page.item(f"with unstable features enabled it supports {names}; do not, in production", 2)
-
-
-def _new(found: Roll, page: QuestionPage) -> dict[str, None]:
-    """What the audit would find once every node that runs is of that release."""
-    rows: list[Any] = [row for row in found.then.new if row["severity"] in ("critical", "warning")]
-    return dict.fromkeys(page.words.of(row).message for row in rows)
-
-
-def _first(first: First, page: QuestionPage) -> None:
-    for number, step in enumerate(first.steps, start=1):
-        for update in step.updates:
-            page.item(f"step {number}: {update_text(update, page.catalogue)}", 2)
-    if first.steps:
-        page.line(f"  featurelib plan{page.name} {first.intent}{page.later}")
-    elif first.refusals:
-        page.item(f"it cannot happen now: {first.intent}", 2)
-        for message in dict.fromkeys(reason.message for reason in first.refusals):
-            page.item(clean(message, 600), 4)
-    else:
-        page.line("  nothing that a plan could do")
-
-
-def _after(found: Roll, page: QuestionPage) -> None:
-    page.line()
-    if found.way_back is None:
-        text = "ZooKeeper mode: production software finalizes nothing of its own"
-        page.text(text + "; nothing is lost" * (not found.mend_first))
-    elif not found.may_join:
-        joins = releases_text(page.catalogue, found.joins_now)
-        page.text(f"releases that may join as things are: {joins}")
-    else:
-        page.line("the way back")
-        for line in _way_back(found, found.way_back, page):
-            page.item(line, 2)
-    if tool := found.format_with:
-        page.line()
-        text = f"until no node goes back, format new storage with kafka-storage.sh of {tool}"
-        page.text(f"{text}: what a newer tool formats is not for older software (KIP-1170)")
-
-
-def _way_back(found: Roll, way: WayBack, page: QuestionPage) -> Iterator[str]:
-    """Paragraphs: each release that runs there, then what the new one brings."""
-    catalogue = page.catalogue
-    if not way.back:
-        yield "no node runs another release"
-    for back in way.back:
-        now = "yes, no level has moved" if back.after_roll else "no, it does not fit already"
-        yield f"to {back.release}, right after the roll: {now}"
-        if way.brings:
-            brought = f"once what {found.release} brings is finalized"
-            yield f"to {back.release}, {brought}: {_later(back, page)}"
-    if not way.brings:
-        yield f"{found.release} brings no new level"
-        return
-    yield f"{found.release} brings {levels_text(catalogue, way.brings.items())}"
-    if left := idle_text(found.then.off, found.then.silent):
-        asked = f"what-if{page.name} --release {found.release}{page.source.wanted.ways[0]}"
-        yield f"{left}; what that holds back of it: featurelib {asked}"
-    if way.no_return is not None:
-        before = found.levels[METADATA_VERSION]
-        yield no_return_text(METADATA_VERSION, before, way.no_return, catalogue)
-    if way.floor is not None:
-        floor = page.level(METADATA_VERSION, way.floor)
-        yield f"with it finalized, {METADATA_VERSION} goes down to {floor} without loss, no further"
-    yield f"with it finalized, these may join: {releases_text(catalogue, way.joins_after)}"
-
-
-def _later(back: Back, page: QuestionPage) -> str:
-    if back.after_finalizing:
-        return "yes"
-    if back.after_lowering:
-        command = f"plan{page.name} downgrade-all --release-version {back.release}{page.later}"
-        return f"only once levels are lowered again, which loses nothing: featurelib {command}"
-    return "no: lowering that far loses metadata, or something never goes back"

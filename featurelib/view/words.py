@@ -73,6 +73,17 @@ FOR_GOOD = (
 )
 
 
+# Tried on real nodes: 4.2.1 to 4.1.2, 4.1.2 to 4.0.1 (tests/walk/returning.py).
+SNAPSHOT_FIRST = (
+    "A controller or combined node ends at start while its metadata log replays a level that its "
+    "software does not support. Each of them first needs a metadata snapshot written after the "
+    "level changed: ls -l METADATA_LOG_DIR/__cluster_metadata-0/*.checkpoint. A running node "
+    "writes one every metadata.log.max.snapshot.interval.ms (1 hour by default), also without "
+    "traffic. Elapsed time alone proves nothing. Restart one controller first. A broker that is "
+    "no controller needs no snapshot."
+)
+
+
 def update_text(update: Move, catalogue: Catalogue) -> str:
     """`metadata.version 21 (3.9-IV0) → 25 (4.0-IV3): upgrade`."""
     low = level_text(catalogue, update.feature, update.from_level)

@@ -174,6 +174,9 @@ FIRES: dict[str, Callable[[], list[Found]]] = {
         with_both(ranges=KRAFT, levels=DYNAMIC, stored=DYNAMIC),
         configs_line(9, "controller", {"9": STATIC}),
     ),
+    "static_quorum_without_voters": lambda: judged(
+        GOOD, configs_line(9, "controller", {"9": {"controller.quorum.voters": ("", 5)}})
+    ),
     "voters_vouched": lambda: judged(replace(GOOD, voters=None), expected=VOUCHED),
     "controller_vouched": lambda: judged(with_nodes(UNASKED, voters=(8, 9)), expected=VOUCHED),
     "registrations_unproven": lambda: judged(UNPROVEN),

@@ -183,3 +183,14 @@ def test_what_a_newer_tool_formats_is_for_its_own_software_and_later() -> None:
     assert [release for release in ("4.2", "4.3", "4.4") if is_for_itself(own(release))] == ["4.4"]
     assert tool("4.4", "4.2", "4.3") == "4.2"
     assert [tool("4.4"), tool("4.4", "4.4"), tool("4.3", "3.9"), tool()] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("patch", "version", "refused"), [("4.1.0", "3.8", 1), ("4.1.2", "3.8", 0), ("4.1.0", "3.9", 0)]
+)
+def test_a_patch_release_that_differs_answers_for_itself(
+    patch: str, version: str, refused: int
+) -> None:
+    """4.1.0 and 4.1.2 were run (KAFKA-19719)."""
+    asked = FormatRequest(release_version=version, dynamic_quorum=True, patch=patch)
+    assert len(initial_levels(load().of("4.1"), asked).refusals) == refused

@@ -15,11 +15,12 @@ from tests.walk.walking import Tally, Walk
 
 
 def main() -> int:
-    """Walks until the steps are done; 1 where a READY was wrong."""
+    """Walks until the steps are done; 1 where a READY or a promise was wrong."""
     words = argparse.ArgumentParser(prog="python -m tests.walk", description=__doc__)
     words.add_argument("--steps", type=int, default=1000, help="of all clusters together")
     words.add_argument("--seed", type=int, default=int(time.time()))
     words.add_argument("--each", type=int, default=100, help="steps before a new cluster")
+    words.add_argument("--promised", type=int, default=1, help="weight of steps about software")
     words.add_argument("--out", type=Path, default=Path("build/walk"))
     chosen = words.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -36,7 +37,7 @@ def main() -> int:
             with tempfile.TemporaryDirectory(prefix="walk-", ignore_cleanup_errors=True) as home:
                 walk = Walk(
                     seed=f"{chosen.seed}.{number}", folder=chosen.out, home=Path(home),
-                    tally=tally, say=say,
+                    tally=tally, say=say, promised=chosen.promised,
                 )  # fmt: skip
                 try:
                     walk.run(min(left, chosen.each))
@@ -49,7 +50,7 @@ def main() -> int:
         say("stopped")
     finally:
         say("\n" + "\n".join(tally.lines()))
-    return int(tally.counts[WRONG_READY] > 0)
+    return int(tally.counts[WRONG_READY] + tally.counts["WRONG PROMISE"] > 0)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from tests.backends.rig.cluster import FEATURES_TOOL
 from tests.backends.rig.java import Java
 from tests.backends.rig.kraft import Node
 from tests.walk.applying import apply_for_real
+from tests.walk.returning import INTERVAL, SERVES, Promises, wait_for_snapshot
 from tests.walk.wire import Line
 from tests.walk.world import (
     FROZEN,
@@ -54,6 +55,8 @@ class Walker:
     folder: Path
     applied: list[str]  # what came of plans that were applied for real: endings
     wrong: list[str]  # what an ending said that is not so
+    promises: Promises  # about software, beside nodes that were started
+    look: Callable[[], object]  # the product collects once more
 
     def one(self, members: list[Member]) -> Member | None:
         return self.rng.choice(members) if members else None
@@ -195,7 +198,88 @@ def roll(walker: Walker) -> str | None:
     release = rng.choice(near + others)
     before = str(member)
     world.stop(member, kill=rng.random() < KILL)
-    return f"rolled {before} to {release}: {world.launch(member, release=release)}"
+    return f"rolled {before} to {release}: {walker.promises.start(world, member, release=release)}"
+
+
+NEWEST_LEVELS = {"4.0.1": 25, "4.1.2": 27, "4.2.1": 29, "4.3.1": 30, "4.4.0": 33}
+
+
+def downgrade_and_return(walker: Walker) -> str | None:
+    """Levels go down to what the release before supports; a node goes back to it at once, and, if
+    it ends, once more after it has written a snapshot with its own software."""
+    world, rng, levels = walker.world, walker.rng, walker.levels()
+    member = walker.one([one for one in world.serving if _is_spare(walker, one)])
+    newest = list(NEWEST_LEVELS)
+    if member is None or member.node.release not in newest[1:] or member.node.unstable:
+        return None
+    own = member.node.release
+    older = newest[newest.index(own) - 1]
+    named = walker.promises.catalogue.of(older.rpartition(".")[0]).ranges()
+    down = [
+        (name, min(level, named.get(name, (0, 0))[1]), UpgradeType.SAFE_DOWNGRADE)
+        for name, level in levels.items()
+        if level > named.get(name, (0, 0))[1] and name != KRAFT
+    ]
+    if not down:
+        return None
+    with world.leader() as line:
+        answer = line.update_features(down, validate_only=False)
+    story = f"lowered {down}: {answer.message or 'accepted'}"
+    if not answer.is_good:
+        return story
+    time.sleep(1)
+    walker.look()
+    world.stop(member, kill=rng.random() < KILL)
+    became = walker.promises.start(world, member, release=older)
+    story += f"; {member} at once: {became}"
+    if became == SERVES or not member.is_controller:
+        return story
+    if member.state != STOPPED:
+        world.stop(member, kill=False)
+    quick = {**member.node.properties, INTERVAL: "2000"}
+    if world.launch(member, release=own, properties=quick) != SERVES:
+        return f"{story}; {own} does not start again"
+    there = wait_for_snapshot(world, member)
+    world.stop(member, kill=False)
+    after = world.launch(member, release=older)
+    walker.promises.counts[f"after a snapshot ({there}): {after[:6]}"] += 1
+    if there and after != SERVES:
+        walker.promises.wrong.append(f"{member} after a snapshot: {after}")
+    return f"{story}; with a snapshot ({there}): {after}"
+
+
+def replace_disk(walker: Walker) -> str | None:
+    """A broker that is no controller, or a controller of a static quorum, starts with no data."""
+    world = walker.world
+    able = [m for m in world.serving if not (m.is_controller and world.dynamic)]
+    member = walker.one([one for one in able if _is_spare(walker, one)])
+    if member is None or (member.is_controller and len(world.controllers(RUNNING)) < 3):
+        return None
+    world.stop(member, kill=False)
+    world.wipe(member)
+    return f"new disk for {member}: {walker.promises.start(world, member)}"
+
+
+def split_roles(walker: Walker) -> str | None:
+    """A combined node starts as a controller alone; its broker stays registered."""
+    world = walker.world
+    combined = [one for one in world.serving if one.is_broker and one.is_controller]
+    member = walker.one([one for one in combined if _is_spare(walker, one)])
+    if member is None or len(world.brokers(RUNNING)) < 2:
+        return None
+    world.stop(member, kill=walker.rng.random() < KILL)
+    return f"split {member}: {walker.promises.start(world, member, roles='controller')}"
+
+
+def join_roles(walker: Walker) -> str | None:
+    """A controller starts as a combined node."""
+    world = walker.world
+    alone = [one for one in world.serving if one.is_controller and not one.is_broker]
+    member = walker.one([one for one in alone if _is_spare(walker, one)])
+    if member is None or len(world.brokers()) >= MOST_BROKERS or member.id in world.registered:
+        return None
+    world.stop(member, kill=walker.rng.random() < KILL)
+    return f"joined {member}: {walker.promises.start(world, member, roles='broker,controller')}"
 
 
 def toggle_unstable(walker: Walker) -> str | None:
@@ -413,6 +497,10 @@ STEPS: dict[Step, int] = {
     start_with_the_rest: 5,
     give_up_limping: 6,
     roll: 10,
+    downgrade_and_return: 6,
+    replace_disk: 3,
+    split_roles: 3,
+    join_roles: 3,
     toggle_unstable: 3,
     unregister_broker: 8,
     unregister_controller: 7,
@@ -427,14 +515,17 @@ STEPS: dict[Step, int] = {
     change_config: 6,
     restart_leader: 3,
 }
+PROMISED = {roll, downgrade_and_return, replace_disk, split_roles, join_roles}
 TO_RECOVER: dict[Step, int] = {
     thaw: 4, start: 6, start_with_the_rest: 3, give_up_limping: 4, roll: 1, configure_quorum: 1,
 }  # fmt: skip
 
 
-def take_step(walker: Walker, *, leads: bool) -> str:
-    """One step that is possible now; where nobody leads, mostly one that may fix it."""
-    weights = STEPS if leads or walker.rng.random() < 0.1 else TO_RECOVER
+def take_step(walker: Walker, *, leads: bool, promised: int = 1) -> str:
+    """One step that is possible now; where nobody leads, mostly one that may fix it. Steps that try
+    a promise about software are drawn `promised` times as often."""
+    often = {step: n * promised if step in PROMISED else n for step, n in STEPS.items()}
+    weights = often if leads or walker.rng.random() < 0.1 else TO_RECOVER
     names, numbers = list(weights), list(weights.values())
     for _ in range(60):
         step = walker.rng.choices(names, numbers)[0]

@@ -31,6 +31,7 @@ from tests.walk.comparing import (
     compare,
     unknown_codes,
 )
+from tests.walk.returning import Promises
 from tests.walk.steps import METADATA, ORDINARY, RELEASES, Walker, take_step
 from tests.walk.wire import Said
 from tests.walk.world import RUNNING, World
@@ -79,6 +80,8 @@ class Walk:
     catalogue: Catalogue = field(default_factory=load)
     story: list[str] = field(default_factory=list)
     looks: list[list[bytes]] = field(default_factory=list)
+    promised: int = 1  # steps that try a promise are drawn so many times as often
+    promises: Promises = field(default_factory=Promises)
     known: set[tuple[str, str, int]] = field(default_factory=set)
 
     def run(self, steps: int) -> None:
@@ -96,10 +99,14 @@ class Walk:
 
     def _step(self, world: World, number: int) -> None:
         rng = Random(f"{self.seed}-{number}")
-        walker = Walker(world=world, rng=rng, folder=self.home, applied=[], wrong=[])
+        before = self.promises.counts.copy(), len(self.promises.wrong)
+        walker = Walker(
+            world=world, rng=rng, folder=self.home, applied=[], wrong=[], promises=self.promises,
+            look=lambda: self._look(world, Random(0)),
+        )  # fmt: skip
         leads = world.quorum().leader in {one.id for one in world.controllers(RUNNING)}
         try:
-            done = take_step(walker, leads=leads)
+            done = take_step(walker, leads=leads, promised=self.promised)
         except NotReadyError as error:
             done = f"a node did not start: {str(error).splitlines()[0]}"
         world.notice()
@@ -109,6 +116,9 @@ class Walk:
         for wrong in walker.wrong:
             self.tally.counts["WRONG ENDING"] += 1
             self.say(f"WRONG ENDING: {wrong}")
+        self.tally.counts.update(self.promises.counts - before[0])
+        for wrong in self.promises.wrong[before[1] :]:
+            self.say(f"WRONG PROMISE: {wrong}")
         self._tell(f"{number}. {done}")
         self._judge(world, rng, number)
 
@@ -139,7 +149,8 @@ class Walk:
             self.known.add(one.key)
         self.known &= {one.key for one in judged.compared.disagreements}
 
-    def _look_and_compare(self, world: World, rng: Random) -> _Judged | None:
+    def _look(self, world: World, rng: Random) -> tuple[FleetEntry, Collected, list[bytes], bool]:
+        """Collect once, and keep the lines for promises; last: nobody hidden, and all asked."""
         world.notice()
         all_run = all(one.state == RUNNING for one in world.members.values())
         with_probe, vouched = rng.random() < 0.3, rng.random() < 0.7
@@ -155,6 +166,12 @@ class Walk:
         )
         collected = self._collect(entry, all_run=all_run, with_probe=with_probe)
         lines = _lines(collected)
+        self.promises.lines += lines
+        plain = all_run and controllers and not (hidden or collected.not_answering)
+        return entry, collected, lines, bool(plain)
+
+    def _look_and_compare(self, world: World, rng: Random) -> _Judged | None:
+        entry, collected, lines, needless = self._look(world, rng)
         if not lines or not collected.answered:
             self.tally.counts["nobody answered the collector"] += 1
             self._tell(f"nobody answered the collector: {collected.error}")
@@ -180,8 +197,7 @@ class Walk:
             self.tally.counts["judgements without an active controller"] += 1
             self._nobody_leads(sight)
             return None
-        needless = all_run and controllers and not (hidden or collected.not_answering)
-        self._why_unknown(sight, compared, needless=bool(needless))
+        self._why_unknown(sight, compared, needless=needless)
         return _Judged(
             lines=lines, fleet=fleet, sight=sight, answers=answers, levels=levels,
             compared=compared,

@@ -142,6 +142,10 @@ class World:
         """Starts a stopped node, with another release or configuration; gives what became of it."""
         member.node = replace(member.node, **change)  # type: ignore[arg-type]  # fields of Node
         node = member.node
+        self.cluster.nodes[node.id] = replace(
+            self.node(node.id),
+            broker=(self.node(node.id).broker or free_address()) if member.is_broker else "",
+        )
         running = prepare_node(self.home, node, self._shape(), Java.of(node.release))
         self.cluster.nodes[node.id] = running
         running.launch()
@@ -211,6 +215,13 @@ class World:
         )
         self.cluster.nodes[node.id] = prepare_node(self.home, node, shape, Java.of(node.release))
         return member
+
+    def wipe(self, member: Member) -> None:
+        """The disk of a stopped node is replaced: it keeps its id and its addresses."""
+        node = self.node(member.id)
+        self.join(member.node)
+        self.members[member.id] = member
+        self.cluster.nodes[member.id] = node
 
     def forget(self, member: Member) -> None:
         """A stopped node is gone for good; its registration stays where it is."""

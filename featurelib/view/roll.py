@@ -1,0 +1,164 @@
+"""The answer of `featurelib roll` as text: may a release join, what comes first, the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from featurelib.feature import METADATA_VERSION
+from featurelib.questions.roll import Back, First, ReplayProof, Roll, WayBack
+from featurelib.source import Source
+from featurelib.view.layout import Page
+from featurelib.view.questions import QuestionPage, show_refused
+from featurelib.view.words import SNAPSHOT_FIRST, idle_text, no_return_text, update_text
+from featurelib.words import clean, level_text, levels_text, range_text, releases_text
+
+
+def roll_page(found: Roll, source: Source, width: int | None = None) -> Page:
+    """The text of an answer: may it join, what must happen first, and the way back."""
+    page = QuestionPage(source, width)
+    waits = found.mend_first or found.replays
+    yet = "may join, but not yet" if waits else "may join now"
+    may = yet if found.may_join else "may NOT join now"
+    page.text(f"{clean(source.name)}: software of {found.release} {may}")
+    page.item(f"finalized: {levels_text(page.catalogue, found.levels.items()) or 'nothing'}")
+    page.text(clean(source.made_from, 300))
+    for text in dict.fromkeys(f"{one.message} {one.remedy}".rstrip() for one in found.mend_first):
+        page.text(f"first, before the roll: {clean(text, 900)}")
+    for text in _replays(found, page):
+        page.text(text)
+    if not found.levels_known:
+        text = "UNKNOWN: nobody who can be trusted says all that is finalized, so this holds only "
+        again = "" if found.mend_first else " Collect the cluster again."
+        page.text(f"{text}if it is as shown.{again}")
+    if found.misfits:
+        page.head(f"what software of {found.release} does not support")
+        _misfits(found, page)
+    if found.refused:
+        page.head("what would become of its nodes")
+        show_refused(found.refused, page, 2)
+    elif found.misfits:
+        page.text("its controllers would let such nodes in all the same")
+    if not found.refused and (texts := _new(found, page)):
+        page.head("what the audit would find then")
+        for text in texts:
+            page.item(text, 2)
+    for first in found.first:
+        page.head("what must happen first")
+        _first(first, page, kraft=found.way_back is not None)
+    _after(found, page)
+    return page
+
+
+def _replays(found: Roll, page: QuestionPage) -> Iterator[str]:
+    """Yield the paragraphs about levels that end a starting controller, then each condition."""
+    for one in found.replays:
+        level = level_text(page.catalogue, one.feature, one.level)
+        text = _PROOFS[one.proof].format(level=f"{clean(one.feature)} {level}")
+        supports = range_text(page.catalogue, one.feature, one.supported)
+        yield f"first, for controllers: {text} Software of {found.release} supports {supports}."
+    if found.replays:
+        yield SNAPSHOT_FIRST
+    for condition in found.conditions:
+        yield f"condition: {condition}"
+
+
+_PROOFS = {
+    ReplayProof.LOG: "a dump shows {level} in the metadata log, and no snapshot after it.",
+    ReplayProof.BOOTSTRAP: "bootstrap.checkpoint holds {level}. 4.0.0 reads it at each start.",
+    ReplayProof.SEEN: (
+        "{level} was finalized before. No dump shows a newer snapshot on each controller."
+    ),
+    ReplayProof.JOURNAL: (
+        "featurelib lowered {level} by the journal of this machine. "
+        "No dump shows a newer snapshot on each controller."
+    ),
+}
+
+
+def _misfits(found: Roll, page: QuestionPage) -> None:
+    for misfit in found.misfits:
+        there = levels_text(page.catalogue, [(misfit.feature, misfit.level)])
+        supports = range_text(page.catalogue, misfit.feature, misfit.supported)
+        page.item(f"{there}: it supports {supports}", 2)
+    if found.only_unstable:
+        names = ", ".join(found.only_unstable)
+        page.item(f"with unstable features enabled it supports {names}; do not, in production", 2)
+
+
+def _new(found: Roll, page: QuestionPage) -> dict[str, None]:
+    """What the audit would find once every node that runs is of that release."""
+    rows: list[Any] = [row for row in found.then.new if row["severity"] in ("critical", "warning")]
+    return dict.fromkeys(page.words.of(row).message for row in rows)
+
+
+def _first(first: First, page: QuestionPage, *, kraft: bool) -> None:
+    for number, step in enumerate(first.steps, start=1):
+        for update in step.updates:
+            page.item(f"step {number}: {update_text(update, page.catalogue)}", 2)
+    moves = [move for step in first.steps for move in step.updates]
+    if kraft and any(move.to_level < move.from_level for move in moves):
+        page.item(f"then: {SNAPSHOT_FIRST}", 2)
+    if first.steps:
+        page.line(f"  featurelib plan{page.name} {first.intent}{page.later}")
+    elif first.refusals:
+        page.item(f"it cannot happen now: {first.intent}", 2)
+        for message in dict.fromkeys(reason.message for reason in first.refusals):
+            page.item(clean(message, 600), 4)
+    else:
+        page.line("  nothing that a plan could do")
+
+
+def _after(found: Roll, page: QuestionPage) -> None:
+    page.line()
+    if found.way_back is None:
+        text = "ZooKeeper mode: production software finalizes nothing of its own"
+        page.text(text + "; nothing is lost" * (not found.mend_first))
+    elif not found.may_join:
+        joins = releases_text(page.catalogue, found.joins_now)
+        page.text(f"releases that may join as things are: {joins}")
+    else:
+        page.line("the way back")
+        for line in _way_back(found, found.way_back, page):
+            page.item(line, 2)
+    if tool := found.format_with:
+        page.line()
+        text = f"until no node goes back, format new storage with kafka-storage.sh of {tool}"
+        page.text(f"{text}: what a newer tool formats is not for older software (KIP-1170)")
+
+
+def _way_back(found: Roll, way: WayBack, page: QuestionPage) -> Iterator[str]:
+    """Paragraphs: each release that runs there, then what the new one brings."""
+    catalogue = page.catalogue
+    if not way.back:
+        yield "no node runs another release"
+    for back in way.back:
+        now = "yes, no level has moved" if back.after_roll else "no, it does not fit already"
+        yield f"to {back.release}, right after the roll: {now}"
+        if way.brings:
+            brought = f"once what {found.release} brings is finalized"
+            yield f"to {back.release}, {brought}: {_later(back, page)}"
+    if not way.brings:
+        yield f"{found.release} brings no new level"
+        return
+    yield f"{found.release} brings {levels_text(catalogue, way.brings.items())}"
+    if left := idle_text(found.then.off, found.then.silent):
+        asked = f"what-if{page.name} --release {found.release}{page.source.wanted.ways[0]}"
+        yield f"{left}; what that holds back of it: featurelib {asked}"
+    if way.no_return is not None:
+        before = found.levels[METADATA_VERSION]
+        yield no_return_text(METADATA_VERSION, before, way.no_return, catalogue)
+    if way.floor is not None:
+        floor = page.level(METADATA_VERSION, way.floor)
+        yield f"with it finalized, {METADATA_VERSION} goes down to {floor} without loss, no further"
+    yield f"with it finalized, these may join: {releases_text(catalogue, way.joins_after)}"
+
+
+def _later(back: Back, page: QuestionPage) -> str:
+    if back.after_finalizing:
+        return "yes"
+    if back.after_lowering:
+        command = f"plan{page.name} downgrade-all --release-version {back.release}{page.later}"
+        text = "only once levels are lowered again, which loses nothing"
+        return f"{text}, controllers only after a metadata snapshot then: featurelib {command}"
+    return "no: lowering that far loses metadata, or something never goes back"

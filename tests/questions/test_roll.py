@@ -1,0 +1,133 @@
+"""What `roll` promises of controllers whose metadata log may still replay a level.
+
+Each answer was given beside real nodes: 4.2.1 to 4.1.2 ends at once and starts after a snapshot;
+3.9.2 formatted with 3.3-IV0 to 4.0.1, 4.1.2, 4.2.1 and 4.3.1 ends, and starts after a snapshot.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from featurelib.audit.cluster_view import Terms
+from featurelib.questions.roll import ReplayProof, Roll, roll
+from tests.core.test_replay import checkpoint, log
+from tests.questions.nights import TERMS
+
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+Line = dict[str, Any]
+HIGH = ("metadata.version", 29)
+
+
+def recorded(name: str) -> list[Line]:
+    """The lines of a sample without its dump of the metadata log."""
+    lines = (SAMPLES / name / "landing.jsonl").read_text().splitlines()
+    return [one for one in map(json.loads, lines) if one["kind"] != "metadata_log"]
+
+
+def later(line: Line, hours: int, **keys: object) -> Line:
+    at = datetime.fromisoformat(line["observed_at"]) + timedelta(hours=hours)
+    return line | {"observed_at": at.isoformat().replace("+00:00", "Z")} | keys
+
+
+def lowered(lines: list[Line]) -> list[Line]:
+    """The same nodes an hour later, after a downgrade to what 4.1 supports."""
+    found = []
+    for line in lines:
+        levels = [
+            one | {"max_version_level": 27, "min_version_level": 27}
+            if one["name"] == "metadata.version"
+            else one
+            for one in line.get("finalized_features") or ()
+            if one["name"] != "streams.version"
+        ]
+        if levels:
+            epoch = line["finalized_features_epoch"] + 10
+            keys = {"finalized_features": levels, "finalized_features_epoch": epoch}
+            found.append(later(line, 1, **keys))
+        elif line["kind"] != "features_describe":
+            found.append(later(line, 1))
+    return found
+
+
+def dumped(like: Line, hours: int, *files: list[str]) -> list[Line]:
+    """One output of kafka-dump-log, some hours after a line."""
+    texts = [text for file in files for text in file]
+    head = later({"cluster_id": like["cluster_id"], "observed_at": like["observed_at"]}, hours)
+    return [
+        head | {"kind": "metadata_log", "line_number": number, "line": text}
+        for number, text in enumerate(texts, start=1)
+    ]
+
+
+def ask(lines: Iterable[Line], to: str, sent: Iterable[tuple[str, int, int]] = ()) -> Roll:
+    terms: Terms = TERMS
+    return roll(terms.see_lines([json.dumps(one).encode() for one in lines], None), to, terms, sent)
+
+
+def replays(found: Roll) -> set[tuple[str, int, ReplayProof]]:
+    return {(one.feature, one.level, one.proof) for one in found.replays}
+
+
+def test_after_a_downgrade_controllers_may_not_join_yet() -> None:
+    before = recorded("k42-dynamic")
+    found = ask([*before, *lowered(before)], "4.1")
+    assert found.may_join
+    assert replays(found) == {(*HIGH, ReplayProof.SEEN), ("streams.version", 1, ReplayProof.SEEN)}
+    assert replays(ask(lowered(before), "4.1")) == set()  # nobody saw the higher level
+    assert replays(ask([*before, *lowered(before)], "4.2")) == set()
+
+
+def test_a_downgrade_in_the_journal_is_evidence() -> None:
+    found = ask(lowered(recorded("k42-dynamic")), "4.1", [(*HIGH, 1)])
+    assert replays(found) == {(*HIGH, ReplayProof.JOURNAL)}
+
+
+@pytest.mark.parametrize(
+    ("hours", "files", "left"),
+    [
+        (2, [checkpoint(90, "MV27"), log(90, "MV27")], set()),
+        (2, [checkpoint(90, "MV27")], set()),
+        # Read before the downgrade, or a snapshot of before the upgrade: they prove nothing.
+        (0, [checkpoint(90, "MV27")], {ReplayProof.SEEN}),
+        (2, [checkpoint(20, "MV27")], {ReplayProof.SEEN}),
+        (2, [checkpoint(20, "MV27"), log(20, "MV29", "MV27")], {ReplayProof.LOG, ReplayProof.SEEN}),
+        (2, [log(0, "MV29", "MV27")], {ReplayProof.LOG, ReplayProof.SEEN}),
+    ],
+)
+def test_only_a_dump_from_a_newer_snapshot_on_is_proof(
+    hours: int, files: list[list[str]], left: set[ReplayProof]
+) -> None:
+    before = recorded("k42-dynamic")
+    found = ask([*before, *lowered(before), *dumped(before[0], hours, *files)], "4.1")
+    assert {one.proof for one in found.replays} == left
+
+
+def test_an_old_level_in_the_log_or_in_bootstrap_checkpoint_ends_controllers_of_4() -> None:
+    lines = recorded("k39-static")
+    old = ("metadata.version", 4)
+    boot = ["KRaft bootstrap snapshot", *log(0, "MV4")[2:]]
+    assert replays(ask([*lines, *dumped(lines[0], 1, log(0, "MV4", "MV7", "MV21"))], "4.0")) == {
+        (*old, ReplayProof.LOG)
+    }
+    newer = dumped(lines[0], 1, checkpoint(90, "MV21"))
+    assert replays(ask([*lines, *newer], "4.0")) == set()
+    both = [*lines, *newer, *dumped(lines[0], 2, boot)]
+    assert replays(ask(both, "4.0")) == {(*old, ReplayProof.BOOTSTRAP)}
+    assert replays(ask(both, "4.1")) == set()
+
+
+def test_conditions_that_no_evidence_shows_are_said() -> None:
+    static = ask(recorded("k39-static"), "4.0").conditions
+    assert [one for one in static if "KAFKA-19192" in one]
+    assert [one for one in static if one.startswith("keep controller.quorum.voters")]
+    dynamic = ask(recorded("k39-dynamic"), "4.0").conditions
+    assert not [one for one in dynamic if one.startswith("keep")]
+    back = ask(recorded("k39-static"), "3.3").conditions
+    assert [one for one in back if "KAFKA-18442" in one]
+    assert not [one for one in ask(recorded("k39-static"), "3.6").conditions if "18442" in one]
