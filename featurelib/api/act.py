@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
@@ -57,6 +56,7 @@ from featurelib.view.plan import contradictions, named_cluster, plan_page, plann
 from featurelib.words import clean
 
 Levels = Mapping[str, int | str]
+LARGEST_FILE = 16 << 20  # bytes of a plan or an approval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -99,12 +99,12 @@ def write_whole(path: str, content: bytes) -> None:
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".", delete=False) as file:
+        unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+        with open(unfinished, "wb") as file:  # with the rights that the caller's umask leaves
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(file.name, 0o644)
-        os.replace(file.name, target)
+        os.replace(unfinished, target)
     except OSError as error:
         raise ConfigError(
             f"--out {path}: expected a place to write to, found: {error.strerror}. "
@@ -371,14 +371,19 @@ def read_plan(plan: PlanAnswer | str) -> PlanFile:
     """The plan itself, or the one in that file. Raises RefusedError, PlanError, ConfigError."""
     if isinstance(plan, PlanAnswer):
         return plan.expect_made()
-    again = f"Make one: featurelib plan CLUSTER upgrade-all --out {quote(plan)}"
+    again = "The nightly removes plans that it does not make any more. "
+    again += f"Make one: featurelib plan CLUSTER upgrade-all --out {quote(plan)}"
     return files.read_plan(read_bytes(plan, "a plan file", again), plan)
 
 
 def read_bytes(path: str, what: str, next_step: str = "") -> bytes:
     """What is in a file. Raises ConfigError."""
     try:
-        return Path(path).read_bytes()
+        with open(path, "rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
+            raise ConfigError(f"{path}: this is larger than {what} ever is. {next_step}".rstrip())
+        return content
     except OSError as error:
         text = f"{path}: expected {what}, found: {error.strerror}. {next_step}"
         raise ConfigError(text.rstrip()) from error

@@ -159,7 +159,12 @@ def _features(said: BatchFindings) -> Int:
     questions = [_questions(evidence, where, names)]
     unseen = np.flatnonzero(levels.entry_level == UNSEEN)  # by the witness that is believed
     where, names = levels.entry_cluster[unseen], levels.names.take(unseen)
-    details = [f"the {witness_text(kind)} does not show it" for kind in levels.kind[where]]
+    details = [
+        "kafka-features.sh gives a level name that no catalogue knows"
+        if kind == Witness.TOOL
+        else f"the {witness_text(kind)} does not show it"
+        for kind in levels.kind[where]
+    ]
     said.of_clusters("level_unknown", where, levels.place, details, feature=names)
     questions.append(_questions(evidence, where, names))
     questions.append(_metrics(said))

@@ -330,13 +330,15 @@ def publish(
     plans: dict[str, str],
     pages: Iterable[tuple[str, str]] = (),
 ) -> None:
-    """Write the reports, the plan files and the pages; plans and pages of other nights go."""
+    """Write the reports, the plan files and the pages; plans and pages of other runs go. An approval
+    stays beside its plan: it lets be sent what it was given for, and nothing else."""
     from featurelib.spark.files import Folder
 
     folder = Folder(store.session, out)
     for name, text in plans.items():
         folder.write(f"plans/{name}", text)
-    folder.keep_only("plans", set(plans), "json")
+    approvals = {name.removesuffix(".json") + ".approval.json" for name in plans}
+    folder.keep_only("plans", {*plans, *approvals}, "json")
     folder.write("report.json", render_json(report).decode())
     folder.write("report.txt", render_text(report, limit=0))
     written: dict[str, set[str]] = {PAGES: set(), OWNERS: set(), VIEWS: set()}

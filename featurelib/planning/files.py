@@ -128,7 +128,11 @@ def digest(value: Plan | Approval) -> str:
 
 
 def _pretty(value: object) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2) + b"\n"
+    """Return JSON that a person reviews: what does not print, or turns the text, is escaped."""
+    text = msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2).decode()
+    if not text.replace("\n", "").isprintable():
+        text = "".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    return text.encode() + b"\n"
 
 
 def write_plan(plan: Plan, for_people: ForPeople | None = None) -> str:

@@ -238,7 +238,7 @@ class _Ground:
             return _fault("unknown_level", name, 0, f"{why}.")
         listed = {feature for node in cluster.nodes for feature in node.supported}
         listed |= {METADATA_VERSION, *cluster.finalized, *(software.features if software else ())}
-        if name not in listed:
+        if name not in listed and cluster.nodes:  # of no node at all nothing is known
             why = f"Nobody knows a feature {name}: no node, and not the controller's release."
             return _fault("unknown_feature", name, level, why)
         if unknown := self.unknown(name, level):

@@ -159,6 +159,8 @@ class Page:
         greatest width of each column, 0 = as wide as its cells, whose words are parted there."""
         body = rows[1:] if head else rows
         full = [i for i in range(len(rows[0])) if any(row[i] for row in body)]
+        if not full:  # a head alone says nothing
+            return
         shown = [[row[i] for i in full] for row in rows]
         caps = [most[i] if i < len(most) else 0 for i in full]
         columns = list(zip(*shown, strict=True))

@@ -208,7 +208,7 @@ def test_a_right_that_is_missing_is_said_however_many_clusters_are_read(tmp_path
             assert code == 0
             (told,) = [line for line in err.splitlines() if "not authorized" in line]
             assert "broker 1: DescribeQuorum is not authorized (error 31)" in told
-            assert "--allow-principal User:ANONYMOUS --operation DESCRIBE --cluster" in told
+            assert "--allow-principal User:ANONYMOUS --operation Describe --cluster" in told
             (said,) = (one for one in json.loads(out)["clusters"] if one["name"] == "secure")
             assert [one["refused_by"] for one in said["not_allowed"]] == [["broker 1"]]
             assert told.endswith(said["not_allowed"][0]["error"])

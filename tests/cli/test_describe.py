@@ -158,3 +158,29 @@ def test_the_name_of_a_sample_leads_to_the_tables_of_the_samples(line: list[str]
     assert asked in said
     _, _, said = run(*line, "nobody", *more)
     assert "It is a sample" not in said
+
+
+HEADS = ("Feature", "SupportedMinVersion", "SupportedMaxVersion", "FinalizedVersionLevel", "Epoch")
+ROWS = (
+    ("confluent.metadata.version", "CP-7.3-IV3", "CP-8.1-IV1A", "CP-8.1-IV1A", "11"),
+    ("transaction.version", "0", "2", "0", "11"),
+)
+TOOL = "".join(
+    "\t".join(f"{head}: {cell}" for head, cell in zip(HEADS, row, strict=True)) + "\n"
+    for row in ROWS
+)
+
+
+def test_the_text_of_kafka_s_own_tool_alone_is_described_and_blocks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("features.txt").write_text(TOOL)
+    collect = ("collect", "--from", "features.txt", "--kind", "features_describe", "--out", "L")
+    assert run(*collect, "--cluster", "c", "--observed-at", "2026-11-27T06:00:00Z")[0] == 0
+    code, out, _ = run("describe", "--capture", "L")
+    text = " ".join(out.split())
+    assert (code, "no feature is supported or finalized" in text) == (0, True)
+    assert "gives a level name that no catalogue knows" in text
+    code, out, _ = run("why-not", "transaction.version=2", "--capture", "L")
+    assert (code, out.splitlines()[0]) == (0, "c: transaction.version 2: UNKNOWN")

@@ -411,3 +411,11 @@ def test_the_schema_has_every_key_of_a_plan_and_no_other() -> None:
 )  # fmt: skip
 def test_what_is_no_plan_does_not_fit_the_schema(text: str) -> None:
     assert list(schema_faults(json.loads(text), load_schema()))
+
+
+def test_what_turns_or_hides_text_is_escaped_in_files_that_a_person_reviews() -> None:
+    hostile = "a\u202eb\u2066c\ufeffd\u200be\u2028f\x7fg\U000e0001h"
+    text = write_plan(replace(MEANING, intent=hostile))
+    assert text.replace("\n", "").isprintable()
+    assert read_plan(text, "p.json").plan.intent == hostile
+    assert "\\u202eb\\u2066c\\ufeffd\\u200be\\u2028f\\u007fg\\udb40\\udc01h" in text

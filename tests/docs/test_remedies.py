@@ -38,7 +38,7 @@ COMMANDS_TRIED = {
         f"request was sent instead, by {REAL}::test_a_ghost_controller_is_unregistered_from_33_on"
     ),
     "kafka-acls.sh --bootstrap-server HOST:PORT --add --allow-principal {principal} "
-    "--operation DESCRIBE --cluster": EVERY_OTHER,
+    "--operation Describe --cluster": EVERY_OTHER,
     "kafka-features.sh --bootstrap-server HOST:PORT upgrade --metadata 3.3": (
         f"{REAL}::test_a_log_of_the_preview_gets_its_metadata_version_by_the_printed_command"
     ),

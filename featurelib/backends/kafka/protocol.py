@@ -111,11 +111,20 @@ class ListenerAnswer:
 
 def missing_right(api: Api, principal: str = "") -> str:
     """The operation that has to be allowed, in place of the controller's words: those show its
-    own objects and no operation that could be looked up. `principal`: who asked, if it is known."""
-    return (
+    own objects and no operation that could be looked up. `principal`: who asked, if it is known.
+
+    kafka-acls.sh takes operations in camel case only. Nobody who reads is handed ALTER."""
+    needed = (
         f"{api.title} is not authorized (error {responses.NOT_AUTHORIZED}): the user needs the "
-        f"operation {RIGHTS[api]} on the resource CLUSTER. kafka-acls.sh --add --allow-principal "
-        f"{quote(principal or 'User:NAME')} --operation {RIGHTS[api]} --cluster"
+        f"operation {RIGHTS[api]} on the resource CLUSTER."
+    )
+    if api is Api.DESCRIBE_CLUSTER:
+        return f"{needed} Without it, controllers that do not vote are not listed (docs/acls.md)."
+    operation = RIGHTS[api].title().replace("_", "")
+    return (
+        f"{needed} kafka-acls.sh --bootstrap-server HOST:PORT --command-config admin.properties "
+        f"--add --allow-principal {quote(principal or 'User:NAME')} --operation {operation} "
+        "--cluster"
     )
 
 
