@@ -330,8 +330,9 @@ def publish(
     plans: dict[str, str],
     pages: Iterable[tuple[str, str]] = (),
 ) -> None:
-    """Write the reports, the plan files and the pages; plans and pages of other runs go. An approval
-    stays beside its plan: it lets be sent what it was given for, and nothing else."""
+    """Write the reports, the plan files and the pages; plans and pages of other runs go.
+
+    An approval stays beside its plan: it holds for the plan it was given for, and no other."""
     from featurelib.spark.files import Folder
 
     folder = Folder(store.session, out)
