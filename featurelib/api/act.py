@@ -7,7 +7,6 @@ not known (featurelib.api.journal).
 from __future__ import annotations
 
 import getpass
-import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
@@ -29,7 +28,7 @@ from featurelib.api.documents import (
     WithdrawalDocument,
 )
 from featurelib.catalogue import Catalogue
-from featurelib.config.files import find_settings, journal_path
+from featurelib.config.files import find_settings, journal_path, read_bytes, write_whole
 from featurelib.config.fleet import FleetEntry
 from featurelib.controller import apply as controller
 from featurelib.controller.apply import ApplyOrder, FeatureUpdate, Mode, UpdateResult
@@ -56,7 +55,6 @@ from featurelib.view.plan import contradictions, named_cluster, plan_page, plann
 from featurelib.words import clean
 
 Levels = Mapping[str, int | str]
-LARGEST_FILE = 16 << 20  # bytes of a plan or an approval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -92,24 +90,6 @@ class PlanAnswer(Answer[Planned]):
         """Write the file that `featurelib show` and the others read, whole or not at all. Raises
         RefusedError, ConfigError."""
         write_whole(path, self.content().encode())
-
-
-def write_whole(path: str, content: bytes) -> None:
-    """Write a file whole or not at all. Raises ConfigError."""
-    target = Path(path)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = target.with_name(f".{target.name}.{os.getpid()}")
-        with open(unfinished, "wb") as file:  # with the rights that the caller's umask leaves
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, target)
-    except OSError as error:
-        raise ConfigError(
-            f"--out {path}: expected a place to write to, found: {error.strerror}. "
-            "Name another file with --out FILE."
-        ) from error
 
 
 def plan(
@@ -374,19 +354,6 @@ def read_plan(plan: PlanAnswer | str) -> PlanFile:
     again = "The nightly removes plans that it does not make any more. "
     again += f"Make one: featurelib plan CLUSTER upgrade-all --out {quote(plan)}"
     return files.read_plan(read_bytes(plan, "a plan file", again), plan)
-
-
-def read_bytes(path: str, what: str, next_step: str = "") -> bytes:
-    """What is in a file. Raises ConfigError."""
-    try:
-        with open(path, "rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-        if len(content) > LARGEST_FILE:
-            raise ConfigError(f"{path}: this is larger than {what} ever is. {next_step}".rstrip())
-        return content
-    except OSError as error:
-        text = f"{path}: expected {what}, found: {error.strerror}. {next_step}"
-        raise ConfigError(text.rstrip()) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -14,7 +14,6 @@ from os.path import isdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from featurelib.api.act import write_whole
 from featurelib.api.clusters import Answer, AnyCluster, Stored, choose, to_frame
 from featurelib.api.documents import OfCluster, OfTables, WavesDocument, document
 from featurelib.api.questions import range_plot, roll, what_if, why_not
@@ -22,7 +21,13 @@ from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Conditions, read
 from featurelib.audit.findings import NO_SITE, FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
-from featurelib.config.files import find_settings, journal_path, open_catalogue, read_file
+from featurelib.config.files import (
+    find_settings,
+    journal_path,
+    open_catalogue,
+    read_file,
+    write_whole,
+)
 from featurelib.config.fleet import Choice, FleetEntry
 from featurelib.config.settings import mutes_of
 from featurelib.controller.journal import Journal

@@ -24,7 +24,7 @@ from featurelib.cli.entrance import say
 from featurelib.cli.options import at_terminal, confirm, print_answer
 from featurelib.cli.questions import chosen
 from featurelib.cli.streams import INTERRUPTED, raising_at_interrupt
-from featurelib.config.files import journal_path, open_catalogue, open_settings
+from featurelib.config.files import journal_path, open_catalogue, open_settings, write_whole
 from featurelib.config.fleet import Choice
 from featurelib.controller.apply import Mode
 from featurelib.controller.send import NODES_SECONDS
@@ -126,7 +126,7 @@ def approve(
         signature = sign(files.canonical(approval), key, agent=agent, terminal=at_terminal())
     written = files.write_approval(approval, signature)
     check_approval(file, written, now, settings=settings, where=str(target))
-    act.write_whole(str(target), written)
+    write_whole(str(target), written)
     # Nothing vouches for a file's name in the plan; an address, which gets secrets, is not taken.
     own = None if entry.is_reachable else file.for_people.file and clean(file.for_people.file, 1000)
     ways = Wanted(fleet=fleet, config=config, file=own).ways[0]

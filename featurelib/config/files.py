@@ -28,6 +28,7 @@ SYSTEM = Path("/etc/featurelib")
 HERE = Path("conf")
 CHECKOUT = Path(__file__).parents[2] / "conf"
 SETTINGS, INVENTORY, OVERLAY = "audit.toml", "fleet.toml", "catalogue-overlay.toml"
+LARGEST_FILE = 16 << 20  # bytes of a plan or an approval
 NO_FILE = "no settings file was found; built-in defaults"
 
 
@@ -169,3 +170,34 @@ def _is_older(text: str, release: str) -> bool:
     """Whether a version as 2.8 or 3.2.1 comes before a release as 3.3."""
     parts, own = ([int(n) for n in re.findall("[0-9]+", name)[:2]] for name in (text, release))
     return re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})+", text) is not None and parts < own
+
+
+def write_whole(path: str, content: bytes) -> None:
+    """Write a file whole or not at all. Raises ConfigError."""
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+        with open(unfinished, "wb") as file:  # with the rights that the caller's umask leaves
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, target)
+    except OSError as error:
+        raise ConfigError(
+            f"--out {path}: expected a place to write to, found: {error.strerror}. "
+            "Name another file with --out FILE."
+        ) from error
+
+
+def read_bytes(path: str, what: str, next_step: str = "") -> bytes:
+    """What is in a file. Raises ConfigError."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
+            raise ConfigError(f"{path}: this is larger than {what} ever is. {next_step}".rstrip())
+        return content
+    except OSError as error:
+        text = f"{path}: expected {what}, found: {error.strerror}. {next_step}"
+        raise ConfigError(text.rstrip()) from error
