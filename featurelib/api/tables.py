@@ -21,13 +21,8 @@ from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Conditions, read
 from featurelib.audit.findings import NO_SITE, FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
-from featurelib.config.files import (
-    find_settings,
-    journal_path,
-    open_catalogue,
-    read_file,
-    write_whole,
-)
+from featurelib.config import files
+from featurelib.config.files import find_settings, journal_path, open_catalogue, read_file
 from featurelib.config.fleet import Choice, FleetEntry
 from featurelib.config.settings import mutes_of
 from featurelib.controller.journal import Journal
@@ -454,7 +449,7 @@ class WavesAnswer(Answer[WavePlan]):
 
     def save(self, path: str) -> None:
         """Write the file that `waves_status` reads, whole or not at all. Raises ConfigError."""
-        write_whole(path, f"{self.json()}\n".encode())
+        files.write_whole(path, f"{self.json()}\n".encode())
 
 
 def waves(
