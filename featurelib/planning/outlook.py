@@ -62,6 +62,13 @@ class StepOutlook:
     joins_no_more: tuple[str, ...]
     joins_newly: tuple[str, ...]
 
+    def never_again(self, catalogue: Catalogue) -> tuple[str, ...]:
+        """Return the releases of `joins_no_more` that no lowering of levels lets register again."""
+        if any(change.irreversible for change in self.changes):
+            return self.joins_no_more
+        least = 0 if self.floor == NONE else self.floor
+        return tuple(r for r in self.joins_no_more if catalogue.of(r).newest_stable < least)
+
 
 def look_ahead(meaning: Plan, catalogue: Catalogue, address: str = "") -> tuple[StepOutlook, ...]:
     """Each step of a plan as it would be once those before it are applied (KIP-778); `address`: of

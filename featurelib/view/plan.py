@@ -251,10 +251,13 @@ def _after(step: StepOutlook, plan: Plan, catalogue: Catalogue, page: Page) -> N
         return
     joins = releases_text(catalogue, step.joins)
     page.text(f"Nodes that may join then: Kafka {joins} (production software).", 2, 6)
-    if step.joins_no_more:
-        gone = releases_text(catalogue, step.joins_no_more)
+    never = step.never_again(catalogue)
+    if lowered := tuple(name for name in step.joins_no_more if name not in never):
+        gone = releases_text(catalogue, lowered)
         text = f"No longer: Kafka {gone}. Lower the level before a node is rolled back to these."
         page.text(text, 2, 6)
+    if never:
+        page.text(f"Never again: Kafka {releases_text(catalogue, never)}.", 2, 6)
     if step.joins_newly:
         page.text(f"Newly: Kafka {releases_text(catalogue, step.joins_newly)}.", 2, 6)
         page.text(SNAPSHOT_FIRST, 2, 6)

@@ -22,7 +22,14 @@ from featurelib.planning.goal import Command, Intent
 from featurelib.planning.outlook import with_texts
 from featurelib.planning.planner import Planned, make_plan, mode_of
 from featurelib.planning.requirements import Guarding, features_of, require
-from tests.core.lines import AS_OF, MAX_AGE, judge_clusters, lines_of, microseconds
+from tests.core.lines import (
+    AS_OF,
+    MAX_AGE,
+    judge_clusters,
+    lines_of,
+    microseconds,
+    with_features,
+)
 from tests.core.oracle import Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper
 from tests.core.scale import some
@@ -177,13 +184,14 @@ def test_the_careful_way_is_taken_where_one_of_them_is_not() -> None:
         for node_id, role in ((1, "controller"), (2, "broker"))
     )
     described = Cluster(name="c", nodes=nodes, voters=(1,), stored={METADATA_VERSION: 20})
-    sight = see(lines_of(described), catalogue=CATALOGUE, as_of=None, max_age=HOURS_72)
+    own = with_features(f=2)
+    sight = see(lines_of(described), catalogue=own, as_of=None, max_age=HOURS_72)
     intent = Intent(command=Command.UPGRADE, up={METADATA_VERSION: "21", "f": "1"})
     together = {METADATA_VERSION: (20, 21), "f": (0, 1)}
-    assert sent(make_plan(sight, intent, CATALOGUE)) == [together]
+    assert sent(make_plan(sight, intent, own)) == [together]
     either = replace(sight, releases=("4.1", "3.9"), dialects=("kraft-3.9", "kraft-4.1"))
     apart = [{name: ends} for name, ends in together.items()]
-    assert sent(make_plan(either, intent, CATALOGUE)) == apart
+    assert sent(make_plan(either, intent, own)) == apart
 
 
 def test_whom_the_likeliest_generation_stands_for_is_asked_too() -> None:
