@@ -18,6 +18,7 @@ because 4.1 hands it on while it validates.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import re
@@ -68,6 +69,7 @@ _SAFE = re.compile(r"[^A-Za-z0-9_-]")
 _GZIP = b"\x1f\x8b"
 STDIN = "-"
 ENDINGS = tuple(f".{end}{packed}" for end in ("jsonl", "ndjson", "json") for packed in ("", ".gz"))
+_LONGEST_FILE = 512 << 20  # bytes of a landing file that a command reads whole, and of a line
 LONGEST_ID = 100  # characters of an id in a name; real ones have 22
 
 
@@ -112,7 +114,10 @@ def read_lines(name: str) -> Iterator[bytes]:
     try:
         with open(0 if name == STDIN else name, "rb", closefd=name != STDIN) as raw:
             zipped = raw.peek(2)[:2] == _GZIP
-            for line in gzip.GzipFile(fileobj=raw) if zipped else raw:
+            stream = gzip.GzipFile(fileobj=raw) if zipped else raw
+            while line := stream.readline(_LONGEST_FILE + 1):
+                if len(line) > _LONGEST_FILE:
+                    raise OSError(errno.EFBIG, f"a line of more than {_LONGEST_FILE >> 20} MiB")
                 number += 1
                 yield line
     except (OSError, EOFError, zlib.error) as error:
@@ -163,8 +168,12 @@ def landing_lines(option: str, path: str) -> Iterator[bytes]:
         )
     for file in files:
         try:
-            content = file.read_bytes()
-            yield from (gzip.decompress(content) if file.suffix == ".gz" else content).splitlines()
+            with file.open("rb") as raw:
+                stream = gzip.GzipFile(fileobj=raw) if file.suffix == ".gz" else raw
+                content = stream.read(_LONGEST_FILE + 1)
+            if len(content) > _LONGEST_FILE:
+                raise OSError(f"more than {_LONGEST_FILE >> 20} MiB. The nightly reads such a file")
+            yield from content.splitlines()
         except (OSError, EOFError, zlib.error) as error:
             raise LandingError(
                 f"{file}: expected a whole landing file, found: {error}. Copy it again."

@@ -146,6 +146,15 @@ FAULTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
             _line(ConfigError, f"the workers' Python lacks a package: {{said}}. {PYTHON}"),
         ),
         (
+            # What featurelib's own process raises, and not a worker whose words Spark passes on.
+            r"^(?:MemoryError|ArrowMemoryError|OSError: \[Errno 12\])[^\n]*",
+            _line(
+                SurroundingsError,
+                "featurelib has no memory left ({said}). Let the process have more, or give it "
+                "less at once: fewer or smaller files.",
+            ),
+        ),
+        (
             r"OutOfMemoryError: [^\n]*|GC overhead limit exceeded|MemoryError\b[^\n]*"
             r"|Cannot allocate memory|SparkOutOfMemoryError"
             r"|failed to map segment from shared object(?!: )",

@@ -24,7 +24,13 @@ from featurelib.cli.entrance import say
 from featurelib.cli.options import at_terminal, confirm, print_answer
 from featurelib.cli.questions import chosen
 from featurelib.cli.streams import INTERRUPTED, raising_at_interrupt
-from featurelib.config.files import journal_path, open_catalogue, open_settings, write_whole
+from featurelib.config.files import (
+    journal_path,
+    open_catalogue,
+    open_settings,
+    read_limited,
+    write_whole,
+)
 from featurelib.config.fleet import Choice
 from featurelib.controller.apply import Mode
 from featurelib.controller.send import NODES_SECONDS
@@ -179,7 +185,7 @@ def _parse_span(text: str | None) -> timedelta:
 def _replaced(target: Path) -> str:
     """A line about the approval that another replaces there; never over a file that is none."""
     try:
-        before = files.read_approval(target.read_bytes(), str(target)).approval
+        before = files.read_approval(read_limited(target), str(target)).approval
     except FileNotFoundError:
         if not target.parent.is_dir():
             raise ConfigError(f"--out {target}: expected a folder {target.parent}.") from None

@@ -11,6 +11,7 @@ that it means the same wherever one runs.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ SYSTEM = Path("/etc/featurelib")
 HERE = Path("conf")
 CHECKOUT = Path(__file__).parents[2] / "conf"
 SETTINGS, INVENTORY, OVERLAY = "audit.toml", "fleet.toml", "catalogue-overlay.toml"
-LARGEST_FILE = 16 << 20  # bytes of a plan or an approval
+LONGEST_FILE = 64 << 20  # bytes of a plan, approval, overlay, inventory or settings file
 NO_FILE = "no settings file was found; built-in defaults"
 
 
@@ -63,10 +64,19 @@ def find_file(option: str, named: str | None, name: str) -> Path | None:
     return next((place / name for place in _places(option) if _is_there(place / name)), None)
 
 
+def read_limited(path: Path) -> bytes:
+    """Return the bytes of a file. Raises OSError, for one without end such as /dev/zero too."""
+    with path.open("rb") as file:
+        content = file.read(LONGEST_FILE + 1)
+    if len(content) > LONGEST_FILE:
+        raise OSError(errno.EFBIG, f"more than {LONGEST_FILE >> 20} MiB")
+    return content
+
+
 def read_file(option: str, path: Path) -> str:
     """What stands in a settings file or an inventory. Raises ConfigError naming the option."""
     try:
-        return path.read_text(encoding="utf-8")
+        return read_limited(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
         raise ConfigError(
@@ -135,7 +145,7 @@ def open_catalogue(overlay: str | None, say: Callable[[str], None] = quietly) ->
     if overlay is None:
         return load()
     try:
-        text = Path(overlay).read_bytes()
+        text = read_limited(Path(overlay))
     except OSError as error:
         raise ConfigError(
             f"--overlay {overlay}: expected a TOML file, found: {error.strerror}. "
@@ -193,11 +203,7 @@ def write_whole(path: str, content: bytes) -> None:
 def read_bytes(path: str, what: str, next_step: str = "") -> bytes:
     """What is in a file. Raises ConfigError."""
     try:
-        with open(path, "rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-        if len(content) > LARGEST_FILE:
-            raise ConfigError(f"{path}: this is larger than {what} ever is. {next_step}".rstrip())
-        return content
+        return read_limited(Path(path))
     except OSError as error:
         text = f"{path}: expected {what}, found: {error.strerror}. {next_step}"
         raise ConfigError(text.rstrip()) from error

@@ -179,6 +179,11 @@ def test_a_fault_of_the_surroundings_is_one_sentence(
     assert len(str(found)) < 600
 
 
+@pytest.mark.parametrize("error", [MemoryError(), OSError(12, "Cannot allocate memory")])
+def test_memory_that_featurelib_itself_lacks_is_not_spark_s(error: Exception) -> None:
+    assert str(explain(error)).startswith(f"featurelib has no memory left ({type(error).__name__}")
+
+
 def test_what_is_not_known_is_a_fault_of_ours() -> None:
     assert explain(RuntimeError("AssertionError: 3 lines by their newlines, but 2 rows")) is None
 
