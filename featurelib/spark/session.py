@@ -10,7 +10,9 @@ Delta's jars fit one minor release of Spark each.
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -56,7 +58,7 @@ def open_session(app_name: str, overrides: Mapping[str, str] | None = None) -> S
             "spark.master": "local[*]",
             "spark.jars": find_jars(),
             # Nothing is kept there, but Spark makes the folder: not where somebody works.
-            "spark.sql.warehouse.dir": os.path.join(tempfile.gettempdir(), "featurelib-warehouse"),
+            "spark.sql.warehouse.dir": _scratch_folder(),
             **read_settings(),
         }
         for key, value in {**settings, **(overrides or {})}.items():
@@ -67,6 +69,13 @@ def open_session(app_name: str, overrides: Mapping[str, str] | None = None) -> S
     if not submitted:
         session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _scratch_folder() -> str:
+    """Return a new folder that goes with this process: a fixed name could be another user's."""
+    folder = tempfile.mkdtemp(prefix="featurelib-warehouse-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def read_settings(path: Path = REPOSITORY / "conf" / "spark-defaults.conf") -> dict[str, str]:

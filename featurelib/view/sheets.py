@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from datetime import date
@@ -36,6 +37,8 @@ from featurelib.words import printable
 
 FOLDER = "csv"
 FORMULA = tuple("=+-@|%＝＋－＠")
+# Where a semicolon separates cells, as in many languages, the part after it is a cell of its own.
+_LATER_FORMULA = re.compile(rf"(;\s*)(?=[{re.escape(''.join(FORMULA))}])")
 OF_CLUSTER = ("cluster", "name", "owner")  # before the columns of what a cluster has many of
 Path = tuple[str, ...]
 
@@ -171,5 +174,5 @@ def _text(value: Any) -> str:
 
 def _harmless(text: str) -> str:
     """A text in one line that no spreadsheet calculates."""
-    shown = printable(text)
+    shown = _LATER_FORMULA.sub(r"\1'", printable(text))
     return f"'{shown}" if shown.lstrip().startswith(FORMULA) else shown

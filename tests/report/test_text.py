@@ -25,6 +25,7 @@ from featurelib.view.layout import width_of
 from featurelib.view.model import render_json
 from featurelib.view.plan import planning_page
 from featurelib.view.report import look_closer, report_run, summarize
+from featurelib.view.sheets import render_sheets
 from featurelib.view.text import render_text, write_text
 from featurelib.view.trend import other_changes
 from featurelib.words import LONGEST_PATH
@@ -331,6 +332,13 @@ def test_each_of_several_ghosts_has_its_own_command() -> None:
     planned = Planned(intent=Intent(command=Command.UPGRADE_ALL), goal=Goal(), refusals=reasons)
     refused = str(planning_page(planned, "a", "b", CATALOGUE))
     assert [refused.count(line) for line in (*lines, "→ r")] == [1, 1, 1]
+
+
+def test_no_part_of_a_cell_is_a_formula_where_a_semicolon_separates_cells() -> None:
+    known = Fleet(cluster=(Entry(id="c", owner='a;=HYPERLINK("http://evil.example");\t+1; b'),))
+    sheets = dict(render_sheets(report(judged([plan("c", "BLOCKED")]), inventory=known)))
+    expected = "\"a;'=HYPERLINK(\"\"http://evil.example\"\");\\t+1; b\""
+    assert expected in sheets["csv/clusters.csv"]
 
 
 def test_a_word_wider_than_its_column_is_parted_there_and_the_table_stays_one() -> None:
