@@ -242,6 +242,20 @@ def test_signers_that_cannot_be_read_are_told(keys: Path) -> None:
         verify(approval, signed(keys, "alice", approval), "nowhere/signers")
 
 
+@pytest.mark.parametrize("writable", ["allowed_signers", "."])
+def test_signers_that_every_user_can_write_are_refused(
+    keys: Path, tmp_path: Path, writable: str
+) -> None:
+    signers = tmp_path / "allowed_signers"
+    signers.write_bytes((keys / "allowed_signers").read_bytes())
+    word = approval_by(ALICE)
+    signature = signed(keys, "alice", word)
+    verify(word, signature, str(signers))
+    (tmp_path / writable).chmod(0o777)
+    with pytest.raises(ApprovalError, match=r"every user of this machine can write .* chmod o-w "):
+        verify(word, signature, str(signers))
+
+
 def test_a_key_that_cannot_sign_is_told(keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     (keys / "half.pub").write_text(public(keys / "alice") + "\n", encoding="utf-8")

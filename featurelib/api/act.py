@@ -493,6 +493,8 @@ def carry_out(
             closing(Journal(journal_path(journal))) as opened,
             reached.watcher(settings.max_age, chosen.say) as watcher,
         ):
+            if opened.is_new:
+                chosen.say(f"new journal: {opened.path}")
             ending = controller.apply(order, watcher, opened)
     except FeatureLibError as error:
         word, code = ERROR_WORDS[error.exit_code], error.exit_code

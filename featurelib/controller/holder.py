@@ -31,6 +31,7 @@ class Holder:
     started: str
     since: float
     command: str
+    namespace: str = ""  # of process numbers, as a container has its own; "" = not known
 
     @property
     def text(self) -> str:
@@ -40,8 +41,10 @@ class Holder:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether it is a process of another host: nobody sees from here if it has ended."""
-        return self.host != socket.gethostname()
+        """Return True for a process of another host or container: nobody sees from here whether
+        it has ended. Containers may share the name of their host."""
+        is_other = bool(self.namespace) and self.namespace != _namespace()
+        return is_other or self.host != socket.gethostname()
 
     def is_running_here(self) -> bool:
         """Return True for another process of this host that has not ended, frozen or not."""
@@ -70,7 +73,23 @@ def myself(command: str) -> Holder:
     except (KeyError, OSError):  # a user number without a name, as in containers
         user = f"user {os.getuid()}"
     started, since = _started(pid), datetime.now(UTC).timestamp()
-    return Holder(user=user, host=host, pid=pid, started=started, since=since, command=command)
+    return Holder(
+        user=user,
+        host=host,
+        pid=pid,
+        started=started,
+        since=since,
+        command=command,
+        namespace=_namespace(),
+    )
+
+
+def _namespace() -> str:
+    """Return the name of the space in which this process has its number; "" = not known."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:  # not Linux
+        return ""
 
 
 def _started(pid: int) -> str:

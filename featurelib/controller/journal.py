@@ -550,10 +550,10 @@ class Journal:
                 f"{self.path}: expected a journal, found a file that is none, or is damaged: "
                 f"{error}. Nothing was sent. Name the right one with --journal FILE."
             )
-        return JournalError(
-            f"{self.path}: the journal cannot {what}: {error}. Make room or fix its rights, or "
-            "name another with --journal FILE."
-        )
+        remedy = "Make room or fix its rights, or name another with --journal FILE."
+        if "locked" in str(error):
+            remedy = "Another process writes to it and may stand still. Wait for it or end it."
+        return JournalError(f"{self.path}: the journal cannot {what}: {error}. {remedy}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.audit.findings import wordings
@@ -41,6 +41,7 @@ class Look:
     sight: Sight
     reports: Mapping[Node, Levels | None]
     epochs: Mapping[Node, int]
+    at: float = field(default_factory=time.monotonic)  # seconds, when the last node had answered
 
     @property
     def is_unproven(self) -> bool:
@@ -86,7 +87,13 @@ class Watcher:
     def look(self, cluster: str | None = None, *, say: Say | None = None) -> Look:
         """Ask every node. Raises UnreachableError and NoEvidenceError, and ProtocolError where
         another cluster than `cluster` answers."""
-        lines = self.backend.describe(say or self.say)
+        texts = list[str]()
+        try:
+            lines = self.backend.describe(texts.append)
+        finally:
+            at = time.monotonic()  # before anything is said: it may block
+            for text in texts:
+                (say or self.say)(text)
         sight = self._terms().see_lines(lines)
         if cluster is not None and sight.cluster_id != cluster:
             raise ProtocolError(
@@ -104,7 +111,7 @@ class Watcher:
             for node, one in answers.items()
         }
         epochs = {node: one.epoch for node, one in answers.items()}
-        return Look(sight=sight, reports=reports, epochs=epochs)
+        return Look(sight=sight, reports=reports, epochs=epochs, at=at)
 
     def _terms(self) -> Terms:
         now = time.time_ns() // 1000

@@ -43,6 +43,8 @@ from featurelib.words import reporting
 
 NODES_SECONDS = 60.0  # how long nodes may take to report a level
 LOCK_SECONDS = 300.0  # a lock expires so long after its holder did something last
+# From the look that a request rests on: time for a controller to validate it and to be connected.
+OLDEST_LOOK_S = 30.0
 LONGEST_PAUSE_S = 5.0  # from the checks to the request; whoever stood still for longer checks anew
 _ANSWER_SAID_S = 10  # between two lines while an answer is waited for
 _QUIET = 1.0  # seconds between two lines of progress
@@ -111,8 +113,8 @@ class Sender:
     ) -> StepOutcome:
         """Send one request once, if there is somebody to send it to, as `clearance` lets it.
 
-        Raises JournalError, BusyError and what `clearance` raises if it was not even sent, and
-        OutcomeUnknownError where it was interrupted.
+        Raises JournalError, BusyError, RefusedError for an old look and what `clearance`
+        raises if it was not even sent, and OutcomeUnknownError where it was interrupted.
         """
         try:
             recipient = self.watcher.backend.recipient()
@@ -123,6 +125,11 @@ class Sender:
         # What may block, as a terminal that nobody reads, comes before the checks.
         self.watcher.say(f"sending step {position + 1} of {self.total}: {_moves(step)}")
         began, cleared = self.waits.monotonic(), clearance()
+        if (age := began - before.at) > OLDEST_LOOK_S:
+            raise RefusedError(
+                f"cluster {self.cluster}: the last look at it is {age:.0f} s old, because this "
+                "process stood still or the controller was slow. Nothing was sent. Run it again."
+            )
         dispatch = Dispatch(
             cluster=self.cluster,
             where=self.watcher.backend.where,

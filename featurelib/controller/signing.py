@@ -8,6 +8,7 @@ one is required or not.
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -146,6 +147,11 @@ def verify(
             f"expected the signers in the file {signers}, found none that can be read. "
             "Name it in conf/audit.toml: allowed_signers = FILE"
         )
+    if writable := next(filter(_is_anybodys, (Path(signers), Path(signers).parent)), None):
+        raise ApprovalError(
+            f"every user of this machine can write {writable}, so the file {signers} does not "
+            f"prove whose signature counts. Nothing was sent. Run: chmod o-w {quote(str(writable))}"
+        )
     message = files.canonical(approval)
     with tempfile.TemporaryDirectory(prefix="featurelib-") as folder:
         path = Path(folder, "approval.sig")
@@ -159,6 +165,12 @@ def verify(
         bare = _keygen("check-novalidate", check, message)
         names = _keygen("find-principals", ["-f", signers, "-s", str(path), time], b"")
     raise ApprovalError(_why(approval, signers, again, done, bare, names))
+
+
+def _is_anybodys(path: Path) -> bool:
+    """Return True if every user can change a file, or put another in its place in a folder."""
+    mode = path.stat().st_mode
+    return bool(mode & stat.S_IWOTH) and not mode & stat.S_ISVTX
 
 
 _Done = subprocess.CompletedProcess[bytes]

@@ -22,6 +22,7 @@ from featurelib.errors import (
     InputError,
     JournalError,
     OutcomeUnknownError,
+    RefusedError,
 )
 from tests.controller.clusters import Bench, approved, bench, kraft, replace
 from tests.controller.test_resume import resumed
@@ -98,6 +99,17 @@ def test_whoever_stood_still_for_long_does_not_send(
     expect_not_sent(
         it, it.apply(plan), "this process stood still for 0 s before it would have sent"
     )
+
+
+def test_a_request_does_not_rest_on_a_look_of_long_ago(
+    it: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a terminal that nobody reads stops it between the look and the checks."""
+    plan = it.plan()
+    monkeypatch.setattr(send, "OLDEST_LOOK_S", -1.0)
+    with pytest.raises(RefusedError, match=r"the last look at it is 0 s old.* Nothing was sent"):
+        it.apply(plan)
+    assert (it.fates(), it.levels()) == ([], {"metadata.version": 25})
 
 
 def test_an_approval_that_expires_after_the_intent_is_not_sent(it: Bench) -> None:
@@ -227,3 +239,11 @@ def test_verify_sees_an_outcome_whose_request_is_missing(it: Bench) -> None:
             journal._db.execute(f"DELETE FROM {table}")
         journal._db.execute("DELETE FROM sqlite_sequence WHERE name = 'seal'")
         assert "outcome 1: its entry 1 is missing" in journal.verify().faults
+
+
+def test_a_process_of_another_container_of_this_host_is_elsewhere() -> None:
+    """Containers that share the name of their host have process numbers of their own."""
+    mine = myself("x")
+    other = replace(mine, namespace="pid:[1]", pid=2**22 + 1)
+    assert (mine.is_elsewhere, other.is_elsewhere) == (False, True)
+    assert (other.is_gone(), other.is_running_here()) == (False, False)
