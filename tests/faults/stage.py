@@ -91,6 +91,10 @@ class Running:
     def kill(self) -> None:
         self.process.kill()
 
+    def signal(self, number: signal.Signals) -> None:
+        """Stop it, or let it go on."""
+        self.process.send_signal(number)
+
     def end(self) -> Said:
         try:
             self.process.wait(LIMIT_S)
@@ -191,10 +195,11 @@ class Stage:
         approved.write_bytes(files.write_approval(word))
         return plan, approved
 
-    def start(self, *words: str) -> Running:
-        """A command of featurelib as a process."""
+    def start(self, *words: str, clock: str = "") -> Running:
+        """A command of featurelib as a process; `clock` as faketime takes it, such as +7m."""
+        faked = ["faketime", "--exclude-monotonic", "-f", clock] if clock else []
         process = subprocess.Popen(
-            [sys.executable, "-c", _HANDED_ON * self.is_handed_on + _RUN, *words,
+            [*faked, sys.executable, "-c", _HANDED_ON * self.is_handed_on + _RUN, *words,
              "--journal", str(self.journal)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             cwd=self.home, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
@@ -210,9 +215,12 @@ class Stage:
             "--timeout", str(self.timeout_s), "--wait", "5", *reach,
         )  # fmt: skip
 
-    def resume(self, *, timeout_s: float | None = None) -> Said:
+    def resume(self, *, timeout_s: float | None = None, clock: str = "") -> Said:
         timeout = str(timeout_s or self.timeout_s)
-        return self.start("resume", "--timeout", timeout, *self.reach).end()
+        return self.start("resume", "--timeout", timeout, *self.reach, clock=clock).end()
+
+    def withdraw(self, plan: Path, approved: Path) -> Said:
+        return self.start("approve", str(plan), "--withdraw", "--out", str(approved)).end()
 
     def entries(self) -> tuple[JournalEntry, ...]:
         """What the journal holds, oldest first."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -24,13 +25,15 @@ from pathlib import Path
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import ONE_LEADER, Node, start_kraft
 from tests.faults.one_way import DOWN, UP, Line, one_way
-from tests.faults.stage import QUIET_S, Said, Stage
+from tests.faults.stage import LIMIT_S, QUIET_S, Running, Said, Stage
 
 HEAP = ("-Xmx160m",)
 TIMEOUTS_MS = (1, 300, 1500, 3000)
 # Seconds after apply said that it sends: the request is not read yet, is handled, was handled.
 MOMENTS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.4)
 FEATURE = "share.version"  # 0 or 1
+STALLED = "stalled"  # the shape in which apply itself stands still
+OTHER_CLOCK = "+7m"  # of a process that would take a lock that a clock ends
 
 
 @dataclass(slots=True)
@@ -167,6 +170,10 @@ FAULTS: dict[str, dict[str, Fault]] = {
         "the controller is killed": kill("leader"),
         "controller and broker are frozen": freeze("leader", "broker"),
     },
+    STALLED: {
+        "apply is frozen": freeze(),
+        "apply is frozen, its approval withdrawn": freeze(),
+    },
     "cut": {
         "what goes to the controller is lost": cut(UP),
         "what comes from the controller is lost": cut(DOWN),
@@ -193,7 +200,11 @@ def run(play: Play, name: str, seed: int, before: list[tuple[str, int]]) -> Run:
     stage, level = play.stage, 1 - dict(before).get(FEATURE, 0)
     plan, approved = stage.plan(FEATURE, level, timeout_ms=timeout_ms)
     applying = stage.apply(plan, approved)
-    if applying.wait_for("sending step"):
+    if name == STALLED and applying.wait_for("sending step"):
+        time.sleep(made.moment_s)
+        withdrawn = approved if "withdrawn" in fault else None
+        made.wrong += _stall(play, made, applying, plan, withdrawn)
+    elif applying.wait_for("sending step"):
         time.sleep(made.moment_s)
         ends, began = FAULTS[name][fault](play), time.monotonic()
         if dies:
@@ -213,6 +224,37 @@ def run(play: Play, name: str, seed: int, before: list[tuple[str, int]]) -> Run:
     play.leader = stage.settle()
     _finish(play, made, before, level, said)
     return made
+
+
+def _stall(
+    play: Play, made: Run, applying: Running, plan: Path, withdrawn: Path | None
+) -> Iterator[str]:
+    """Stop apply for `lasts_s` at least, and yield what it sends afterwards that no longer holds.
+
+    Meanwhile a process whose clock is ahead tries to settle its request."""
+    stage = play.stage
+    applying.signal(signal.SIGSTOP)
+    frozen_at = time.time()
+    made.lasts_s = min(made.lasts_s, 8.0)
+    began = time.monotonic()
+    if withdrawn is not None:
+        made.resumes.append(_short(stage.withdraw(plan, withdrawn)))
+        withdrawn = withdrawn if made.resumes[-1].startswith("0 ") else None
+    made.resumes.append(_short(stage.resume(clock=OTHER_CLOCK)))
+    refused_or_idle = made.resumes[-1].startswith(("3 error: ", "0 Nothing to settle"))
+    if not refused_or_idle and not applying.has_ended():
+        yield f"resume beside a frozen apply: {made.resumes[-1]}"
+    time.sleep(max(QUIET_S, began + made.lasts_s - time.monotonic()))
+    sent = stage.records(play.leader)
+    stood_still = time.monotonic() - began
+    applying.signal(signal.SIGCONT)
+    applying.process.wait(LIMIT_S)
+    time.sleep(QUIET_S)
+    intents = [entry.intent.at for entry in stage.entries()]
+    # Where it stood still before the intent, all is checked after it.
+    is_old = withdrawn is not None or max(intents, default=frozen_at) < frozen_at
+    if stage.records(play.leader) != sent and is_old:
+        yield f"sent after it stood still for {stood_still:.1f} s"
 
 
 def _short(said: Said) -> str:
