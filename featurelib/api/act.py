@@ -35,7 +35,7 @@ from featurelib.controller.apply import ApplyOrder, FeatureUpdate, Mode, UpdateR
 from featurelib.controller.holder import myself, say_seconds
 from featurelib.controller.journal import Clearance, Journal, Withdrawal
 from featurelib.controller.send import Waits
-from featurelib.controller.signing import check_approval, needs_none
+from featurelib.controller.signing import check_approval, find_writable, needs_none
 from featurelib.core.outcome import Ending, EndingKind, MoveOutcome
 from featurelib.errors import ApprovalError, ConfigError, FeatureLibError, RefusedError
 from featurelib.model import Plan, Reason
@@ -463,6 +463,8 @@ def carry_out(
     what rules, each with its own name. An error has as `facts` what is known of the plan."""
     plan, reached = file.plan, chosen.reached()
     settings, ruled = find_settings(chosen.wanted.config)
+    if writable := find_writable(Path(ruled)):
+        chosen.say(f"warning: every user of this machine can write {writable}: {ruled} is no guard")
     entry, check = reached.entry_of(plan.cluster), needs_none
     if approval is not None:
         where = approval if isinstance(approval, str) else "the approval"

@@ -147,7 +147,7 @@ def verify(
             f"expected the signers in the file {signers}, found none that can be read. "
             "Name it in conf/audit.toml: allowed_signers = FILE"
         )
-    if writable := next(filter(_is_anybodys, (Path(signers), Path(signers).parent)), None):
+    if writable := find_writable(Path(signers)):
         raise ApprovalError(
             f"every user of this machine can write {writable}, so the file {signers} does not "
             f"prove whose signature counts. Nothing was sent. Run: chmod o-w {quote(str(writable))}"
@@ -167,10 +167,13 @@ def verify(
     raise ApprovalError(_why(approval, signers, again, done, bare, names))
 
 
-def _is_anybodys(path: Path) -> bool:
-    """Return True if every user can change a file, or put another in its place in a folder."""
-    mode = path.stat().st_mode
-    return bool(mode & stat.S_IWOTH) and not mode & stat.S_ISVTX
+def find_writable(file: Path) -> Path | None:
+    """Return the file, or its folder, if every user of this machine can put other content there."""
+    for path in (file, file.parent) if file.exists() else ():
+        mode = path.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            return path
+    return None
 
 
 _Done = subprocess.CompletedProcess[bytes]

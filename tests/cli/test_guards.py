@@ -147,3 +147,16 @@ def test_a_place_that_cannot_be_looked_at_is_told_and_not_passed_over(
     monkeypatch.setattr(Path, "lstat", closed)
     with pytest.raises(ConfigError, match=r"audit.toml: expected to see whether it is there"):
         find_settings(None)
+
+
+def test_settings_that_every_user_can_write_are_named() -> None:
+    settle(Path("conf"), signature=False)
+    cluster()
+    plan("upgrade-all")
+    assert run(*APPROVE)[0] == 0
+    assert "can write" not in run(*APPLY, "--dry-run")[2]
+    Path("conf/audit.toml").chmod(0o666)
+    code, _, said = run(*APPLY, "--dry-run")
+    assert code == 0
+    assert "warning: every user of this machine can write " in said
+    assert said.count("conf/audit.toml") >= 2
