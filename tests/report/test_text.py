@@ -337,7 +337,7 @@ def test_each_of_several_ghosts_has_its_own_command() -> None:
 def test_no_part_of_a_cell_is_a_formula_where_a_semicolon_separates_cells() -> None:
     known = Fleet(cluster=(Entry(id="c", owner='a;=HYPERLINK("http://evil.example");\t+1; b'),))
     sheets = dict(render_sheets(report(judged([plan("c", "BLOCKED")]), inventory=known)))
-    expected = "\"a;'=HYPERLINK(\"\"http://evil.example\"\");\\t+1; b\""
+    expected = '"a;\'=HYPERLINK(""http://evil.example"");\\t+1; b"'
     assert expected in sheets["csv/clusters.csv"]
 
 
