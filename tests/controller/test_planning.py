@@ -178,7 +178,7 @@ def test_any_generation_that_may_answer_can_refuse() -> None:
 
 
 def test_the_careful_way_is_taken_where_one_of_them_is_not() -> None:
-    ranges = RELEASES["4.1"] | {"f": (0, 2)}
+    ranges = RELEASES["4.1"]
     nodes = tuple(
         Node(node_id=node_id, role=role, ranges=ranges, levels={METADATA_VERSION: 20}, epoch=9)
         for node_id, role in ((1, "controller"), (2, "broker"))
@@ -186,8 +186,8 @@ def test_the_careful_way_is_taken_where_one_of_them_is_not() -> None:
     described = Cluster(name="c", nodes=nodes, voters=(1,), stored={METADATA_VERSION: 20})
     own = with_features(f=2)
     sight = see(lines_of(described), catalogue=own, as_of=None, max_age=HOURS_72)
-    intent = Intent(command=Command.UPGRADE, up={METADATA_VERSION: "21", "f": "1"})
-    together = {METADATA_VERSION: (20, 21), "f": (0, 1)}
+    intent = Intent(command=Command.UPGRADE, up={METADATA_VERSION: "21", TRANSACTION: "1"})
+    together = {METADATA_VERSION: (20, 21), TRANSACTION: (0, 1)}
     assert sent(make_plan(sight, intent, own)) == [together]
     either = replace(sight, releases=("4.1", "3.9"), dialects=("kraft-3.9", "kraft-4.1"))
     apart = [{name: ends} for name, ends in together.items()]
