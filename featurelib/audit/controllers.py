@@ -226,6 +226,8 @@ class Software:
         speaks = np.where(shown[who.cluster], controllers, counts)
         sets = np.zeros(len(evidence.clusters), dtype=np.int64)
         np.bitwise_or.at(sets, who.cluster[speaks], self._sets[speaks])
+        # What a vendor's controller answers nobody knows, whoever stands beside it.
+        sets[who.cluster[speaks & self.foreign]] = 0
         possible = (sets[:, None] & self._bits) > 0
         # The owner's word decides between look-alikes, or is one candidate more.
         told = self._told_codes()

@@ -64,10 +64,14 @@ class StepOutlook:
 
     def never_again(self, catalogue: Catalogue) -> tuple[str, ...]:
         """Return the releases of `joins_no_more` that no lowering of levels lets register again."""
-        if any(change.irreversible for change in self.changes):
-            return self.joins_no_more
-        least = 0 if self.floor == NONE else self.floor
-        return tuple(r for r in self.joins_no_more if catalogue.of(r).newest_stable < least)
+        if self.floor == NONE:
+            return ()
+        stays = {METADATA_VERSION: self.floor}
+        for name, level in self.levels.items():
+            if kept := [one for one in catalogue.irreversible(name) if one <= level]:
+                stays[name] = max(kept)
+        back = may_join(stays, catalogue)
+        return tuple(release for release in self.joins_no_more if release not in back)
 
 
 def look_ahead(meaning: Plan, catalogue: Catalogue, address: str = "") -> tuple[StepOutlook, ...]:

@@ -4,6 +4,7 @@ are UNKNOWN until an overlay describes the build."""
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from featurelib.catalogue import Catalogue, load, with_overlay
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
-from tests.core.lines import codes, findings
+from tests.core.lines import codes, findings, judge_clusters
+from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
 
 ROOT = Path(__file__).parents[2]
 AUTOMQ = ROOT / "conf" / "overlays" / "automq.toml"
@@ -98,3 +100,25 @@ def test_the_overlay_of_automq_makes_its_build_known(overlay: bool) -> None:
     row = next(r for r in seen.judged.readiness.to_pylist() if r["feature"] == "automq.version")
     assert row["target"] is None  # no level of it is planned unasked
     assert row["available"] == (5 if overlay else None)
+
+
+def test_one_vendor_s_controller_among_stock_ones_makes_the_answer_unknown() -> None:
+    """It may lead next, and nobody knows what it would answer."""
+    ranges = load().of("4.1").ranges()
+    nodes = [Node(node_id=1, ranges=ranges, levels={METADATA: 25}, epoch=9)]
+    nodes += [
+        Node(node_id=11, ranges=ranges, role=CONTROLLER),
+        Node(node_id=12, ranges=ranges | {"acme.version": (0, 1)}, role=CONTROLLER),
+    ]
+    cluster = Cluster(
+        name="c",
+        nodes=tuple(nodes),
+        voters=(11, 12),
+        stored={METADATA: 25},
+        controllers_listed=True,
+    )
+    judged = judge_clusters(cluster)
+    assert "READY" not in {row["verdict"] for row in judged.readiness.to_pylist()}
+    stock = replace(cluster, nodes=(*nodes[:2], replace(nodes[2], ranges=ranges)))
+    ready = {r["feature"] for r in judge_clusters(stock).readiness.to_pylist() if r["target"]}
+    assert METADATA in ready
