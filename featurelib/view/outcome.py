@@ -15,6 +15,7 @@ from featurelib.controller.send import Resumed, Unexplained
 from featurelib.core.outcome import Ending, EndingKind, Fate, MoveOutcome, StepOutcome
 from featurelib.core.reply import NO_ERROR
 from featurelib.feature import UpgradeType
+from featurelib.landing.responses import NOT_AUTHORIZED
 from featurelib.model import Move, Plan
 from featurelib.planning.files import PlanFile
 from featurelib.planning.outlook import look_ahead
@@ -250,9 +251,16 @@ def sentence(
     if ending.kind is EndingKind.UNKNOWN:
         run = (way or Way()).resume
         return f"Unknown: {who}: {done} known to be applied; {why}. Run: {run}"
-    fates = {one.fate for step in ending.steps for one in step.updates}
+    spent = [
+        one
+        for step in ending.steps
+        for one in step.updates
+        if one.fate in {Fate.REJECTED, Fate.OVERTAKEN}
+    ]
     go_on = f" Go on with the same plan: {again}" if again else ""
-    if fates & {Fate.REJECTED, Fate.OVERTAKEN}:  # it can be carried out no more
+    if spent and all(one.code == NOT_AUTHORIZED for one in spent):
+        go_on = f" Run the same plan and approval again, as a user with ALTER: {again}"
+    elif spent:  # it can be carried out no more
         go_on = f" Make a new plan: {way.plan}" if way else ""
     if ending.kind is EndingKind.REJECTED:
         how = why or "the controller refused"

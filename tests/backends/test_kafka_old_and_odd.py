@@ -174,6 +174,7 @@ def test_a_secret_is_sent_where_it_belongs_and_words_that_repeat_it_are_cleaned(
     sent = [frame for key, _, frame in listener.heard if key == SASL_AUTHENTICATE]
     assert [SECRET.encode() in frame for frame in sent] == [True]
     assert HIDDEN in str(caught.value)
+    assert "Check the address" not in str(caught.value)  # the listener was reached
     assert SECRET not in f"{caught.value!r} {told} {caplog.text}"
 
 

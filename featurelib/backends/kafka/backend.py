@@ -54,7 +54,7 @@ from featurelib.landing.responses import (
     SHOWS_FENCED_FROM,
 )
 from featurelib.model import NotPassed, Passed, Recipient, Step
-from featurelib.words import NOBODY_ANSWERED, share_reasons, some
+from featurelib.words import NOBODY_ANSWERED, REFUSED_LOGIN, share_reasons, some
 
 SHOWN = 10  # nodes, or reasons, of a kind
 _FEATURES = (
@@ -278,11 +278,10 @@ def _nobody(reach: Reach, reasons: Iterable[str], own: Sequence[bytes]) -> Unrea
     given = (*reach.bootstrap, *reach.controllers)
     is_named = all(split_id(address)[1] in said for address in given) and bool(given)
     where = "" if is_named else f"{reach.where}: "
-    return UnreachableError(
-        f"{where}{NOBODY_ANSWERED}{said}.",
-        own,
-        "Check the address first, then the network, then whether the nodes run.",
-    )
+    # A node that refuses a login was reached.
+    is_reached = all(REFUSED_LOGIN in reason for reason in found)
+    hint = "Check the address first, then the network, then whether the nodes run."
+    return UnreachableError(f"{where}{NOBODY_ANSWERED}{said}.", own, "" if is_reached else hint)
 
 
 def _refusals(asked: Iterable[NodeAnswers]) -> Iterator[str]:
