@@ -15,14 +15,12 @@ from itertools import chain
 from shlex import quote
 
 import msgspec
-import numpy as np
 
 from featurelib.audit.findings import wordings
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import RefusedError
-from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION
 from featurelib.model import Guards, Move, Step
 from featurelib.planning.requirements import features_of, guards_of
 from featurelib.words import clean, level_text
@@ -52,7 +50,7 @@ def share(
     for move in (move for step in steps for move in step.updates):
         first = moves.get(move.feature, move)  # of a level reached step by step
         moves[move.feature] = replace(move, from_level=first.from_level)
-    later = _not_yet_defaults(moves, theirs, levels, catalogue)
+    later = set[str]()
     while True:
         ours = {n: m.to_level for n, m in moves.items() if n not in theirs | later}
         unmet = catalogue.whole.unmet({**levels, **ours})
@@ -68,24 +66,6 @@ def share(
         theirs=tuple(move for name, move in moves.items() if name in theirs),
         later=tuple(move for name, move in moves.items() if name in later),
     )
-
-
-def _not_yet_defaults(
-    moves: Mapping[str, Move], theirs: set[str], levels: Mapping[str, int], catalogue: Catalogue
-) -> set[str]:
-    """Return the features of ours whose level becomes the default only with the metadata.version
-    that the owner has to finalize first."""
-    metadata = moves.get(METADATA_VERSION)
-    if metadata is None or METADATA_VERSION not in theirs:
-        return set()
-    ends = np.array([levels.get(METADATA_VERSION, SILENT_METADATA_VERSION), metadata.to_level])
-    found = set[str]()
-    for name, move in moves.items():
-        if name not in theirs and name in catalogue.features:
-            now, then = catalogue.ceiling(name, ends, np.full(2, move.from_level)).tolist()
-            if now < move.to_level <= then:
-                found.add(name)
-    return found
 
 
 def owner_command(moves: Sequence[Move], entry: FleetEntry, catalogue: Catalogue) -> str:
