@@ -30,7 +30,7 @@ GOLD = (
     "gold/audit_run",
 )
 VARIES = ("inputs", "out")  # files, and a folder of their own in each run
-SHAPE = Shape(clusters=60, nodes=6, features=8, offenders=0.05, ghosts=0.05, disagreeing=0.05)
+SHAPE = Shape(clusters=60, nodes=6, features=7, offenders=0.05, ghosts=0.05, disagreeing=0.05)
 
 
 @pytest.mark.parametrize("fleet", ["samples", "made-up"])
