@@ -177,7 +177,7 @@ CLUSTER_SNAPSHOT = Table(
     # `learned` is what the last fold learned for the histories (featurelib.snapshot.history).
     schema=with_run(schema.SNAPSHOT).with_last("learned", BYTES),
     required=frozenset({"run", "cluster"}),
-    version=7,  # 3: one stored form (schema.LAYOUT); 4, 5: weaker witnesses; 6, 7: who is not there
+    version=8,  # 3: one stored form (schema.LAYOUT); 4, 5: weaker witnesses; 6 to 8: what is absent
     is_rebuilt=True,
     skip_by=_SKIP_BY,
     file_rows=_SNAPSHOT_ROWS,  # a fold leaves them sorted by cluster
