@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from kafka.admin import ACLOperation
 
+from tests.backends.judged import until, validated
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.jars import UnavailableError
 from tests.backends.rig.kraft import Node, start_kraft
@@ -76,11 +77,13 @@ def cluster_without_a_controller(
 ) -> Iterator[RunningCluster]:
     """A static quorum of three 4.2.1 controllers, 1 (broker too), 2 and 3; 3 was killed.
 
-    Finalized at 4.1. Shared: only look, validate, or be refused.
+    Finalized at 4.1. Shared: only look, validate, or be refused. A controller registers some time
+    after it is ready, and one that never did is refused for: 3 is killed once it is registered.
     """
     home = tmp_path_factory.mktemp("quorum")
     nodes = (Node(id=1), Node(id=2, roles="controller"), Node(id=3, roles="controller"))
     with running(lambda: start_kraft(home, nodes, release_version="4.1")) as cluster:
+        until(lambda: not validated(cluster, 29))
         cluster.stop_node(3, kill=True)
         yield cluster
 

@@ -10,11 +10,13 @@ from typing import Any
 from featurelib.audit.cluster_view import NO_FLEET, Sight, see
 from featurelib.catalogue import load
 from featurelib.config.fleet import Fleet
+from featurelib.feature import UpgradeType
 from tests.backends.rig.cluster import RunningCluster
 from tests.cli.commands import run
 from tests.walk.wire import Line
 
 CATALOGUE, METADATA = load(), "metadata.version"
+PATIENCE_SECONDS = 20.0  # while a controller is elected
 Row = dict[str, Any]
 
 
@@ -50,6 +52,13 @@ def findings(sight: Sight) -> dict[tuple[str, str | None, int | None], Row]:
     """By code, role and node."""
     rows = sight.judged.findings.to_pylist()
     return {(row["code"], row["role"], row["node_id"]): row for row in rows}
+
+
+def validated(cluster: RunningCluster, level: int, feature: str = METADATA) -> str:
+    """Return the real controller's refusal to validate a level; "" if it agrees."""
+    with Line(cluster.nodes[1].broker, PATIENCE_SECONDS) as line:  # a broker forwards to the leader
+        reply = line.update_features([(feature, level, UpgradeType.UPGRADE)], validate_only=True)
+    return "" if reply.is_good else str(reply)
 
 
 def until(true: Callable[[], bool], seconds: float = 90) -> None:

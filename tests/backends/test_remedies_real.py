@@ -25,7 +25,17 @@ from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
 from featurelib.feature import UpgradeType
 from featurelib.landing import kinds
-from tests.backends.judged import METADATA, Row, collected, findings, judged, until, verdict, ways
+from tests.backends.judged import (
+    PATIENCE_SECONDS,
+    Row,
+    collected,
+    findings,
+    judged,
+    until,
+    validated,
+    verdict,
+    ways,
+)
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.jars import class_path, more_jars
 from tests.backends.rig.java import Java, find
@@ -40,7 +50,6 @@ TOOLS = {
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
     "kafka-features.sh": "org.apache.kafka.tools.FeatureCommand",
 }
-PATIENCE_SECONDS = 20.0  # while a controller is elected
 Clusters = Callable[..., RunningCluster]
 
 
@@ -93,13 +102,6 @@ def lines_of(cluster: RunningCluster, out: Path, *words: str) -> list[bytes]:
 def remedy(row: Row) -> tuple[str, str]:
     said = FindingWords(load()).of(row)  # type: ignore[arg-type]
     return said.remedy, said.command
-
-
-def validated(cluster: RunningCluster, level: int, feature: str = METADATA) -> str:
-    """What the real controller says to a level, asked to validate only; "" = it agrees."""
-    with Line(cluster.nodes[1].broker, PATIENCE_SECONDS) as line:  # whoever leads, it hands it on
-        said = line.update_features([(feature, level, UpgradeType.UPGRADE)], validate_only=True)
-    return "" if said.is_good else str(said)
 
 
 @pytest.fixture
