@@ -43,12 +43,11 @@ from featurelib.audit.registrations import Membership, Profiles, Subjects, read_
 from featurelib.catalogue import Catalogue
 from featurelib.core.features_znode import Generation
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, Severity, Witness
-from featurelib.landing.responses import BROKER_DEFAULT
+from featurelib.landing.responses import BROKER_DEFAULT, VOTERS
 from featurelib.rows import NONE, Bool, Column, Int, TableRows, Texts, make_rows, spread
 from featurelib.schema import FINALIZED_LEVEL, SUPPORTED_RANGE
 from featurelib.snapshot.records import Records, Snapshots
 
-VOTERS = "controller.quorum.voters"
 NOT_LISTED = -1  # as a source: the key was not in the answer
 # Sources of DescribeConfigsResponse that a verdict or a side effect tells apart.
 ONE_BROKER, ALL_BROKERS, OWN_FILE, KAFKAS_DEFAULT = 2, 3, 4, 5

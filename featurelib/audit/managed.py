@@ -34,11 +34,7 @@ def managed_codes() -> Collection[str]:
 
 
 def instead(
-    code: str,
-    role: str | None,
-    feature: str | None,
-    managed_by: str,
-    moved: Collection[str] | None,
+    code: str, role: str | None, feature: str | None, managed_by: str, moved: Collection[str] | None
 ) -> str:
     """Return what to do where `managed_by` runs the nodes, "" = the usual remedy holds; `moved`:
     the features that it finalizes, None = all."""

@@ -349,7 +349,7 @@ def _line(result: Collected, *, alone: bool) -> str:
     rights."""
     if result.error:
         number = len(result.not_answering)
-        asked = f"{_halves(number)} did not answer" if number else "nobody was reached"
+        asked = f"{_halves(number)} did not answer" if number else "no node could be read"
         recorded = f"Recorded: {asked}" if result.file else "Nothing is recorded"
         nameless = "" if result.id else ", as nothing tells the cluster's id: give it in fleet.toml"
         return f"{result.name}: NOT LOOKED AT: {result.error.rstrip('.')}. {recorded}{nameless}."

@@ -160,11 +160,7 @@ class Sender:
         return self.steps[-1]
 
     def _send(
-        self,
-        dispatch: Dispatch,
-        before: Look,
-        began: float,
-        clearance: Callable[[], Clearance],
+        self, dispatch: Dispatch, before: Look, began: float, clearance: Callable[[], Clearance]
     ) -> StepOutcome:
         """Write the intent down, check once more, and send; between the last check and the bytes
         nothing waits and nothing is printed."""

@@ -42,10 +42,11 @@ SHOWS_FENCED_FROM = 2  # version of DescribeCluster
 NOT_OFFERED = "the listener does not offer {}"  # why nothing was answered
 BROKER: Final = 4  # resource type; a controller is asked for its own configuration as one, too
 BROKER_DEFAULT: Final = ""  # the resource that stands for all brokers
+VOTERS = "controller.quorum.voters"
 # What is asked for of configurations, and all that is read: none of it is a secret.
 KEYS: Final = (
     "controller.quorum.bootstrap.servers",
-    "controller.quorum.voters",
+    VOTERS,
     "min.insync.replicas",
     "node.id",
     "process.roles",

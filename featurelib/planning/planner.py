@@ -45,14 +45,7 @@ from featurelib.core.dry_run import (
     try_requests,
     who_may_lead,
 )
-from featurelib.feature import (
-    KRAFT_VERSION,
-    METADATA_VERSION,
-    Role,
-    Severity,
-    UpgradeType,
-    Verdict,
-)
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, Severity, UpgradeType, Verdict
 from featurelib.landing.responses import NOT_AUTHORIZED
 from featurelib.model import Guards, Move, Plan, Reason, Step
 from featurelib.planning.goal import (

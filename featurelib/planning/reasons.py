@@ -17,13 +17,7 @@ from typing import Any
 import numpy as np
 
 from featurelib.audit.cluster_view import Sight
-from featurelib.audit.findings import (
-    GONE,
-    RANGE_UNKNOWN,
-    FindingColumns,
-    FindingWords,
-    wordings,
-)
+from featurelib.audit.findings import GONE, RANGE_UNKNOWN, FindingColumns, FindingWords, wordings
 from featurelib.audit.majority import NO_LEADER, NO_MAJORITY
 from featurelib.audit.missing import NODE_UNREAD
 from featurelib.audit.remedies import Action, action_for_gone, remedies

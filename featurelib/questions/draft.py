@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from featurelib.audit.evidence import VOTERS
 from featurelib.core.features_znode import ENABLED, Generation, Reading, ZnodeContent, decode
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION, Role, Witness
+from featurelib.landing.responses import VOTERS
 from featurelib.rows import TableRows
 from featurelib.schema import LAYOUT
 from featurelib.snapshot.records import NODE_GONE, make_records, open_row, write_rows

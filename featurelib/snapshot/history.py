@@ -336,9 +336,7 @@ def is_late(newest_line: datetime | None, fleet: datetime | None) -> bool:
 
 
 def late_since(
-    newest_line: datetime | None,
-    fleet: datetime | None,
-    findings: Iterable[tuple[str, str | None]],
+    newest_line: datetime | None, fleet: datetime | None, findings: Iterable[tuple[str, str | None]]
 ) -> datetime | None:
     """The time of a cluster's newest line where it is late, or nobody was reached since; else None.
     A mute of what is too old, or of that, sets this aside as well. `findings`: the code of each,

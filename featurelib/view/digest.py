@@ -35,15 +35,7 @@ from featurelib.view.model import (
     ReportedReturn,
     ReportedStep,
 )
-from featurelib.words import (
-    clean,
-    code_text,
-    count,
-    metadata_first,
-    nodes,
-    some,
-    time_text,
-)
+from featurelib.words import clean, code_text, count, metadata_first, nodes, some, time_text
 
 BY_NODE = "unsupported_by_node"
 # What a node that is gone holds back by, and what its cause says of that.

@@ -12,7 +12,7 @@ from tests.backends.rig.cluster import RunningCluster
 from tests.cli.commands import run
 
 CODE = "cluster_not_reached"
-MESSAGE = " nobody of this cluster could be reached: 127.0.0.1:"
+MESSAGE = " no node of this cluster could be read: 127.0.0.1:"
 
 
 def test_who_was_ready_is_unknown_once_nobody_is_reached_and_ready_when_somebody_answers(
@@ -47,7 +47,7 @@ def test_who_was_ready_is_unknown_once_nobody_is_reached_and_ready_when_somebody
     assert (ready, planned()[0]) == ("READY", 0)
 
     code, said = look(wrong)  # everybody runs
-    assert (code, "Recorded: nobody was reached." in said) == (5, True)
+    assert (code, "Recorded: no node could be read." in said) == (5, True)
     assert known() == ("UNKNOWN", fine | {(CODE, None, None)})
     code, said = planned()
     assert (code, MESSAGE in " ".join(said.split())) == (3, True), said
@@ -58,7 +58,7 @@ def test_who_was_ready_is_unknown_once_nobody_is_reached_and_ready_when_somebody
     for node_id in cluster.nodes:
         cluster.stop_node(node_id)
     code, said = look(bootstrap)
-    assert (code, "Recorded: nobody was reached." in said) == (5, True)
+    assert (code, "Recorded: no node could be read." in said) == (5, True)
     assert known() == ("UNKNOWN", fine | {(CODE, None, None)})
     newest = max(out.iterdir(), key=lambda path: path.name).read_text()
     assert set(json.loads(newest)) == {"kind", "cluster_id", "observed_at", "error"}

@@ -12,8 +12,10 @@ import pytest
 from tests.backends.judged import collected, findings, judged, until
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node
+from tests.cli.commands import run
 
 CODE, SILENT = ("quorum_without_leader", None, None), "node_not_answering"
+NO_MAJORITY = "no_majority_answers"
 
 
 @pytest.mark.parametrize("release", ["3.6.2", "4.3.1"])
@@ -77,3 +79,49 @@ def test_controllers_that_run_and_do_not_reach_each_other_lead_nobody(
     until(lambda: not [code for code, *_ in findings(judged(look())) if code == SILENT], 60)
     found = findings(judged(look()))
     assert (found[CODE]["severity"], found[CODE]["to_fix"]) == ("critical", "listener")
+
+
+@pytest.mark.parametrize("release", ["3.8.1", "4.1.2"])
+def test_a_controller_that_is_left_alone_is_read_by_its_plain_address(
+    kraft_cluster: Callable[..., RunningCluster], tmp_path: Path, release: str
+) -> None:
+    cluster = kraft_cluster(*(Node(id=i, release=release, roles="controller") for i in (3, 4, 5)))
+    for node_id in (3, 4, 5):
+        cluster.stop_node(node_id, kill=True)
+    cluster.nodes[3].launch()  # it never finds a leader, and lists nobody
+    addresses = ", ".join(f'"{cluster.nodes[i].controller}"' for i in (3, 4, 5))
+    fleet = tmp_path / "fleet.toml"
+    entry = f'[[cluster]]\nid = "{cluster.cluster_id}"\nbootstrap = ["127.0.0.1:1"]\n'
+    fleet.write_text(f"{entry}controller_bootstrap = [{addresses}]\n")
+    looks = iter(range(99))
+
+    def look() -> tuple[int, list[bytes], str]:
+        out = tmp_path / str(next(looks))
+        code, _, said = run("collect", "--fleet", str(fleet), "--timeout", "5", "--out", str(out))
+        return (
+            code,
+            [line for path in out.iterdir() for line in path.read_bytes().splitlines()],
+            said,
+        )
+
+    until(lambda: look()[0] == 0)
+    _, lines, said = look()
+    assert not [line for line in lines if b'"not_reached"' in line]
+    assert "controller 3: DescribeCluster was answered with error 35: " in said
+    [found] = [row for (code, *_), row in findings(judged(lines)).items() if code == NO_MAJORITY]
+    assert "1 of 3 voters answered" in found["detail"]
+
+
+def test_a_controller_that_does_not_say_its_id_is_not_called_silent(
+    kraft_cluster: Callable[..., RunningCluster], tmp_path: Path
+) -> None:
+    cluster = kraft_cluster(*(Node(id=i, release="3.6.2", roles="controller") for i in (3, 4, 5)))
+    for node_id in (4, 5):
+        cluster.stop_node(node_id, kill=True)
+    address = cluster.nodes[3].controller
+    words = ("--controllers", address, "--timeout", "5", "--out", str(tmp_path))
+    until(lambda: "found one that does not" in run("collect", *words)[2])
+    code, _, said = run("collect", *words)
+    assert (code, f"NOT LOOKED AT: {address}: expected a controller that says" in said) == (5, True)
+    assert "Write it as ID@HOST:PORT." in said
+    assert "Check the address" not in said

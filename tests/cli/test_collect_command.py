@@ -64,7 +64,7 @@ def test_all_clusters_are_read_and_the_one_that_failed_is_named(tmp_path: Path, 
     dead_db = tmp_path / "dead.db"
     assert sorted(said.splitlines()) == [
         f"dead: NOT LOOKED AT: {dead_db}: expected nodes that answer, found none of 4 running. "
-        "Nothing was asked or sent. Recorded: nobody was reached.",
+        "Nothing was asked or sent. Recorded: no node could be read.",
         f"elsewhere: left out, {fleet} does not say how it is reached",
         "kraft: 4 listeners answered",
         "zoo: 1 listener answered",

@@ -61,6 +61,7 @@ _FEATURES = (
     *("error_code", "supported_features", "finalized_features_epoch", "finalized_features"),
     *("zk_migration_ready", "api_keys"),
 )
+_WITH_ID = "Write it as ID@HOST:PORT"
 FORWARDERS = 3  # brokers that are tried where the active controller cannot be reached
 
 
@@ -256,7 +257,7 @@ def _look(reach: Reach, say: Say) -> Search:
     if search.znodes is None and len(silent) == len(asked):
         cluster_id = search.known.cluster_id  # "" = nobody of it said anything
         own = [line for one in asked for line in lines_of(one, cluster_id)] if cluster_id else ()
-        raise _nobody(reach, (*search.failures, *silent), own)
+        raise _nobody(reach, (*_nameless(search.known), *search.failures, *silent), own)
     say(f"{reach.where}: {len(asked) - len(silent)} of {len(asked)} listeners answered")
     for text in (*_refusals(asked), *voters_not_asked(search.known)):
         say(text)
@@ -278,8 +279,8 @@ def _nobody(reach: Reach, reasons: Iterable[str], own: Sequence[bytes]) -> Unrea
     given = (*reach.bootstrap, *reach.controllers)
     is_named = all(split_id(address)[1] in said for address in given) and bool(given)
     where = "" if is_named else f"{reach.where}: "
-    # A node that refuses a login was reached.
-    is_reached = all(REFUSED_LOGIN in reason for reason in found)
+    # A node that refuses a login was reached, and a controller without an id, too.
+    is_reached = _WITH_ID in every or all(REFUSED_LOGIN in reason for reason in found)
     hint = "Check the address first, then the network, then whether the nodes run."
     return UnreachableError(f"{where}{NOBODY_ANSWERED}{said}.", own, "" if is_reached else hint)
 
@@ -297,18 +298,20 @@ def _refusals(asked: Iterable[NodeAnswers]) -> Iterator[str]:
 
 def voters_not_asked(known: Map) -> Iterator[str]:
     """Voters nobody knows an address of, and addresses nobody knows a node id of."""
-    lost = sorted(known.voters - set(known.controllers))
-    if not lost:
-        return
-    yield (
-        f"voters {some([*map(str, lost)], SHOWN)}: not asked, because no address is known. Add "
-        "ID@HOST:PORT of each to "
-        "controller_bootstrap (--controllers)."
-    )
+    if lost := sorted(known.voters - set(known.controllers)):
+        yield (
+            f"voters {some([*map(str, lost)], SHOWN)}: not asked, because no address is known. Add "
+            "ID@HOST:PORT of each to controller_bootstrap (--controllers)."
+        )
+        yield from _nameless(known)
+
+
+def _nameless(known: Map) -> Iterator[str]:
+    """Controllers that answer, and of which nothing tells the node id."""
     for address in known.nameless[:SHOWN]:
         yield (
             f"{address}: expected a controller that says its node id, found one that does not "
-            "(before 3.7, or under another address). Write it as ID@HOST:PORT."
+            f"(before 3.7, or without the right to DESCRIBE_CONFIGS). {_WITH_ID}."
         )
 
 

@@ -162,16 +162,19 @@ def _introduce(role: Role, address: str, wire: Wire, who_leads: bool) -> NodeAns
         )
         if who_leads or (role is Role.CONTROLLER and _node_of(said) is None):
             said = replace(said, answers=(*said.answers, *_leader(talk)))
+        if role is Role.CONTROLLER and _node_of(said) is None:
+            with suppress(BackendError):
+                said = replace(said, own_id=talk.own_id())
         return said
 
 
 def _node_of(said: NodeAnswers) -> int | None:
-    """Which controller listens there, if it can be known: the one that advertises the address, or
-    else the leader, since on a controller's listener only the leader answers."""
+    """Return the id of the controller that listens there: the one that advertises the address, else
+    the leader (on a controller's listener only the leader answers), else who it says it is."""
     for node, advertised in said.members.addresses.items() if said.members else ():
         if advertised == said.address:
             return node
-    return None if said.quorum is None else said.quorum.leader_id
+    return said.own_id if said.quorum is None else said.quorum.leader_id
 
 
 def _list(talk: Talk, role: Role) -> Iterator[ListenerAnswer]:
@@ -386,6 +389,9 @@ class Search:
         self.asked[answer.target.key] = answer
         before = self.known.size
         self.known.learn(answer)
+        for node, address in answer.configured_voters:  # one that was given without its id
+            if node is not None and address in self._reach.controllers:
+                self.known.place(node, address)
         self._may_be_new |= self.known.size > before or answer.error is not None
         if len(self.asked) % TOLD_EVERY == 0:
             self._say(f"{self._reach.where}: {len(self.asked)} of {len(self._tried)} asked")

@@ -13,6 +13,7 @@ counts. Lists of a whole cluster are asked of two brokers of each version, not o
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,7 @@ import msgspec
 from featurelib.backends.credentials import Credentials
 from featurelib.backends.kafka.connection import LONGEST_WORDS, Allowance, Connection, LostError
 from featurelib.backends.kafka.internals import Api
+from featurelib.config.fleet import split_id
 from featurelib.core.reply import Reply
 from featurelib.errors import OutcomeUnknownError, ProtocolError, RefusedError, UnreachableError
 from featurelib.feature import Role, UpgradeType
@@ -56,6 +58,8 @@ _T = TypeVar("_T")
 NOT_KNOWN = -1  # an offset
 LONGEST_HOST = 255  # characters
 RESULTS_UP_TO = 1  # UpdateFeatures version 2 has no results (KIP-1022)
+# A node refuses to tell another node's configuration in these words (ConfigHelper, 3.3 to 4.4).
+_OWN_ID = re.compile(r"Unexpected broker id, expected (\d{1,10}) or ", re.ASCII)
 # What a user must be allowed to do on CLUSTER (docs/acls.md). A broker answers DescribeCluster to
 # everybody; a controller only to those who may alter.
 RIGHTS = {
@@ -345,6 +349,14 @@ class Talk(Connection):
             include_documentation=False,
         )  # fmt: skip
 
+    def own_id(self) -> int | None:
+        """Return the node id, as a controller of 3.7 or later names it where it refuses to tell
+        node -1's configuration. Nothing else tells it without a leader."""
+        if self.version_of(Api.DESCRIBE_CONFIGS) is None:
+            return None
+        found = _OWN_ID.match(self.describe_configs(["-1"])._head.error_message or "")
+        return int(found[1]) if found else None
+
     def list_reassignments(self) -> ListenerAnswer:
         """ListPartitionReassignments of all partitions: a reading request that waits its turn in
         the queue of a controller of ZooKeeper mode (KafkaController.listPartitionReassignments)."""
@@ -462,6 +474,16 @@ class NodeAnswers:
     answers: tuple[ListenerAnswer, ...] = ()  # those without an error
     silent: tuple[Silence, ...] = ()
     principal: str = ""
+    own_id: int | None = None  # of a controller that said nothing else that names it
+
+    @property
+    def configured_voters(self) -> list[tuple[int | None, str]]:
+        """(node id, address) of each entry of its controller.quorum.voters. Raises
+        ProtocolError."""
+        answers = (configurations(one) for one in self.answers if one.api is Api.DESCRIBE_CONFIGS)
+        keys = (key for answer in answers for of in answer.results for key in of.configs)
+        values = (responses.given(key.value) for key in keys if key.name == responses.VOTERS)
+        return [split_id(entry.strip()) for text in values if text for entry in text.split(",")]
 
     @property
     def members(self) -> ListedMembers | None:
