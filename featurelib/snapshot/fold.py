@@ -355,6 +355,8 @@ class Fold:
         entry = kinds.tool_feature(content.line)
         if entry is None:
             return
+        if entry.epoch is not None:
+            self.state.marks.append((at, entry.epoch))
         level = 0 if entry.level == "-" else self.catalogue.level_of(entry.level)
         new = (at, content.line_number, -1 if level is None else level)
         self.state.tool[entry.feature] = max(self.state.tool.get(entry.feature, new), new)

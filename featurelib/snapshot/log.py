@@ -11,9 +11,9 @@ proves nothing until its checkpoint, or the piece before it, is there. Records b
 BEGIN_TRANSACTION and ABORT_TRANSACTION do not count (KIP-868).
 
 The log is as new as the dump that reached its end: older records that are dumped again make nothing
-newer. It is complete (`is_complete`) where no line of that dump is missing, and where nobody was
-seen to be further before it was made: brokers, controllers, the quorum's high watermark, and pieces
-beyond a gap.
+newer. It is complete (`is_complete`) where no line of that dump is missing, and where no source of
+the same time shows a later offset: epochs of brokers and controllers, the quorum's high watermark,
+the epoch that kafka-features.sh prints, and pieces beyond a gap.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ from featurelib.landing.metadata_log import parse_line
 from featurelib.snapshot.history import LOG, Shown
 from featurelib.snapshot.state import (
     NOTHING,
+    ONE_LOOK,
     ClusterState,
     Event,
     LoggedNode,
     LogImage,
     Map,
     Segment,
+    written_by,
 )
 
 
@@ -206,9 +208,20 @@ def replay(
 
 def is_complete(state: ClusterState) -> bool:
     """Return whether the log has all that was committed when it was dumped."""
-    image, marks = state.log, [offset for at, offset in state.marks if at <= state.log.at]
-    marks += [segment.end - 1 for segment in image.pending if segment.at <= image.at]
-    return max(marks, default=-1) < image.end > 0 and image.at not in state.dumps_with_holes
+    return expected_end(state) <= state.log.end and state.log.at not in state.dumps_with_holes
+
+
+def expected_end(state: ClusterState) -> int:
+    """Return the end that a complete log had when it was dumped: 1 at least.
+
+    Marks of the same look that are later count less the records that an idle log writes by itself.
+    """
+    dumped_at = state.log.at
+    ends = [segment.end for segment in state.log.pending if segment.at <= dumped_at]
+    for at, offset in state.marks:
+        if at <= dumped_at + ONE_LOOK:
+            ends.append(1 + written_by(at, offset, dumped_at))
+    return max([1, *ends])
 
 
 def _note_replayed(image: LogImage, segment: Segment) -> None:

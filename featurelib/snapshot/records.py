@@ -44,7 +44,7 @@ from featurelib.rows import (
     texts_of,
 )
 from featurelib.schema import LAYOUT, SNAPSHOT, TEXT_FIELDS
-from featurelib.snapshot.log import is_complete, level_map
+from featurelib.snapshot.log import expected_end, is_complete, level_map
 from featurelib.snapshot.migration import (
     controllers_at,
     is_in_zookeeper_mode,
@@ -555,7 +555,7 @@ def _gap_end(state: ClusterState) -> int:
     starts = [segment.start for segment in state.log.pending if not segment.whole]
     if starts or not state.log.end or is_complete(state):
         return min(starts, default=-1)
-    return max([state.log.end, *(last + 1 for at, last in state.marks if at <= state.log.at)])
+    return max(state.log.end, expected_end(state))
 
 
 def _stored(state: ClusterState) -> list[Registration]:

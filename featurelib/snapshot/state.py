@@ -24,6 +24,8 @@ Map = tuple[tuple[str, int, int], ...]  # (feature, min, max or level), sorted b
 
 NOTHING = -1  # there was no map
 DAMAGED = -2  # there was something, and it cannot be read
+IDLE_WINDOW = 10_000_000  # microseconds
+IDLE_RECORD_INTERVAL = 500_000  # microseconds: Kafka's metadata.max.idle.interval.ms
 ONE_LOOK = 5 * 60 * 1_000_000  # microseconds: lines as near to each other may be of one look
 
 
@@ -312,14 +314,28 @@ _MARKS = 16  # later than the log was dumped: nights that a dump may come late
 
 
 def _settle_marks(state: ClusterState) -> None:
-    """Keep of the marks the last one that is no newer than the log, and the newest ones."""
+    """Keep the marks that say where the log must end (snapshot.log.expected_end), and newer ones."""
     rising, highest = list[tuple[int, int]](), -1
     for at, offset in sorted(state.marks):
         if offset > highest:
             rising.append((at, offset))
             highest = offset
     before = [mark for mark in rising if mark[0] <= state.log.at]
-    state.marks = [*before[-1:], *[mark for mark in rising if mark[0] > state.log.at][-_MARKS:]]
+    later = rising[len(before) :]
+    of_look = [mark for mark in later if mark[0] <= state.log.at + ONE_LOOK]
+    telling = max(of_look, key=lambda mark: written_by(*mark, state.log.at), default=None)
+    kept = [mark for mark in later[:-_MARKS] if mark == telling]
+    state.marks = [*before[-1:], *kept, *later[-_MARKS:]]
+
+
+def written_by(at: int, offset: int, time: int) -> int:
+    """Return an offset that was surely written by `time`, where `offset` was seen at `at`.
+
+    An idle log writes records by itself. Only those of a few seconds are subtracted: a dump that
+    ends early on a quiet cluster would look the same as a whole one.
+    """
+    since = min(max(0, at - time), IDLE_WINDOW)
+    return offset + -since // IDLE_RECORD_INTERVAL
 
 
 def settle(state: ClusterState) -> None:

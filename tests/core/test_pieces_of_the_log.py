@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.lines import batch, codes, findings, judge_lines, line_of, listing, readiness
+from tests.core.lines import at, batch, codes, findings, judge_lines, line_of, listing, readiness
 from tests.core.oracle import CONTROLLER, METADATA, Node
 from tests.core.test_registrations import LEVELS, NEW, OLD, answer, log, node, quorum, silence
 
@@ -14,6 +14,8 @@ GHOST = node(2, ranges=OLD, fenced=True)
 WHOLE = log(*ME, GHOST)
 # Offsets 0 to 2 are two control records and a level, 3 to 5 are of node 1, 6 is the ghost.
 HEAD = [line for line in WHOLE if b"offset: 6 " not in line][:-1]
+
+OLD_HEAD = [line.replace(at(2).encode(), at(48).encode()) for line in HEAD]
 
 
 def early(epoch: int, age: int = 3) -> list[bytes]:
@@ -25,6 +27,15 @@ def watermark(offset: int, age: int = 3) -> bytes:
     return quorum([(1, 0)], age=age).replace(
         b'"high_watermark": 900', b'"high_watermark": %d' % offset
     )
+
+
+def printed(epoch: int) -> bytes:
+    """What kafka-features.sh printed at the time of the dump."""
+    text = (
+        "Feature: metadata.version\tSupportedMinVersion: 3.3-IV3\tSupportedMaxVersion: 4.2-IV1\t"
+        f"FinalizedVersionLevel: 4.0-IV3\tEpoch: {epoch}"
+    )
+    return line_of("features_describe", "c", 2, line_number=1, line=text)
 
 
 NOW = [answer(1), answer(1, CONTROLLER), watermark(5000, 1)]
@@ -61,12 +72,22 @@ def more(*texts: str) -> list[bytes]:
         ([*HEAD, *NOW, *early(6), listing((1, False))], "READY", {"metadata_log_gap"}, ""),
         ([*WHOLE[:-1], *NOW, *early(9), listing((1, False), age=5)],
          "BLOCKED", {"unsupported_by_node", "metadata_log_gap"}, "offsets 7 to 9"),
+        ([*HEAD, *NOW, *early(7, age=2)], "READY", set(), ""),
+        ([*HEAD, *NOW, *early(8, age=2)],
+         "UNKNOWN", {"registrations_unproven", "metadata_log_gap"}, "offsets 6 to 6"),
+        ([*OLD_HEAD, *early(8, age=48), *(watermark(999 + i, 47 - i) for i in range(30)), *NOW],
+         "UNKNOWN", {"registrations_unproven", "metadata_log_gap"}, "offsets 6 to 6"),
+        ([*HEAD, *NOW, printed(6)],
+         "UNKNOWN", {"registrations_unproven", "metadata_log_gap"}, "offsets 6 to 6"),
     ],
     ids=[
         "whole", "whole, and the log went on since", "nobody was seen further", "at its end",
         "a broker was further", "at its high watermark", "its watermark was further",
         "a line is missing", "the last record is missing", "blank lines before the next file",
         "a newer list has all brokers", "who registered after an older list is known",
+        "an idle log wrote two records in the second since", "a broker was further a second later",
+        "a broker was further a second later, and the log went on for many runs",
+        "kafka-features.sh printed a later epoch",
     ],
 )  # fmt: skip
 def test_a_piece_of_the_log_proves_no_absence(
