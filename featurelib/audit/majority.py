@@ -36,9 +36,13 @@ def report_majority(said: BatchFindings, proven: Bool) -> Int:
     votes = who.voter | ((who.role == Role.CONTROLLER) & ~member.quorum_known[who.cluster])
     votes &= ~who.expected_only
     records, finders = _without_leader(evidence, votes)
-    # Voters may just be electing one. Brokers wait for it far longer, and none of those that were
-    # asked beside them, controllers too, showed that it leads.
-    waits, waited_at = who.role[finders] == Role.BROKER, np.zeros(clusters, dtype=np.int64)
+    # Some voters may just be electing one. Brokers wait for it far longer, and none of those that
+    # were asked beside them, controllers too, showed that it leads. All voters together know it.
+    by_voter, waited_at = np.flatnonzero(votes[finders]), np.zeros(clusters, dtype=np.int64)
+    all_voters, agreeing = (
+        np.bincount(who.cluster[which], minlength=clusters) for which in (votes, finders[by_voter])
+    )
+    waits = (who.role[finders] == Role.BROKER) | (agreeing == all_voters)[who.cluster[finders]]
     asked_at = evidence.snapshots["leaderless"].field("at")[records]
     np.maximum.at(waited_at, who.cluster[finders[waits]], asked_at[waits])
     lost = votes & (waited_at > member.quorum_at + ONE_LOOK)[who.cluster]

@@ -30,7 +30,7 @@ from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.finalized import UNSEEN, witness_text
 from featurelib.audit.findings import LISTENER, SECRET, ZNODE
 from featurelib.audit.majority import report_majority
-from featurelib.audit.registrations import ranges_of
+from featurelib.audit.registrations import Subjects, ranges_of
 from featurelib.audit.remedies import CONTROLLERS_UNREGISTER_FROM
 from featurelib.audit.target import Agreed, Judge
 from featurelib.audit.verdict import who_may_join
@@ -375,16 +375,17 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
     was, failed = (who.at, who.line), (who.failed_at, who.failed_line)
     count = np.zeros(len(evidence.clusters), dtype=np.int64)
     old = outdated(evidence)
+    silent = counted & who.not_answering
     reach = texts_of(LISTENER if live else to for live, to in zip(who.live, old, strict=True))
     for code, hit, seen, detail in (
         ("expected_node_missing", listed & ~is_operated, was, None),
         ("strimzi_node_missing", who.expected_only & ~vouched & is_operated, was, None),
-        ("node_not_asked", counted & who.not_asked, was, None),
-        ("node_not_answering", counted & who.not_answering, failed, partial(_errors, evidence)),
+        ("node_not_asked", counted & who.not_asked, was, partial(_not_asked, who)),
+        ("node_not_answering", silent, failed, partial(_errors, evidence)),
         ("evidence_too_old", counted & who.too_old & ~is_late, was, None),
         ("evidence_too_new", counted & who.too_old & is_late, was, None),
     ):
-        fails = {"to_fix": reach.take(np.flatnonzero(hit))} if detail else {}
+        fails = {"to_fix": reach.take(np.flatnonzero(hit))} if hit is silent else {}
         count += said.of_nodes(code, hit, seen, detail, **fails)
     places = zip(was, evidence.membership.quorum_place, strict=True)
     there = tuple(np.where(who.answers, own, of[who.cluster]) for own, of in places)
@@ -410,6 +411,11 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
     count += report_majority(said, proven)
     _static_voters(said)
     return count, covered
+
+
+def _not_asked(who: Subjects, rows: Bool) -> list[str]:
+    lately = "not asked in the newest run, although other nodes were"
+    return np.where(who.answers, lately, "never asked")[rows].tolist()
 
 
 def _errors(evidence: Evidence, rows: Int) -> list[str]:

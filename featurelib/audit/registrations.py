@@ -461,6 +461,8 @@ def _describe(
     # What answered after the quorum was asked, or just before it, is there.
     lost &= (way == REGISTERED) & ~(answered & (answered_at + ONE_LOOK >= said.quorum_at[cluster]))
     gone = (fenced == 1) | lost
+    asked_at = np.maximum.reduce((answered_at, failed_at, np.where(heard, shown.at, 0)))
+    left_out = _left_out(keys, asked_at, np.maximum(asked_at, entry_at))
     confirmed = gone | in_zookeeper
     return Subjects(
         key=keys,
@@ -491,12 +493,30 @@ def _describe(
         # A time as far ahead is no better: such a clock cannot be believed.
         too_old=(word.at > 0) & ~fresh(word.at),
         not_answering=(failed_at > answered_at) & ~confirmed & ~heard,
-        not_asked=~(answered | heard | confirmed) & (failed_at == 0),
+        not_asked=np.where(answered | heard, left_out, failed_at == 0) & ~confirmed,
         by_metrics=by_metrics,
         scraped=scraped,
         own_word=(role == CONTROLLER) & ~by_broker_half & ~by_entry & answered & ~by_metrics,
         stable_metadata=stable,
     )
+
+
+def _left_out(keys: Int, asked_at: Int, seen_at: Int) -> Bool:
+    """Return which node halves were last seen before the look in which at least half of the other
+    nodes of their role were asked; [keys]. `asked_at` 0 = never asked."""
+    cluster, role, _ = split_key(keys)
+    left_out = np.zeros(len(keys), dtype=bool)
+    if not len(keys):
+        return left_out
+    group = np.cumsum(np.append(0, (np.diff(cluster) != 0) | (np.diff(role) != 0)))
+    starts = np.flatnonzero(np.append(True, np.diff(group) > 0))
+    newest = np.maximum.reduceat(asked_at, starts)
+    for here in np.unique(group[(asked_at > 0) & (seen_at + ONE_LOOK < newest[group])]).tolist():
+        mine = slice(starts[here], starts[here + 1] if here + 1 < len(starts) else None)
+        times = np.sort(asked_at[mine][asked_at[mine] > 0])
+        later = len(times) - np.searchsorted(times, seen_at[mine] + ONE_LOOK, side="right")
+        left_out[mine] = (asked_at[mine] > 0) & (later > 0) & (2 * later >= len(times) - 1)
+    return left_out
 
 
 def _beside_metrics(

@@ -314,7 +314,7 @@ _MARKS = 16  # later than the log was dumped: nights that a dump may come late
 
 
 def _settle_marks(state: ClusterState) -> None:
-    """Keep the marks that say where the log must end (snapshot.log.expected_end), and newer ones."""
+    """Keep the marks that tell where the log must end (log.expected_end), and newer ones."""
     rising, highest = list[tuple[int, int]](), -1
     for at, offset in sorted(state.marks):
         if offset > highest:
@@ -323,7 +323,9 @@ def _settle_marks(state: ClusterState) -> None:
     before = [mark for mark in rising if mark[0] <= state.log.at]
     later = rising[len(before) :]
     of_look = [mark for mark in later if mark[0] <= state.log.at + ONE_LOOK]
-    telling = max(of_look, key=lambda mark: written_by(*mark, state.log.at), default=None)
+    telling = max(
+        of_look, key=lambda mark: written_by(mark[0], mark[1], state.log.at), default=None
+    )
     kept = [mark for mark in later[:-_MARKS] if mark == telling]
     state.marks = [*before[-1:], *kept, *later[-_MARKS:]]
 

@@ -259,9 +259,11 @@ def _answers_that_know_no_level(capture: Capture, without: Without) -> set[int]:
 
 
 def _failures(capture: Capture, without: Without) -> set[int]:
-    """That a node of KRaft did not answer, or refused the request. Its answer of before counts as
-    long as evidence may be old (conf/audit.toml), and nothing else says that it was asked since.
-    Not mended yet: a node that was left out of a look in which others were asked is not unknown."""
+    """Lines that say that a node of KRaft did not answer, or refused the request, in a look of
+    which too few other lines are left. The node's answer of before counts as long as evidence may
+    be old (conf/audit.toml). Where at least half of the other nodes of its role were asked more
+    than ONE_LOOK later, the node is `node_not_asked`; a cluster of one node has no others, and
+    seconds are one look."""
     return {
         i
         for i in without

@@ -353,6 +353,24 @@ def believed(cluster: Cluster) -> Believed:
     return Believed(levels, bool(fresh), disputed, "" if fresh else "levels_too_old")
 
 
+def asked_age(node: Node) -> int | None:
+    ages = [age for age in (node.answered, node.failed) if age is not None]
+    return min(ages) if ages else None
+
+
+def is_left_out(cluster: Cluster, who: list[Node], node: Node) -> bool:
+    """Whether half of the others of its role were asked in a look after it was seen last."""
+    seen = asked_age(node)
+    if seen is None:
+        return False
+    if cluster.log and is_registered(cluster, node):
+        seen = min(seen, cluster.registry_age)
+    ages = [asked_age(other) for other in who if other.role == node.role and other is not node]
+    others = [age for age in ages if age is not None]
+    later = [age for age in others if age < seen]
+    return bool(later) and 2 * len(later) >= len(others)
+
+
 def unknown_reasons(cluster: Cluster, who: list[Node], said: Believed) -> set[tuple[str, object]]:
     """Evidence that is missing for the whole cluster, as (finding code, node or "")."""
     found: set[tuple[str, object]] = set()
@@ -385,6 +403,8 @@ def unknown_reasons(cluster: Cluster, who: list[Node], said: Believed) -> set[tu
             found.add(("node_not_answering" if silent else "node_not_asked", node.who))
         elif age is None:
             found.add(("range_unknown", node.who))
+        if node.answers and is_left_out(cluster, who, node) and not settled:
+            found.add(("node_not_asked", node.who))
         if age is not None and age > FRESH:
             found.add(("evidence_too_old", node.who))
     hidden = {("range_unknown", node.who) for node in unregistered(cluster)}

@@ -88,6 +88,7 @@ ALL_RUN = [*ANSWERS, *(answer(i, CONTROLLER) for i in (2, 3)), KNOWN, listing((1
 NUMBERS = (b"1", b"2", b"3")
 ALL_LOST = [KNOWS_NONE.replace(b'"asked_node": 1', b'"asked_node": ' + i) for i in NUMBERS]
 ALL_LOST += ALL_RUN
+TWO_LOST = ALL_LOST[1:]
 AWAY = (7, 0), (8, 0), (9, 0)
 UNASKED = [answer(1), answer(2), IN_VAIN, listing((1, False), (2, False))]
 HALVES = [answer(1), *(silence(i, CONTROLLER) for i in (1, 2, 3)), quorum([1, 2, 3], age=30)]
@@ -167,7 +168,8 @@ SCENES: dict[str, tuple[str, Lines]] = {
         "UNKNOWN", [*MOST_SILENT, IN_VAIN]),
     "nor has a quorum whose voters all run, and know of none": ("UNKNOWN", [*ALL_LOST, IN_VAIN]),
     "or say nothing of it, as those that were started since": ("UNKNOWN", [*ALL_RUN, IN_VAIN]),
-    "where no broker waits they may be electing one": ("READY", ALL_LOST),
+    "where all voters know of none an older leader does not count": ("UNKNOWN", ALL_LOST),
+    "where no broker waits and a voter knows of one they may be electing": ("READY", TWO_LOST),
     "and have done so where it was described since": (
         "READY", [*ALL_LOST, IN_VAIN, quorum([(1, 0), (2, 0), (3, 0)], age=0)]),
     "what they knew in another night is over": (
@@ -511,3 +513,27 @@ def test_the_word_is_not_for_brokers_and_silences_no_controller_known_to_be_unfi
     said = judge_lines(lines, Expected(vouched=True, controllers_vouched=True))
     assert readiness(said, METADATA)["verdict"] == "BLOCKED"
     assert {"unsupported_by_node", "controller_vouched"} <= codes(said)
+
+
+@pytest.mark.parametrize(
+    ("lines", "left_out"),
+    [
+        ([answer(2, answered=24), answer(3)], {2}),
+        ([answer(2, answered=24), answer(3, answered=24)], {2, 3}),
+        ([answer(2, answered=24), answer(3, answered=24), answer(4, answered=24)], set()),
+        ([answer(2), answer(3)], set()),
+        ([answer(2, answered=24), answer(3), listing((1, False), (3, False))], set()),
+        ([answer(2, answered=24), answer(3), *log(*ME, node(2), node(3), age=0)], set()),
+    ],
+    ids=["one of three", "two of three", "three of four", "none", "unregistered since",
+         "its registration was read since"],
+)  # fmt: skip
+def test_a_node_that_was_left_out_when_the_others_were_asked_is_not_known(
+    lines: list[bytes], left_out: set[int]
+) -> None:
+    ids = [(1, False), (2, False), (3, False), (4, False)]
+    brokers = [*ids] if any(b'"node_id": 4' in line for line in lines) else ids[:3]
+    scene = [answer(1), answer(1, CONTROLLER), quorum([(1, 0)]), listing(*brokers, age=24), *lines]
+    said = judge_lines(scene)
+    assert {row["node_id"] for row in findings(said, "node_not_asked")} == left_out
+    assert readiness(said, METADATA)["verdict"] == ("UNKNOWN" if left_out else "READY")
