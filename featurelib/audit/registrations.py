@@ -461,9 +461,7 @@ def _describe(
     # What answered after the quorum was asked, or just before it, is there.
     lost &= (way == REGISTERED) & ~(answered & (answered_at + ONE_LOOK >= said.quorum_at[cluster]))
     gone = (fenced == 1) | lost
-    asked_at = np.maximum.reduce((answered_at, failed_at, np.where(heard, shown.at, 0)))
-    left_out = _left_out(keys, asked_at, np.maximum(asked_at, entry_at))
-    confirmed = gone | in_zookeeper
+    left_out = _left_out(keys, np.maximum.reduce((answered_at, failed_at, shown.at)), entry_at)
     return Subjects(
         key=keys,
         cluster=cluster,
@@ -492,8 +490,8 @@ def _describe(
         unregistered=way == EXPECTED_AND_THERE,
         # A time as far ahead is no better: such a clock cannot be believed.
         too_old=(word.at > 0) & ~fresh(word.at),
-        not_answering=(failed_at > answered_at) & ~confirmed & ~heard,
-        not_asked=np.where(answered | heard, left_out, failed_at == 0) & ~confirmed,
+        not_answering=(failed_at > answered_at) & ~(gone | in_zookeeper | heard),
+        not_asked=np.where(answered | heard, left_out, failed_at == 0) & ~(gone | in_zookeeper),
         by_metrics=by_metrics,
         scraped=scraped,
         own_word=(role == CONTROLLER) & ~by_broker_half & ~by_entry & answered & ~by_metrics,
@@ -501,9 +499,10 @@ def _describe(
     )
 
 
-def _left_out(keys: Int, asked_at: Int, seen_at: Int) -> Bool:
+def _left_out(keys: Int, asked_at: Int, registered_at: Int) -> Bool:
     """Return which node halves were last seen before the look in which at least half of the other
-    nodes of their role were asked; [keys]. `asked_at` 0 = never asked."""
+    nodes of their role were asked; [keys]. Times in microseconds, 0 = never."""
+    seen_at = np.maximum(asked_at, registered_at)
     cluster, role, _ = split_key(keys)
     left_out = np.zeros(len(keys), dtype=bool)
     if not len(keys):
