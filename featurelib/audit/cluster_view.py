@@ -20,14 +20,14 @@ import numpy as np
 
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.columns import latest
-from featurelib.audit.controllers import RULED_OUT, Software, blind_leaders, zookeeper_dialect
+from featurelib.audit.controllers import RULED_OUT, Software, blind_leaders
 from featurelib.audit.evidence import UNEXPECTED, Conditions, Evidence
 from featurelib.audit.findings import NO_SITE, Site
 from featurelib.audit.registrations import NOBODY
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.core.cluster import Cluster, Features, Node, Range
-from featurelib.core.dialect import STRICT, Asks, load
+from featurelib.core.dialect import STRICT, Asks, generation_of, load
 from featurelib.core.nodes import are_asked
 from featurelib.errors import InputError, NoEvidenceError
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, Severity
@@ -354,5 +354,5 @@ class PlainCluster:
 
     def _as_told(self, release: str, dialect: str = "") -> str:
         """The release as the inventory writes it (4.1.2 for 4.1), where it means the same."""
-        named = zookeeper_dialect(self._told) if self._zookeeper else self._named
+        named = generation_of(self._told, "zk", "") if self._zookeeper else self._named
         return self._told if named == (dialect if self._zookeeper else release) else release

@@ -186,14 +186,17 @@ class Software:
         """(dialect, release) → the clusters whose controllers may be of it."""
         zookeeper = self._evidence.membership.on_zookeeper
         possible = self._possible() & ~zookeeper[:, None]
+        newest = GENERATIONS[-1]  # of a release that is newer than all
         spoken = {
-            (_generation(self._catalogue.of(release).based_on), release): which
+            (generation_of(self._catalogue.of(release).based_on, "kraft", newest), release): which
             for release, which in zip(self._tables.releases, possible.T, strict=True)
             if which.any()
         }
+        # Where the inventory names no release that had ZooKeeper mode, the evidence counts.
+        told = [generation_of(text, "zk", "") for text in self._told]
         for release in ZOOKEEPER_RELEASES:
             name = generation_of(release, "zk")
-            which = zookeeper & np.array([zookeeper_dialect(t) in ("", name) for t in self._told])
+            which = zookeeper & [own in ("", name) for own in told]
             if release == ZOOKEEPER_RELEASES[0]:  # what its controllers cannot have written
                 which[self._evidence.levels.modern] = False
             if which.any():
@@ -235,25 +238,6 @@ class Software:
         possible[named] &= ~possible[named, told[named]][:, None]
         possible[named, told[named]] = True
         return possible
-
-
-@cache
-def _generation(release: str) -> str:
-    """The dialect of KRaft controllers of a release; of one newer than all, the newest there is."""
-    try:
-        return generation_of(release, "kraft")
-    except KeyError:
-        return GENERATIONS[-1]
-
-
-@cache
-def zookeeper_dialect(told: str) -> str:
-    """Return the dialect that the release of the inventory has in ZooKeeper mode; "" where it names
-    none, or one without that mode: then the evidence counts."""
-    try:
-        return generation_of(told, "zk")
-    except KeyError:
-        return ""
 
 
 @cache

@@ -268,11 +268,15 @@ def load(name: str) -> Dialect:
     )
 
 
-def generation_of(release: str, mode: str) -> str:
-    """The dialect of controllers of `release` (`4.1` or `4.1.2`) in `mode`. Raises KeyError."""
+@cache
+def generation_of(release: str, mode: str, default: str | None = None) -> str:
+    """The dialect of controllers of `release` (`4.1` or `4.1.2`) in `mode`; the `default` where
+    none is known, or KeyError without one."""
     for name in GENERATIONS:
         if name.startswith(mode) and release_line(release) in load(name).releases:
             return name
+    if default is not None:
+        return default
     raise KeyError(f"no dialect for release {release} in {mode} mode")
 
 

@@ -188,10 +188,8 @@ def who_may_lead(cluster: Cluster, mode: str) -> tuple[Cluster, ...]:
 def dialect_of(release: str, mode: str, catalogue: Catalogue) -> Dialect:
     """How controllers of `release` answer; of one newer than all, as the newest there is."""
     named = catalogue.release_named(release)
-    try:
-        return load(generation_of(catalogue.of(named).based_on if named else release, mode))
-    except KeyError:
-        return load(GENERATIONS[-1])
+    known = catalogue.of(named).based_on if named else release
+    return load(generation_of(known, mode, GENERATIONS[-1]))
 
 
 def request_of(step: Step, own: Dialect, *, validate_only: bool = False) -> Request:
