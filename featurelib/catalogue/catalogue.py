@@ -29,7 +29,7 @@ from featurelib.catalogue.rows import (
     pairs,
     read_rows,
 )
-from featurelib.feature import METADATA_VERSION, release_line
+from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION, release_line
 
 DATED = "2026-11-21"
 NEWEST_RELEASE: Final = newest_release()
@@ -347,6 +347,16 @@ class Catalogue:
                 there = ~stopped & (metadata_version >= known.default_from)
                 level = np.where(there, known.level, level)
         return level
+
+    def not_yet_defaults(self, moves: Mapping[str, tuple[int, int]]) -> set[str]:
+        """Return the features whose upgrade (from, to) reaches a level that is their production
+        default only once metadata.version, among these moves, is upgraded."""
+        before, after = moves.get(METADATA_VERSION, (0, 0))
+        ends, found = np.array([before or SILENT_METADATA_VERSION, after]), set[str]()
+        for name, (low, high) in moves.items():
+            now, then = self.ceiling(name, ends, np.full(2, low)).tolist()
+            found |= {name} if low < high and now < high <= then else set()
+        return found
 
     def stable_up_to(self) -> npt.NDArray[np.int16]:
         """The newest stable metadata.version of software that advertises up to level i, int16.

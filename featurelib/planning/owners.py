@@ -21,6 +21,7 @@ from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import RefusedError
+from featurelib.feature import METADATA_VERSION
 from featurelib.model import Guards, Move, Step
 from featurelib.planning.requirements import features_of, guards_of
 from featurelib.words import clean, level_text
@@ -50,7 +51,9 @@ def share(
     for move in (move for step in steps for move in step.updates):
         first = moves.get(move.feature, move)  # of a level reached step by step
         moves[move.feature] = replace(move, from_level=first.from_level)
-    later = set[str]()
+    # What is the default only once the owner has finalized its metadata.version waits for that.
+    ends = {name: (move.from_level, move.to_level) for name, move in moves.items()}
+    later = catalogue.not_yet_defaults(ends) - theirs if METADATA_VERSION in theirs else set[str]()
     while True:
         ours = {n: m.to_level for n, m in moves.items() if n not in theirs | later}
         unmet = catalogue.whole.unmet({**levels, **ours})

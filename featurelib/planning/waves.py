@@ -29,6 +29,7 @@ import msgspec
 
 from featurelib.catalogue import Catalogue
 from featurelib.errors import PlanError
+from featurelib.feature import METADATA_VERSION
 from featurelib.planning.files import parse_span
 
 FORMAT: Literal["featurelib.waves"] = "featurelib.waves"
@@ -383,8 +384,10 @@ def part_moves(
 ) -> list[tuple[bool, bool, list[WaveMove]]] | None:
     """Moves that pass together, in parts that pass one after the other: whether a part has a way
     back, and whether it is the owner's. What has a way back goes first, ours before theirs, but for
-    what needs another move that comes later. None where no order does."""
+    what needs another move that comes later, or is no default before it. None where no order
+    does."""
     left, now, parts = list(moves), dict(levels), list[tuple[bool, bool, list[WaveMove]]]()
+    early = catalogue.not_yet_defaults({m.feature: (m.from_level, m.to_level) for m in moves})
     while left:
         for way_back, by_owner in ((True, False), (True, True), (False, False), (False, True)):
             some = [m for m in left if (m.way_back, m.feature in theirs) == (way_back, by_owner)]
@@ -393,6 +396,7 @@ def part_moves(
                 later = {move.feature for move in left} - {move.feature for move in some}
                 unmet = catalogue.whole.unmet(then)
                 waits = {need.feature for need in unmet if need.other in later}
+                waits |= early if METADATA_VERSION in later else set()
                 if waits.isdisjoint(move.feature for move in some):
                     break
                 some = [move for move in some if move.feature not in waits]

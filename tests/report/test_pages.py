@@ -457,7 +457,7 @@ def test_a_count_brings_the_table_that_it_narrows_into_view(
         blocked,  # the address is there already
         (".tiles li", "need a person", 17),
         (".tiles li", "can finalize", 6),
-        (".today li", "3 more", 6),
+        (".today li", "2 more", 5),
     ):
         page.evaluate("scrollTo(0, 0)")
         assert not page.locator("#grid").evaluate(in_view)
