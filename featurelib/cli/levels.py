@@ -97,6 +97,7 @@ def initial_levels(
     feature: list[str] = [],  # noqa: B006  # typer reads the default and never changes it
     dynamic_quorum: bool = False,
     unstable: bool = False,
+    migration: bool = False,
     preview: bool = False,
     overlay: str | None = None,
     as_json: bool = False,
@@ -119,6 +120,7 @@ def initial_levels(
         features=parse_features(feature),
         dynamic_quorum=dynamic_quorum,
         unstable=unstable,
+        migration=migration,
         patch=software,
     )
     if preview and request != FormatRequest(patch=software):
@@ -150,7 +152,7 @@ def initial_levels(
         )
     if initial.refusals and not preview:
         say(
-            f"kafka-storage.sh format of {own.release} would write nothing. What it knows: "
+            f"No cluster of {own.release} starts that way. Levels that its kafka-storage.sh knows: "
             f"featurelib version-mapping --software {own.release}"
         )
     return RefusedError.exit_code if initial.refusals else 0

@@ -136,9 +136,11 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
     "initial-levels.release_version": version,
     "feature": _LEVEL,
     "dynamic_quorum": _of(
-        "As with --standalone, --initial-controllers or --no-initial-controllers."
+        "As with --standalone or --initial-controllers, or with --no-initial-controllers where the "
+        "file has no controller.quorum.voters."
     ),
     "unstable": _of("As with unstable.feature.versions.enable=true."),
+    "migration": _of("As with zookeeper.metadata.migration.enable=true."),
     "preview": _of("A cluster that was formatted before 3.3."),
     "rules.name": _of("One rule.", "NAME", is_argument=True),
     "dialects": _of("The generations of controllers instead of the rules."),

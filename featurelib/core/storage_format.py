@@ -33,6 +33,7 @@ class FormatRequest:
     dynamic_quorum: bool = False  # --standalone, --initial-controllers, --no-initial-controllers
     static_voters: bool = True  # controller.quorum.voters is set; a dynamic quorum needs it empty
     unstable: bool = False  # unstable.feature.versions.enable
+    migration: bool = False  # zookeeper.metadata.migration.enable
     patch: str = ""  # release of the tool, as 4.1.0: patch releases differ
 
 
@@ -62,11 +63,11 @@ def initial_levels(software: ReleaseCatalogue, request: FormatRequest) -> Initia
     # A vendor build answers as the release it is based on.
     own = (tool for tool in _TOOLS if software.based_on in tool.releases)
     tool = next(own, _TOOLS[-1])
-    asked = _Format(software, request, tool)
+    asked, says = _Format(software, request, tool), tool.says | _DATA["migration"]["says"]
     refusals = tuple(
-        FormatRefusal(code=code, text=tool.says[code].format_map(values))
+        FormatRefusal(code=code, text=says[code].format_map(values))
         for code, is_so, values in asked.questions()
-        if is_so and code in tool.says
+        if is_so and code in says
     )
     return Initial(levels={} if refusals else asked.written(), refusals=refusals)
 
@@ -176,6 +177,11 @@ class _Format:
         yield "dependency", is_below, {**needed, "least": least}
         too_old = version is not None and version < software.oldest_bootstrap
         yield "bootstrap", too_old, {}  # BootstrapMetadata.java
+        least = _DATA["migration"]["needs"].get(software.based_on)
+        yield "no_migration", request.migration and not least, {"release": software.release}
+        if request.migration and least and version is not None:
+            named = {"name": software.names[version], "least_name": software.names[least]}
+            yield "migration", version < int(least), {**named}
 
     def written(self) -> dict[str, int]:
         """The levels above 0: metadata.version, then by name."""

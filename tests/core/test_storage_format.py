@@ -194,3 +194,25 @@ def test_a_patch_release_that_differs_answers_for_itself(
     """4.1.0 and 4.1.2 were run (KAFKA-19719)."""
     asked = FormatRequest(release_version=version, dynamic_quorum=True, patch=patch)
     assert len(initial_levels(load().of("4.1"), asked).refusals) == refused
+
+
+@pytest.mark.parametrize(
+    ("release", "version", "refused"),
+    [
+        ("3.3", "3.3", ["no_migration"]),
+        ("3.5", "3.3", ["migration"]),
+        ("3.6", "3.4", []),
+        ("3.7", "3.6-IV0", ["migration"]),
+        ("3.9", "3.6-IV0", ["migration"]),
+        ("3.9", "3.6-IV1", []),
+        ("3.9", None, []),
+        ("4.0", "4.0", ["no_migration"]),
+    ],
+)
+def test_controllers_of_a_migration_need_a_level_that_supports_it(
+    release: str, version: str | None, refused: list[str]
+) -> None:
+    """Controllers of 3.5.2, 3.6.2, 3.7.2 and 3.9.2 were started so."""
+    asked = FormatRequest(release_version=version, migration=True)
+    said = initial_levels(load().of(release), asked).refusals
+    assert [refusal.code for refusal in said] == refused
