@@ -2,7 +2,7 @@
 what Java, Spark, Delta, deltalake, Arrow and the operating system say of them.
 
 They stand somewhere in hundreds of lines, in the words of whoever noticed. What a user reads is one
-sentence: what, where, what was found, and what to do. This is the only place that knows the words;
+sentence: what, where, what was found, and what to do. Only faults.toml knows the words;
 whatever is not known here is a fault of ours. The first row that fits counts, so what others follow
 from comes first: a worker that was killed breaks connections, and a full disk breaks files.
 """
@@ -12,6 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import resources
+
+import msgspec
 
 from featurelib.errors import BusyError, ConfigError, FeatureLibError, SurroundingsError
 from featurelib.words import clean
@@ -105,12 +108,6 @@ def damaged(said: str, where: str) -> SurroundingsError:
     )
 
 
-def _line(error: type[FeatureLibError], sentence: str, *, nowhere: str = "a disk or store") -> Make:
-    """What makes the error of a sentence with {where} and {said}; `nowhere` is {where} where nobody
-    named it."""
-    return lambda said, where: error(sentence.format(said=said, where=where or nowhere))
-
-
 def _other_python(said: str, where: str) -> ConfigError:
     return ConfigError(
         "the workers' Python is of another release than the driver's: "
@@ -119,159 +116,29 @@ def _other_python(said: str, where: str) -> ConfigError:
     )
 
 
+class _Row(msgspec.Struct, frozen=True):
+    """A row of faults.toml, which says what its fields mean."""
+
+    patterns: list[str]
+    error: str = ""
+    sentence: str = ""
+    nowhere: str = "a disk or store"
+    make: str = ""
+
+    def explain(self, said: str, where: str) -> FeatureLibError:
+        """Return the error of the sentence."""
+        text = self.sentence.format(said=said, where=where or self.nowhere, python=PYTHON)
+        return _ERRORS[self.error](text)
+
+
+_ERRORS = {kind.__name__: kind for kind in (BusyError, ConfigError, SurroundingsError)}
+_MAKERS: dict[str, Make] = {"damaged": damaged, "other_python": _other_python}
+_TABLE_OF_ROWS = resources.files(__package__).joinpath("faults.toml").read_bytes()
 # What an error's text has, and what is made of it: of what the pattern caught, or of all it found.
 FAULTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
-    (re.compile(pattern), make)
-    for pattern, make in (
-        (
-            r"No space left on device|Disk quota exceeded|There is not enough space on the disk"
-            r"|QuotaExceededException",
-            _line(
-                SurroundingsError,
-                "the disk of {where}: expected room, found none ({said}). Make room and run again: "
-                "nothing is counted twice.",
-                nowhere="--tables, of --out or of Spark's scratch (SPARK_LOCAL_DIRS, else /tmp)",
-            ),
-        ),
-        (
-            r"Cannot run program \"([^\"]*)\"",
-            _line(ConfigError, f"the workers cannot start their Python, {{said}}. {PYTHON}"),
-        ),
-        (
-            r"Python in worker has different version: (\S+ than that in driver: [\d.]+)",
-            _other_python,
-        ),
-        (
-            r"ModuleNotFoundError: (No module named '[^']*')",
-            _line(ConfigError, f"the workers' Python lacks a package: {{said}}. {PYTHON}"),
-        ),
-        (
-            # What featurelib's own process raises, and not a worker whose words Spark passes on.
-            r"^(?:MemoryError|ArrowMemoryError|OSError: \[Errno 12\])[^\n]*",
-            _line(
-                SurroundingsError,
-                "featurelib has no memory left ({said}). Let the process have more, or give it "
-                "less at once: fewer or smaller files.",
-            ),
-        ),
-        (
-            r"OutOfMemoryError: [^\n]*|GC overhead limit exceeded|MemoryError\b[^\n]*"
-            r"|Cannot allocate memory|SparkOutOfMemoryError"
-            r"|failed to map segment from shared object(?!: )",
-            _line(
-                SurroundingsError,
-                "Spark has no memory left ({said}). Run again with more, as in ./spark-submit.sh "
-                "--driver-memory 4g nightly …; on a cluster also --executor-memory. Nothing is "
-                "counted twice.",
-            ),
-        ),
-        (
-            r"(Python worker exited unexpectedly[^\n:.]*)|Python worker (?:process )?crashed"
-            r"|(ExecutorLostFailure \([^\n]*)|Failed to connect to (?:Python|worker)[^\n]*"
-            r"|Python worker failed to connect back|SparkException: EOF reached before Python",
-            _line(
-                SurroundingsError,
-                "a worker of Spark died ({said}). Run again: nothing is counted twice. If it "
-                "happens again, memory is short: fewer tasks at once (MASTER='local[1]'), or more "
-                "of it.",
-            ),
-        ),
-        (
-            r"SparkContext was shut down|Py4JNetworkError[^\n]*|Answer from Java side is empty"
-            r"|Cannot call methods on a stopped SparkContext|while trying to connect to the Java"
-            # What a job's own Python cannot reach without saying where is its JVM.
-            r"|^(?:ConnectionRefused|ConnectionReset|BrokenPipe)Error: \[Errno \d+\] [\w ]+$",
-            _line(
-                SurroundingsError,
-                "Spark's own process has ended, or was ended ({said}). Run again: nothing is "
-                "counted twice. If it happens again, look whether the cluster that MASTER names "
-                "answers, or give more memory: ./spark-submit.sh --driver-memory 4g …",
-            ),
-        ),
-        (
-            r"DELTA_CONCURRENT_[A-Z_]+|Concurrent(?:Append|Transaction|Write|Delete\w+)Exception"
-            r"|DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION|DELTA_PROTOCOL_CHANGED"
-            r"|Failed to commit transaction",
-            _line(
-                BusyError,
-                "tables: another run wrote to them at the same time. Run again when it has ended: "
-                "what both have written stands, and nothing is counted twice.",
-            ),
-        ),
-        (
-            r"Unsupported table features required: [^\n]*|set these reader features: [^\n]*"
-            r"|Schema evolution on column-mapped tables",
-            _line(
-                ConfigError,
-                "{where}: another writer turned on table features that featurelib cannot use "
-                "({said}). Drop them (ALTER TABLE ... DROP FEATURE), or name other tables.",
-                nowhere="a table",
-            ),
-        ),
-        (
-            r"No FileSystem for scheme \"?[\w+.-]+\"?|Class (?:org\.apache\.hadoop|com)\.[\w.$]+"
-            r" not found|DELTA_UNSUPPORTED_SCHEME[^\n]*|Unknown scheme: [^\n]*"
-            r"|Could not find a valid ObjectStore[^\n]*|No suitable object store found[^\n]*",
-            _line(
-                ConfigError,
-                "{where}: nothing here can open it ({said}). Name another place, or give Spark "
-                "what opens it (docs/how-to/spark-cluster.md).",
-                nowhere="a store",
-            ),
-        ),
-        (
-            r"(http://169\.254\.169\.254)",  # who has no credentials asks the machine's cloud last
-            _line(
-                SurroundingsError,
-                "{where}: no credentials were found, nor does {said} give those of this machine. "
-                "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and run again.",
-                nowhere="a store",
-            ),
-        ),
-        (
-            r"Read-only file system|Permission denied|AccessControlException: [^\n]*"
-            r"|Operation not permitted|AccessDenied(?:Exception)?\b[^\n<]*"
-            r"|(?:InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken)[^\n<]*"
-            r"|(?:NoAuthWithAWSException|NoAwsCredentials)[^\n]*"
-            r"|(?:Status Code: |status: |HTTP )40[13]\b[^\n]*"
-            r"|(?:SdkClientException|CredentialsNotLoaded)[^\n]*[Cc]redentials[^\n]*",
-            _line(
-                SurroundingsError,
-                "{where}: access is refused ({said}). Let this user, or these credentials, read "
-                "and write there, or name another place; then run again.",
-            ),
-        ),
-        (
-            rf"({_FILE}\.(?:parquet|json|crc)\S*) (?:is not a Parquet file|does not exist)"
-            rf"|(?:Failed to open local file|Object at location) '?({_FILE}\.(?:parquet|json))"
-            rf"|Could not open Parquet input source '({_FILE})'|(Corrupt \w+ compressed data)"
-            rf"|FAILED_READ_FILE[^\n]*?({_FILE}\.(?:parquet|json))"
-            r"|\[DELTA_(?:MISSING|LOG|TRUNCATED|VERSIONS_NOT|STATE|FILE_NOT)[A-Z_]*\]([^\n]*)"
-            r"|([Vv]ersions \([^)]*\) are not contiguous[^\n]*)"
-            r"|Kernel error: (?:Generic \w+ kernel error: )?((?:(?!: \w+ \{)[^\n])*)",
-            damaged,
-        ),
-        (
-            r"Connection refused|Connection reset|No route to host|Network is unreachable"
-            r"|(?:UnknownHost|NoRouteToHost|SocketTimeout|ConnectTimeout\w*)Exception: [^\n]*"
-            r"|error sending request[^\n]*|dns error[^\n]*|(?:NoSuch|Unknown)Bucket[^\n<]*"
-            r"|client error \(Connect\)|Status Code: 5\d\d\b[^\n]*",
-            _line(
-                SurroundingsError,
-                "{where}: cannot be reached, or is not there ({said}). Look whether its name is "
-                "right and whether it answers, then run again: nothing is counted twice.",
-                nowhere="a store",
-            ),
-        ),
-        (
-            r"Input/output error|Stale file handle|Too many open files|File too large"
-            r"|Too many levels of symbolic links|File name too long"
-            r"|(?:java\.io\.\w*Exception|FileSystemException|FileNotFoundError): [^\n]*",
-            _line(
-                SurroundingsError,
-                "{where}: cannot be read or written ({said}). Fix that and run again: nothing is "
-                "counted twice.",
-            ),
-        ),
+    (
+        re.compile("|".join(row.patterns).replace("{file}", _FILE)),
+        _MAKERS.get(row.make, row.explain),
     )
+    for row in msgspec.toml.decode(_TABLE_OF_ROWS, type=dict[str, list[_Row]])["fault"]
 )
