@@ -85,9 +85,14 @@ def _clusters(said: BatchFindings, hidden: Bool) -> Int:
     unknown, old = no_voters & ~vouched & ~hidden, member.quorum_at > 0
     # Where all is old, to collect again is what helps.
     unknown &= ~(old & evidence.levels.trusted & evidence.levels.too_old)
-    count += said.of_clusters("voters_unknown", unknown & ~old)
-    lately = ["recent "] * int((unknown & old).sum())
-    count += said.of_clusters("voters_unknown", unknown & old, member.quorum_place, lately)
+    table = marked(len(landed), evidence.snapshots["voters"].row) & ~old
+    for which, place, text in (
+        (unknown & ~old & ~table, (), ""),
+        (unknown & table, (), ": --replication alone may lack a row"),
+        (unknown & old, member.quorum_place, " lately"),
+    ):
+        details = [text] * int(which.sum())
+        count += said.of_clusters("voters_unknown", which, place, details)
     said.of_clusters("voters_vouched", no_voters & vouched & landed)
     lost = evidence.snapshots["not_reached"]
     texts = [text or "" for text in lost.texts("error", np.arange(len(lost)))]

@@ -404,7 +404,8 @@ def read_nodes(
     # Controllers are KRaft's, and so are brokers with such metrics (KIP-1180).
     of_kraft = (listeners.field("scraped") >= 0) & ~zookeeper[listeners.row]
     of_kraft |= listeners.field("role") == CONTROLLER
-    kraft = listed | said.has_log | quorum_seen | said.having(listeners, of_kraft)
+    kraft = listed | said.has_log | said.having(listeners, of_kraft)
+    kraft |= quorum_seen | marked(said.clusters, snapshots["voters"].row)
     proven = (said.authority_at > 0) & fresh(said.authority_at)
     proven = np.where(zookeeper & ~kraft, said.in_zookeeper, proven)
     brokers_listed = proven | (vouched & (said.plain_at > 0))

@@ -323,7 +323,8 @@ def _who(asking: Judge, proposed: Proposed, place: int, update: int) -> str:
 
 
 class Validated(msgspec.Struct, frozen=True, kw_only=True):
-    """One update the controller validated, and its code and words about it."""
+    """One update the controller validated, and its code and words about it; from level -1 =
+    unknown, of a refusal that kafka-features.sh printed."""
 
     feature: str
     from_level: int
@@ -352,7 +353,7 @@ def report_probes(
         met = [
             (question, one)
             for question, name, now, then in moves
-            if (one := answers.get(name)) and (one.from_level, one.to_level) == (now, then)
+            if (one := answers.get(name)) and one.from_level in (now, -1) and one.to_level == then
         ]
         yes = [one for _, one in met if one.code == 0]
         if len(yes) == len(mine) > 0:

@@ -139,9 +139,10 @@ class _MskNode(msgspec.Struct, frozen=True):
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    """What either command prints."""
+    """What one of the commands prints; `aws kafka describe-cluster-v2` has one cluster."""
 
     clusters: list[_MskCluster] | None = msgspec.field(default=None, name="ClusterInfoList")
+    cluster: _MskCluster | None = msgspec.field(default=None, name="ClusterInfo")
     nodes: list[_MskNode] | None = msgspec.field(default=None, name="NodeInfoList")
 
 
@@ -154,9 +155,9 @@ def of_msk(texts: Iterable[tuple[str, str]]) -> tuple[list[FoundEntry], list[str
             answer = msgspec.json.decode(text, type=_Answer)
         except (msgspec.DecodeError, RecursionError) as error:
             raise _strange(where, str(error)) from None
-        if answer.clusters is None and answer.nodes is None:
-            raise _strange(where, "neither ClusterInfoList nor NodeInfoList")
-        clusters += answer.clusters or ()
+        if answer.clusters is None and answer.nodes is None and answer.cluster is None:
+            raise _strange(where, "none of ClusterInfoList, ClusterInfo and NodeInfoList")
+        clusters += answer.clusters or ([answer.cluster] if answer.cluster else ())
         nodes += answer.nodes or ()
     if not clusters:
         raise _strange(", ".join(where for where, _ in texts) or "--from-msk", "no cluster")

@@ -50,6 +50,7 @@ Truth = Annotated[bool, Meta(description="true or false")]
 NodeId = Annotated[int, _from(0, INT32_MAX)]
 NodeIdOrNone = Annotated[int, _from(-1, INT32_MAX)]  # -1 = there is no such node
 Level = Annotated[int, _from(0, INT16_MAX)]
+LevelOrNone = Annotated[int, _from(-1, INT16_MAX)]
 Int8 = Annotated[int, _from(-INT8_MAX - 1, INT8_MAX)]
 Int16 = Annotated[int, _from(-INT16_MAX - 1, INT16_MAX)]
 Int32 = Annotated[int, _from(-INT32_MAX - 1, INT32_MAX)]

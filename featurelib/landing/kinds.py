@@ -34,6 +34,7 @@ from featurelib.landing.fields import (
     FilledText,
     Int16,
     Level,
+    LevelOrNone,
     Line,
     LineNumber,
     Listener,
@@ -342,10 +343,10 @@ class DescribeConfigsLine(RequestLine, tag="describe_configs", frozen=True, gc=F
 
 
 class ProbedUpdate(msgspec.Struct, frozen=True, gc=False):
-    """One update of a request to validate only."""
+    """One update of a request to validate only; from level -1 = unknown."""
 
     feature: FilledText
-    from_level: Level
+    from_level: LevelOrNone
     to_level: Level
 
 

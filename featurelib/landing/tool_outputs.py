@@ -5,9 +5,9 @@ transactions and the raft layer is kept: topics, quotas and credentials stay whe
 line of ours says how many lines and which offsets were left out, so that the rest still proves
 what it proved. ZooKeeper's shell prints for `get -s PATH` the data as it is and then its stat:
 `dataLength` says which lines before the stat are the data, and nothing else is taken for it. A path
-is read from the command where the output shows it, and otherwise has to be given. Which requests a
-node offers stands in several lines of text, and lands as the answer that they are. Damage is an
-error here, before anything lands.
+is read from the command where the output shows it, and otherwise has to be given. Requests that a
+node offers, who votes, and refusals stand in several lines, and land as the answer that they are.
+Damage is an error here, before anything lands.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ from featurelib.landing.metadata_log import (
     left_out,
     parse_line,
 )
+from featurelib.landing.responses import METADATA_TOPIC, NO_ERROR
 from featurelib.landing.strict import show
 
 DUMP_TOOL = "kafka-dump-log.sh --cluster-metadata-decoder --files LOG"
 FEATURES_TOOL = "kafka-features.sh --bootstrap-server HOST:PORT describe"
 REQUESTS_TOOL = "kafka-cluster.sh api-versions"
+QUORUM_TOOL = "kafka-metadata-quorum.sh describe --status"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -108,6 +110,12 @@ def _features_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     for number, text in texts:
         if (feature := tool_feature(text)) is not None:
             shown.append((number, feature))
+        elif text.lstrip().startswith("Feature:"):
+            raise source.fault(
+                "expected a whole line 'Feature: … Epoch: N', found one that is cut or wrapped, or "
+                f"has no Epoch: {show(text)}. Join what belongs to one line.",
+                number,
+            )
         if text.strip():
             yield source.write_text("features_describe", number, text)
     if source.lines and not shown:
@@ -245,20 +253,9 @@ _PRODUCE = 0  # brokers alone offer it
 Offers = list[dict[str, int]]
 
 
-def _answer_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """JSON objects, one a line, or what kafka-cluster.sh api-versions printed (KIP-1220), and
-    kafka-broker-api-versions.sh before it."""
-    start = next(((number, text) for number, text in texts if text.strip()), None)
-    if start is not None:
-        everything = chain((start,), texts)
-        if _object(start[1]) is not None:
-            yield from _json_lines("api_versions", everything, source)
-        else:
-            yield from _request_lines(everything, source)
-
-
 def _request_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Every node that is shown, with what it offers, or why it did not answer."""
+    """Every node that is shown, with what it offers, or why it did not answer
+    (kafka-cluster.sh api-versions, KIP-1220, and kafka-broker-api-versions.sh before it)."""
     nodes: list[tuple[int, dict[str, object]]] = []
     answers: list[Offers] = []
     offers: Offers | None = None  # of the node that is being read
@@ -313,8 +310,10 @@ def _json_lines(kind: str, texts: Numbered, source: ToolOutput) -> Iterator[byte
         if not text.strip():
             continue
         keys = _object(text)
-        if keys is None:
-            raise source.fault(f"expected one JSON object, found {show(text)}.", number)
+        if keys is None or "ClusterInfo" in keys:
+            aws = " What aws kafka prints is for featurelib fleet --from-msk FILE."
+            more = aws if text.lstrip()[:1] == "{" else ""
+            raise source.fault(f"expected one JSON object, found {show(text)}.{more}", number)
         for name, expected in (("kind", kind), ("cluster_id", source.cluster_id)):
             if keys.pop(name, expected) != expected:
                 raise source.fault(f"{name}: expected {expected}, found another.", number)
@@ -326,17 +325,6 @@ def _object(text: str) -> dict[str, object] | None:
         return _OBJECT.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return None
-
-
-def _znode_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """JSON objects, one a line, or what ZooKeeper's shell printed for `get -s`."""
-    start = next(texts, None)
-    if start is not None:
-        everything = chain((start,), texts)
-        if "path" in (_object(start[1]) or ()):  # and not the data of a znode
-            yield from _json_lines("znode", everything, source)
-        else:
-            yield from _shell_lines(everything, source)
 
 
 _PROMPT = re.compile(r"^(?:\[zk: [^\]]*\] ?)+")
@@ -435,10 +423,134 @@ class _Shell:
         )
 
 
+# kafka-metadata-quorum.sh describe: --status, and a row of --replication (MetadataQuorumCommand).
+_STATUS = re.compile(
+    r"(ClusterId|LeaderId|LeaderEpoch|HighWatermark|Current\w+):\s+(\S.*)", re.ASCII
+)
+_REPLICA = re.compile(
+    r"(\d{1,10})\s+(?:[\w-]{22}\s+)?-?\d+\s+-?\d+\s+(?:(\d{1,18}) ms ago|(-?\d{1,18}))\s+"
+    r"-?\d+(?: ms ago)?\s+(Leader|Follower|Observer)",
+    re.ASCII,
+)
+
+
+class _Member(msgspec.Struct, frozen=True):
+    id: int
+
+
+class _Status(msgspec.Struct, frozen=True, rename="pascal"):
+    """The output of --status; before 3.9 a member is its id alone."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    current_voters: list[int | _Member]
+    current_observers: list[int | _Member]
+
+
+def _quorum_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
+    """Yield the leader's answer that --status, --replication, or both in one file show.
+
+    Of --replication alone the epoch is unknown (-1): nothing shows whether a row is missing.
+    """
+    said, rows, times = dict[str, str](), dict[str, list[int]](), dict[int, int]()
+    for number, text in texts:
+        if found := _STATUS.fullmatch(text.strip()):
+            if said.setdefault(found[1], found[2]) != found[2]:
+                raise source.fault(f"expected one {found[1]}, found a second.", number)
+        elif found := _REPLICA.fullmatch(text.strip()):
+            ago, at, node = found[2], found[3], int(found[1])
+            times[node] = source.observed_at // 1000 - int(ago) if ago else int(at)
+            rows.setdefault(found[4], []).append(node)
+    if (of := said.pop("ClusterId", source.cluster_id)) != source.cluster_id:
+        raise source.fault(f"expected cluster {source.cluster_id}, found {show(of)}.")
+    voters = [*rows.get("Leader", []), *rows.get("Follower", [])]
+    if not said and "Leader" in rows:
+        said = {"LeaderId": f"{voters[0]}", "LeaderEpoch": "-1", "HighWatermark": "-1"}
+        said |= {"CurrentVoters": f"{voters}", "CurrentObservers": f"{rows.get('Observer', [])}"}
+    try:
+        fields = ",".join(f'"{key}":{value}' for key, value in said.items())
+        status = msgspec.json.decode(f"{{{fields}}}", type=_Status)
+    except msgspec.DecodeError as error:
+        raise source.fault(f"expected all that {QUORUM_TOOL} prints: {error}.") from None
+
+    def listed(members: list[int | _Member]) -> list[dict[str, int]]:
+        ids = [one if isinstance(one, int) else one.id for one in members]
+        return [{"replica_id": n, "last_fetch_timestamp": times.get(n, -1)} for n in ids]
+
+    partition = {
+        "partition_index": 0,
+        "error_code": NO_ERROR,
+        "leader_id": status.leader_id,
+        "leader_epoch": status.leader_epoch,
+        "high_watermark": status.high_watermark,
+        "current_voters": listed(status.current_voters),
+        "observers": listed(status.current_observers),
+    }
+    if rows and {one["replica_id"] for one in listed(status.current_voters)} != {*voters}:
+        raise source.fault("expected the same voters in both tables, found others. Run it again.")
+    topic = {"topic_name": METADATA_TOPIC, "partitions": [partition]}
+    keys = {"asked_node": status.leader_id, "listener": Role.CONTROLLER.text, "version": 1}
+    answer = {"error_code": NO_ERROR, "topics": [topic]}
+    yield source.write("describe_quorum", {**keys, "answer": answer}, 1)
+
+
+# What kafka-features.sh prints of a level that the controller refuses (FeatureControlManager). From
+# 4.0 on a refusal of one feature fails the others of its request, in the same words.
+_REFUSED = re.compile(
+    r"(?:Could|Can) not (?:upgrade|downgrade|disable) (\S+?)(?: to (\d{1,5}))?\. "
+    r"(?:The update failed for all features since the following feature had an error: )?"
+    r"(Invalid (?:update version -?\d+ for feature )?(\S+?)(?: -?\d+)?\. .*)",
+    re.ASCII,
+)
+_INVALID_UPDATE_VERSION = 95
+
+
+def _refusal_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
+    """Yield the controller's refusals, each of the feature that it names, as a probe's answer. The
+    level that was finalized then is unknown (-1); other lines are left out."""
+    updates, results = list[dict[str, object]](), list[dict[str, object]]()
+    for _, text in texts:
+        found = _REFUSED.fullmatch(text.strip())
+        if found is None or found[1] != found[4]:
+            source.left_out += 1
+            continue
+        updates.append({"feature": found[1], "from_level": -1, "to_level": int(found[2] or 0)})
+        refusal = {"error_code": _INVALID_UPDATE_VERSION, "error_message": found[3]}
+        results.append({"feature": found[1], **refusal})
+    if not updates:
+        expected = (
+            "expected a controller's refusal, as 'Could not upgrade NAME to LEVEL. Invalid …'"
+        )
+        raise source.fault(f"{expected}, found none.")
+    answer = {"error_code": NO_ERROR, "results": results}
+    yield source.write("probe", {"updates": updates, "answer": answer}, 1)
+
+
 _OBJECT = msgspec.json.Decoder(dict[str, object])
-_READERS: dict[str, Callable[[Numbered, ToolOutput], Iterator[bytes]]] = {
-    "api_versions": _answer_lines,
-    "metadata_log": _log_lines,
-    "features_describe": _features_lines,
-    "znode": _znode_lines,
-}
+Reader = Callable[[Numbered, ToolOutput], Iterator[bytes]]
+
+
+def _either(kind: str, read_text: Reader, texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
+    """Yield what JSON objects, one a line, or a tool's text say."""
+    head = list[tuple[int, str]]()
+    for number, text in texts:
+        head.append((number, text))
+        if text.strip():
+            break
+    else:
+        return  # an empty file
+    said = _object(head[-1][1])
+    is_json = said is not None and (kind != "znode" or "path" in said)  # data of a znode is not
+    reader = partial(_json_lines, kind) if is_json else read_text
+    yield from reader(chain(head, texts), source)
+
+
+_READERS: dict[str, Reader] = {"metadata_log": _log_lines, "features_describe": _features_lines}
+for _kind, _reader in (
+    ("api_versions", _request_lines),
+    ("describe_quorum", _quorum_lines),
+    ("probe", _refusal_lines),
+    ("znode", _shell_lines),
+):
+    _READERS[_kind] = partial(_either, _kind, _reader)

@@ -401,7 +401,8 @@ class _Row:
         self._row.features_node = node.data
         waiting_at, waiting_line, _ = state.waiting
         values: dict[str, int] = {
-            "quorum_at": state.quorum.at,
+            # Without an epoch it is a table of a tool, of which a row may be missing.
+            "quorum_at": state.quorum.at if state.quorum.leader_epoch >= 0 else 0,
             "quorum_line": state.quorum.line,
             "controller": state.quorum.leader_id if self._kraft else state.controller[2],
             "log_end": state.log.end,

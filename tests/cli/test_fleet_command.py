@@ -138,6 +138,11 @@ def test_a_broker_is_of_the_cluster_that_its_address_names_or_of_none() -> None:
     assert left_out == ["2 nodes left out: no cluster of aws kafka list-clusters-v2 has them"]
 
 
+def test_one_cluster_that_was_described_alone_is_taken() -> None:
+    answer = {"ClusterInfo": {"ClusterArn": "arn:aws:kafka:x:1:cluster/a/u", "ClusterName": "a"}}
+    assert [one.entry.name for one in of_msk([("f", json.dumps(answer))])[0]] == ["a"]
+
+
 @pytest.mark.parametrize("text", ["", "{}", '{"ClusterInfoList":[{}]}', "[" * 10_000])
 def test_what_is_something_else_is_told_with_its_file(tmp_path: Path, text: str) -> None:
     (tmp_path / "odd.json").write_text(text)

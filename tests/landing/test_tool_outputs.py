@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from featurelib.landing.metadata_log import left_out, parse_line
 from featurelib.landing.tool_outputs import ToolOutput, convert
 from featurelib.snapshot import fold_lines
 from featurelib.snapshot.state import ClusterState, freeze
+from tests.backends.judged import findings, judged, verdict
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 AT = 1_795_000_000_000_000
@@ -299,6 +302,147 @@ def test_a_level_that_nobody_knows_is_no_range() -> None:
         converted("features_describe", [FEATURE, FEATURE], node=(Role.BROKER, 1))
 
 
+RELEASES = ("3.3.2", "3.8.1", "3.9.2", "4.1.2", "4.4.0")
+WATERMARKS = dict(zip(RELEASES, (21, 23, 22, 26, 34), strict=True))
+
+
+def quorum_of(texts: Iterable[str], cluster_id: str = "c") -> dict[str, Any]:
+    out = replace(source(), cluster_id=cluster_id)
+    [line] = said(convert("describe_quorum", [f"{text}\n".encode() for text in texts], out))
+    [topic] = line["answer"]["topics"]
+    [partition] = topic["partitions"]
+    assert (line["asked_node"], line["listener"]) == (partition["leader_id"], "controller")
+    return dict(partition)
+
+
+def ids(replicas: Iterable[dict[str, int]]) -> list[int]:
+    return sorted(one["replica_id"] for one in replicas)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_status_of_a_real_quorum_says_who_votes_and_leads(release: str) -> None:
+    texts = recorded(f"quorum-status-{release}")
+    found = quorum_of(["$ kafka-metadata-quorum.sh describe --status", *texts], texts[0].split()[1])
+    assert (ids(found["current_voters"]), ids(found["observers"])) == ([1, 2, 3], [4])
+    assert (found["leader_epoch"], found["high_watermark"]) == (1, WATERMARKS[release])
+    assert {one["last_fetch_timestamp"] for one in found["current_voters"]} == {-1}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_replicas_of_a_real_quorum_say_who_fetched_and_no_epoch(release: str) -> None:
+    found = quorum_of(recorded(f"quorum-replication-{release}"))
+    assert (ids(found["current_voters"]), ids(found["observers"])) == ([1, 2, 3], [4])
+    assert (found["leader_epoch"], found["high_watermark"]) == (-1, -1)
+    times = [one["last_fetch_timestamp"] for one in found["current_voters"]]
+    assert max(times) == times[0] > 1_795_000_000_000
+
+
+@pytest.mark.parametrize("release", ["3.9.2", "4.1.2", "4.4.0"])
+def test_times_for_people_are_of_before_the_file_was_read(release: str) -> None:
+    found = quorum_of(recorded(f"quorum-human-{release}"))
+    times = {one["replica_id"]: one["last_fetch_timestamp"] for one in found["current_voters"]}
+    assert times[found["leader_id"]] in range(AT // 1000 - 70, AT // 1000)
+    assert all(0 < AT // 1000 - at < 300 for at in times.values())
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_both_tables_in_one_file_are_one_answer(release: str) -> None:
+    status, table = recorded(f"quorum-status-{release}"), recorded(f"quorum-replication-{release}")
+    found = quorum_of([*status, "", *table], status[0].split()[1])
+    assert found["leader_epoch"] == 1
+    assert min(one["last_fetch_timestamp"] for one in found["current_voters"]) > 0
+
+
+def test_a_row_that_may_be_missing_proves_no_voters() -> None:
+    texts = recorded("quorum-replication-4.1.2")
+    raw = converted("describe_quorum", texts[:3])  # the third voter is cut off
+    code = ("voters_unknown", None, None)
+    assert code in findings(judged(raw))
+    assert code in findings(judged(converted("describe_quorum", texts)))
+    status = recorded("quorum-status-4.1.2")
+    assert code not in findings(judged(converted("describe_quorum", status[1:])))
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (["hello"], "expected all that kafka-metadata-quorum.sh describe --status prints"),
+        (["LeaderId: 1"], "missing required field `LeaderEpoch`"),
+        (["LeaderId: x"], "expected all that"),
+        (["LeaderId: 1", "LeaderId: 2"], "dump.txt:2: expected one LeaderId, found a second"),
+        (["ClusterId: d"], "expected the quorum of cluster c, found d"),
+    ],
+)
+def test_a_quorum_that_cannot_be_read_is_told(lines: list[str], words: str) -> None:
+    with pytest.raises(LandingError) as told:
+        converted("describe_quorum", lines)
+    assert words.replace("the quorum of ", "") in str(told.value)
+
+
+def test_two_tables_of_two_moments_are_told() -> None:
+    texts = [*recorded("quorum-status-4.1.2")[1:], *recorded("quorum-replication-4.1.2")[:3]]
+    with pytest.raises(LandingError, match="expected the same voters in both tables"):
+        converted("describe_quorum", texts)
+
+
+@pytest.mark.parametrize(
+    ("name", "feature", "level", "words"),
+    [
+        ("3.9", "metadata.version", 21, "Broker 2 only supports versions 1-20"),
+        ("4.2", "metadata.version", 29, "Broker 2 only supports versions 7-27"),
+        ("4.3-dry", "metadata.version", 29, "Broker 2 only supports versions 7-27"),
+        ("4.1-downgrade", "kraft.version", 1, "Can't downgrade to a newer version."),
+        ("3.8-downgrade", "metadata.version", 7, "because it might delete metadata information."),
+    ],
+)
+def test_a_refusal_that_a_real_tool_printed_is_of_the_feature_that_it_names(
+    name: str, feature: str, level: int, words: str
+) -> None:
+    out = source()
+    texts = recorded(f"refused-{name}")
+    [line] = said(convert("probe", [f"{text}\n".encode() for text in texts], out))
+    assert line["updates"] == [{"feature": feature, "from_level": -1, "to_level": level}]
+    [result] = line["answer"]["results"]
+    assert (result["feature"], result["error_code"]) == (feature, 95)
+    assert result["error_message"].startswith("Invalid ")
+    assert result["error_message"].endswith(words)
+    assert out.left_out == len(texts) - 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "metadata.version was upgraded to 29.",
+        "Could not upgrade metadata.version to 29. The request timed out.",
+        "Could not upgrade a.version to 1. The update failed for all features since the following "
+        "feature had an error: Invalid update version 2 for feature b.version. Broker 2 only "
+        "supports versions 0-1",
+    ],
+)
+def test_what_is_no_refusal_of_a_level_is_told(text: str) -> None:
+    with pytest.raises(LandingError, match="expected a controller's refusal"):
+        converted("probe", [text])
+
+
+def test_a_refusal_blocks_what_read_ready_until_something_newer_lands() -> None:
+    lines = (SAMPLES / "k41-forgotten" / "landing.jsonl").read_bytes().splitlines()
+    newest = max(json.loads(line)["observed_at"] for line in lines)
+    at = round(datetime.fromisoformat(newest).timestamp() * 1_000_000)
+    text = b"Could not upgrade metadata.version to 27. Invalid update version 27 for feature "
+    text += b"metadata.version. Broker 9 only supports versions 7-25\n"
+
+    def refused(observed_at: int) -> bytes:
+        out = ToolOutput(where="f", cluster_id=cluster_id, observed_at=observed_at)
+        return next(convert("probe", [text], out))
+
+    cluster_id = json.loads(lines[0])["cluster_id"]
+    assert verdict(judged(lines)) == verdict(judged([*lines, refused(at - 1)])) == "READY"
+    sight = judged([*lines, refused(at + 1)])
+    assert verdict(sight) == "BLOCKED"
+    found = findings(sight)["probe_refused", None, None]
+    assert "Broker 9 only supports" in found["detail"]
+
+
 def test_answers_kept_as_json_get_their_envelope() -> None:
     answer = {"node_id": 1, "role": "broker", "endpoint": "a:1", "asked_version": 4}
     silent = json.dumps(answer | {"error": "refused"})
@@ -315,6 +459,8 @@ def test_answers_kept_as_json_get_their_envelope() -> None:
         ("metadata_log", ["hello"], "dump.txt: expected records, as kafka-dump-log.sh"),
         ("metadata_log", [*HEAD, "| offset: 1 keySize: 4"], "found 1 that cannot be read"),
         ("features_describe", ["hello"], "dump.txt: expected lines 'Feature: …'"),
+        ("features_describe", ["", "Feature: a.version    SupportedMinVersion: 0"], "dump.txt:2: "),
+        ("describe_cluster", ["{"], "What aws kafka prints is for featurelib fleet --from-msk"),
         ("api_versions", ['{"a":1}', "hello"], "dump.txt:1: "),
         ("api_versions", ["", '{"node_id": 1}'], "dump.txt:2: role is missing"),
         ("api_versions", ['{"kind": "znode"}'], "dump.txt:1: kind: expected api_versions"),
@@ -336,7 +482,7 @@ def test_a_byte_that_is_no_text_is_told_with_its_line() -> None:
         list(convert("metadata_log", [b"a\n", b"ab\xff\n"], source()))
 
 
-@pytest.mark.parametrize("kind", ["znode", "metadata_log", "features_describe", "api_versions"])
+@pytest.mark.parametrize("kind", ["znode", "metadata_log", "features_describe", "probe"])
 def test_an_empty_file_is_no_output(kind: str) -> None:
     with pytest.raises(LandingError, match="expected the output of a tool, found an empty file"):
         converted(kind, [])
