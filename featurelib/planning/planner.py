@@ -259,11 +259,7 @@ def _route(
     feature a request, which the others take too.
     """
     if not sight.releases:
-        text = (
-            "It is not known which release the controllers run, so it is not known what they would "
-            "answer. Name it in conf/fleet.toml."
-        )
-        return (), [Reason(judge=STRICT, code="release_unknown", level=0, message=text)]
+        return (), [*Reasons(sight, catalogue).of_release()]
     mode = mode_of(sight)
     cluster = who_may_lead(sight.cluster, mode)[0]
     own = [dialect_of(release, mode, catalogue) for release in sight.releases]

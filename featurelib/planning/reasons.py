@@ -131,6 +131,10 @@ class Reasons:
             else:
                 yield refusal
 
+    def of_release(self) -> Iterator[Reason]:
+        """Return that nobody knows which release the controllers run."""
+        return self.of_refusals([Reason(judge=STRICT, code="release_unknown", level=0, message="")])
+
     def _offending(self, refusal: Reason) -> Sequence[Node]:
         cluster = self._sight.cluster
         if refusal.code == _OF_VOTERS:

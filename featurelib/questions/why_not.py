@@ -264,9 +264,7 @@ def _agreement(sight: Sight, moves: Moves, seen: _Seen) -> Proof | None:
 def _missing(sight: Sight, reasons: Reasons, moves: Moves) -> Iterator[Proof]:
     found = list(reasons.of_unknown(moves))
     if not sight.releases and not found:
-        text = "It is not known which release the controllers run, so not what they would answer."
-        remedy = "Name the release in conf/fleet.toml."
-        found.append(Reason(judge=EVIDENCE, code="release_unknown", message=text, remedy=remedy))
+        found += [replace(one, judge=EVIDENCE) for one in reasons.of_release()]
     return map(_proof_of, found)
 
 

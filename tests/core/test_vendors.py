@@ -14,6 +14,7 @@ from featurelib.catalogue import Catalogue, load, with_overlay
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
+from featurelib.questions.why_not import why_not
 from tests.core.lines import codes, findings, judge_clusters
 from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
 
@@ -76,6 +77,25 @@ def test_a_cluster_of_a_vendor_s_shape_moves_nothing() -> None:
     assert {found["confluent.metadata.version"], found["metadata.version"]} == {"UNKNOWN"}
     assert "READY" not in found.values()
     assert "release_unknown" in codes(seen.judged)
+
+
+@pytest.mark.parametrize(
+    ("sample", "feature"),
+    [("k41-forgotten", "group.version"), ("k40-fresh", "eligible.leader.replicas.version")],
+)
+def test_a_vendor_s_controllers_are_described_in_an_overlay_and_not_in_the_inventory(
+    sample: str, feature: str
+) -> None:
+    """In k40-fresh everything is at its target, so the audit itself asks no controller."""
+    seen = sight(with_feature(sample, "acme.version", 0, 1, 0))
+    assert ("release_unknown" in codes(seen.judged)) is (sample == "k41-forgotten")
+    asked = Intent(command=Command.UPGRADE, up={feature: "1"})
+    planned = make_plan(seen, asked, load()).refusals
+    proofs = why_not(seen, feature, 1, load()).unknown
+    for reason in (*planned, *proofs):
+        assert reason.code == "release_unknown"
+        assert "a vendor's, describe them in an overlay" in reason.remedy
+    assert (len(planned), len(proofs)) == (1, 1)
 
 
 def test_the_inventory_s_word_does_not_make_a_vendor_s_build_apache() -> None:
