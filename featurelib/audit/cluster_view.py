@@ -32,7 +32,7 @@ from featurelib.core.nodes import are_asked
 from featurelib.errors import InputError, NoEvidenceError
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, Severity
 from featurelib.landing import Landing, read
-from featurelib.rows import NONE, TableRows
+from featurelib.rows import NONE, Int, TableRows
 from featurelib.snapshot import fold_lines, snapshot_rows
 from featurelib.words import moment
 
@@ -222,16 +222,12 @@ class PlainCluster:
         self._zookeeper = bool(evidence.membership.on_zookeeper[0])
         self._told, self._named = told, catalogue.release_named(told)
         self._software = Software(evidence, [told], catalogue)
-        leads = np.flatnonzero(evidence.may_lead(~evidence.subjects.expected_only)).tolist()
-        active = leads[0] if len(leads) == 1 else NOBODY  # the subject that is known to lead
+        leads = np.flatnonzero(evidence.may_lead(~evidence.subjects.expected_only))
         # Its controllers may run these, the likeliest of the active one first.
         self.releases = self._releases(leads)
-        # And speak these, sorted; of those that judge alike that of the active controller.
-        own = "" if active == NOBODY else self._release_of(active)
-        first = catalogue.release_named(own) or ""
-        self.dialects = tuple(self._software.dialects(0, first))
+        self.dialects = tuple(self._software.dialects(0))
         self._active = int(evidence.controller[0])
-        if self._active < 0 and active >= 0:
+        if self._active < 0 and (active := int(self._software.active[0])) >= 0:
             self._active = int(evidence.subjects.node_id[active])
 
     def cluster(self) -> Cluster:
@@ -316,12 +312,10 @@ class PlainCluster:
 
     def _release_of(self, subject: int) -> str:
         """The release of one node; "" where it cannot be told, as in ZooKeeper mode."""
-        weighed = self._weighed(subject)
-        least = min(weighed.values(), default=None)
-        best = [name for name, weight in weighed.items() if weight == least]
-        return self._as_told(best[0]) if len(best) == 1 else ""
+        code = int(self._software.likeliest(np.array([subject]))[0])
+        return "" if code < 0 else self._as_told(self._tables.releases[code])
 
-    def _releases(self, may_lead: Sequence[int]) -> tuple[str, ...]:
+    def _releases(self, may_lead: Int) -> tuple[str, ...]:
         """The releases its controllers may run, those of the subjects `may_lead` first.
 
         () = nothing tells. In ZooKeeper mode a release stands for its generation. A release is
@@ -330,27 +324,11 @@ class PlainCluster:
         older one, which knows less.
         """
         spoken = {release: dialect for dialect, release in self._software.spoken}
-        weighed: dict[str, int] = {}
-        for subject in may_lead:
-            for name, weight in self._weighed(subject).items():
-                weighed[name] = min(weight, weighed.get(name, weight))
-        order = sorted(weighed.keys() & spoken, key=lambda name: (weighed[name], self._age(name)))
-        order += sorted(spoken.keys() - weighed.keys(), key=self._age)
+        against = self._software.weigh(may_lead).min(axis=0, initial=RULED_OUT).tolist()
+        weight = dict(zip(self._tables.releases, against, strict=True))
+        age = self._tables.release_code  # the older, the less
+        order = sorted(spoken, key=lambda name: (weight.get(name, RULED_OUT), age(name)))
         return tuple(self._as_told(name, spoken[name]) for name in order)
-
-    def _weighed(self, subject: int) -> dict[str, int]:
-        """The releases that may advertise what one node does, and how much speaks against each."""
-        unknown = self._evidence.answering.of_subject[subject] < 0 or self._software.beyond[subject]
-        if unknown or self._zookeeper:
-            return {}
-        [against] = self._software.weigh(np.array([subject])).tolist()
-        weighed = zip(self._tables.releases, against, strict=True)
-        return {release: weight for release, weight in weighed if weight < RULED_OUT}
-
-    def _age(self, release: str) -> tuple[int, ...]:
-        """The older a release, the less."""
-        code = self._tables.release_code(release)
-        return (code, *(int(part) for part in release.split(".") if part.isdigit()))
 
     def _as_told(self, release: str, dialect: str = "") -> str:
         """The release as the inventory writes it (4.1.2 for 4.1), where it means the same."""

@@ -138,14 +138,14 @@ class Software:
 
     def _told_codes(self) -> Int:
         """By cluster the release that the inventory's text means; -1 = none."""
-        named = {text: self._catalogue.release_named(text) or "" for text in set(self._told)}
-        codes = {text: self._tables.release_code(name) for text, name in named.items()}
+        codes = {text: self._tables.release_code(text) for text in set(self._told)}
         return np.array([codes[text] for text in self._told], dtype=np.int64)
 
     def weigh(self, subjects: Int) -> Int:
         """[subjects, releases] how much speaks against each release, the weightiest first: that
         the inventory names another, that a controller's listener shows another stable
-        metadata.version, that the range ends elsewhere. RULED_OUT = the node does not run it."""
+        metadata.version, that the range ends elsewhere. RULED_OUT = the node does not run it, or
+        nobody can tell, as in ZooKeeper mode."""
         who, stable = self._evidence.subjects, self._tables.newest_stable[:, 0]
         names = self._evidence.questions.names
         weight = np.where(self._kinds, np.int8(0), np.int8(RULED_OUT))[self._kind[subjects]]
@@ -159,6 +159,8 @@ class Software:
         named = np.flatnonzero(told >= 0)
         weight += np.int8(4)
         weight[named, told[named]] -= 4
+        on_zookeeper = self._evidence.membership.on_zookeeper[who.cluster[subjects]]
+        weight[self.beyond[subjects] | on_zookeeper] = RULED_OUT
         return weight.astype(np.int64)
 
     def span(self) -> tuple[Texts, Texts]:
@@ -203,12 +205,38 @@ class Software:
                 spoken[name, release] = which
         return spoken
 
-    def dialects(self, cluster: int, first: str = "") -> list[str]:
+    @cached_property
+    def active(self) -> Int:
+        """By cluster the subject that is known to be its active controller; NOBODY = not known."""
+        leads = np.flatnonzero(self._evidence.may_lead(~self._evidence.subjects.expected_only))
+        cluster = self._evidence.subjects.cluster[leads]
+        active = np.full(len(self._told), NOBODY)
+        active[cluster] = leads
+        active[np.bincount(cluster, minlength=len(active)) != 1] = NOBODY
+        return active
+
+    def likeliest(self, subjects: Int) -> Int:
+        """[subjects] the release that each likeliest runs, as a position; NOBODY where several are
+        as likely, or nothing tells."""
+        weight = self.weigh(subjects)
+        least = weight.min(axis=1, keepdims=True, initial=RULED_OUT)
+        told = (least < RULED_OUT)[:, 0] & ((weight == least).sum(axis=1) == 1)
+        return np.where(told, weight.argmin(axis=1), NOBODY)
+
+    @cached_property
+    def _leading(self) -> Int:
+        """By cluster the release of its active controller, as a position; NOBODY = not known."""
+        found, known = np.full_like(self.active, NOBODY), np.flatnonzero(self.active >= 0)
+        found[known] = self.likeliest(self.active[known])
+        return found
+
+    def dialects(self, cluster: int) -> list[str]:
         """The dialects that one cluster's controllers may speak, sorted; of those that judge alike
-        one: that of the release `first`, if it is there."""
+        one: that of the active controller, if it is known."""
         spoken = [pair for pair, which in self.spoken.items() if which[cluster]]
-        own = next((name for name, release in spoken if release == first), "")
-        return list(_unlike(tuple(sorted({name for name, _ in spoken})), own))
+        first = self._tables.releases[leads] if (leads := self._leading[cluster]) >= 0 else ""
+        own = (name for name, release in spoken if release == first)
+        return list(_unlike((*sorted({name for name, _ in spoken}), *own)))
 
     def propose(self, fleet: FleetColumns, level: Int) -> Iterator[Proposed]:
         """Put every question's `level` above the current one to each dialect that may be spoken
@@ -241,11 +269,9 @@ class Software:
 
 
 @cache
-def _unlike(names: tuple[str, ...], first: str) -> tuple[str, ...]:
-    alike = {load(name).judges_by: name for name in names}
-    if first:
-        alike[load(first).judges_by] = first
-    return tuple(sorted(alike.values()))
+def _unlike(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return of the dialects that judge alike the last one, sorted."""
+    return tuple(sorted({load(name).judges_by: name for name in names}.values()))
 
 
 def blind_leaders(evidence: Evidence) -> Int:

@@ -38,6 +38,7 @@ from tests.report.samples import CATALOGUE, HOURS_72, SAMPLES, judge_samples, re
 ELR, GROUP, SHARE = "eligible.leader.replicas.version", "group.version", "share.version"
 STREAMS, TRANSACTION = "streams.version", "transaction.version"
 UPGRADE_ALL = Intent(command=Command.UPGRADE_ALL)
+MID_ROLL = SAMPLES.parents[1] / "tests" / "data" / "mid_roll" / "landing.jsonl"
 CASES = max(500, some(500))  # fewer draw no cluster that a plan can be made for
 NAMES = sorted(path.parent.name for path in SAMPLES.glob("*/landing.jsonl"))
 Moves = dict[str, tuple[int, int]]
@@ -138,6 +139,25 @@ def test_upgrade_all_of_a_random_cluster_is_the_nightly_s_plan() -> None:
 
     check()
     assert min(seen[what] for what in ("planned", "refused", "nothing to do")) > CASES / 60, seen
+
+
+@pytest.mark.parametrize(("leader", "spoken"), [(0, "kraft-4.1"), (2, "kraft-4.2")])
+def test_in_the_middle_of_a_roll_both_plans_name_the_generation_of_the_active_controller(
+    leader: int, spoken: str
+) -> None:
+    """Controller 2 runs 4.2, all other nodes 4.1. Both generations judge alike; the nightly named
+    the newer one, `plan` that of the leader, and their digests differed."""
+    text = MID_ROLL.read_text(encoding="utf-8")
+    text = text.replace('"leader_id":0', f'"leader_id":{leader}')
+    finalized = '"transaction.version","max_version_level":2,"min_version_level":2'
+    lines = text.replace(finalized, finalized.replace("2", "1")).encode().splitlines()
+    sight = see(lines, catalogue=CATALOGUE, as_of=None, max_age=HOURS_72)
+    [night] = with_texts(sight.judged, dialect="strict", catalogue=CATALOGUE)["plan"].to_pylist()
+    assert night is not None
+    made = meaning_of(make_plan(sight, UPGRADE_ALL, CATALOGUE))
+    assert [(move.feature, move.to_level) for move in made.moves] == [(TRANSACTION, 2)]
+    assert made.own_dialects == (spoken,)
+    assert files.read_plan(night, "x").digest == files.digest(made)
 
 
 def fleet_of(cluster: Cluster) -> Fleet:
