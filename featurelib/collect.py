@@ -1,19 +1,15 @@
-"""Live clusters to landing files: each cluster read once a round, several at a time, nothing sent
-that writes. A probe, if one is wanted, is asked after the look, and its line stands last.
+"""Collect live clusters into landing files: one file a cluster and round, several at a time.
 
-Whoever was asked and did not answer is written down so; of nodes that nobody asked, because no
-address of their cluster answered, nothing is: it may be the address that is wrong. That nobody was
-reached is a line of the cluster, so that what landed before is no verdict. One cluster's trouble is
-its own: the others go on, and each file is there whole or not at all. Its name begins
-with the time, so that files sort, and because a cluster id may begin with a sign that makes readers
-of folders skip the file; what is being written has a name nobody ingests.
+A node that was asked and did not answer gets a line that says so. If no address of a cluster
+answers, one line says that it was not reached, and no node gets one: the address may be wrong. A
+cluster that fails stops no other. A file appears when it is whole; its name begins with the time,
+because a cluster id may begin with a sign that makes readers skip the file.
 
 A probe is the first request of the plan the audit would make, put to the active controller to
-validate only. The plan is made as if whoever did not show its range supported everything: whether
-that is so is what is asked. Where nothing can go up, the present metadata.version is asked for:
-every registered node is asked about that, too. Nothing is sent unless writing is ruled out: in
-KRaft alone, where every dialect that may be spoken there honours it, and never kraft.version,
-because 4.1 hands it on while it validates.
+validate only, after the look. The plan is made as if nodes without a known range supported
+everything: the controller is asked whether that is so. Where nothing can go up, the probe is for
+the present metadata.version. Nothing is sent unless it cannot write: KRaft only, where every
+dialect that may be spoken honours it, and never kraft.version (4.1 hands it on while it validates).
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from featurelib.audit.checks import find_deprecations, find_incompatible, report
 from featurelib.audit.controllers import Software
 from featurelib.audit.evidence import UNEXPECTED, BatchFindings, Conditions, Evidence
 from featurelib.audit.findings import set_aside, wordings
+from featurelib.audit.fleet import ANY_LEVEL
 from featurelib.audit.missing import least_software, report_nodes, report_unknown, report_unread
 from featurelib.audit.side_effects import say_briefly, side_effects
 from featurelib.audit.strimzi import report_strimzi
@@ -104,6 +105,7 @@ def judge(
     rows = readiness(asking, verdict, target, more, blockers, unknowns, back)
     rows = remember(rows, evidence, conditions, unknown > 0)
     find_forgotten(rows, conditions, said)
+    anything = dict.fromkeys(evidence.questions.names, (0, ANY_LEVEL))  # it is in nobody's way
     return Judged(
         findings=set_aside(said, evidence.clusters, conditions.mutes, conditions.as_of),
         incompatible=unfit,
@@ -111,7 +113,7 @@ def judge(
         plans=plans(evidence, verdict, target, unknown > 0, agreed.dialects, catalogue, software),
         evidence=evidence,
         probed={
-            row: agreed.probed[int(evidence.subjects.cluster[row])]
+            row: agreed.probed.get(int(evidence.subjects.cluster[row]), anything)
             for row in np.flatnonzero(covered).tolist()
         },
     )

@@ -1,13 +1,10 @@
-"""Everything known of one cluster, without tables and without Spark: its verdicts and plain values.
+"""See one cluster without tables and Spark: its verdicts, and plain values.
 
-From landing lines in memory it is the same reading, folding and judging as the nightly's, for a
-batch of one: no verdict can differ. A broken line is set aside with its reason and the rest goes
-on.
+Landing lines in memory are read, folded and judged by the nightly's own code, as a batch of one. A
+broken line is quarantined with its reason.
 
-Plain values are what goals, steps, floors and joins take. Nothing is judged anew for them: who
-counts, whose range is believed and what is finalized is the evidence's word. What it leaves open is
-no reason to hope: a node whose range nobody knows supports nothing there, and whether that is
-UNKNOWN or BLOCKED is for the audit to say.
+Plain values are the input of goals, steps, floors and joins. A node whose range is unknown supports
+nothing there; only the audit says whether that is UNKNOWN or BLOCKED.
 """
 
 from __future__ import annotations

@@ -261,8 +261,8 @@ GONE = ("ghost_broker", "ghost_controller")
 DOWN = (*GONE, "node_not_answering", "silent_broker")
 RANGE_UNKNOWN = "range_unknown"
 _OF_GHOST = (
-    "Once it runs, it says so itself. If it has to stay off, collect a dump of the metadata log, "
-    "or look at what was collected before (--capture or --tables)."
+    "Once it runs, it says so itself. If it has to stay off, plan or collect with --probe, or "
+    "collect a dump of the metadata log."
 )
 INCOMPATIBLE_CODE = "incompatible_with_finalized"
 REGISTERS_NOTHING = "registration_without_features"

@@ -1,18 +1,15 @@
-"""What is not known, who is gone, and anomalies a person should see.
+"""Report missing evidence, stale registrations and anomalies as findings.
 
-A reason for UNKNOWN holds for a whole cluster (somebody was not asked) or for one feature
-(witnesses disagree about it). Each reason is a finding; nothing is unknown without one. A right
-without which nobody shows who votes keeps the whole cluster from a verdict; one that only adds to
-what is known keeps nothing, and is a finding all the same.
+A reason for UNKNOWN holds for a whole cluster (a node was not asked) or for one feature (sources
+disagree). Nothing is unknown without a finding. Only a permission without which nobody shows who
+votes keeps a cluster from a verdict.
 
-A node that is registered and that Kafka itself does not see is a ghost; one that only we cannot
-reach is not: it is `node_not_answering`. Which remedy works depends on the cluster's
-metadata.version: it stands in `finalized_level` of a ghost's finding, and the least release of
-software that helps in the `detail` of a controller's.
+A registered node that Kafka itself does not see is a ghost. One that only we cannot reach is
+`node_not_answering`. The remedy depends on the cluster's metadata.version, which stands in
+`finalized_level`; the least release that helps stands in the `detail` of a controller's finding.
 
-From 3.7 a controller that is asked for a level wants those registered whom its own
-`controller.quorum.voters` names, and not who votes (QuorumFeatures.quorumNodeIds);
-docs/decisions/0011-configured-voters.md argues when that matters without having been read.
+From 3.7 on the active controller asks the nodes that its own `controller.quorum.voters` names, not
+those that vote (QuorumFeatures.quorumNodeIds; docs/decisions/0011-configured-voters.md).
 """
 
 from __future__ import annotations
@@ -356,14 +353,19 @@ def _without_range(evidence: Evidence) -> Bool:
     return counted & (who.profile < 0) & ~who.not_asked & ~who.not_answering
 
 
-def _covered_by_probe(evidence: Evidence, agreed: Agreed, proven: Bool) -> Bool:
+def _covered_by_probe(asking: Judge, agreed: Agreed, proven: Bool) -> Bool:
     """The subjects whose own word is missing or too old, and whose registration their controller
-    asked when it agreed: it showed that none blocks, not of controllers where it asks none."""
-    who = evidence.subjects
+    asked when it agreed: it showed that none blocks, not of controllers where it asks none. And
+    those whose range was never seen, where it will be asked before anything is sent."""
+    evidence, who = asking.evidence, asking.evidence.subjects
     controllers = marked(len(evidence.clusters), agreed.controllers)
-    asked = proven[who.cluster] & who.registered
-    asked &= (who.role == Role.BROKER) | controllers[who.cluster]
-    return asked & (who.not_asked | who.not_answering | who.too_old | _without_range(evidence))
+    registers = asking.metadata_version >= asking.dialect.can.controllers_register_from
+    broker, hidden = who.role == Role.BROKER, _without_range(evidence)
+    covered = who.not_asked | who.not_answering | who.too_old | hidden
+    covered &= proven[who.cluster] & (broker | controllers[who.cluster])
+    decides = evidence.controller_decides & ~evidence.membership.on_zookeeper
+    hidden &= decides[who.cluster] & (broker | registers[who.cluster])
+    return who.registered & (covered | hidden)
 
 
 def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[Int, Bool]:
@@ -372,7 +374,7 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
     """
     evidence, who = said.evidence, said.evidence.subjects
     proven = marked(len(evidence.clusters), list(agreed.probed))
-    covered = _covered_by_probe(evidence, agreed, proven)
+    covered = _covered_by_probe(asking, agreed, proven)
     vouched, is_late = _vouched_for(evidence), who.at > latest(evidence.as_of)
     counted = ~who.expected_only & ~vouched & ~covered
     is_operated = find(evidence.operated, who.key) >= 0
@@ -485,7 +487,7 @@ def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
     hidden = np.flatnonzero(_without_range(evidence) & ~covered)
     stored = evidence.membership.on_zookeeper[who.cluster[hidden]].tolist()
     more: dict[str, Int | Texts] = {"to_fix": texts_of(ZNODE if one else None for one in stored)}
-    more["finalized_level"] = metadata_version[hidden]
+    more["finalized_level"] = np.where(who.gone, metadata_version, NONE)[hidden]
     count = said.of_nodes("range_unknown", hidden, was, unregistered, **more)
     for code, hit, seen, detail in (
         ("ghost_broker", broker & who.gone & ~in_zookeeper, fenced, gone_broker),

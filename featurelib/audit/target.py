@@ -1,17 +1,14 @@
-"""Which level each feature can reach now (target), on the way to its ceiling.
+"""Find the level that each feature can reach now (target), on the way to its ceiling.
 
-The ceiling comes from the catalogue for the features it knows, and from the nodes for all others.
-No target is above the production default at the metadata.version that is finalized or planned
-beside it: newer software on some nodes makes no level a default.
-The search proposes a level for every feature of every cluster at once, asks the engine, lowers what
-is refused and asks again; it only ever lowers, so it ends. READY needs two judges: what the policy
-lets pass is put to every dialect that the cluster's controllers may speak, and falls by one level
-where any of them refuses. Whether a proposal holds is the rules' answer alone.
+The ceiling comes from the catalogue, for features it does not know from the nodes. No target is
+above the production default at the metadata.version that is finalized or planned beside it. The
+search proposes a level for every feature of every cluster, lowers what the rules refuse, and asks
+again until nothing is refused. READY needs two judges: the policy and every dialect that the
+cluster's controllers may speak.
 
-A controller that was asked to validate, and to write nothing, asks every registered broker, those
-too that nobody could list. So an answer that agrees proves that no registration blocks just this
-request; a refusal is never READY. It counts as long as nothing newer landed of its cluster, which
-the fold sees to, and no longer than evidence does.
+A controller asks every registered broker, also one that nobody listed, where it only validates
+(a probe). Its yes proves that no registration blocks just that request; its no is never READY. A
+probe counts until something newer of its cluster lands, and no longer than other evidence.
 """
 
 from __future__ import annotations
@@ -32,9 +29,10 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.dialect import GENERATIONS, HONOURED, Dialect, load
 from featurelib.core.dry_run import FAILS_AFTER_WRITING
+from featurelib.core.reply import Refuser, read_refusal
 from featurelib.core.rules import dependency_unmet, metadata_version_unmet
 from featurelib.feature import METADATA_VERSION, Role
-from featurelib.rows import Bool, Int
+from featurelib.rows import NONE, Bool, Int
 
 PROBE_AGREED, PROBE_REFUSED = "probe_agreed", "probe_refused"  # the findings
 UNLIMITED = -1  # the catalogue does not know the feature, so it sets no bound
@@ -368,15 +366,30 @@ def report_probes(
         for question, one in met:
             if one.code != 0:
                 which, words = np.array([question]), f": {one.message}" if one.message else ""
-                detail, level = [f"error {one.code}{words}"], target[which]
-                refusals += said.of_questions(
-                    PROBE_REFUSED, which, detail, level=level, at=at, line=line
-                )
+                detail, seen = [f"error {one.code}{words}"], {"at": at, "line": line}
+                seen["level"] = target[which]
+                refusals += said.of_questions(PROBE_REFUSED, which, detail, **seen)
+                if refuser := read_refusal(one.message, one.feature):
+                    refusals += _report_refuser(asking, question, refuser, said, **seen)
                 target[question] = asked.current[question]
     if refusals.any():
         target = search(asking, target)
     refusals += agreed.refusals
     return replace(agreed, target=target, refusals=refusals, probed=proof, controllers=controllers)
+
+
+def _report_refuser(
+    asking: Judge, question: int, named: Refuser, said: BatchFindings, **columns: Int
+) -> Int:
+    """Add the node that a refusal names, if nothing else shows its range; by question, how many."""
+    who, cluster = asking.evidence.subjects, asking.asked.cluster[question]
+    hit = (who.cluster == cluster) & (who.role == named.role) & (who.node_id == named.node_id)
+    row = np.flatnonzero(hit & (who.profile < 0))
+    ends = [np.full(len(row), end) for end in named.range or (NONE, NONE)]
+    columns = {name: values[: len(row)] for name, values in columns.items()}
+    columns |= dict(zip(("min_version", "max_version"), ends, strict=True))
+    columns |= {"role": who.role[row], "node_id": who.node_id[row]}
+    return said.of_questions("unsupported_by_node", np.full(len(row), question), None, **columns)
 
 
 def _answers(

@@ -1,17 +1,14 @@
-"""What is said in the end: a verdict for each feature, a plan for each cluster, and the way back.
+"""Make the verdict of each feature, the plan of each cluster, and the way back.
 
-A verdict: a known node that says no decides, whatever is missing; else what is missing decides;
-else whether something can go up now.
+A known node that says no makes BLOCKED. Else missing evidence makes UNKNOWN. Else a feature is
+READY if it can go up now.
 
-A plan has the fewest safe requests that finalize what is READY. Where every controller that may
-answer is all or nothing (4.0 and later) one request carries all of it; else each feature has a
-request of its own, because an older one writes the good part of what it refuses in part, and
-metadata.version goes first, because other levels depend on it. Nothing irreversible, nothing
-UNKNOWN and nothing BLOCKED is ever in a plan.
+A plan has the fewest safe requests that finalize what is READY: one request where every controller
+that may answer is atomic (4.0 and later), else one feature a request, metadata.version first.
+Nothing irreversible, UNKNOWN or BLOCKED is in a plan.
 
-Since when a feature is READY is remembered night after night: a night without an answer (UNKNOWN)
-neither ends the wait nor begins it; BLOCKED, UP_TO_DATE and another finalized level end it. Where
-nothing is remembered, nothing is done row by row.
+A feature stays READY since its first READY run: UNKNOWN neither ends nor begins that time; BLOCKED,
+UP_TO_DATE and another finalized level end it.
 """
 
 from __future__ import annotations

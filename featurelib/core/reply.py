@@ -1,12 +1,15 @@
 """The answer of a controller as it would come over the wire: codes and words.
 
-Only for rows somebody reads: judging thousands of requests needs no text.
+Only for rows somebody reads: judging thousands of requests needs no text. And back: which node and
+range a controller's refusal names (`read_refusal`), because it knows what nobody else shows.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,11 +18,14 @@ from featurelib.core.batch import NOT_HERE, Batch
 from featurelib.core.cluster import Cluster, Request
 from featurelib.core.dialect import Absence, Dialect, RuleRow
 from featurelib.core.judge import decide, judge, offending_pairs
-from featurelib.feature import UpgradeType
+from featurelib.feature import Role, UpgradeType
 from featurelib.model import Reason
 
 NO_ERROR = 0
 _OPEN_END = 32767  # Short.MAX_VALUE: Kafka prints "1+"
+# The words of `unsupported_by_node` in every generation.
+_REFUSER = r"for feature %s\. (?:local )?(broker|controller) (\d{1,9}) (?:does not|only) support"
+_ITS_RANGE = re.compile(r" supports (?:versions )?(\d{1,5})(\+?)(?:(?:-| to )(\d{1,5}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +63,26 @@ class Reply:
     def accepts(self, features: Iterable[str]) -> bool:
         """Whether it agrees to every update."""
         return all(self.of(feature)[0] == NO_ERROR for feature in features)
+
+
+class Refuser(NamedTuple):
+    """A node that a refusal names, and its range; None = it does not support the feature."""
+
+    role: Role
+    node_id: int
+    range: tuple[int, int] | None
+
+
+def read_refusal(message: str | None, feature: str) -> Refuser | None:
+    """Return the node that a refusal of this feature names as lacking a level; None = it names
+    none."""
+    pattern = re.compile(_REFUSER % re.escape(feature), re.ASCII | re.IGNORECASE)
+    if message is None or (found := pattern.search(message)) is None:
+        return None
+    who, own = (Role[found[1].upper()], int(found[2])), _ITS_RANGE.search(message, found.end(2))
+    if own is None:
+        return Refuser(*who, None)
+    return Refuser(*who, (int(own[1]), _OPEN_END if own[2] else int(own[3] or own[1])))
 
 
 class JudgedRequests:

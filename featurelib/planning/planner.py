@@ -1,22 +1,17 @@
-"""From a look at a cluster and what a person asks to a plan, or to every reason why there is none.
+"""Make a plan for one cluster and one intent, or every reason why there is none.
 
-A plan has the fewest UpdateFeatures requests that reach its goal, each of them tried beforehand. An
-atomic controller gets all ordinary features in one request, any other one feature a request,
-because it writes the good part of a request whose other part it refuses. kraft.version goes alone:
-a refused request may have moved it for good (KIP-584, Tooling; KIP-778; KIP-1022).
+A plan has the fewest UpdateFeatures requests that reach its goal. An atomic controller gets all
+ordinary features in one request. Any other gets one feature a request, because it writes the good
+part of a request that it refuses. kraft.version goes alone: a refused request may have moved it for
+good (KIP-584, Tooling; KIP-778; KIP-1022).
 
-The policy and every controller that may answer have to pass each step; the worst counts. Nothing is
-planned over missing evidence, upwards or downwards. An upgrade-all plan is the nightly's.
+Policy and every controller that may answer judge each step. Missing evidence refuses a plan, up or
+down. A node whose range is unknown supports nothing in a plain cluster; `known_cluster` gives it
+the benefit of the doubt, so that only known ranges refuse.
 
-A plain cluster holds nodes whose range nobody knows as if they supported nothing. So that only what
-is known proves anything, it is judged with the benefit of the doubt (`known_cluster`): there they
-support what is asked; that nobody knows it is a reason of its own.
-
-Where only those whom nobody shows are in the way, the controller, who knows every registration and
-its own configuration, can be asked (`plan_by_probe`). Each request of the plan is put to it to
-validate only; its yes to all of them stands for what was not seen, of just these requests, and its
-no is the reason why there is no plan. Where the evidence is whole, or more is missing, nothing is
-sent.
+`plan_by_probe` asks the controller, to validate only, where nothing is in the way but
+registrations, ranges and settings that were not seen. Its yes to every request makes the plan; its
+no is the reason against it.
 """
 
 from __future__ import annotations
@@ -67,7 +62,8 @@ _REST_ON_LEVELS = frozenset({"dependency_unmet", "dependant_broken", "metadata_v
 _RIGHT = "right_withheld"
 _NOT_ASKED = "--probe: nothing was sent: "
 _WHOLE = "every node that the controller asks was seen; apply asks it before it sends."
-_MORE = "more is in the way than registrations and settings that were not seen."
+_DONE = "there is nothing to do."
+_MORE = "more is in the way than registrations, ranges and settings that were not seen."
 _WRITES = "this controller cannot be asked without writing, or kraft.version is to move."
 _TOLD = (
     "Not every node that the controller asks was seen. The plan rests on a probe: the controller "
@@ -175,7 +171,7 @@ def plan_by_probe(
     """
     seen = make_plan(sight, intent, catalogue, guards=guards)
     if not any(reason.code in UNPROVEN for reason in seen.refusals):
-        say(f"{_NOT_ASKED}{_WHOLE}")
+        say(f"{_NOT_ASKED}{_WHOLE if seen.plan or seen.refusals else _DONE}")
         return seen
     whole = as_if_seen()
     proven = make_plan(whole, intent, catalogue, guards=guards)

@@ -1,11 +1,9 @@
-"""Why something is not planned, one reason a line: who says so, of which feature, level and node;
-and the smallest set of nodes to fix that unlocks a level.
+"""Say why a level is not planned, and the smallest set of nodes to fix that unlocks it.
 
-The words are the findings' and the rules' own, with every node that offends; a controller's refusal
-keeps Kafka's words. A level is unlocked when the policy passes it once these nodes run other
-software, or are gone. Every node has to support a level, so the set is exactly who does not, for
-the level and for what it depends on; only among levels that a dependency leaves open is there
-something to choose.
+A reason names its judge, feature, level and node. Its words are the findings' and rules' own; a
+controller's refusal keeps Kafka's words. A level is unlocked when the policy passes it once these
+nodes run other software, or are unregistered. Every node has to support a level, so the set is
+exactly the nodes that do not, for the level and for what it depends on.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from featurelib.core.cluster import Cluster, Half, Node, Request, Update, unregi
 from featurelib.core.compatibility import may_join
 from featurelib.core.dialect import STRICT, Asks, load
 from featurelib.core.dry_run import refused_by
-from featurelib.core.reply import NO_ERROR, Reply
+from featurelib.core.reply import NO_ERROR, Reply, read_refusal
 from featurelib.core.rules import below_local_min, unsupported_by_node
 from featurelib.feature import METADATA_VERSION, Role, Severity, Verdict
 from featurelib.model import Reason, Step
@@ -36,7 +34,7 @@ from featurelib.words import level_text
 
 Moves = dict[str, int]
 # The findings that a controller's yes stands for, asked to validate just what is planned.
-UNPROVEN = frozenset({"registrations_unproven", "configured_voters_unknown"})
+UNPROVEN = frozenset({"registrations_unproven", "configured_voters_unknown", RANGE_UNKNOWN})
 EVIDENCE = "evidence"  # who refuses what nobody knows enough about
 PROBE = "probe"  # the controller itself, asked to validate only
 _OF_NODES, _OF_VOTERS = "unsupported_by_node", "voter_not_registered"
@@ -211,6 +209,15 @@ class Reasons:
                 )
                 detail = f"error {code}: {message}" if message else f"error {code}"
                 yield self._worded(PROBE, refusal, move.from_level, detail=detail)
+                named = read_refusal(message, move.feature)
+                for node in self._sight.cluster.nodes if named else ():
+                    if named and (node.role, node.node_id) == (named.role, named.node_id):
+                        known = {move.feature: named.range} if named.range else {}
+                        lacking, odd = (
+                            replace(node, supported=known),
+                            replace(refusal, code=_OF_NODES),
+                        )
+                        yield self._with_way(self._of_policy(odd, lacking), lacking)
 
     def _worded(
         self, judge: str, refusal: Reason, current: int, *, detail: str, node: Node | None = None

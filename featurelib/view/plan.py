@@ -302,7 +302,7 @@ def _reason(reason: Reason, given: set[str], page: Page) -> None:
     page.item(f"{missing}{reason.code}: {clean(reason.message, 1000)}", 4)
     if reason.remedy and reason.remedy not in given:
         given.add(reason.remedy)
-        page.item(f"→ {clean(reason.remedy, 400)}", 6)
+        page.item(f"→ {clean(reason.remedy, 600)}", 6)
     if reason.command and reason.command not in given:
         given.add(reason.command)
         page.line(f"        {clean(reason.command, 400)}")

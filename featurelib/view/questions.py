@@ -170,7 +170,7 @@ def _said(head: str, proofs: Sequence[Proof], page: QuestionPage) -> None:
         page.item(f"{proof.code}: {clean(proof.message, 1000)}{f' [{after}]' if after else ''}", 2)
         if proof.remedy and proof.remedy not in given:
             given.add(proof.remedy)
-            page.item(f"→ {clean(proof.remedy, 400)}", 4)
+            page.item(f"→ {clean(proof.remedy, 600)}", 4)
             if proof.command:
                 page.line(f"      {clean(proof.command, 400)}")
 
@@ -248,7 +248,7 @@ def _own_text(proof: Proof) -> str:
 def _remedies(proofs: Sequence[Proof], page: Page) -> None:
     helps = dict.fromkeys(proof.remedy for proof in proofs if proof.remedy)
     for remedy in helps:
-        page.item(clean(remedy, 400), 2)
+        page.item(clean(remedy, 600), 2)
     own = dict.fromkeys(proof.code for proof in proofs if proof.judge in GENERATIONS)
     if own and not helps:
         page.item(f"fix what its controllers ask for: {', '.join(own)}", 2)

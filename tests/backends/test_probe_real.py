@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,18 @@ from pathlib import Path
 import pytest
 
 from featurelib.landing import Landing, ProbeReply, read
-from tests.backends.judged import METADATA, Row, collected, findings, judged, levels, verdict, ways
+from tests.backends.judged import (
+    METADATA,
+    Row,
+    collected,
+    findings,
+    judged,
+    levels,
+    until,
+    validated,
+    verdict,
+    ways,
+)
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node
 from tests.backends.rig.security import password
@@ -111,6 +123,80 @@ def test_a_plan_that_rests_on_a_probe_is_applied_by_asking_again(
     assert said.count("asking the controller to validate") == 1
     assert out.splitlines()[-1].startswith("Applied: ")
     assert levels(cluster.bootstrap)[METADATA] == 21
+
+
+def with_ghosts(kraft_cluster: Callable[..., RunningCluster], release: str) -> RunningCluster:
+    """A dynamic quorum of controller 1, and broker 4 and controller 3 that registered and died."""
+    ghosts = (
+        Node(id=3, roles="controller", release=release),
+        Node(id=4, roles="broker", release=release),
+    )
+    cluster = kraft_cluster(Node(id=1), *ghosts, release_version="4.1", dynamic=True)
+    until(lambda: "controller 3 has not registered" not in validated(cluster, 29))
+    for ghost in ghosts:
+        cluster.stop_node(ghost.id, kill=True)
+    return cluster
+
+
+def until_gone(cluster: RunningCluster, out: Path) -> None:
+    """Wait until Kafka itself calls both ghosts gone."""
+    tries = itertools.count()
+
+    def are_gone() -> bool:
+        lines, _ = collected(out / str(next(tries)), "--bootstrap", cluster.bootstrap.split(",")[0])
+        said = findings(judged(lines))
+        who = ("controller", 3), ("broker", 4)
+        return all(("range_unknown", *one) in said for one in who)
+
+    until(are_gone)
+
+
+def test_a_refusal_names_a_ghost_and_its_range_that_nobody_saw(
+    kraft_cluster: Callable[..., RunningCluster], tmp_path: Path
+) -> None:
+    cluster = with_ghosts(kraft_cluster, "4.1.2")
+    until_gone(cluster, tmp_path / "looks")
+    before, way = levels(cluster.nodes[1].broker), ("--bootstrap", cluster.bootstrap.split(",")[0])
+    code, out, said = run("plan", "upgrade-all", *way, "--out", str(tmp_path / "plan.json"))
+    assert code == 3, said
+    text = " ".join(out.split())
+    assert "Controller 3 is registered, and its supported range was never seen" in text
+    assert "no controller can be unregistered below metadata.version 33" in text
+    assert "set controllers_complete = true in fleet.toml" in text
+    code, out, said = run(
+        "plan", "upgrade-all", *way, "--out", str(tmp_path / "plan.json"), "--probe"
+    )
+    assert (code, "to validate only: metadata.version 27 to 29" in said) == (3, True), said
+    text = " ".join(out.split())
+    assert "range_unknown" not in text
+    assert "Broker 4 does not support metadata.version 29 (4.2-IV1): it supports 7-27" in text
+    assert f"kafka-cluster.sh unregister --bootstrap-server {way[1]} --id 4" in text
+    lines, said = collected(tmp_path / "out", "--probe", *way)
+    row = findings(judged(lines))["unsupported_by_node", "broker", 4]
+    assert (row["feature"], row["min_version"], row["max_version"]) == (METADATA, 7, 27)
+    assert verdict(judged(lines)) == "BLOCKED"
+    assert levels(cluster.nodes[1].broker) == before
+
+
+def test_a_plan_over_ghosts_whose_range_nobody_saw_rests_on_the_controllers_yes(
+    kraft_cluster: Callable[..., RunningCluster], tmp_path: Path
+) -> None:
+    cluster = with_ghosts(kraft_cluster, "4.2.1")
+    until_gone(cluster, tmp_path / "looks")
+    plan, approval = tmp_path / "plan.json", tmp_path / "plan.approval.json"
+    way = ("--bootstrap", cluster.bootstrap.split(",")[0], "--timeout", "5")
+    assert run("plan", "upgrade-all", *way, "--out", str(plan))[0] == 3
+    lines, _ = collected(tmp_path / "out", "--probe", *way[:2])
+    assert verdict(judged(lines)) == "READY"
+    code, out, said = run("plan", "upgrade-all", *way, "--out", str(plan), "--probe")
+    assert code == 0, (out, said)
+    assert run("approve", str(plan), "--expires", "1h", "--yes")[0] == 0
+    kept = (*way, "--journal", str(tmp_path / "journal.sqlite"), "--yes")
+    code, out, said = run("apply", str(plan), "--approval", str(approval), *kept)
+    assert code == 0, (out, said)
+    assert "the controller knows them all, so its answer decides" in said
+    assert out.splitlines()[-1].startswith("Applied: ")
+    assert levels(cluster.nodes[1].broker)[METADATA] == 29
 
 
 def test_without_the_right_to_alter_the_rest_lands_and_the_right_is_named(

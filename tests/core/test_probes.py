@@ -10,9 +10,14 @@ from typing import Any
 
 import pytest
 
+from featurelib.audit.cluster_view import Terms
 from featurelib.audit.columns import SKEW
 from featurelib.catalogue import load as load_catalogue
+from featurelib.core.dialect import GENERATIONS, load
+from featurelib.core.reply import read_refusal
+from featurelib.feature import Role
 from featurelib.landing import Landing, ProbeAnswer, ProbeReply, Quarantined, read
+from featurelib.planning.reasons import refusing
 from featurelib.snapshot import fold_lines
 from featurelib.snapshot.state import freeze, thaw
 from tests.core.frozen import expect_frozen
@@ -219,3 +224,91 @@ def test_a_malformed_line_is_quarantined_with_its_reason(line: bytes, reason: st
     assert isinstance(said, Quarantined)
     assert reason in said.reason
     assert said.kind == "probe"
+
+
+UNSEEN = Node(node_id=10, role="controller", ranges={}, answered=None, failed=None)
+HIDDEN: dict[str, Any] = {"registry": "fenced", "controllers_listed": True, "voters": (9,)}
+
+
+@pytest.mark.parametrize(
+    ("ghost", "level", "expected"),
+    [(GHOST, 19, True), (UNSEEN, 19, True), (GHOST, 14, True), (UNSEEN, 14, False)],
+    ids=["a broker", "a controller", "a broker below 15", "no controller below 15"],
+)
+def test_the_controller_decides_about_a_ghost_whose_range_was_never_seen(
+    ghost: Node, level: int, expected: bool
+) -> None:
+    """It asks every registered broker; controllers from metadata.version 15 on (KIP-919)."""
+    lines = lines_of(its_ceiling(ghost, level=level, **HIDDEN))
+    terms = Terms(catalogue=OWN, as_of=None, max_age=MAX_AGE)
+    seen, decided = (
+        replace(terms, controller_decides=decides).see_lines(lines) for decides in (False, True)
+    )
+    found = [set(one.judged.findings["code"].to_pylist()) for one in (seen, decided)]
+    assert ["range_unknown" in some for some in found] == [True, not expected]
+    [node] = [n for n in decided.cluster.nodes if n.node_id == ghost.node_id]
+    assert bool(refusing([node], METADATA, 21)) != expected
+
+
+def refused(words: str) -> dict[str, object]:
+    return {"error_code": 95, "error_message": f"Invalid update version 20 for feature {words}"}
+
+
+@pytest.mark.parametrize(
+    ("words", "ends"),
+    [
+        (f"{METADATA}. Broker 2 only supports versions 7-18", (7, 18)),
+        (f"{METADATA}. Broker 2 only supports versions 19", (19, 19)),
+        (f"{METADATA}. Broker 2 does not support the given version. It supports 7 to 18.", (7, 18)),
+        (f"{METADATA}. Broker 2 does not support this feature.", (None, None)),
+    ],
+)
+def test_a_refusal_names_the_ghost_and_its_range(words: str, ends: tuple[int | None, ...]) -> None:
+    own = its_ceiling(GHOST, level=19, **HIDDEN)
+    can = {METADATA: (7, 20)}
+    nodes = tuple(replace(n, ranges=can) if n.ranges else n for n in own.nodes)
+    line = probe({METADATA: (19, 20)}, answer=refused(words))
+    [row] = findings(judged(replace(own, nodes=nodes), line), "unsupported_by_node")
+    assert (row["role"], row["node_id"], row["level"]) == ("broker", 2, 20)
+    assert (row["min_version"], row["max_version"]) == ends
+    assert (row["feature"], row["line_id"]) == (METADATA, landings([line])[0][1])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "f. Broker 2 only supports versions 7-18",  # of another feature
+        f"{METADATA}. Broker 3 only supports versions 7-18",  # of a node that nobody knows
+        f"{METADATA}. Broker 1 only supports versions 7-18",  # it says itself what it supports
+        f"{METADATA}. controller 2 has not registered, and may not support this feature",
+    ],
+)
+def test_a_refusal_says_no_range_of_another_node_or_feature(words: str) -> None:
+    own = its_ceiling(GHOST, level=19, **HIDDEN)
+    nodes = tuple(replace(n, ranges={METADATA: (7, 20)}) if n.ranges else n for n in own.nodes)
+    said = judged(replace(own, nodes=nodes), probe({METADATA: (19, 20)}, answer=refused(words)))
+    assert "probe_refused" in codes(said)
+    assert "unsupported_by_node" not in codes(said)
+
+
+def test_a_refusal_is_read_as_every_generation_writes_it() -> None:
+    """By the words of the dialects' own rules, for whoever they name."""
+    cases = [
+        (row, says)
+        for dialect in map(load, GENERATIONS)
+        if dialect.mode == "kraft"
+        for row in dialect.rules
+        if row.code == "unsupported_by_node" and row.asks is not None
+        for says in (row.says, row.says_absent)
+    ]
+    assert len(cases) > 20
+    for row, says in cases:
+        values = {"feature": "f", "level": 9, "node": 12, "node_min": 1, "node_max": 4}
+        words = says.format_map(values | {"node_range": "1-4"})
+        ends = None if says == row.says_absent else (1, 4)
+        role = Role.BROKER if "roker 12" in words else Role.CONTROLLER
+        assert read_refusal(words, "f") == (role, 12, ends), words
+        assert read_refusal(words, "g") is None
+    open_end = read_refusal("for feature f. Broker 1 only supports versions 1+", "f")
+    assert open_end == (Role.BROKER, 1, (1, 32767))
+    assert read_refusal(None, "f") is None

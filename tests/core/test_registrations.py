@@ -404,7 +404,9 @@ def test_nobody_is_told_to_unregister_what_only_we_cannot_reach() -> None:
         unregister = "kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id 2"
         assert command == unregister * (code == "ghost_broker")
     # Nothing else is known against it than that it is off, maybe for an hour.
-    assert words(ghost, "range_unknown")[1].startswith("Start it, with software that supports ")
+    unseen = words(ghost, "range_unknown")[1]
+    assert unseen.startswith("Plan or collect with --probe, ")
+    assert "Else start it with software that supports " in unseen
     # Beside the words of the ghost it has those alone that they lack.
     rows = findings(judge_lines(ghost))
     [off], [hidden] = (
@@ -443,6 +445,12 @@ def test_a_controller_can_be_unregistered_from_metadata_version_33_on(
     assert command == (unregister if level == 33 else "")
     again = ("start a controller of that id once", "Start it with Kafka 4.", "controllers_complete")
     assert all(text in remedy for text in again) == (level == 32)
+    known = {"levels": {METADATA: level}}
+    answers = answer(1, **known), answer(1, CONTROLLER, **known), silence(2, CONTROLLER)
+    _, remedy, _ = words([*answers, *GONE], "range_unknown")
+    assert ("no controller can be unregistered" in remedy) == (level == 32)
+    assert ("unregister it" in remedy) == (level == 33)
+    assert ("controllers_complete" in remedy) == (level == 32)
 
 
 # --- The owner's word -----------------------------------------------------------------------------
