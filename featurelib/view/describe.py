@@ -37,7 +37,6 @@ MOST = 20  # findings that are shown
 NOTHING = "-"
 ZOOKEEPER_MODE = "ZooKeeper mode"  # featurelib.questions.describe.Description.mode
 RUNNING = "running"  # NodeShown.state
-NODE_HEAD = ("nodes", "state", "release", "profile", "epoch")
 
 
 def describe_page(
@@ -48,7 +47,7 @@ def describe_page(
     for line in _head(described, entry, made_from):
         page.item(line)
     page.line()
-    page.table([NODE_HEAD, *_node_rows(described.nodes)])
+    page.table([("nodes", "state", "release", "profile"), *_node_rows(described.nodes)])
     for line in _silent(described.nodes):
         page.item(line)
     _levels(described, page)
@@ -96,7 +95,8 @@ def _releases(described: Description, inventory: str) -> str:
 
 
 def _node_rows(shown: Sequence[NodeShown]) -> list[tuple[str, ...]]:
-    """One row for nodes that are alike in everything but their epochs."""
+    """Return one row for nodes that are alike. Their epochs are in --json: a controller's cannot be
+    compared with a broker's."""
     alike: dict[tuple[str, ...], list[NodeShown]] = {}
     for node in shown:
         profile = "?" if node.profile is None else letter(node.profile)
@@ -106,9 +106,7 @@ def _node_rows(shown: Sequence[NodeShown]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for (role, state, release, profile), group in alike.items():
         who = wrap(nodes(role, [node.node_id for node in group]), WHO_WIDTH)
-        epochs = sorted({node.epoch for node in group if node.epoch is not None})
-        epoch = "-".join(map(str, dict.fromkeys([epochs[0], epochs[-1]]))) if epochs else NOTHING
-        rows.append(("\n  ".join(who), state, release, profile, epoch))
+        rows.append(("\n  ".join(who), state, release, profile))
     return rows
 
 
@@ -186,14 +184,10 @@ def _witnesses(described: Description, page: Page) -> None:
     if not described.witnesses:
         page.line("nobody says what is finalized")
         return
-    rows = [("who says what is finalized", "epoch", "seen", "")]
+    rows = [("who says what is finalized", "seen", "")]
     for one in described.witnesses:
-        epoch = NOTHING if one.epoch < 0 else str(one.epoch)
-        believed = "believed" if one.is_believed else ""
-        rows.append((one.witness, epoch, time_text(one.seen_at), believed))
+        rows.append((one.witness, time_text(one.seen_at), "believed" * one.is_believed))
     page.table(rows)
-    if any(one.witness == "controllers" for one in described.witnesses):
-        page.line("a controller's epoch is not comparable with a broker's")
 
 
 def _findings(described: Description, page: Page) -> None:
@@ -235,7 +229,7 @@ def watch_page(
     for one in seen.missing[:MOST]:
         page.item(f"{code_text(one.code)}: {clean(one.message, 1000)}", 2)
         if one.remedy:
-            page.item(f"→ {clean(one.remedy, 400)}", 4)
+            page.item(f"→ {clean(one.remedy, 600)}", 4)
     if len(seen.missing) > MOST:
         page.line(f"  and {len(seen.missing) - MOST} more: --json has them all")
     if command:
