@@ -1,10 +1,8 @@
-"""One cluster, chosen by options: how it is reached, and what is known of it, by a live look,
-landing files, or the nightly's tables.
+"""Choose one cluster by options, and read it: a live look, landing files, or the nightly's tables.
 
-By the inventory's name or by addresses. Addresses beside a name go before the inventory's; what the
-owner says there (its security, who manages it) still holds. A plan takes the evidence that is
-named. A question that names none looks at a cluster that the inventory can reach; any other is
-looked for in the tables of the samples, if the nightly has made them.
+Addresses beside a name go before the inventory's; the inventory's security and owner still hold. A
+plan takes the evidence that is named. A question that names none looks at a cluster that the
+inventory can reach; any other is looked for in the tables of the samples.
 """
 
 from __future__ import annotations

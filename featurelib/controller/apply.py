@@ -1,11 +1,9 @@
-"""Carries out one approved plan on one cluster: looks, decides, validates, sends, looks again; or
-one request of a program without a plan, which is KIP-584's Admin call.
+"""Carry out one approved plan on one cluster, or one request of a program (KIP-584's Admin call).
 
-What was approved is exactly what is sent, only while the world is as the plan saw it. A run ends at
-the first step that is not applied, or that some node does not report; every way it can end is an
-EndingKind, or an error if nothing was sent. The cluster is locked all the while. What can never be
-right of a program's request is refused before anything is sent; else it is written down first and
-looked after like a plan's step, so a result says what is true, not only what was answered.
+Exactly what was approved is sent, only while the cluster is as the plan saw it, and under the
+cluster's lock. A run ends at the first step that is not applied, or that some node does not report.
+Every end is an EndingKind, or an error if nothing was sent. A program's request that can never be
+right is refused before it is sent; any other is journalled and followed up like a plan's step.
 """
 
 from __future__ import annotations

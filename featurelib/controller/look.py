@@ -1,7 +1,7 @@
-"""One look at a live cluster, as carrying out a plan needs it: judged, and who reports what.
+"""Look at a live cluster once, as carrying out a plan needs it: judged, and what each node reports.
 
-The look is the same as everybody's (featurelib.audit.cluster_view); only what each node itself
-says is finalized is read beside it, because a plan is done when all of them say so.
+The look is everybody's (featurelib.audit.cluster_view). What each node says is finalized is read
+beside it, because a plan is done when all of them say so.
 """
 
 from __future__ import annotations

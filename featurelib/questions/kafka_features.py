@@ -1,13 +1,10 @@
-"""What Kafka's own tool would do to a cluster: what kafka-features.sh sends, what it prints, how it
-exits, and what is finalized afterwards. Nothing is sent.
+"""Say what kafka-features.sh would send, print and finalize, and how it exits. Nothing is sent.
 
-Each release has a tool of its own: what it calls its errors, which options it takes, what a release
-version means to it, and which version of UpdateFeatures it speaks (FeatureCommand, 3.3 to 4.4). So
-that of 3.9 knows no --release-version, and before 3.6 a --dry-run is no dry run: the tool looks for
-the option under another name than the parser's, and applies.
+Each release has its own tool: its names of errors, its options, its meaning of a release version
+and its version of UpdateFeatures (FeatureCommand, 3.3 to 4.4). Before 3.6 its --dry-run applies:
+the tool looks for the option under another name than the parser's.
 
-The controller answers as it answers everybody. Where nobody knows which release leads, or which
-node, each that may is asked; the likeliest answer is the first.
+Every controller that may lead is asked; the likeliest answer is the first.
 """
 
 from __future__ import annotations

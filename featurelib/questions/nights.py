@@ -1,12 +1,10 @@
-"""What tables remember: one cluster over time, and what two nights found, against each other.
+"""Tell the history of one cluster, and compare two runs, from tables.
 
-A timeline is told by the histories of silver, as every node said it itself. A range that ends
-lower, a feature that is gone, a level that is lower and an epoch that is smaller are regressions; a
-range that begins higher is what newer software does.
+A timeline shows what each node said itself. A range that ends lower, a missing feature, a lower
+level and a smaller epoch are regressions; a range that begins higher is what newer software does.
 
-A finding that is in one night only says something only if the other night could have found it: with
-the same catalogue and policy, of a cluster that was judged then, on evidence that was known then.
-What is wrong with the evidence itself can always be compared.
+A finding of one run counts as new or resolved only if the other run could have found it: with the
+same catalogue and policy, of a cluster that was judged then, on evidence that was known then.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""What came late after earlier steps of the clusters that move now, and what went down last, by
-what the nights remember.
+"""Find what came late after earlier steps of the clusters that move now, and what went down last.
 
-What came so late that a soak would have ended before it is a reason to soak longer: a critical
-finding that is new, or a level that somebody took back. What comes after the next step is that
-one's, and after a month nobody can tell.
+A new critical finding, or a level taken back, so late that a soak would have ended before it is a
+reason to soak longer. What comes after the next step belongs to it; after a month nobody can tell.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""What a look at a cluster shows while its software is rolled: who runs what, which levels could be
-finalized at this moment, and what is still missing for those that are waited for.
+"""Show a rolling upgrade: who runs what, which levels could be finalized, what awaited ones lack.
 
-Each look is judged by itself, as a plan is made: READY is said exactly where a plan for the levels
-that are waited for would be written. What was seen before adds two things and takes nothing away:
-since when a node is as it is, and which brokers are on no list any more. In ZooKeeper mode, and up
-to 3.9, a broker that restarts is on none, and the others would pass what it may not support.
+READY is said exactly where a plan for the awaited levels would be made. Earlier looks add only
+since when a node is as it is, and brokers that are on no list any more: up to 3.9, and in ZooKeeper
+mode, a broker that restarts is on none, and the others would pass what it may not support.
 """
 
 from __future__ import annotations

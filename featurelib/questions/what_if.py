@@ -1,9 +1,7 @@
-"""What the audit would say of a cluster if its nodes or levels were others.
+"""Judge a cluster as if its nodes or levels were others, by the same core and the same terms.
 
-The evidence is changed and judged again, by the same core and the same terms; nothing else differs.
-A node that may not join does not come: what is left of it is what is judged. A broker registers,
-and the controller judges it; a controller reads what is finalized, and ends over what it does not
-support. Every generation that may lead is asked; any refusal counts.
+A node that may not join does not come; what is left is judged. The controller judges a broker that
+registers. A controller reads the finalized levels, and ends over one that it does not support.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""The report as CI servers read it: JUnit's XML, and SARIF 2.1.0.
+"""Write the report for CI servers: JUnit's XML, and SARIF 2.1.0.
 
-In JUnit's XML a cluster is a suite and each of its features a case; what is about no feature is the
-case `cluster`. Only what is known and not wrong passes: a case fails where the feature is BLOCKED,
-a finding is critical or no majority of the voters answered, and is skipped where that is not known,
-or where a mute sets it aside.
-SARIF has every finding, at the landing line it was read from, or at the inventory where something
-is missing: GitHub refuses a file with one result that has no place. What is muted is suppressed.
+In JUnit's XML a cluster is a suite and each feature a case; findings about no feature are the case
+`cluster`. A case fails if its feature is BLOCKED, or a finding is critical, or no majority of the
+voters answered. It is skipped if that is not known or muted. SARIF has every finding at its landing
+line, or at the inventory: GitHub refuses a file with a result that has no place.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Shows values as JSON: what a document is, and those of commands that need no cluster.
+"""Show values as JSON documents.
 
-A document is a type: its keys, their order, and what they hold. `fill` makes one of a value whose
-attributes have the same names, and of what does not stand there so; `as_json` makes it text.
-docs/reference/commands.schema.json is made of these types. A key that is taken away or changes its
-meaning raises `version`. Light to import: the other documents are in featurelib.api.documents.
+A document is a type: its keys, their order and what they hold. `fill` makes one of a value with the
+same attributes; `as_json` makes it text. docs/reference/commands.schema.json is made of these
+types. A key that is taken away or changes its meaning raises `version`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Lays text out for a terminal or a pipe: paragraphs, tables and lists at a width.
+"""Lay text out for a terminal or a pipe: paragraphs, tables and lists at a width.
 
-A text is wrapped between its words. A word that is wider than its line (a command, a file name)
-stays whole, so that it can be copied; only in a column, and in a page that asks for it, it is
-parted, and a reference `file:line` from its end, never inside its number. Nothing depends on
-colour: `paint` puts styles around each word, which takes no room, and `plain` takes them out.
+Text is wrapped between words. A word wider than its line (a command, a file name) stays whole, so
+that it can be copied; a column, and a page that asks for it, parts it, a reference `file:line` from
+its end. Nothing depends on colour: `paint` adds styles, which take no room, `plain` removes them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The one source of every report's values: judged tables in, one Report of plain values out.
+"""Make every report's values: judged tables in, one Report of plain values out.
 
-Pure: no clock, no environment, no file. The same tables give the same report whatever the order of
-their rows. Every text from outside is cleaned here. Clusters come worst first: critical findings,
-then by verdict, then by name; those held back by nothing but muted findings come last.
+It reads no clock, environment or file, and the order of rows changes nothing. Every text from
+outside is cleaned here. Clusters come worst first: critical findings, then by verdict, then by
+name; those that only muted findings hold back come last.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""What there is to do today: at most seven things, the most urgent first; and, in a few sentences,
-the state of the fleet.
+"""List at most seven things to do today, the most urgent first, and the state of the fleet.
 
-What is critical comes first, quorums without a leader before all; then quorums of which nobody
-knows whether they have one, then what went back, then what did not land or does not answer, then
-what else hides a verdict, then plans that wait for somebody, then ghosts and what a command does,
-then what unlocks most clusters, and last the rest. Where seven lines are too few, what is less
-urgent shares one. A cluster may stand in more than one; those that need a person, and no others,
-stand in some. Where something went back, or nothing landed, a plan waits for that.
+Order: critical findings (a quorum without a leader first), quorums that may have none, what went
+back, what did not land or does not answer, what else hides a verdict, plans that wait, ghosts and
+what a command does, what unlocks most clusters, the rest. Where seven lines are too few, less
+urgent things share one. Every cluster that needs a person stands in one or more, and no other does.
+Where something went back, or nothing landed, a plan waits for that.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""A real cluster of either mode: looked at listener by listener, updated through its controller.
+"""Look at a real cluster of either mode by its listeners, and update it through its controller.
 
-An update goes out once, to whom it was said before that it would. A request to validate is sent a
-second time where the controller had moved; in ZooKeeper mode it would be applied, so there it is
-never sent.
+An update is sent once, to the node that was named before. A request to validate is sent again if
+the controller moved, and never in ZooKeeper mode, where it would be applied.
 
-In a look every listener that can be found is asked once, and what it answers becomes landing lines
-(docs/landing.md), in an order that does not depend on who answered first. What is not in a landing
-line is left out: addresses of clients, throttle times, and whatever a later version may add.
+What the listeners answer becomes landing lines (docs/landing.md), in an order that does not depend
+on who answered first.
 """
 
 from __future__ import annotations

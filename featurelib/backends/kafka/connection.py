@@ -1,10 +1,8 @@
-"""One connection to one listener, and requests put on it.
+"""Connect to one listener, and put requests on the connection.
 
-Two steps below the admin client of kafka-python, which asks for Metadata first, chooses its own
-broker, sends updates again by itself and throws away what a listener offers: what is used of it
-instead stands in featurelib.backends.kafka.internals. The socket is ours, so that it is
-closed whatever happens and the handshake of TLS has a time limit. A request is sent once and never
-again; nothing here knows what it means.
+The admin client of kafka-python asks for Metadata first, chooses its own broker and sends updates
+again by itself, so its parts are used instead (featurelib.backends.kafka.internals). The socket is
+ours: it is always closed, and the TLS handshake has a time limit. A request is sent once.
 """
 
 from __future__ import annotations

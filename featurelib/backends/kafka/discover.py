@@ -1,10 +1,9 @@
-"""Finding every listener of a cluster and asking each of them, all at once.
+"""Find every listener of a cluster and ask each of them, all at once.
 
-From the addresses that are given, whoever answers names others: brokers by Metadata or
-DescribeCluster, voters by DescribeQuorum, controllers by what they say of each other, brokers of
-ZooKeeper mode by their registrations. It ends when nobody names anybody new. Nobody waits for
-somebody who is silent, so that a search takes one time limit, however many are.
-Knowledge is only added to the map, and nodes of two clusters are never put on one.
+Nodes that answer name others: brokers by Metadata or DescribeCluster, voters by DescribeQuorum,
+controllers by what they say of each other, brokers of ZooKeeper mode by their registrations. The
+search ends when nobody names anybody new, and takes one time limit, however many are silent. Nodes
+of two clusters are never put on one map.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
-"""What a listener is asked, in which version, and its answers, whatever version they came in.
+"""Ask a listener, and read its answers in whatever version they came.
 
-The highest version that both sides know is spoken. Which answered stays with the answer; a field
-that it lacks is None, never a value that could be believed. The types are landing.responses.
-Versions are chosen here and nowhere else, because the client leaves out without a word what a
-version lacks, a request to validate among it. An update that was sent and not answered is
-OutcomeUnknownError; whatever fails before is UnreachableError, and nothing was sent.
+The highest version that both sides know is spoken; a field that it lacks is None. Versions are
+chosen here alone, because the client silently leaves out what a version lacks, a request to
+validate among it. An update that was sent and not answered is OutcomeUnknownError; any earlier
+failure is UnreachableError, and nothing was sent.
 
-In a look one listener is asked everything it can answer; what it does not answer is kept as words.
-A node has several addresses where it was listed with several listeners: the first that answers
-counts. Lists of a whole cluster are asked of two brokers of each version, not of all of them.
+A look asks each listener everything it can answer. Of several addresses of a node the first that
+answers counts. Lists of a whole cluster are asked of two brokers of each version.
 """
 
 from __future__ import annotations
