@@ -23,7 +23,6 @@ from featurelib.backends.kafka.internals import Api
 from featurelib.backends.kafka.passing import passed
 from featurelib.backends.kafka.protocol import (
     ASKED_API_VERSIONS,
-    ListenerAnswer,
     NodeAnswers,
     Talk,
     Wire,
@@ -149,19 +148,15 @@ class KafkaBackend:
 
     def update(self, step: Step, *, validate_only: bool = False) -> Reply:
         """The active controller's answer, its codes and words as they came; only where a right is
-        missing, the words say which."""
+        missing, the words say which, and who lacks it."""
         if validate_only:
-            answered = self._validate(step)
-        else:
-            if self._held is None:
-                self.recipient()
-            assert self._held is not None
-            with self._held as talk:
-                self._held = None
-                answered = _understood(talk.update_features(step, validate_only=False))
-        if answered.code == NOT_AUTHORIZED:
-            return replace(answered, message=missing_right(Api.UPDATE_FEATURES))
-        return answered
+            return self._validate(step)
+        if self._held is None:
+            self.recipient()
+        assert self._held is not None
+        with self._held as talk:
+            self._held = None
+            return _answered(talk, step, validate_only=False)
 
     def close(self) -> None:
         """Let go of the connection that is kept for an update."""
@@ -179,7 +174,7 @@ class KafkaBackend:
             )
         for known in (self._known, self._find_again):
             with self._connect(known())[0] as talk:
-                answered = _understood(talk.update_features(step, validate_only=True))
+                answered = _answered(talk, step, validate_only=True)
             if answered.code != NOT_CONTROLLER:
                 break
         return answered
@@ -232,13 +227,18 @@ def candidates(known: Map) -> Iterator[tuple[Role, int, str]]:
         yield Role.BROKER, node, known.brokers[node][0]
 
 
-def _understood(answer: ListenerAnswer) -> Reply:
+def _answered(talk: Talk, step: Step, *, validate_only: bool) -> Reply:
+    answer = talk.update_features(step, validate_only=validate_only)
     try:
-        return reply(answer)
+        said = reply(answer)
     except ProtocolError as error:  # it was sent, and something came
         raise OutcomeUnknownError(
             f"UpdateFeatures was sent, and its answer is none: {error}"
         ) from error
+    if said.code != NOT_AUTHORIZED:
+        return said
+    lacks = missing_right(Api.UPDATE_FEATURES, talk.credentials.principal)
+    return replace(said, message=lacks)
 
 
 def _look(reach: Reach, say: Say) -> Search:

@@ -112,19 +112,21 @@ class ListenerAnswer:
 
 
 def missing_right(api: Api, principal: str = "") -> str:
-    """The operation that has to be allowed, in place of the controller's words: those show its
-    own objects and no operation that could be looked up. `principal`: who asked, if it is known.
+    """Return the operation that `principal` ("" = not known) lacks, in place of the controller's
+    words, which show its own objects and no operation.
 
-    kafka-acls.sh takes operations in camel case only. Nobody who reads is handed ALTER."""
+    kafka-acls.sh takes operations in camel case only. No command gives ALTER: an auditor may not
+    have it, and who may apply is for the cluster's owner to say."""
     needed = (
-        f"{api.title} is not authorized (error {responses.NOT_AUTHORIZED}): the user needs the "
-        f"operation {RIGHTS[api]} on the resource CLUSTER."
+        f"{api.title} is not authorized (error {responses.NOT_AUTHORIZED}): "
+        f"{principal or 'the user'} needs the operation {RIGHTS[api]} on the resource CLUSTER"
     )
-    if api is Api.DESCRIBE_CLUSTER:
-        return f"{needed} Without it, controllers that do not vote are not listed (docs/acls.md)."
+    if RIGHTS[api] == responses.ALTER:
+        shows = ", which shows controllers that do not vote" * (api is Api.DESCRIBE_CLUSTER)
+        return f"{needed}{shows} (docs/acls.md)."
     operation = RIGHTS[api].title().replace("_", "")
     return (
-        f"{needed} kafka-acls.sh --bootstrap-server HOST:PORT --command-config admin.properties "
+        f"{needed}. kafka-acls.sh --bootstrap-server HOST:PORT --command-config admin.properties "
         f"--add --allow-principal {quote(principal or 'User:NAME')} --operation {operation} "
         "--cluster"
     )
