@@ -105,7 +105,7 @@ class KafkaBackend:
 
     def describe(self, say: Say) -> tuple[bytes, ...]:
         """One look at every listener, as landing lines. Raises UnreachableError, ProtocolError."""
-        seen = _look(self._reach, say)
+        seen = _look(self._reach.after(self._map), say)
         self._map = seen.known
         cluster_id = seen.known.cluster_id or self._cluster_id
         if not cluster_id:

@@ -229,6 +229,11 @@ class Reach:
     wires: dict[Role, Wire]
     znodes: Callable[[], Znodes] | None
 
+    def after(self, known: Map | None) -> Reach:
+        """Add brokers that an earlier look saw: they are tried if no given address answers."""
+        seen = islice((some[0] for some in known.brokers.values()), FURTHER) if known else ()
+        return replace(self, bootstrap=tuple(dict.fromkeys((*self.bootstrap, *seen))))
+
 
 class Search:
     """One search under way. Many threads ask; what they bring is put on the map by one.
