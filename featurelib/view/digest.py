@@ -537,7 +537,10 @@ def ahead_lines(cluster: ReportedCluster) -> list[str]:
         lines.append(f"can be lowered without loss, {after_all(cluster.steps)}: {after}")
         lines.append(f"point of no return: {points or 'none known'}")
     if cluster.joining is not None:
-        lines.append(f"releases that may join: {cluster.joining.text}")
+        lines.append(
+            f"releases that may join: {cluster.joining.text}; before software is rolled back, run "
+            "featurelib roll, since older controllers may need a newer metadata snapshot"
+        )
     return lines
 
 
