@@ -243,6 +243,11 @@ def nulls(kind: Kind, count: int) -> Column:
     return Lists(size=np.full(count, -1, dtype=np.int64), of=of)
 
 
+def numbers_of(values: Iterable[int | None]) -> Int:
+    """A column of these numbers."""
+    return np.array([NONE if value is None else value for value in values], dtype=np.int64)
+
+
 def texts_of(values: Iterable[str | None]) -> Texts:
     """A column of these texts."""
     place: dict[str, int] = {}

@@ -73,6 +73,9 @@ def with_run(rows: Schema) -> Schema:
 # Nights are told apart, and clusters; whoever asks for more reads one night.
 _SKIP_BY = ("run", "cluster")
 
+# The reason of a line that lost its bytes: it is no evidence.
+CHANGED = "the line is not what landed: another writer changed it in bronze.landing_line"
+
 LANDING_LINE = Table(
     layer="bronze",
     name="landing_line",
@@ -81,8 +84,9 @@ LANDING_LINE = Table(
     schema=Schema.of(
         [
             ("run", LONG),
-            ("content_hash", BYTES),  # SHA-256 of raw
-            ("line_id", LONG),
+            # SHA-256 of raw; of a CHANGED line, of the hash that it had and of raw.
+            ("content_hash", BYTES),
+            ("line_id", LONG),  # the first 8 bytes of the SHA-256 of raw, as it landed
             ("source_file", TEXT),
             ("line_number", LONG),  # from 1
             ("kind", TEXT),
@@ -169,13 +173,17 @@ FINALIZED_FEATURES = Table(
     file_rows=_HISTORY_ROWS,
 )
 
+# `learned` is what the last fold learned for the histories (featurelib.snapshot.history),
+# `set_aside` the valid lines of bronze that are no evidence, and why.
+SET_ASIDE = ListOf(of=Schema.of([("line_id", LONG), ("reason", TEXT)]))
+FOLDED = schema.SNAPSHOT.with_last("learned", BYTES).with_last("set_aside", SET_ASIDE)
+
 CLUSTER_SNAPSHOT = Table(
     layer="silver",
     name="cluster_snapshot",
     comment="One cluster as everything read so far shows it, as one row; rewritten every night.",
     grain=("cluster",),
-    # `learned` is what the last fold learned for the histories (featurelib.snapshot.history).
-    schema=with_run(schema.SNAPSHOT).with_last("learned", BYTES),
+    schema=with_run(FOLDED),
     required=frozenset({"run", "cluster"}),
     version=8,  # 3: one stored form (schema.LAYOUT); 4, 5: weaker witnesses; 6 to 8: what is absent
     is_rebuilt=True,

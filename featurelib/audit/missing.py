@@ -47,6 +47,7 @@ from featurelib.words import (
     time_text,
 )
 
+NOT_LANDED = "cluster_not_landed"
 NODE_DAMAGED, NODE_DELETED = "features_node_damaged", "features_node_deleted"
 NODE_UNREAD = frozenset({NODE_DAMAGED, NODE_DELETED})  # restarts finalize what nobody approved
 _SHOWN_WHOLE = 250
@@ -74,7 +75,7 @@ def _clusters(said: BatchFindings, hidden: Bool) -> Int:
     no_voters = member.kraft & ~member.quorum_known
     count = said.of_clusters(MALFORMED, malformed)
     for code, hit in (
-        ("cluster_not_landed", ~landed & ~marked(len(landed), list(malformed))),
+        (NOT_LANDED, ~landed & ~marked(len(landed), list(malformed))),
         ("mode_unknown", landed & ~member.kraft & ~member.zookeeper & ~hidden),
         ("no_node_to_ask", landed & ~marked(len(landed), evidence.subjects.cluster)),
     ):

@@ -26,7 +26,7 @@ import msgspec
 import numpy as np
 
 from featurelib.feature import Verdict, Witness
-from featurelib.rows import NONE, Column, Int, TableRows, make_rows, spread, texts_of
+from featurelib.rows import Column, Int, TableRows, make_rows, numbers_of, spread, texts_of
 from featurelib.schema import Schema
 from featurelib.snapshot.state import ONE_LOOK, Map
 from featurelib.tables import FINALIZED_FEATURES, Table
@@ -115,22 +115,18 @@ def _batch(table: Table, rows: list[tuple[str, Statement, Map]]) -> TableRows:
     owner, entry = spread((np.cumsum(size) - size)[of_row], size[of_row])
     columns: dict[str, Column | Int] = {"cluster": texts_of(name for name, _, _ in rows)}
     for name in ("run", "observed_at", "line_id", "node_id", "epoch"):
-        columns[name] = _numbers([getattr(one, name) for _, one, _ in rows])
+        columns[name] = numbers_of([getattr(one, name) for _, one, _ in rows])
     columns["witness"] = texts_of(one.witness for _, one, _ in rows)
     who = make_rows(Schema.of(table.schema.fields[:-3]), len(rows), columns).take(owner)
     feature, low, high = zip(*entries, strict=True)
     *_, (first, _), (second, _), (third, _) = table.schema.fields
     shown: dict[str, Column | Int] = {
         first: texts_of(feature),
-        second: _numbers(low),
-        third: _numbers(high),
+        second: numbers_of(low),
+        third: numbers_of(high),
     }
     of = make_rows(Schema.of(table.schema.fields[-3:]), len(entries), shown).take(entry)
     return TableRows(schema=table.schema, columns={**who.columns, **of.columns})
-
-
-def _numbers(values: Iterable[int | None]) -> Int:
-    return np.array([NONE if value is None else value for value in values], dtype=np.int64)
 
 
 LOG = Witness.METADATA_LOG.name.lower()

@@ -40,6 +40,7 @@ from featurelib.rows import (
     Texts,
     cells_of,
     make_rows,
+    numbers_of,
     pick,
     texts_of,
 )
@@ -70,7 +71,9 @@ from featurelib.snapshot.zookeeper import registered
 
 MALFORMED = "snapshot_malformed"  # the finding
 _DAMAGED = "its checksum is not that of what it holds"
-_LOST = "it is missing, and bronze.landing_line has accepted lines of the cluster"
+_LOST = "it is missing, although lines of the cluster landed"
+SET_ASIDE = -1  # in the place of a checksum: lines of the cluster are no evidence any more
+_SET_ASIDE = "bronze.landing_line has lines of the cluster that were set aside after they landed"
 _BYTES = ("names", "texts", *LAYOUT)
 _TEXTS = msgspec.msgpack.Decoder(list[str])
 _NO_SCALARS = {"controller": -1, "log_gap_end": -1, "migration": -1, "features_node_version": -1}
@@ -138,10 +141,9 @@ def open_row(rows: TableRows) -> StoredRow:
 
 def write_rows(rows: Sequence[StoredRow]) -> TableRows:
     """The rows as those of featurelib.schema.SNAPSHOT."""
-    times = [NONE if row.observed_at is None else row.observed_at for row in rows]
     columns: dict[str, Column | Int] = {
         "cluster": texts_of(row.cluster for row in rows),
-        "observed_at": np.array(times, dtype=np.int64),
+        "observed_at": numbers_of(row.observed_at for row in rows),
         "waiting": np.array([row.waiting for row in rows], dtype=np.int64),
         "features_node": texts_of(row.features_node for row in rows),
         "names": cells_of([msgspec.msgpack.encode(row.names) for row in rows]),
@@ -203,7 +205,8 @@ def _damages(rows: TableRows) -> dict[int, str]:
         there |= rows.cells(name).lengths > 0
     kept = rows.numbers("checksum")
     damaged = np.flatnonzero((kept != _checksums(rows)) & (there | (kept != NONE)))
-    return {at: _DAMAGED if there[at] else _LOST for at in damaged.tolist()}
+    why = np.where(kept == SET_ASIDE, _SET_ASIDE, np.where(there, _DAMAGED, _LOST)).tolist()
+    return {at: why[at] for at in damaged.tolist()}
 
 
 def _decode(stored: bytes) -> list[str]:

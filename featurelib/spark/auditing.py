@@ -25,6 +25,7 @@ from featurelib import arrow, tables
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Conditions, Waiting
 from featurelib.audit.findings import NO_SITE, Mute
+from featurelib.audit.missing import NOT_LANDED
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet
@@ -263,16 +264,19 @@ def expected_rows(known: pa.ChunkedArray, fleet: Fleet, lost: Sequence[str] = ()
 
 
 def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:
-    """Return clusters that the last run judged, and that have accepted lines and no snapshot."""
-    newest = store.newest_run(UPGRADE_PLANS)
-    if newest is None:
-        return []
-    judged = store.fetch(UPGRADE_PLANS, [("run", "=", newest)], ["cluster"])["cluster"]
-    gone = sorted(set(judged.to_pylist()).difference(known.to_pylist()))
-    if not gone:
-        return []
-    wanted: list[Wanted] = [("reason", "is null", None), ("cluster", "in", gone)]
-    return sorted(set(store.fetch(LANDING_LINE, wanted, ["cluster"])["cluster"].to_pylist()))
+    """Return clusters without a snapshot that landed: by the last run, or in bronze since the last
+    fold."""
+
+    def clusters(table: Table, *wanted: Wanted) -> set[str]:
+        return set(store.fetch(table, wanted, ["cluster"])["cluster"].to_pylist())
+
+    folded = store.newest_run(CLUSTER_SNAPSHOT) or 0
+    landed = clusters(LANDING_LINE, ("reason", "is null", None), ("run", ">", folded))
+    if (newest := store.newest_run(UPGRADE_PLANS)) is not None:
+        of: Wanted = ("run", "=", newest)
+        silent = clusters(tables.FINDINGS, of, ("code", "=", NOT_LANDED))
+        landed |= clusters(UPGRADE_PLANS, of) - silent
+    return sorted(landed.difference(known.to_pylist()))
 
 
 def judge_snapshots(store: Store, judging: Judging) -> pa.Table:

@@ -8,24 +8,26 @@ Spark's, and nothing that imports pandas.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from itertools import chain, groupby
 from operator import itemgetter
 
+import numpy as np
 import pyarrow as pa
 
+from featurelib import tables
 from featurelib.arrow import batch_of, bytes_of, schema_of
 from featurelib.catalogue import load
 from featurelib.landing import Landing, Quarantined, read
 from featurelib.landing.kinds import UnreadZnode
-from featurelib.landing.line import ZNODE
-from featurelib.schema import BYTES, SNAPSHOT
 from featurelib.snapshot import ClusterState, begin, snapshot_rows
 from featurelib.snapshot.history import Learned, history_rows, pack
-from featurelib.tables import Table
+from featurelib.snapshot.records import SET_ASIDE
+from featurelib.tables import CHANGED, Table
 
 BATCH_CLUSTERS = 500
 LATE = (1 << 63) - 1  # in the place of a run: lines that are not folded yet come last
-ENTRY = pa.schema(  # a line to fold, or what is known
+ENTRY = pa.schema(  # a line to fold (`state`: null, empty for a quarantined one), or what is known
     [
         ("run", pa.int64()),
         ("cluster", pa.string()),
@@ -34,7 +36,7 @@ ENTRY = pa.schema(  # a line to fold, or what is known
         ("state", pa.binary()),
     ]
 )
-FOLDED = schema_of(SNAPSHOT.with_last("learned", BYTES))
+FOLDED = schema_of(tables.FOLDED)
 
 _Entry = tuple[int, str, int, bytes | None, bytes | None]  # as ENTRY
 
@@ -58,21 +60,30 @@ def fold_batches(
         yield _batch(rows)
 
 
-_Folded = tuple[str, ClusterState, bytes | None]
+# With rows of SET_ASIDE, null where there is none; and whether the state is void by them.
+_Folded = tuple[str, ClusterState, bytes | None, list[tuple[int, str]] | None, bool]
 
 
 def _fold(cluster: str, entries: Iterator[_Entry], done: int, since: int) -> _Folded | None:
-    """One cluster: its state, and what it newly learned, packed; None = no line of it is valid."""
-    learned = Learned()
+    """One cluster: its state, and what it newly learned, packed; None = no line of it was valid."""
+    learned, set_aside, landed = Learned(), dict[int, str](), set[int]()
     first = next(entries)
-    fold, is_anew = begin(first[4], load()), first[4] is None
+    fold, is_anew = begin(first[4] or None, load()), not first[4]
     is_known = not is_anew
     for run, of_run in groupby(chain([first], entries), key=itemgetter(0)):
         is_new = max(done, since) < run < LATE  # else the histories have it
         fold.run, fold.learned = run, learned if is_new else None
         take = fold.wait if run == LATE else fold.add
-        for _, _, line_id, raw, _ in of_run:
-            if raw is not None and (line := _folded(raw)) is not None:
+        for _, _, line_id, raw, quarantined in of_run:
+            if raw is None:
+                continue
+            found = _read(raw, cluster, line_id)
+            if isinstance(found, Landing):
+                landed.add(line_id)
+            elif quarantined is None or found.reason == CHANGED:
+                set_aside[line_id] = found.reason
+            line = found if isinstance(found, Landing) else found.unread
+            if line is not None:
                 is_known |= not isinstance(line.content, UnreadZnode)
                 if run != LATE or not isinstance(line.content, UnreadZnode):
                     take(line, line_id)
@@ -80,23 +91,30 @@ def _fold(cluster: str, entries: Iterator[_Entry], done: int, since: int) -> _Fo
             fold.forget_run()
         else:
             fold.close_run()
-    return (cluster, fold.finish(), pack(learned)) if is_known else None
+    aside = [line for line in set_aside.items() if line[0] not in landed] or None
+    if not is_known and aside is None:
+        return None
+    is_void = not is_known or CHANGED in dict(aside or ()).values()
+    return cluster, fold.finish(), pack(learned), aside, is_void
 
 
-def _folded(raw: bytes) -> Landing | None:
-    """A line as it is folded; None = a quarantined one of a znode that does not say which."""
+def _read(raw: bytes, cluster: str, line_id: int) -> Landing | Quarantined:
+    """Read a line of bronze. Another writer may have changed it, another release accepted it."""
     line = read(raw)
-    if not isinstance(line, Quarantined):
+    is_whole = int.from_bytes(sha256(raw).digest()[:8], "big", signed=True) == line_id
+    if is_whole and (isinstance(line, Quarantined) or line.cluster == cluster):
         return line
-    if line.kind != ZNODE:  # a parser that changed its mind is a fault of ours
-        raise AssertionError(f"a valid line of bronze is rejected now: {line.reason}")
-    return line.unread
+    return Quarantined(CHANGED, None, None, None)
 
 
 def _batch(rows: list[_Folded]) -> pa.RecordBatch:
-    snapshots = snapshot_rows((cluster, state) for cluster, state, _ in rows)
-    learned = bytes_of([packed for _, _, packed in rows])
-    return pa.RecordBatch.from_arrays([*batch_of(snapshots).columns, learned], schema=FOLDED)
+    snapshots = snapshot_rows((cluster, state) for cluster, state, *_ in rows)
+    _, _, learned, set_aside, is_void = zip(*rows, strict=True)
+    snapshots.numbers("checksum")[np.array(is_void)] = SET_ASIDE
+    kind = FOLDED.field("set_aside").type  # pa.array imports pandas
+    lines = pa.array(set_aside, kind) if any(set_aside) else pa.nulls(len(rows), kind)
+    columns = [*batch_of(snapshots).columns, bytes_of(learned), lines]
+    return pa.RecordBatch.from_arrays(columns, schema=FOLDED)
 
 
 def unfold(table: Table, since: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -134,7 +134,11 @@ def hold_folder(folder: Path, run: int, job: str) -> Iterator[str]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise BusyError(_say_locked(folder, os.pread(descriptor, 4096, 0))) from error
+            holder = _read_holder(os.pread(descriptor, 4096, 0)) or UNNAMED
+            raise BusyError(
+                f"tables {folder}: held by {holder}; nothing was written. Run again when it has "
+                "ended: the tables are free as soon as its process is gone."
+            ) from error
         os.ftruncate(descriptor, 0)
         me = HoldingRun.this(job, run)
         os.pwrite(descriptor, msgspec.json.encode(me) + b"\n", 0)
@@ -158,13 +162,6 @@ def expect_lock(folder: Path, token: str) -> None:
             f"nothing more was written, because {_read_holder(content) or 'another run'} may hold "
             "the tables now. Run again when no other run is there: nothing is counted twice."
         )
-
-
-def _say_locked(folder: Path, content: bytes) -> str:
-    return (
-        f"tables {folder}: held by {_read_holder(content) or UNNAMED}; nothing was written. "
-        "Run again when it has ended: the tables are free as soon as its process is gone."
-    )
 
 
 UNNAMED = "another run that has not yet said its name"
@@ -240,7 +237,9 @@ class Lease:
             self._number = seen.number + 1
             if self._create() and self._is_mine(seen):
                 self._beaten = begun
-                self._clear(self._number)
+                for name in self._place.list():
+                    if name[:8].isdecimal() and int(name[:8]) < self._number:
+                        self._place.remove(name)
                 return
         raise BusyError(
             f"tables {self._root}: several runs ask for them at once; nothing was written. "
@@ -332,11 +331,6 @@ class Lease:
         there = self._place.read(name)
         holder = None if there is None else _read_holder(there)
         return holder is not None and holder.token == self._me.token
-
-    def _clear(self, number: int) -> None:
-        for name in self._place.list():
-            if name[:8].isdecimal() and int(name[:8]) < number:
-                self._place.remove(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,12 +25,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from featurelib.arrow import schema_of, type_of
 from featurelib.errors import LandingError, NoEvidenceError
 from featurelib.faults import explaining
-from featurelib.lake import read_quarantine
+from featurelib.lake import place, read_quarantine
 from featurelib.spark.lines import SCHEMA, parse_file, parse_files, read_local
 from featurelib.spark.local_files import ENDINGS, Landed, list_local, missing
 from featurelib.spark.log import LOCAL, Wanted, escape
 from featurelib.spark.store import Store, resolve_uri
-from featurelib.tables import CLUSTER_SNAPSHOT, FILE, INGEST_RUN, LANDING_LINE
+from featurelib.tables import CHANGED, CLUSTER_SNAPSHOT, FILE, INGEST_RUN, LANDING_LINE
+from featurelib.words import count
 
 NAMES = f"*.{{{','.join(ENDINGS)}}}"
 SHOWN = 5  # quarantined lines that are said at once
@@ -59,12 +60,15 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
     check_files(landing, listed)
     store.create(LANDING_LINE, INGEST_RUN)
     runs = store.fetch(INGEST_RUN, columns=["files"])
-    change = store.find_change(LANDING_LINE) or store.find_lag(INGEST_RUN, LANDING_LINE)
-    if change is None:
-        files = drop_known(listed, runs)
-    else:
-        files = listed
+    change = store.find_lag(INGEST_RUN, LANDING_LINE) or store.find_change(
+        LANDING_LINE, store.newest_commit(INGEST_RUN).get("folded")
+    )
+    files = drop_known(listed, runs) if change is None else listed
+    if change is not None:
         _say_lost(change, listed, runs, say)
+        is_changed = F.unhex(F.sha2("raw", 256)) != F.col("content_hash")
+        changed = store.read(LANDING_LINE).filter(is_changed).withColumn("reason", F.lit(CHANGED))
+        quarantine(store, changed.select("cluster", "line_id", "reason").distinct(), say)
     say(f"ingest: {len(files):,} new file{'' if len(files) == 1 else 's'}")
     if not files:
         return IngestCounts()
@@ -75,7 +79,8 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
     counts = None if few is None else _commit_few(store, few, len(files), run)
     if counts is None:
         counts = _commit_many(store, landing, files, run)
-    store.add(INGEST_RUN, _run_row(landing, files, counts, run), run)
+    bronze = store.newest_commit(LANDING_LINE).get("commit")
+    store.add(INGEST_RUN, _run_row(landing, files, counts, run), run, folded=bronze)
     say(
         f"ingest: {counts.lines} lines = {counts.accepted} accepted + {counts.repeated} repeated "
         f"+ {counts.quarantined} quarantined"
@@ -88,6 +93,18 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
             more = "… and more: bronze.landing_line holds them all, with their reasons"
             say(f"ingest: quarantined {more}")
     return counts
+
+
+def quarantine(store: Store, lines: DataFrame, say: Callable[[str], None]) -> None:
+    """Set valid lines of bronze aside: rows of (cluster, line_id, reason)."""
+    valid = store.read(LANDING_LINE, wanted=[("reason", "is null", None)]).drop("reason")
+    found = valid.join(lines, on=["cluster", "line_id"], how="inner")
+    rows = found.select("source_file", "line_number", "reason").toArrow().to_pylist()
+    if not rows:
+        return
+    store.set_aside(lines)
+    first = ascii(min(f"{place(row)} {row['reason']}" for row in rows))[1:-1]
+    say(f"warning: table bronze.landing_line: {count(len(rows), 'line')} set aside; first: {first}")
 
 
 def list_files(session: SparkSession, landing: str, say: Callable[[str], None]) -> list[Landed]:

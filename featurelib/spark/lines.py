@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from featurelib.arrow import batch_of, schema_of
 from featurelib.landing import Quarantined, read
-from featurelib.rows import NONE, Column, Int, Texts, cells_of, make_rows, texts_of
+from featurelib.rows import Column, Int, Texts, cells_of, make_rows, numbers_of, texts_of
 from featurelib.schema import LONG, Schema
 from featurelib.tables import LANDING_LINE
 
@@ -59,7 +59,8 @@ class Content:
 
     def __iter__(self) -> Iterator[bytes]:
         for chunk in self._believed() if self._zipped else self._stored():
-            self._newlines += count_newlines(chunk)
+            # Some times as fast as bytes.count, which looks at one byte after the other.
+            self._newlines += int(np.count_nonzero(np.frombuffer(chunk, np.uint8) == NEWLINE))
             self._last = chunk[-1:] or self._last
             yield chunk
 
@@ -172,11 +173,6 @@ def read_local(uri: str) -> Iterator[bytes]:
             yield chunk
 
 
-def count_newlines(chunk: bytes) -> int:
-    # Some times as fast as bytes.count, which looks at one byte after the other.
-    return int(np.count_nonzero(np.frombuffer(chunk, dtype=np.uint8) == NEWLINE))
-
-
 def split_lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
     """Lines without their newline, each with how often it stands there in a row: once, but for
     empty lines. A last line needs no newline. One too long loses its end."""
@@ -237,14 +233,10 @@ def _batch(
         "line_number": np.array(numbers, dtype=np.int64),
         "kind": texts_of(kinds),
         "cluster": texts_of(clusters),
-        "observed_at": _numbers(times),
+        "observed_at": numbers_of(times),
         "reason": texts_of(reasons),
         "raw": cells_of(raw),
-        "counted": _numbers([*[None] * (count - 1), counted]),
-        "doubled": _numbers([*[None] * (count - 1), doubled]),
+        "counted": numbers_of([*[None] * (count - 1), counted]),
+        "doubled": numbers_of([*[None] * (count - 1), doubled]),
     }
     return batch_of(make_rows(_SCHEMA, count, columns))
-
-
-def _numbers(values: Iterable[int | None]) -> Int:
-    return np.array([NONE if value is None else value for value in values], dtype=np.int64)

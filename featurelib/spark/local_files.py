@@ -53,7 +53,7 @@ def walk(root: str, say: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
         for entry in there:
             if entry.name.startswith((".", "_")):
                 continue
-            if _is_folder(entry):
+            if os.path.isdir(entry.path):  # a link to itself is none
                 (links if entry.is_symlink() else folders).append(entry.path)
             elif entry.name.endswith(tuple(f".{ending}" for ending in ENDINGS)):
                 yield entry
@@ -67,7 +67,7 @@ def list_local(root: str, say: Callable[[str], None]) -> Iterator[Landed]:
         if found is None or not stat.S_ISREG(found.st_mode) or found.st_size == 0:
             empty += found is not None and stat.S_ISREG(found.st_mode)
             continue
-        if not _is_text(entry.path):
+        if any("\ud800" <= letter <= "\udfff" for letter in entry.path):  # Spark looks for UTF-8
             say(f"ingest: {ascii(entry.path)[1:-1]} is left out: its name is not UTF-8. Rename it")
             continue
         # To the millisecond, as Spark has it in the tables that are there.
@@ -75,21 +75,6 @@ def list_local(root: str, say: Callable[[str], None]) -> Iterator[Landed]:
         yield Landed(f"file:{entry.path}", found.st_size, at)
     if empty:
         say(f"ingest: {count(empty, 'empty file')} left out")
-
-
-def _is_text(name: str) -> bool:
-    """Whether a name is UTF-8: Spark, whose names are, would look for another."""
-    try:
-        return bool(name.encode())
-    except UnicodeEncodeError:
-        return False
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # a link to itself
-        return False
 
 
 def _stat(entry: os.DirEntry[str]) -> os.stat_result | None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from hashlib import sha256
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,20 +22,21 @@ from featurelib.arrow import schema_of
 from featurelib.audit.columns import end_of_second, latest
 from featurelib.errors import NoEvidenceError
 from featurelib.landing.line import ZNODE
+from featurelib.snapshot.records import SET_ASIDE
 from featurelib.spark.folding import ENTRY, FOLDED, LATE, fold_batches, unfold
 from featurelib.spark.frames import SORTED, fold_frame
+from featurelib.spark.ingest import quarantine
 from featurelib.spark.log import Mode, Wanted
 from featurelib.spark.store import Store
 from featurelib.tables import (
+    CHANGED,
     CLUSTER_SNAPSHOT,
     FINALIZED_FEATURES,
     LANDING_LINE,
     NODE_ADVERTISEMENT,
     Table,
 )
-from featurelib.words import count
 
-PLACE = ("source_file", "line_number")
 HISTORIES = (NODE_ADVERTISEMENT, FINALIZED_FEATURES)
 FEW_BYTES = 32 << 20  # unpacked: the driver folds them while workers would start
 
@@ -57,8 +57,8 @@ def refine(
     Lines dated later than `as_of` (microseconds; None = none is) allows are not folded: they wait
     in bronze until a later night reaches them. A cluster that was folded further than that is
     folded anew from bronze. `run` numbers a night that brought no lines and folds some all the
-    same. Snapshots of an earlier release are made anew from bronze, and so is all of silver
-    where another writer changed a table of it, or put an older copy in its place. Raises
+    same. Snapshots of an earlier release are made anew from bronze, and so is all of silver where
+    another writer changed a table of it or bronze, or put an older copy in its place. Raises
     NoEvidenceError when nothing was ever ingested, TableError (see Store).
     """
     newest = store.newest_run(LANDING_LINE)
@@ -75,8 +75,8 @@ def refine(
     if change is not None:
         say(f"warning: table {change}. All clusters are folded again from bronze.")
     elif done is not None:
-        _follow_up(store, done, anew=True)  # what the crash left is not known: look
-        columns = ["cluster", "observed_at", "waiting"]
+        _follow_up(store, done, say, anew=True)  # what the crash left is not known: look
+        columns = ["cluster", "observed_at", "waiting", "checksum"]
         known = _known(store.fetch(CLUSTER_SNAPSHOT, columns=columns), done, until)
         part = _waited(known, until)
         waited = known.waits and len(store.fetch(part.table, part.rows, ["line_id"])) > 0
@@ -84,45 +84,24 @@ def refine(
         say("refine: nothing new came in")
         upto = newest
     else:
-        silver = store.newest_of(CLUSTER_SNAPSHOT, *HISTORIES) or 0
+        silver = max(store.newest_run(table) or 0 for table in (CLUSTER_SNAPSHOT, *HISTORIES))
         upto = newest if done is None else max(newest, run or 0, silver + 1)
-        lost = known is not None and _find_lost_lines(store, say)
         again = change is not None
-        parts = _parts(store, known, waited, until, upto)
-        _say_damaged(_fold_clusters(store, known, parts, upto, again), say)
+        _fold_clusters(store, known, _parts(store, known, waited, until, upto), upto, again)
         say("refine: snapshot of every cluster written")
-        _follow_up(store, upto, anew=known is None or waited or lost, again=again)
+        _follow_up(store, upto, say, anew=known is None or waited, again=again)
         say("refine: histories written")
     clusters = store.fetch(CLUSTER_SNAPSHOT, columns=["run"]).num_rows
     return RefineCounts(run=upto, clusters=clusters)
 
 
 def _find_change(store: Store) -> str | None:
-    """Return the silver table that is not as the last run left it, and how, in words."""
-    lags = {CLUSTER_SNAPSHOT: [store.find_lag(of, CLUSTER_SNAPSHOT) for of in HISTORIES]}
-    for table in (CLUSTER_SNAPSHOT, *HISTORIES):
-        for change in (store.find_change(table), *lags.get(table, ())):
-            if change is not None:
-                return f"{table.full_name}: {change}"
-    return None
-
-
-def _find_lost_lines(store: Store, say: Callable[[str], None]) -> bool:
-    """Return whether bronze changed under the snapshots: an ingest has then read lines again."""
+    """Return in words how a silver table, or bronze below it, is not as the last run left it."""
     folded = store.newest_commit(CLUSTER_SNAPSHOT).get("folded")
-    if (change := store.find_change(LANDING_LINE, folded)) is not None:
-        say(f"warning: table {LANDING_LINE.full_name}: {change}. Snapshots keep what they know.")
-    return change is not None
-
-
-def _say_damaged(places: list[str], say: Callable[[str], None]) -> None:
-    if places:
-        say(
-            f"warning: table {LANDING_LINE.full_name}: {count(len(places), 'line')} left out, "
-            f"because the bytes in `raw` are not those of `content_hash`; the first is "
-            f"{min(places)}. Restore that table from a copy, or move the folders bronze and silver "
-            "away: the next nightly then reads all landing files again."
-        )
+    changes = [(table, store.find_change(table)) for table in (CLUSTER_SNAPSHOT, *HISTORIES)]
+    changes += [(CLUSTER_SNAPSHOT, store.find_lag(of, CLUSTER_SNAPSHOT)) for of in HISTORIES]
+    changes += [(LANDING_LINE, store.find_change(LANDING_LINE, folded))]
+    return next((f"{table.full_name}: {change}" for table, change in changes if change), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +109,9 @@ class _Known:
     """What the snapshots hold: every valid line of runs up to `done` that is dated up to `newest`
     (microseconds), and none later: it is the end of the second of the latest line that was folded,
     of all clusters, and what waited was of a later second. Delta keeps times of files to the
-    millisecond, so last night's are not opened for it. `ahead` are clusters that were folded
-    further than tonight's. Unless one `waits`, bronze has no line of those runs that is later."""
+    millisecond, so last night's are not opened for it. `ahead` are clusters to fold anew: folded
+    further than tonight's, or void, as bronze may have the changed lines again by now. Unless one
+    `waits`, bronze has no line of those runs that is later."""
 
     done: int
     newest: int
@@ -141,7 +121,10 @@ class _Known:
 
 def _known(snapshots: pa.Table, done: int, until: int | None) -> _Known:
     at = snapshots["observed_at"].cast(pa.int64())
-    ahead = [] if until is None else snapshots["cluster"].filter(pc.greater(at, until)).to_pylist()
+    is_ahead = pc.fill_null(pc.equal(snapshots["checksum"], SET_ASIDE), False)
+    if until is not None:
+        is_ahead = pc.or_(is_ahead, pc.fill_null(pc.greater(at, until), False))
+    ahead = snapshots["cluster"].filter(is_ahead).to_pylist()
     return _Known(
         done=done,
         newest=end_of_second(pc.max(at).as_py() or 0),
@@ -160,63 +143,36 @@ def _dated(after: int | None, until: int | None) -> list[Wanted]:
 class _Part:
     """Rows to fold: valid lines of bronze for which all of `wanted` holds, or what is known of
     clusters. `run` stands in place of their own. Only those of `dumps`, if there are any: rows of
-    (cluster, observed_at). `unread`: quarantined lines of znodes in place of valid lines."""
+    (cluster, observed_at). `quarantined`: lines for which this holds in place of valid lines."""
 
     wanted: Sequence[Wanted]
     table: Table = LANDING_LINE
     run: int | None = None
     dumps: pa.Table | None = None
-    unread: bool = False
+    quarantined: Sequence[Wanted] = ()
 
     @property
     def rows(self) -> list[Wanted]:
-        if self.unread:
-            damaged: list[Wanted] = [("reason", "is not null", None), ("kind", "=", ZNODE)]
-            return [*self.wanted, *damaged, ("cluster", "is not null", None)]
+        if self.quarantined:
+            return [*self.wanted, *self.quarantined, ("cluster", "is not null", None)]
         is_line = self.table == LANDING_LINE
         return [*self.wanted, ("reason", "is null", None)] if is_line else list(self.wanted)
 
-    def fetch(self, store: Store, damaged: list[str]) -> pa.Table:
-        """The rows as ENTRY, in the driver. Lines of bronze that do not have their hash are left
-        out, and `damaged` gets their places."""
-        found = store.fetch(self.table, self.rows, self._columns())
-        if self.table == LANDING_LINE:
-            pairs = zip(*(found[name].to_pylist() for name in ("raw", "content_hash")), strict=True)
-            is_whole = pa.array([sha256(raw).digest() == of for raw, of in pairs], pa.bool_())
-            lines = found.filter(pc.invert(is_whole)).select(PLACE).to_pylist()
-            damaged += [f"{line['source_file']}:{line['line_number']}" for line in lines]
-            found = found.filter(is_whole)
-        if self.dumps is not None:
-            found = found.join(self.dumps, ["cluster", "observed_at"], join_type="left semi")
-        if self.run is not None:
-            found = found.drop_columns(["run"])
-            found = found.append_column("run", pa.repeat(pa.scalar(self.run), found.num_rows))
-        for field in ENTRY:
-            if field.name not in found.column_names:
-                found = found.append_column(field, pa.nulls(found.num_rows, field.type))
-        return found.select(ENTRY.names).cast(ENTRY)
-
-    def frame(self, store: Store, damaged: list[str]) -> DataFrame:
-        """The rows as ENTRY, for Spark; as fetch."""
+    def frame(self, store: Store) -> DataFrame:
+        """The rows as ENTRY."""
         found = store.read(self.table, wanted=self.rows).select(*self._columns())
-        if self.table == LANDING_LINE:
-            is_whole = F.unhex(F.sha2("raw", 256)) == F.col("content_hash")
-            places = found.filter(~is_whole).select(F.concat_ws(":", *PLACE).alias("place"))
-            damaged += places.toArrow()["place"].to_pylist()
-            found = found.filter(is_whole)
         if self.dumps is not None:
             dumps = F.broadcast(store.session.createDataFrame(self.dumps))
             found = found.join(dumps, on=["cluster", "observed_at"], how="left_semi")
         if self.run is not None:
             found = found.withColumn("run", F.lit(self.run))
-        missing = {n: F.lit(None) for n in ENTRY.names if n not in found.columns}
+        values = {"state": b""} if self.quarantined else {}
+        missing = {n: F.lit(values.get(n)) for n in ENTRY.names if n not in found.columns}
         types = from_arrow_schema(ENTRY)
         return found.withColumns(missing).select([F.col(f.name).cast(f.dataType) for f in types])
 
     def _columns(self) -> list[str]:
-        names = [name for name in ENTRY.names if name in self.table.schema.names]
-        is_line = self.table == LANDING_LINE
-        return [*names, "observed_at", *(("content_hash", *PLACE) if is_line else ())]
+        return [*(name for name in ENTRY.names if name in self.table.schema.names), "observed_at"]
 
 
 def _waited(known: _Known, until: int | None, upto: int | None = None) -> _Part:
@@ -250,8 +206,12 @@ def _parts(
 
 
 def _with_unread(parts: Sequence[_Part]) -> list[_Part]:
-    """The same parts, and what their damaged lines of znodes still say: that a path was read."""
-    return [*parts, *(replace(part, unread=True) for part in parts)]
+    """The same parts, and what their damaged lines of znodes still say: that a path was read. That
+    a line was changed makes what is known of its cluster void."""
+    znodes: list[Wanted] = [("reason", "is not null", None), ("kind", "=", ZNODE)]
+    changed: list[Wanted] = [("reason", "=", CHANGED)]
+    damaged = (znodes, changed)
+    return [*parts, *(replace(part, quarantined=of) for part in parts for of in damaged)]
 
 
 def _whole_dumps(store: Store, fresh: Sequence[_Part], known: _Known) -> list[_Part]:
@@ -276,8 +236,8 @@ def _whole_dumps(store: Store, fresh: Sequence[_Part], known: _Known) -> list[_P
 
 def _fold_clusters(
     store: Store, known: _Known | None, parts: Sequence[_Part], upto: int, again: bool
-) -> list[str]:
-    """Write one row a cluster; return the places of lines that were left out, as damaged.
+) -> None:
+    """Write one row a cluster.
 
     Lines of runs up to `done` were folded already; they only make dumps whole, but for a cluster
     that has lines of such runs and is not in the snapshot: it is folded anew. The histories have
@@ -287,30 +247,28 @@ def _fold_clusters(
     done = 0 if known is None else known.done
     since = 0 if again else min(store.newest_run(table) or 0 for table in HISTORIES)
     bronze = store.newest_commit(LANDING_LINE).get("commit")
-    damaged: list[str] = []
+    frame = reduce(DataFrame.unionByName, [part.frame(store) for part in parts])
     weights = [store.weigh(part.table, part.rows) for part in parts]
     if all(weight is not None for weight in weights) and sum(filter(None, weights)) <= FEW_BYTES:
-        entries = pa.concat_tables([part.fetch(store, damaged) for part in parts])
-        ordered = entries.sort_by([(name, "ascending") for name in SORTED])
+        ordered = frame.toArrow().cast(ENTRY).sort_by([(name, "ascending") for name in SORTED])
         folded = pa.Table.from_batches(fold_batches(ordered.to_batches(), done, since), FOLDED)
         run = pa.repeat(pa.scalar(upto, pa.int64()), folded.num_rows)
         store.add(CLUSTER_SNAPSHOT, folded.add_column(0, "run", run), upto, "overwrite", bronze)
-        return damaged
-
-    frame = reduce(DataFrame.unionByName, [part.frame(store, damaged) for part in parts])
+        return
     rows = fold_frame(frame, done, since)
     store.overwrite(CLUSTER_SNAPSHOT, rows.withColumn("run", F.lit(upto)), upto, bronze)
-    return damaged
 
 
-def _follow_up(store: Store, upto: int, anew: bool, again: bool = False) -> None:
-    """Append to each history what the snapshot has for it, and it does not have.
+def _follow_up(
+    store: Store, upto: int, say: Callable[[str], None], anew: bool, again: bool = False
+) -> None:
+    """Append to each history what the snapshot has for it, and it does not have; quarantine the
+    lines that the fold set aside.
 
     `anew`: lines may have been folded that were folded before, and cut off since (a clock that was
     ahead, an earlier --as-of, another release). They teach again what a history has, which stays
     there once. `again`: the snapshot has all that bronze teaches, which replaces each history.
     """
-
     taught: list[Wanted] = [("learned", "is not null", None)]
 
     def append(table: Table) -> None:
@@ -342,3 +300,7 @@ def _follow_up(store: Store, upto: int, anew: bool, again: bool = False) -> None
 
     with ThreadPoolExecutor(max_workers=len(HISTORIES)) as pool:
         list(pool.map(append, HISTORIES))
+    aside: list[Wanted] = [("set_aside", "is not null", None)]
+    if store.fetch(CLUSTER_SNAPSHOT, aside, ["cluster"]).num_rows:
+        lines = store.read(CLUSTER_SNAPSHOT, wanted=aside)
+        quarantine(store, lines.select("cluster", F.inline("set_aside")), say)

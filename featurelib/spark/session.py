@@ -108,19 +108,15 @@ def find_jars() -> str:
 def check_settings(session: SparkSession) -> None:
     """ConfigError names the first setting that does not hold what the code relies on."""
     for key, expected, reason in REQUIRED:
-        found = _get_setting(session, key)
+        try:
+            found = session.conf.get(key) or "nothing"
+        except PySparkException:  # neither set nor with a default of its own
+            found = "nothing"
         if expected not in found.split(","):  # extensions are a list
             raise ConfigError(
                 f"Spark setting {key}: expected {expected}, found {found} "
                 f"({reason}). Start with --properties-file conf/spark-defaults.conf."
             )
-
-
-def _get_setting(session: SparkSession, key: str) -> str:
-    try:
-        return session.conf.get(key) or "nothing"
-    except PySparkException:  # neither set nor with a default of its own
-        return "nothing"
 
 
 def hadoop(session: SparkSession, uri: str):  # type: ignore[no-untyped-def]  # py4j has no types

@@ -32,7 +32,7 @@ import pyarrow as pa
 from delta.tables import DeltaTable
 from pyarrow import parquet
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -58,9 +58,10 @@ from featurelib.spark.log import (
     spark_schema,
 )
 from featurelib.spark.progress import telling
-from featurelib.tables import Table, is_name
+from featurelib.tables import CHANGED, LANDING_LINE, Table, is_name
 
 VERSION_PROPERTY = "featurelib.tableVersion"
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 # Operations of other writers that leave every row as it was.
 KEEPS_ROWS = re.compile(
     "OPTIMIZE|VACUUM|SET |UNSET |ADD |CHANGE |UPGRADE |CLUSTER |CREATE |REORG|ROW TRACKING"
@@ -220,6 +221,26 @@ class Store:
             self._log(table).add(rows, run, note, mode)
         return self._committed(table, run, note)
 
+    def set_aside(self, lines: DataFrame) -> None:
+        """Quarantine valid lines of bronze, in one commit: rows of (cluster, line_id, reason).
+
+        A CHANGED line gets another hash: the line as it landed is none that bronze holds.
+        """
+        run, place = self.newest_run(LANDING_LINE) or 0, self.in_sql(LANDING_LINE)
+        valid = DeltaTable.forName(self.session, place).alias("line")
+        same = "line.cluster = aside.cluster AND line.line_id = aside.line_id"
+        merge = valid.merge(lines.alias("aside"), f"{same} AND line.reason IS NULL")
+        hashed = F.unhex(F.sha2(F.concat("line.content_hash", "line.raw"), 256))
+        own = F.when(F.col("aside.reason") == CHANGED, hashed).otherwise(F.col("line.content_hash"))
+        changes: dict[str, str | Column] = {"reason": F.col("aside.reason"), "content_hash": own}
+        self._expect_fit()
+        self.session.conf.set(USER_METADATA, _note(LANDING_LINE, run, None))
+        try:
+            with explaining(self.path(LANDING_LINE)):
+                merge.whenMatchedUpdate(set=changes).execute()
+        finally:
+            self.session.conf.unset(USER_METADATA)
+
     def version(self, table: Table) -> int:
         """Of the newest commit: what a later reader names to see the same rows."""
         return self.check(table).version
@@ -276,8 +297,7 @@ class Store:
     def expect_newer(self, run: int, *tables: Table) -> None:
         """ConfigError unless `run` is greater than every run in `tables`."""
         for table in tables:
-            newest = self.newest_run(table)
-            if newest is not None and run <= newest:
+            if (newest := self.newest_run(table)) is not None and run <= newest:
                 self._refuse_old_run(table, run, newest)
 
     @contextmanager
@@ -449,8 +469,8 @@ def _types(schema: T.StructType) -> dict[str, str]:
 
 def _note(table: Table, run: int, folded: str | None) -> str:
     """What a commit says of itself, unlike any other's."""
-    note = {"run": run, "application": table.application, "commit": uuid4().hex}
-    return json.dumps(note if folded is None else {**note, "folded": folded})
+    own = {"run": run, "application": table.application, "commit": uuid4().hex}
+    return json.dumps({**own, "folded": folded})
 
 
 def _properties(table: Table) -> dict[str, str]:

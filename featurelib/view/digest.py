@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 
 from featurelib.audit.findings import DOWN, GONE, SetAside, wordings
 from featurelib.audit.majority import NO_LEADER, NO_MAJORITY
-from featurelib.audit.missing import NODE_UNREAD
+from featurelib.audit.missing import NODE_UNREAD, NOT_LANDED
 from featurelib.audit.remedies import ANY_ADDRESS
 from featurelib.core.dialect import STRICT, load
 from featurelib.feature import METADATA_VERSION, ClusterMode, Severity, Verdict
@@ -45,7 +45,6 @@ OF_GHOSTS = {
     "evidence_too_old": ", and were seen too long ago to judge by",
 }
 CONSEQUENCE = "dependency_unmet"  # follows from another finding: a cause only where it is alone
-NOT_LANDED = "cluster_not_landed"
 AHEAD = "evidence_from_the_future"
 NOT_LISTED = "not_in_inventory"
 NODE_MISSING = "expected_node_missing"

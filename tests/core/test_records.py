@@ -18,7 +18,7 @@ from featurelib.core.dialect import load as load_dialect
 from featurelib.planning import outlook
 from featurelib.rows import TableRows, make_rows
 from featurelib.schema import BYTES, LAYOUT, SNAPSHOT, TEXT, TEXT_FIELDS, TIME, Kind
-from featurelib.snapshot.records import MALFORMED, Snapshots, open_row, write_rows
+from featurelib.snapshot.records import MALFORMED, SET_ASIDE, Snapshots, open_row, write_rows
 from featurelib.tables import CLUSTER_SNAPSHOT
 from tests.core.lines import HOUR
 from tests.report.samples import read_samples
@@ -92,6 +92,15 @@ def test_any_damage_of_some_rows_is_theirs_alone_and_unknown(seed: int) -> None:
         assert [row["code"] for row in found[name]["findings"]] == [MALFORMED]
         (plan,) = found[name]["plans"]
         assert (plan["verdict"], plan["steps"]) == ("UNKNOWN", [])
+
+
+def test_a_row_that_rests_on_changed_lines_is_unknown_and_says_so() -> None:
+    rows = samples().to_pylist()
+    rows[3]["checksum"] = SET_ASIDE
+    found = judged(make(rows, SNAPSHOT))[rows[3]["cluster"]]
+    why = "bronze.landing_line has lines of the cluster that were set aside after they landed"
+    assert [(row["code"], row["detail"]) for row in found["findings"]] == [(MALFORMED, why)]
+    assert [row["verdict"] for row in found["plans"]] == ["UNKNOWN"]
 
 
 @pytest.mark.parametrize("row", range(26))

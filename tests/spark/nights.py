@@ -112,7 +112,7 @@ def in_order(table: pa.Table | TableRows) -> list[Row]:
 def all_tables(tables: str | Path) -> dict[str, list[Row]]:
     """Bronze and silver but for their runs, and the newest night's gold."""
     rows = {
-        table.full_name: rows_of(tables, table, without=("run", "learned"))
+        table.full_name: rows_of(tables, table, without=("run", "learned", "set_aside"))
         for table in (LANDING_LINE, *SILVER)
     }
     told = open_table(tables, AUDIT_RUN).to_pyarrow_table().to_pylist()

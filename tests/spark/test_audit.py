@@ -185,8 +185,9 @@ def test_a_file_that_was_cut_off_is_named_by_the_driver_and_by_a_worker(
 
 def put_snapshots(store: Store, rows: pa.Table, run: int, files: int = 1) -> None:
     store.create(LANDING_LINE)
-    table = rows.append_column("learned", pa.nulls(rows.num_rows, pa.binary()))
-    table = table.add_column(0, "run", pa.array([run] * rows.num_rows, pa.int64()))
+    table = rows.add_column(0, "run", pa.array([run] * rows.num_rows, pa.int64()))
+    for field in [*arrow.schema_of(CLUSTER_SNAPSHOT.schema)][-2:]:
+        table = table.append_column(field, pa.nulls(rows.num_rows, field.type))
     store.create(CLUSTER_SNAPSHOT)
     folder = store.path(CLUSTER_SNAPSHOT).removeprefix("file:")
     columns = pa.schema(DeltaTable(folder).schema().to_arrow())

@@ -130,6 +130,6 @@ def test_a_night_that_brings_nothing_and_dies_once_makes_the_snapshots_anew(
         texts: list[str] = []
         refine(Store(session, str(tmp_path)), texts.append)
         assert texts == report
-    snapshots = rows_of(tmp_path, CLUSTER_SNAPSHOT, without=("run", "learned"))
+    snapshots = rows_of(tmp_path, CLUSTER_SNAPSHOT, without=("run", "learned", "set_aside"))
     assert snapshots == in_order(fold_samples(sample_lines(*SAMPLES)))
     assert [rows_of(tmp_path, table, without=()) for table in histories] == before

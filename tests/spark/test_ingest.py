@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from chispa.dataframe_comparer import assert_df_equality
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -183,10 +182,10 @@ def test_a_crash_between_the_two_commits_heals_with_the_next_run(
 
     add = Store.add
 
-    def crash(store: Store, table: Table, rows: pa.Table, run: int) -> int:
+    def crash(store: Store, table: Table, *rest: Any, **named: Any) -> int:
         if table is INGEST_RUN:
             raise OSError("killed")
-        return add(store, table, rows, run)
+        return add(store, table, *rest, **named)
 
     with monkeypatch.context() as patch:
         patch.setattr(Store, "add", crash)

@@ -15,11 +15,14 @@ from featurelib.snapshot.records import MALFORMED
 from featurelib.tables import (
     ALL,
     BRONZE,
+    CHANGED,
     CLUSTER_SNAPSHOT,
     FEATURE_READINESS,
+    FINDINGS,
     GOLD,
     LANDING_LINE,
     NODE_ADVERTISEMENT,
+    UPGRADE_PLANS,
     Table,
 )
 from tests.spark.nights import RUN, SAMPLES, Row, all_tables, open_table, rows_of, run_job
@@ -44,8 +47,8 @@ class Nights:
         """Run a job; return its messages."""
         self._run += 1
         words = ["--tables", self.tables, "--run", self._run]
-        words += ["--landing", self.landing] if job == "nightly" else []
-        words += ["--as-of", "newest"] if job != "refine" else []
+        words += ["--landing", self.landing] if job in ("nightly", "ingest") else []
+        words += ["--as-of", "newest"] if job in ("nightly", "audit") else []
         assert run_job(job, *words[: 2 if job == "refine" else None]) == code
         return self._capfd.readouterr().err
 
@@ -54,6 +57,18 @@ class Nights:
 
     def all(self) -> dict[str, list[Row]]:
         return all_tables(self.tables)
+
+    def judged(self) -> dict[object, object]:
+        """Return the verdict of each cluster in the newest run."""
+        return {row["cluster"]: row["verdict"] for row in self.newest(UPGRADE_PLANS)}
+
+    def void(self) -> list[object]:
+        """Return why the newest run could not judge snapshots."""
+        return [row["detail"] for row in self.newest(FINDINGS) if row["code"] == MALFORMED]
+
+    def newest(self, table: Table) -> list[Row]:
+        newest = max(row["run"] for row in rows_of(self.tables, table, without=()))
+        return rows_of(self.tables, table, run=newest)
 
 
 @pytest.fixture
@@ -136,8 +151,7 @@ def test_a_restored_snapshot_never_makes_a_feature_ready(
     """Brokers of the second night support less than those of the first."""
 
     def verdicts() -> dict[object, object]:
-        newest = max(row["run"] for row in rows_of(nights.tables, FEATURE_READINESS, without=()))
-        rows = rows_of(nights.tables, FEATURE_READINESS, run=newest)
+        rows = nights.newest(FEATURE_READINESS)
         return {(row["cluster"], row["feature"]): row["verdict"] for row in rows}
 
     first, folder = verdicts(), nights.tables / CLUSTER_SNAPSHOT.path
@@ -204,29 +218,107 @@ def test_a_cluster_with_accepted_lines_and_no_snapshot_is_unknown(
     monkeypatch.setattr("featurelib.spark.store.Store.find_change", lambda *_: None)
     for _ in range(2):
         assert "warning: 2 clusters lost in silver.cluster_snapshot: UNKNOWN" in nights.run("audit")
-        found = nights.all()
-        assert len(found["gold.upgrade_plan"]) == len(NAMES)
-        details = [row["detail"] for row in found["gold.finding"] if row["code"] == MALFORMED]
-        assert details == 2 * [
-            "it is missing, and bronze.landing_line has accepted lines of the cluster"
-        ]
+        assert len(nights.judged()) == len(NAMES)
+        assert nights.void() == 2 * ["it is missing, although lines of the cluster landed"]
+
+
+WRONG = "zk-392-many"
+OF_WRONG = f"source_file LIKE '%{WRONG}%'"
+SET_ASIDE = "bronze.landing_line has lines of the cluster that were set aside after they landed"
+
+
+def quarantined(nights: Nights) -> dict[str, str]:
+    """Return the reason of each quarantined line of bronze, by file and line."""
+    rows = nights.open(LANDING_LINE).to_pyarrow_table().to_pylist()
+    return {
+        f"{row['source_file']}:{row['line_number']}": row["reason"] for row in rows if row["reason"]
+    }
 
 
 @pytest.mark.usefixtures("either_way")
-def test_a_line_that_is_not_its_hash_is_left_out_and_named(nights: Nights) -> None:
-    wrong = "zk-392-many"
-    raw = nights.open(LANDING_LINE).to_pyarrow_table()
-    damaged = [row for row in raw.to_pylist() if wrong in row["source_file"]]
+def test_a_changed_line_is_set_aside_and_read_again_from_its_file(nights: Nights) -> None:
+    before, places = nights.judged(), places_of(nights, WRONG)
     nights.open(LANDING_LINE).update(
-        updates={"raw": "encode('{}', 'base64')"}, predicate=f"source_file LIKE '%{wrong}%'"
+        updates={"raw": "encode('{}', 'base64')"}, predicate=f"{OF_WRONG} AND line_number < 4"
     )
-    nights.open(CLUSTER_SNAPSHOT).delete()
-    warnings = nights.run("refine")
-    first = min(f"{row['source_file']}:{row['line_number']}" for row in damaged)
+    warnings = nights.run()
+    first = f"{places[0]} {CHANGED}".removeprefix("file:")
     assert (
-        f"warning: table bronze.landing_line: {len(damaged)} lines left out, because the bytes in "
-        f"`raw` are not those of `content_hash`; the first is {first}."
-    ) in warnings
-    clusters = {row["cluster"] for row in rows_of(nights.tables, CLUSTER_SNAPSHOT)}
-    assert clusters == {row["cluster"] for row in raw.to_pylist()} - {damaged[0]["cluster"]}
-    assert "warning: 1 cluster lost" in nights.run("audit")
+        f"warning: table bronze.landing_line: 3 lines set aside; first: {first}"
+    ) in warnings.splitlines()
+    assert "bronze.landing_line: another writer changed it (UPDATE in version 2). All" in warnings
+    assert quarantined(nights) == dict.fromkeys(places[:3], CHANGED)
+    assert (nights.judged(), nights.void()) == (before, [])
+    assert "warning" not in nights.run()
+    assert nights.judged() == before
+
+
+@pytest.mark.parametrize("column", ["raw", "cluster"])
+def test_a_cluster_of_changed_lines_is_unknown(nights: Nights, column: str) -> None:
+    """Its landing file is gone, so nothing shows what the lines were."""
+    before, places = nights.judged(), places_of(nights, WRONG)
+    [wrong] = {row["cluster"] for row in rows_at(nights, WRONG)}
+    [other] = {row["cluster"] for row in rows_at(nights, "k39-dynamic")}
+    change = {"raw": "encode('{}', 'base64')", "cluster": f"'{other}'"}[column]
+    where = f"{OF_WRONG} AND line_number < 3"
+    nights.open(LANDING_LINE).update(updates={column: change}, predicate=where)
+    (nights.landing / f"{WRONG}.jsonl").unlink()
+    unknown = {wrong if column == "raw" else other: "UNKNOWN"}
+    assert "2 lines set aside" in nights.run()
+    for job in ("audit", "nightly"):
+        nights.run(job)
+        assert {**before, **unknown} == {**nights.judged(), wrong: before[wrong], **unknown}
+        assert nights.void() == [SET_ASIDE]
+        assert quarantined(nights) == dict.fromkeys(places[:2], CHANGED)
+
+
+@pytest.mark.usefixtures("either_way")
+def test_a_valid_line_that_is_rejected_now_is_set_aside(nights: Nights) -> None:
+    """A line of an earlier release, whose parser accepted it: here, another writer says so."""
+    [known] = {row["cluster"] for row in rows_at(nights, WRONG)}
+    line = '{"kind": "unheard-of", "cluster_id": "%s", "observed_at": "2026-11-21T00:00:00Z"}'
+    nights.land("odd", [(line % cluster).encode() for cluster in ("odd-one", known)])
+    nights.run()
+    before, reasons = nights.judged(), quarantined(nights)
+    nights.open(LANDING_LINE).update(
+        updates={"reason": "NULL"}, predicate="source_file LIKE '%odd%'"
+    )
+    warnings = nights.run()
+    first = f"{places_of(nights, 'odd')[0]} {next(iter(reasons.values()))}".removeprefix("file:")
+    assert f"landing_line: 2 lines set aside; first: {first}" in warnings
+    assert quarantined(nights) == reasons
+    for _ in range(2):
+        assert nights.judged() == {**before, "odd-one": "UNKNOWN"}
+        assert len(nights.void()) == 1
+        assert "set aside" not in nights.run()
+
+
+def test_a_cluster_whose_lines_are_gone_stays_unknown(nights: Nights) -> None:
+    before = nights.judged()
+    [gone] = {row["cluster"] for row in rows_at(nights, WRONG)}
+    nights.open(LANDING_LINE).delete(OF_WRONG)
+    (nights.landing / f"{WRONG}.jsonl").unlink()
+    for _ in range(2):
+        assert "warning: 1 cluster lost in silver.cluster_snapshot: UNKNOWN" in nights.run()
+        assert nights.judged() == {**before, gone: "UNKNOWN"}
+
+
+def test_a_cluster_that_was_not_folded_yet_is_in_the_audit(nights: Nights) -> None:
+    before = nights.judged()
+    nights.land("k41", (SAMPLES / "k41-forgotten" / "landing.jsonl").read_bytes().splitlines())
+    nights.run("ingest")
+    nights.run("audit")
+    [new] = {row["cluster"] for row in rows_at(nights, "k41")}
+    assert nights.judged() == {**before, new: "UNKNOWN"}
+
+
+def rows_at(nights: Nights, name: str) -> list[Row]:
+    """Return the lines of bronze that stood in this landing file, in order."""
+    rows = nights.open(LANDING_LINE).to_pyarrow_table().to_pylist()
+    mine = [row for row in rows if name in row["source_file"]]
+    return sorted(mine, key=lambda row: row["line_number"])
+
+
+def places_of(nights: Nights, name: str) -> list[str]:
+    """Return file and line of the lines of this landing file, in order."""
+    return [f"{row['source_file']}:{row['line_number']}" for row in rows_at(nights, name)]

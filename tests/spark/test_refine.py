@@ -74,7 +74,10 @@ def run_refine(store: Store, as_of: int | None = None, run: int | None = None) -
 
 
 def silver(store: Store) -> dict[str, list[Row]]:
-    return {table.name: rows_of(store.root, table, without=("run", "learned")) for table in SILVER}
+    return {
+        table.name: rows_of(store.root, table, without=("run", "learned", "set_aside"))
+        for table in SILVER
+    }
 
 
 def versions(store: Store) -> list[int]:
@@ -157,6 +160,7 @@ def fold_nights(nights: Sequence[Sequence[Line]]) -> tuple[Row, list[tuple[objec
         batch = pa.RecordBatch.from_arrays(arrays, schema=ENTRY)
         (row,) = pa.Table.from_batches(fold_batches([batch], run - 1, run - 1)).to_pylist()
         changes += learned_of(row.pop("learned"))
+        assert row.pop("set_aside") is None
     return row, sorted(changes, key=repr)
 
 
@@ -327,7 +331,7 @@ DAY = 24 * 3_600_000_000
 
 
 def snapshots(store: Store) -> list[Row]:
-    return rows_of(store.root, CLUSTER_SNAPSHOT, without=("run", "learned"))
+    return rows_of(store.root, CLUSTER_SNAPSHOT, without=("run", "learned", "set_aside"))
 
 
 def folded(lines: Sequence[bytes], until: int) -> list[Row]:
