@@ -414,7 +414,16 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
     # Whoever is registered, nothing moves while a cluster migrates.
     unproven &= ~evidence.membership.migrating
     unproven &= ~evidence.membership.registrations_proven & ~proven
-    count += said.of_clusters("registrations_unproven", unproven)
+    # Where no level is above what is finalized, a registration that nobody saw holds nothing back.
+    asked, ceiling = asking.asked, asking.bounds.ceiling
+    open_to = ~asked.known | (ceiling > asked.current) | (agreed.refusals > 0)
+    settled = marked(len(unproven), asked.cluster)
+    settled &= ~marked(len(unproven), asked.cluster[open_to])
+    count += np.where(settled, 0, said.of_clusters("registrations_unproven", unproven))
+    member = evidence.membership
+    waits = member.migrating & member.quorum_known
+    waits &= ~marked(len(waits), evidence.snapshots["observers"].row)
+    said.of_clusters("migration_waits", waits, member.quorum_place)
     count += _ghosts(asking, covered, said)
     count += report_majority(said, proven)
     _static_voters(said)

@@ -6,7 +6,7 @@ audit must say of it out. Loops and dictionaries only; nothing of featurelib is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 STALE = 100  # hours; the audit runs with 72
 FRESH = 72
@@ -509,7 +509,8 @@ def judge(cluster: Cluster) -> Judgement:
     """What the audit must say of the cluster."""
     who, said = members(cluster), believed(cluster)
     unknown = unknown_reasons(cluster, who, said)
-    whole = bool(unknown)
+    missing, doubted = set(unknown), dict[str, bool]()
+    whole = bool(missing)
     unknown |= {("witnesses_disagree", name) for name in said.disputed}
     asked = [n for n in who if (age := evidence_age(cluster, n)) is not None and age <= FRESH]
     names = set(said.levels) | {name for node in asked for name in ranges_of(cluster, node)}
@@ -580,6 +581,7 @@ def judge(cluster: Cluster) -> Judgement:
         if known and passing and stranger:
             unknown.add(("configured_voters_unknown", ""))
             unsure = True
+        doubted[name] = unsure
         unsure |= whole
         if not known:
             verdict = "UNKNOWN"
@@ -617,4 +619,10 @@ def judge(cluster: Cluster) -> Judgement:
             offenders=frozenset(offenders if ceiling > current else []),
             incompatible=frozenset(unfit if known and current > 0 else []),
         )
+    # A registration that nobody saw holds nothing back where nothing can go up.
+    at_the_top = all(a.level is not None and a.ceiling <= a.level for a in answers.values())
+    if answers and at_the_top and missing == {("registrations_unproven", "")}:
+        for name, one in answers.items():
+            if not doubted[name]:
+                answers[name] = replace(one, verdict="UP_TO_DATE")
     return Judgement(features=answers, unknown=frozenset(unknown))

@@ -196,6 +196,7 @@ FIRES: dict[str, Callable[[], list[Found]]] = {
     "range_from_metrics": lambda: judged(
         replace(UNPROVEN, voters=(8, 9)), metrics_line(8, "controller")
     ),
+    "migration_waits": lambda: findings(migration.judged(migration.night("controllers", 1))),
     "range_inferred": lambda: findings(migration.judged(migration.night("dual-write", 1))),
     "metrics_disagree": lambda: judged(GOOD, metrics_line(1, most=29)),
     "metrics_of_stranger": lambda: judged(GOOD, metrics_line(7)),

@@ -30,7 +30,7 @@ from featurelib.snapshot import begin, fold_lines, snapshot_rows
 from featurelib.snapshot.records import Snapshots
 from featurelib.snapshot.state import freeze
 from featurelib.view.digest import summarize_cluster
-from tests.core.lines import AS_OF, findings, judge_lines, landings, rows_of
+from tests.core.lines import AS_OF, codes, findings, judge_lines, landings, rows_of
 from tests.core.oracle import METADATA
 
 DATA = Path(__file__).parents[1] / "data" / "migration"
@@ -97,7 +97,8 @@ def test_each_phase_of_a_migration_is_judged_as_it_is(phase: str, alone: bool) -
     one = judged(night(phase, 1) if alone else up_to(phase))
     assert mode(one) is ClusterMode.MIGRATING
     assert metadata(one) == ("BLOCKED", 20)
-    rows = [(row["code"], row["feature"], row["node_id"]) for row in findings(one)]
+    found = [row for row in findings(one) if row["code"] != "migration_waits"]
+    rows = [(row["code"], row["feature"], row["node_id"]) for row in found]
     assert rows.pop() == ("during_zk_migration", METADATA, None)
     assert rows == [("range_inferred", None, node) for node in IN_ZOOKEEPER.get(phase, [1, 2])]
     [row] = rows_of(one, "plans")
@@ -154,7 +155,7 @@ def test_a_migration_goes_on_where_zookeeper_was_not_read(phase: str) -> None:
     lines = [*up_to("zookeeper", 73), *night(phase, 1, without=("znode",))]
     one = judged(lines, None)  # whoever is registered: nothing moves
     assert (mode(one), metadata(one)) == (ClusterMode.MIGRATING, ("BLOCKED", 20))
-    found = [row["node_id"] for row in findings(one) if row["code"] != "during_zk_migration"]
+    found = [row["node_id"] for row in findings(one, "range_inferred")]
     assert found == IN_ZOOKEEPER.get(phase, [1, 2])
 
 
@@ -212,3 +213,11 @@ def test_a_cluster_that_migrates_says_so_where_nothing_else_is_to_be_said() -> N
     assert said(mode=ClusterMode.KRAFT) == "nothing to do"
     expected = "migrating from ZooKeeper to KRaft: nothing moves until that has ended"
     assert said(mode=ClusterMode.MIGRATING) == expected
+
+
+def test_a_migration_that_no_broker_takes_part_in_is_said_to_wait() -> None:
+    found = {
+        phase: "migration_waits" in codes(judged(night(phase, 1)))
+        for phase in ("zookeeper", "controllers", "half-migrating", "dual-write", "ended")
+    }
+    assert found == dict.fromkeys(found, False) | {"controllers": True}

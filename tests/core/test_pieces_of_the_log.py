@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.core.lines import at, batch, codes, findings, judge_lines, line_of, listing, readiness
-from tests.core.oracle import CONTROLLER, METADATA, Node
+from tests.core.oracle import BROKER, CONTROLLER, METADATA, Node
 from tests.core.test_registrations import LEVELS, NEW, OLD, answer, log, node, quorum, silence
 
 ME = node(1), node(1, CONTROLLER)
@@ -134,4 +134,21 @@ def test_who_votes_grows_old(age: int, verdict: str) -> None:
     said = judge_lines(lines)
     assert readiness(said, METADATA)["verdict"] == verdict
     found = findings(said, "voters_unknown")
-    assert [row["detail"] for row in found] == ["recent "] * (verdict == "UNKNOWN")
+    assert [row["detail"] for row in found] == [" lately"] * (verdict == "UNKNOWN")
+
+
+@pytest.mark.parametrize(("ranges", "verdict"), [(OLD, "UP_TO_DATE"), (NEW, "UNKNOWN")])
+def test_a_hidden_registration_holds_nothing_back_at_the_ceiling(
+    ranges: dict[str, tuple[int, int]], verdict: str
+) -> None:
+    lines = [
+        *(answer(1, role, ranges=ranges) for role in (BROKER, CONTROLLER)),
+        quorum([(1, 0)]),
+        listing((1, False), version=1),
+    ]
+    said = judge_lines(lines)
+    assert readiness(said, METADATA)["verdict"] == verdict
+    # Whoever lowers a level, or asks for one by name, has to know it all the same.
+    assert "registrations_unproven" in codes(said)
+    silent = judge_lines([*lines[:2], quorum([(1, 0), (2, 0)]), lines[3], silence(2, CONTROLLER)])
+    assert readiness(silent, METADATA)["verdict"] == "UNKNOWN"

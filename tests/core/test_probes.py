@@ -123,10 +123,10 @@ SCENES: dict[str, tuple[Cluster, Iterable[bytes], set[str]]] = {
         PROVEN, [probe(answer={"error_code": 31}), probe(seconds=120)], READY),
     "in ZooKeeper mode a probe counts for nothing": (
         ZOOKEEPER, [probe({"of.zookeeper": (1, 3)}, answer=REFUSED)], READY),
-    "a cluster at its ceiling": (its_ceiling(), (), UNKNOWN),
-    "is proven by agreement to its present level": (
+    "a cluster at its ceiling needs no proof": (its_ceiling(), (), {"UP_TO_DATE"}),
+    "it has one by agreement to its present level": (
         its_ceiling(), [probe(PRESENT)], {"UP_TO_DATE"}),
-    "and stays unknown where that is refused": (
+    "and is unknown where that is refused": (
         its_ceiling(), [probe(PRESENT, answer=REFUSED)], UNKNOWN),
     "registered nodes that nobody could ask": (its_ceiling(SILENT, GHOST, **LISTED), (), UNKNOWN),
     "are covered by their controller": (
