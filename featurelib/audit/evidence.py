@@ -324,8 +324,10 @@ def read(rows: TableRows, conditions: Conditions, absent_metadata: int) -> Evide
     )
     # In ZooKeeper mode brokers do not show the status of the features node.
     levels.trusted &= ~membership.on_zookeeper | (levels.kind != Witness.BROKER)
-    # Who vouches for controllers says that there are some.
-    run_by_quorum = membership.kraft | (controllers & ~membership.zookeeper)
+    # Who vouches for controllers says that there are some. Only KRaft finalizes metadata.version.
+    shown = levels.names.equal(METADATA_VERSION) & (levels.entry_level > 0)
+    told = controllers | marked(len(known), levels.entry_cluster[shown])
+    run_by_quorum = membership.kraft | (told & ~membership.zookeeper)
     membership = replace(membership, kraft=run_by_quorum)
     answering, profile = answer(subjects, profiles)
     controller = snapshots.scalar("controller")

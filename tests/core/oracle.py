@@ -375,11 +375,13 @@ def unknown_reasons(cluster: Cluster, who: list[Node], said: Believed) -> set[tu
     """Evidence that is missing for the whole cluster, as (finding code, node or "")."""
     found: set[tuple[str, object]] = set()
     word = cluster.controllers_vouched  # it also says that there are controllers
+    # Only KRaft finalizes metadata.version.
+    kraft = cluster.kraft or (not cluster.zookeeper and said.levels.get(METADATA, 0) > 0)
     if cluster.refused and not word:  # which is why nothing tells the mode or the voters
         found.add(("right_missing", ""))
-    elif not cluster.kraft and not cluster.zookeeper and not word:
+    elif not kraft and not cluster.zookeeper and not word:
         found.add(("mode_unknown", ""))
-    elif cluster.kraft and cluster.voters is None and not word:
+    elif kraft and cluster.voters is None and not word:
         found.add(("voters_unknown", ""))
     fresh = cluster.registry_age <= FRESH
     if cluster.zookeeper and not cluster.kraft:

@@ -161,7 +161,9 @@ FIRES: dict[str, Callable[[], list[Found]]] = {
     "cluster_not_landed": lambda: stored(**dict.fromkeys(set(SNAPSHOT.names) - {"cluster"})),
     "cluster_not_reached": lambda: judged(GOOD, not_reached_line("c", 0, 60)),
     "not_in_inventory": lambda: judged(inventory={"another": EXPECTED}),
-    "mode_unknown": lambda: judged(Cluster(name="c", nodes=(BROKER,), registry="none")),
+    "mode_unknown": lambda: judged(
+        Cluster(name="c", nodes=(replace(BROKER, levels={}),), registry="none")
+    ),
     "right_missing": lambda: judged(replace(GOOD, voters=None, refused=True)),
     "right_withheld": lambda: judged(
         replace(GOOD, controllers_listed=True, refused=True), expected=VOUCHED

@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+
 from featurelib.audit.audit import judge
 from featurelib.audit.checks import DEPENDENCY_CODE
 from featurelib.audit.evidence import Expected
@@ -228,3 +230,22 @@ def test_the_generation_of_a_cluster_is_its_own() -> None:
         judged = judge(snapshot(lines), terms, load_catalogue(), load_dialect("strict"))
         rows = findings(judged, "features_node_ambiguous")
         assert [row["cluster"] for row in rows] == [name for name in lines if name != known]
+
+
+@pytest.mark.parametrize(
+    ("feature", "level", "mode"),
+    [(METADATA, "4.0-IV3", "KRaft"), (METADATA, "-", None), ("f", "3", None)],
+)
+def test_a_finalized_metadata_version_in_a_tool_s_output_shows_kraft(
+    feature: str, level: str, mode: str | None
+) -> None:
+    """Only KRaft finalizes it. Then nothing shows who votes, and the mode is known."""
+    text = f"Feature: {feature}\tSupportedMinVersion: 1\tSupportedMaxVersion: 33"
+    line = f"{text}\tFinalizedVersionLevel: {level}\tEpoch: 57"
+    tool = line_of("features_describe", "c", 1, line_number=1, line=line)
+    judged = judge_lines([tool])
+    assert judged.plans.to_pylist()[0]["mode"] == mode
+    found = codes(judged) & {"mode_unknown", "voters_unknown"}
+    assert found == ({"mode_unknown"} if mode is None else {"voters_unknown"})
+    znode = line_of("znode", "c", 1, path="/feature", version=3, czxid=3, data=content(1, 2))
+    assert judge_lines([tool, znode]).plans.to_pylist()[0]["mode"] == "ZooKeeper mode"

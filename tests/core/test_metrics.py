@@ -169,7 +169,8 @@ def test_lines_in_any_order_are_the_same_row() -> None:
 
 
 def test_they_show_that_a_quorum_runs_the_cluster_unless_zookeeper_is_seen() -> None:
-    broker = replace(GOOD, nodes=(BROKER,), voters=None, registry="none")
+    levelless = replace(BROKER, levels={})
+    broker = replace(GOOD, nodes=(levelless,), voters=None, registry="none", stored={})
     assert "mode_unknown" in codes(judge_lines(lines_of(broker)))
     found = codes(judge_lines([*lines_of(broker), metrics_line(1)]))
     assert ("mode_unknown" in found, "voters_unknown" in found) == (False, True)

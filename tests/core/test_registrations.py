@@ -489,7 +489,7 @@ UNSEEN |= {"expected_node_missing"}
     [
         (capture("api_versions", "metadata_log"), "node_not_asked", "controller_vouched", ()),
         (failing(), "node_not_answering", "controller_vouched", ()),
-        (capture("api_versions", "metadata_log", "describe_quorum"), "mode_unknown",
+        (capture("api_versions", "metadata_log", "describe_quorum"), "voters_unknown",
          "voters_vouched", ()),
         (capture("metadata_log"), "expected_node_missing", "controller_vouched", (77,)),
     ],
