@@ -13,7 +13,6 @@ from featurelib.audit.target import Judge, bounds, search
 from featurelib.catalogue import ANY, Catalogue, Dependency
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect
-from featurelib.feature import release_number
 from tests.core.lines import conditions, judge_clusters, lines_of, snapshot, steps
 from tests.core.oracle import BROKER, CONTROLLER, METADATA, Cluster, Node, Range
 from tests.core.recorded import mappings
@@ -219,34 +218,53 @@ def test_a_level_that_no_catalogue_knows_is_lowered_to_where_it_is() -> None:
 
 # --- Defaults by metadata.version -----------------------------------------------------------------
 
-PAIRS = [
-    (old, new)
-    for old, new in itertools.permutations(("4.0", "4.1", "4.2", "4.4"), 2)
-    if release_number(old) < release_number(new)
-]
-TOOLS = {"4.0": "4.0.1", "4.1": "4.1.2", "4.2": "4.2.1", "4.4": "4.4.0"}
+TOOLS = {"4.0": "4.0.1", "4.1": "4.1.2", "4.2": "4.2.1", "4.3": "4.3.1", "4.4": "4.4.0"}
+LINES = ("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", *TOOLS)
+PAIRS = list(itertools.combinations(LINES, 2))
 
 
-@pytest.mark.parametrize("role", [BROKER, CONTROLLER])
-@pytest.mark.parametrize(("old", "new"), PAIRS)
-def test_newer_software_on_one_node_makes_no_level_a_default(old: str, new: str, role: str) -> None:
-    """What is planned in a mixed cluster is what `version-mapping --release-version OLD` of the
-    newer tool says (recorded from real Kafka), never what the newest node would bring."""
-    catalogue = load_catalogue()
-    ranges = {name: catalogue.of(name).ranges() for name in (old, new)}
-    top = ranges[old][METADATA][1]
-    nodes = [node(i, ranges[old]) for i in (1, 2)] + [node(11, ranges[old], role=CONTROLLER)]
+def mapping(old: str, new: str) -> dict[str, int]:
+    """What `version-mapping --release-version OLD` of the newer tool says, recorded from real
+    Kafka; before 4.0 no tool has that command, and the one of 4.0 stands for them."""
+    tool = {(who, of): levels for who, of, levels in mappings()}[TOOLS.get(new, "4.0.1"), old]
+    assert tool is not None
+    return tool
+
+
+def mixed(old: str, new: str, role: str, level: int = 0) -> Cluster:
+    """A cluster of the older release with one node of the newer one, at this metadata.version or,
+    for 0, the older release's newest."""
+    ranges = {name: load_catalogue().of(name).ranges() for name in (old, new)}
+    level = level or ranges[old][METADATA][1]
+    said = {"levels": {METADATA: level}, "epoch": 900}
+    nodes = [node(i, ranges[old], **said) for i in (1, 2)]
+    nodes.append(node(11, ranges[old], role=CONTROLLER))
     nodes.append(node(12 if role == CONTROLLER else 3, ranges[new], role=role))
     voters = tuple(one.node_id for one in nodes if one.role == CONTROLLER)
-    cluster = kraft("mixed", *nodes, voters=voters, metadata=top)
-    tool = {(who, of): levels for who, of, levels in mappings()}[TOOLS[new], old]
-    assert tool is not None
-    judged = judge_clusters(replace(cluster, controllers_listed=True))
-    for row in judged.readiness.to_pylist():
-        if row["verdict"] == "READY":
-            assert row["target"] <= tool[row["feature"]], row
-    for move in steps(judged):
-        assert move["to_level"] <= tool[move["feature"]]
+    cluster = kraft(f"mixed-{old}-{new}-{role}", *nodes, voters=voters, metadata=level)
+    return replace(cluster, controllers_listed=True)
+
+
+@pytest.mark.parametrize("level", [0, 7])
+@pytest.mark.parametrize("role", [BROKER, CONTROLLER])
+def test_newer_software_on_one_node_makes_no_level_a_default(role: str, level: int) -> None:
+    """What is planned in a mixed cluster is the newer tool's mapping of the older release, never
+    what the newest node would bring: no less, too, but for what is asked for by name."""
+    catalogue, clusters = load_catalogue(), [mixed(*pair, role, level) for pair in PAIRS]
+    judged = judge_clusters(*clusters)
+    rows, plans = judged.readiness.to_pylist(), judged.plans.to_pylist()
+    for (old, new), cluster in zip(PAIRS, clusters, strict=True):
+        mine = [row for row in rows if row["cluster"] == cluster.name]
+        ready = {row["feature"]: row["target"] for row in mine if row["verdict"] == "READY"}
+        [steps] = [row["steps"] for row in plans if row["cluster"] == cluster.name]
+        assert {move["feature"]: move["to_level"] for move in steps} == ready
+        assert ready == {
+            name: target
+            for name, target in mapping(old, new).items()
+            if target > cluster.stored.get(name, 0)
+            and name in catalogue.of(old).ranges()
+            and target not in catalogue.only_by_name(name)
+        }, (old, new)
 
 
 def test_the_whole_way_is_planned_once_all_nodes_are_of_the_newer_release() -> None:
