@@ -94,6 +94,13 @@ def test_an_operator_s_install_is_small_and_says_what_tables_need(
         assert "needs the packages deltalake and pyarrow. Install it" in done.stderr
 
 
+def test_the_overlay_of_automq_is_in_the_wheel(environment: Path, tmp_path: Path) -> None:
+    line = "version-mapping --release-version 3.9 --software 3.9-automq --overlay automq"
+    done = run(environment / "featurelib", *line.split(), folder=tmp_path)
+    assert (done.returncode, "automq.version=5" in done.stdout) == (0, True), done.stderr
+    assert "overlay automq (" in done.stderr
+
+
 def test_where_settings_are_explained_is_a_file_of_the_wheel(
     environment: Path, tmp_path: Path
 ) -> None:

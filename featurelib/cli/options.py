@@ -100,7 +100,9 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
     "fleet": _of(f"The inventory. {PLACES} fleet.toml.", "FILE"),
     "config": _of(f"How to judge and whom to trust. {PLACES} audit.toml.", "FILE"),
     "overlay": _of(
-        "Rows of vendor builds to lay over the catalogue; see conf/catalogue-overlay.toml.", "FILE"
+        "Rows of vendor builds to lay over the catalogue: a file as conf/catalogue-overlay.toml, "
+        "or automq.",
+        "FILE",
     ),
     "journal": _of(
         "Where it is written down what was sent. Default: "

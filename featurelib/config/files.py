@@ -140,12 +140,14 @@ def quietly(text: str) -> None:
 
 
 def open_catalogue(overlay: str | None, say: Callable[[str], None] = quietly) -> Catalogue:
-    """The catalogue, with the overlay in a file if one is named; `say` then gets its label, since
-    the output looks like that of Kafka's own tools, which know no overlay. Raises ConfigError."""
+    """The catalogue, with the overlay in a file, or one of ours by its name (automq), if any is
+    given; `say` then gets its label, since the output looks like that of Kafka's own tools, which
+    know no overlay. Raises ConfigError."""
     if overlay is None:
         return load()
+    path, ours = Path(overlay), Path(example(f"overlays/{overlay}.toml"))
     try:
-        text = read_limited(Path(overlay))
+        text = read_limited(ours if ours.is_file() and not path.exists() else path)
     except OSError as error:
         raise ConfigError(
             f"--overlay {overlay}: expected a TOML file, found: {error.strerror}. "

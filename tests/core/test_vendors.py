@@ -11,7 +11,9 @@ import pytest
 
 from featurelib.audit.cluster_view import Sight, see
 from featurelib.catalogue import Catalogue, load, with_overlay
+from featurelib.config.files import open_catalogue
 from featurelib.config.fleet import Fleet, FleetEntry
+from featurelib.errors import ConfigError
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
 from featurelib.questions.why_not import why_not
@@ -109,6 +111,22 @@ def test_the_inventory_s_word_does_not_make_a_vendor_s_build_apache() -> None:
 def test_in_zookeeper_mode_features_are_the_owner_s() -> None:
     text = (ROOT / "data" / "samples" / "zk-332-ranges" / "landing.jsonl").read_bytes()
     assert "feature_not_catalogued" not in codes(sight(text.splitlines()).judged)
+
+
+def test_our_overlays_are_named_without_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a checkout they are in conf/overlays, in an install in the package; a file goes first."""
+    monkeypatch.chdir(ROOT)
+    told = list[str]()
+    assert "automq.version" in open_catalogue("automq", told.append).features
+    assert told[0].startswith("catalogue 2026-11-21 + overlay automq (")
+    with pytest.raises(ConfigError, match="--overlay other: expected a TOML file"):
+        open_catalogue("other")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "automq").write_text("no table")
+    with pytest.raises(ConfigError, match="automq"):
+        open_catalogue("automq")
 
 
 @pytest.mark.parametrize("overlay", [False, True])
