@@ -27,6 +27,7 @@ from tests.backends.rig.kraft import Node, start_kraft
 
 UNSTABLE = {"unstable.api.versions.enable": "true"}
 TELEMETRY = (71, 72)  # offered where a plug-in takes clients' metrics (KIP-714)
+PATCHED = {"4.0": {11}}  # 4.0.0 offers JoinGroup from version 2 on (KAFKA-19444)
 FORWARDABLE = """
 import org.apache.kafka.common.protocol.ApiKeys;
 public class Forwardable {
@@ -100,7 +101,10 @@ def rows(
         for release in dict.fromkeys(release for release, _ in measured):
             stable = measured[release, False][listener]
             every = measured[release, True][listener]
-            less = forwarded | set(TELEMETRY) if listener == BROKER else set()
+            short = ".".join(release.split(".")[:2])
+            less = (
+                forwarded | {*TELEMETRY, *PATCHED.get(short, ())} if listener == BROKER else set()
+            )
             now = {
                 key: Offer(
                     min_version=every[key][0],
@@ -114,7 +118,6 @@ def rows(
             for key in sorted({*now, *before}):
                 if now.get(key, gone) != before.get(key, gone):
                     source = f"ApiVersions of a real {release}, {date}"
-                    short = ".".join(release.split(".")[:2])
                     offer = asdict(now.get(key, gone))
                     yield OfferRow(
                         release=short, listener=listener, api_key=key, source=source, **offer

@@ -225,7 +225,9 @@ class StrimziCluster(NamedTuple):
         said = [
             f"{counted or 'no nodes'}{'' if self.keys['nodes_complete'] else ', not all pools'}"
         ]
-        said.append(f"Kafka {show(str(self.keys['version'] or 'as the operator chooses'))}")
+        said.append(
+            f"asked for: Kafka {show(str(self.keys['version'] or 'as the operator chooses'))}"
+        )
         said.append(f"metadata.version {show(str(level or 'as the operator chooses'))}")
         return ", ".join(said)
 

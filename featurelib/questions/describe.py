@@ -153,7 +153,9 @@ def describe(sight: Sight, catalogue: Catalogue) -> Description:
         mode=list(ClusterMode)[member.mode[0]].value,
         seen_at=_time(sight.seen),
         controller=sight.cluster.active if is_known else None,
-        configured_voters=tuple(sorted(read.ids)) if read and set(read.ids) != voters else None,
+        configured_voters=(
+            tuple(sorted(read.ids)) if read and read.ids and set(read.ids) != voters else None
+        ),
         releases=sight.releases,
         nodes=nodes,
         profiles=profiles,
@@ -196,7 +198,9 @@ def _nodes(
         role, listener = Role(number), int(who.listener[i])
         position, fenced = int(who.profile[i]), int(who.fenced[i])
         epoch = int(epochs[listener]) if listener >= 0 else -1
-        answers = bool(who.answers[i])
+        answers, has_failed = bool(who.answers[i]), listener >= 0 and int(who.failed_at[i]) > 0
+        # A node that another tool asked shows its release by the requests it offers.
+        offers = evidence.listeners.text("releases", listener) if listener >= 0 else None
         state = "running" if answers else "fenced" if fenced == 1 else "registered"
         unlisted = who.voter[i] and not who.registered[i] and member.controllers_known[0]
         yield NodeShown(
@@ -207,11 +211,13 @@ def _nodes(
             is_voter=bool(who.voter[i]) if member.quorum_known[0] else None,
             is_fenced=None if fenced < 0 else bool(fenced),
             is_unregistered_voter=bool(unlisted),
-            release=releases.get((role, node_id)) or newer.get(position, ""),
+            release=releases.get((role, node_id))
+            or newer.get(position)
+            or (offers or "").replace(";", " or "),
             profile=order.get(position),
             is_partial=bool(who.partial[i]),
             epoch=epoch if epoch >= 0 else None,
-            error=evidence.errors(who.listener[[i]])[0] if listener >= 0 and not answers else "",
+            error=evidence.errors(who.listener[[i]])[0] if has_failed and not answers else "",
             seen_at=_time(int(who.at[i])) if position >= 0 else None,
         )
 

@@ -147,8 +147,8 @@ class Roll:
 
     @property
     def may_join(self) -> bool:
-        """Whether a node of production software may come now."""
-        return not (self.misfits or self.refused)
+        """Whether a node of production software may come now; not where no level is known."""
+        return not (self.misfits or self.refused) and (self.levels_known or bool(self.levels))
 
     @property
     def off(self) -> tuple[int, ...]:
@@ -172,7 +172,8 @@ def roll(
     mode, catalogue = mode_of(sight), terms.catalogue
     release = release_of(text, sight, catalogue, "--to")
     levels = {name: level for name, (_, level) in sight.cluster.finalized.items() if level}
-    if mode != "zk":
+    # A cluster that finalized none has that one; where nobody says anything, it is not known.
+    if mode != "zk" and (sight.is_trusted or levels):
         levels = {METADATA_VERSION: SILENT_METADATA_VERSION} | levels
     nodes = [with_release(node, release, mode, catalogue) for node in sight.cluster.nodes]
     misfits, unstable = _misfits(levels, release, mode, catalogue)
@@ -182,6 +183,7 @@ def roll(
     some = [node for node in sight.cluster.nodes if node.running] or sight.cluster.nodes
     running = {catalogue.release_named(node.release) or "" for node in some}
     is_kraft, is_stock = mode != "zk", not sight.evidence.uncatalogued(catalogue).any()
+    is_shown = is_kraft and is_stock and bool(levels)
     state = thaw(sight.rows["state"].to_pylist()[0])
     software = software_of_release(release, mode, catalogue)
     replays = tuple(_replays(sight, state, software, lowered, release)) if is_kraft else ()
@@ -200,13 +202,9 @@ def roll(
         refused=tuple(refusals_of(sight.cluster, nodes, sight.releases, mode, catalogue)),
         first=first,
         then=what_if(sight, Changes(release=release), terms),
-        joins_now=may_join(_known(levels, catalogue), catalogue) if is_kraft and is_stock else (),
+        joins_now=may_join(_known(levels, catalogue), catalogue) if is_shown else (),
         format_with=tool.release if tool else None,
-        way_back=(
-            _way_back(levels | moved, release, running, catalogue)
-            if is_kraft and is_stock
-            else None
-        ),
+        way_back=(_way_back(levels | moved, release, running, catalogue) if is_shown else None),
     )
 
 

@@ -19,9 +19,11 @@ def roll_page(found: Roll, source: Source, width: int | None = None) -> Page:
     page = QuestionPage(source, width)
     waits = found.mend_first or found.replays
     yet = "may join, but not yet" if waits else "may join now"
-    may = yet if found.may_join else "may NOT join now"
+    is_open = found.misfits or found.refused
+    may = yet if found.may_join else "may NOT join now" if is_open else "joins or not: UNKNOWN"
     page.text(f"{clean(source.name)}: software of {found.release} {may}")
-    page.item(f"finalized: {levels_text(page.catalogue, found.levels.items()) or 'nothing'}")
+    none = "nothing" if found.levels_known else "not known"
+    page.item(f"finalized: {levels_text(page.catalogue, found.levels.items()) or none}")
     page.text(clean(source.made_from, 300))
     for text in dict.fromkeys(f"{one.message} {one.remedy}".rstrip() for one in found.mend_first):
         page.text(f"first, before the roll: {clean(text, 900)}")
@@ -37,7 +39,7 @@ def roll_page(found: Roll, source: Source, width: int | None = None) -> Page:
     if found.refused:
         page.head("what would become of its nodes")
         show_refused(found.refused, page, 2)
-    elif found.misfits:
+    elif found.misfits and found.then.before.cluster.nodes:
         page.text("its controllers would let such nodes in all the same")
     if not found.refused and (texts := _new(found, page)):
         page.head("what the audit would find then")
@@ -111,13 +113,13 @@ def _first(first: First, page: QuestionPage, *, kraft: bool) -> None:
 
 def _after(found: Roll, page: QuestionPage) -> None:
     page.line()
-    if found.way_back is None:
+    if found.mode == "zk":
         text = "ZooKeeper mode: production software finalizes nothing of its own"
         page.text(text + "; nothing is lost" * (not found.mend_first))
-    elif not found.may_join:
+    elif found.levels and not found.may_join:
         joins = releases_text(page.catalogue, found.joins_now)
         page.text(f"releases that may join as things are: {joins}")
-    else:
+    elif found.way_back is not None:
         page.line("the way back")
         for line in _way_back(found, found.way_back, page):
             page.item(line, 2)

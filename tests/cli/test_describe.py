@@ -184,3 +184,42 @@ def test_the_text_of_kafka_s_own_tool_alone_is_described_and_blocks_nothing(
     assert "gives a level name that no catalogue knows" in text
     code, out, _ = run("why-not", "transaction.version=2", "--capture", "L")
     assert (code, out.splitlines()[0]) == (0, "c: transaction.version 2: UNKNOWN")
+
+
+DATA = Path(__file__).parents[1] / "data"
+SEEN = ("--observed-at", "2026-11-27T06:00:00Z")
+
+
+def test_requests_that_another_tool_showed_tell_the_release_and_no_level(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = DATA / "tool_outputs" / "broker-api-versions-4.0.0.txt"
+    collect = ("collect", "--from", str(text), "--kind", "api_versions", "--out", "L")
+    assert run(*collect, "--cluster", "c", *SEEN)[0] == 0
+    out = run("describe", "--capture", "L")[1]
+    assert ["broker", "1", "not", "asked", "4.0", "?"] in [row.split() for row in out.splitlines()]
+    assert "no answer from" not in out
+    for release in ("3.9", "4.1"):  # nobody says what is finalized
+        _, out, _ = run("roll", "--capture", "L", "--to", release, "--as-of", "newest")
+        assert out.splitlines()[:2] == [
+            f"c: software of {release} joins or not: UNKNOWN",
+            "finalized: not known",
+        ]
+        assert "may join" not in out
+        assert "its controllers would let" not in out
+        told = run("roll", "--capture", "L", "--to", release, "--as-of", "newest", "--json")
+        assert json.loads(told[1])["may_join"] is False
+
+
+@pytest.mark.parametrize(("voters", "shown"), [("", None), (None, (1, 2))])
+def test_a_dynamic_quorum_without_static_voters_is_nothing_to_say(
+    voters: str | None, shown: tuple[int, ...] | None
+) -> None:
+    lines = (DATA / "configured_voters" / "left-behind.jsonl").read_text("utf-8").splitlines()
+    if voters is not None:
+        named = r'("name":"controller.quorum.voters","value":)"[^"]*"'
+        lines = [re.sub(named, r'\1""', line) for line in lines]
+    raw = [line.encode() for line in lines]
+    described = describe(see(raw, catalogue=load(), as_of=None, max_age=10**12), load())
+    assert described.configured_voters == shown

@@ -117,7 +117,7 @@ def test_who_is_missing_among_the_pools_is_said() -> None:
     alone = taken(known["Kafka orders"], known["KafkaNodePool broker"])
     assert not line_of(alone).nodes_complete
     assert alone.clusters[0].text == (
-        "3 brokers, not all pools, Kafka 4.1.2, metadata.version as the operator chooses"
+        "3 brokers, not all pools, asked for: Kafka 4.1.2, metadata.version as the operator chooses"
     )
     by_pods = taken(
         known["Kafka orders"],
