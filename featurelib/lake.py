@@ -43,6 +43,7 @@ from featurelib.words import moment
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+    from pyarrow.fs import FileSystem
 
 # What is asked of rows, all of it: a column, how it compares, with what; times are microseconds.
 Wanted = tuple[str, str, Any]
@@ -371,12 +372,21 @@ def expect_whole_log(entries: Iterable[tuple[str, int]], where: str) -> None:
             raise damaged(f"{where}/_delta_log/{name} is empty", where)
 
 
-def log_entries(path: str) -> list[tuple[str, int]]:
+def log_entries(path: str, options: Mapping[str, str] | None = None) -> list[tuple[str, int]]:
     """Name and size of each file of the log of a table that deltalake can open."""
-    if "://" not in path:
-        return [(one.name, one.stat().st_size) for one in Path(path, "_delta_log").iterdir()]
-    from deltalake.fs import DeltaStorageHandler
-    from pyarrow.fs import FileSelector, PyFileSystem
+    from pyarrow.fs import FileSelector
 
-    found = PyFileSystem(DeltaStorageHandler(path)).get_file_info(FileSelector("_delta_log"))
+    found = files_at(path, options).get_file_info(FileSelector("_delta_log"))
     return [(one.base_name, one.size or 0) for one in found]
+
+
+def files_at(path: str, options: Mapping[str, str] | None = None) -> FileSystem:
+    """The files below a folder or a URI that deltalake knows; `options` are deltalake's."""
+    from featurelib import arrow
+
+    if "://" not in path:
+        return arrow.folder(path)
+    from deltalake.fs import DeltaStorageHandler
+    from pyarrow.fs import PyFileSystem
+
+    return PyFileSystem(DeltaStorageHandler(path, dict(options or {})))

@@ -70,7 +70,7 @@ PACKAGES = {
 # The edges: packages that only one part may use.
 OF_PARTS = {
     "featurelib.arrow": {"pyarrow"},
-    "featurelib.spark": {"pyspark", "delta", "deltalake", "py4j", "pyarrow"},
+    "featurelib.spark": {"pyspark", "deltalake", "pyarrow"},
     "featurelib.backends": {"kafka", "kazoo", "prometheus_client"},
     "featurelib.lake": {"deltalake", "pyarrow"},
     "featurelib.api": {"pyarrow"},  # a notebook's tables
@@ -80,7 +80,12 @@ NEVER_EACH_OTHER = [("featurelib.spark", "featurelib.backends")]
 OUTSIDE = {"time", "random", "logging", "socket", "subprocess", "os", "sys", "urllib", "http"}
 OUTSIDE |= {"secrets", "uuid", "tempfile", "shutil", "pathlib", "threading", "asyncio", "getpass"}
 CLOCKS = {"now", "utcnow", "today"}
-STORES = {"featurelib.spark.store", "featurelib.spark.log", "featurelib.lake"}
+STORES = {
+    "featurelib.spark.store",
+    "featurelib.spark.log",
+    "featurelib.spark.hold",
+    "featurelib.lake",
+}
 # The only comparison of a level with a range.
 RULES = "featurelib.core.rules"
 ENDS = {"min_version", "max_version", "pair_min", "pair_max", "entry_min", "entry_max"}

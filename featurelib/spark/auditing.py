@@ -1,20 +1,18 @@
 """Silver to gold: every snapshot row judged once by the core, results appended with the run.
 
-Spark only carries: whole clusters go to the core in Arrow batches and its tables come back. A
-worker hands over Arrow's bytes, and not rows: Spark would turn every row into its own form and
-back, and that takes longer than judging. Where the files of the table are on a disk, workers are
-given their names and read them: what goes through Java costs more than judging, too. Each run
-records the versions of the tables it read, so that a night can be judged again.
+Workers judge whole clusters in Arrow batches, whatever the size of the fleet: one job. A worker
+returns Arrow's bytes, and not rows: Spark would turn every row into its own form and back, and that
+takes longer than judging. Each run records the versions of the tables it read, so that it can be
+judged again.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -38,13 +36,11 @@ from featurelib.rows import NONE
 from featurelib.schema import SNAPSHOT
 from featurelib.spark import gold
 from featurelib.spark.judging import (
-    BATCH_CLUSTERS,
     CELLS,
     CORE_COLUMNS,
     PARTS,
     Judging,
     judge_by,
-    read_files,
     rows_of,
     tables_in,
 )
@@ -126,14 +122,8 @@ def audit(
     lost = lost_clusters(store, known["cluster"])
     if lost:
         say(f"warning: {count(len(lost), 'cluster')} lost in silver.cluster_snapshot: UNKNOWN.")
-    here = [expected_rows(known["cluster"], fleet, lost)]
-    by_workers = len(known) > BATCH_CLUSTERS  # who take longer to start than fewer take here
-    if not by_workers:
-        here.insert(0, store.fetch(CLUSTER_SNAPSHOT, columns=CORE_COLUMNS))
-    there = judge_snapshots(store, judging) if by_workers else CELLS.empty_table()
-    rest = judging(pa.concat_tables(here).combine_chunks().to_batches())
-    cells = pa.concat_tables([there, pa.Table.from_batches(rest, CELLS)])
-    parts = tables_in(cells)
+    absent = expected_rows(known["cluster"], fleet, lost)
+    parts = tables_in(judge_snapshots(store, judging, absent))
     clusters = parts["plans"].num_rows
     if clusters == 0:
         raise NoEvidenceError(
@@ -279,23 +269,13 @@ def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:
     return sorted(landed.difference(known.to_pylist()))
 
 
-def judge_snapshots(store: Store, judging: Judging) -> pa.Table:
-    """CELLS of the snapshot table, judged by Spark's workers. Where its files have names that every
-    worker can open, workers read whole files, and nothing of them goes through Java."""
-    files, context = store.local_files(CLUSTER_SNAPSHOT) or [], store.session.sparkContext
-    tasks = context.defaultParallelism
-    if len(files) < tasks:  # not known, or too large to be shared out
-        rows = store.read(CLUSTER_SNAPSHOT).select(*CORE_COLUMNS)
-        return rows.mapInArrow(judging, from_arrow_schema(CELLS)).select(*CELLS.names).toArrow()
-    ends = [len(files) * task // tasks for task in range(tasks + 1)]
-    shares = [files[first:end] for first, end in pairwise(ends)]
-
-    def judge_files(mine: Iterable[list[str]]) -> Iterator[pa.RecordBatch]:
-        return judging(batch for paths in mine for batch in read_files(paths))
-
+def judge_snapshots(store: Store, judging: Judging, absent: pa.Table | None = None) -> pa.Table:
+    """Return CELLS of the snapshot table and of `absent` clusters, judged by Spark's workers."""
+    rows = store.read(CLUSTER_SNAPSHOT).select(*CORE_COLUMNS)
+    if absent is not None and absent.num_rows:
+        rows = rows.unionByName(store.session.createDataFrame(absent))
     with explaining(store.path(CLUSTER_SNAPSHOT)):
-        batches = context.parallelize(shares, tasks).mapPartitions(judge_files).collect()
-    return pa.Table.from_batches(batches, CELLS)
+        return rows.mapInArrow(judging, from_arrow_schema(CELLS)).select(*CELLS.names).toArrow()
 
 
 def read_waiting(store: Store) -> tuple[dict[str, dict[str, Waiting]], dict[str, int]]:

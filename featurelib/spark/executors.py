@@ -1,18 +1,20 @@
-"""Before the first write every executor proves what it runs and what it sees.
+"""Before a write the executors prove what they run and what they see.
 
 Spark sends a job to executors without asking what is on their machines. A Python that lacks a
 package fails in the middle of it. A folder that is not shared is worse: an executor writes its
 files where nobody else sees them, the driver commits them, and the table cannot be read any more.
-So each executor first imports what featurelib needs and reads what the driver has just written
-into the tables' folder. One that joins later proves it before the next write; one that joins
-within a write is not asked.
+So a job of one task a core first imports what featurelib needs, and reads what the driver has just
+written into the tables' folder. Easy to get wrong: executors come and go, so the proof is asked for
+again after a minute; one that joins within a write is not asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from featurelib.errors import ConfigError
@@ -20,7 +22,7 @@ from featurelib.faults import explain
 from featurelib.words import clean
 
 NEEDED = ("featurelib", "msgspec", "numpy", "pandas", "pyarrow")
-ROUNDS = 5  # until every executor got a task
+AGAIN = 60.0  # seconds
 HOW_TO = "docs/how-to/spark-cluster.md"
 
 
@@ -30,46 +32,19 @@ class Executors:
 
     def __init__(self, session: SparkSession, path: Path | None, token: str) -> None:
         self._session, self._path, self._token = session, path, token
-        self._proved: frozenset[str] = frozenset()
+        self._proved = -AGAIN  # when
 
-    def expect(self, say: Callable[[str], None]) -> None:
+    def expect(self) -> None:
         """ConfigError names the host of an executor that lacks a package or the folder."""
-        if str(self._session.sparkContext.master).partition("[")[0] == "local":
+        master = str(self._session.conf.get("spark.master", "local"))
+        if master.partition("[")[0] == "local" or time.monotonic() - self._proved < AGAIN:
             return
-        there = self._registered()
-        if there and there <= self._proved:
-            return
-        answered: set[tuple[str, int]] = set()
-        for number in range(1, ROUNDS + 1):
-            answered |= self._ask(number)
-            there = self._registered()
-            if there and len(answered) >= len(there):
-                break
-        else:
-            say(
-                f"warning: of {len(there)} executors only {len(answered)} said whether they see "
-                "the tables"
-            )
-        self._proved |= there
-
-    def _registered(self) -> frozenset[str]:
-        """The executors there are, as host:port; the driver's is one of the entries Spark has."""
-        context, jvm = self._session.sparkContext, self._session._jvm
-        assert jvm is not None
-        convert = jvm.scala.jdk.javaapi.CollectionConverters.asJava
-        found = convert(context._jsc.sc().getExecutorMemoryStatus())
-        driver = context._jsc.sc().env().blockManager().blockManagerId().hostPort()
-        return frozenset(str(key) for key in found.keySet()) - {str(driver)}
-
-    def _ask(self, number: int) -> set[tuple[str, int]]:
-        """Hosts and processes that answered; ConfigError for the first that does not pass."""
-        context = self._session.sparkContext
-        tasks = 2 * max(context.defaultParallelism, len(self._registered()), 1)
-        look = make_look(NEEDED, str(self._path) if self._path else None, self._token, number)
-        answers = context.parallelize(range(tasks), tasks).mapPartitions(look).collect()
-        for host, _, missing, sees in answers:
-            self._expect(host, missing, sees)
-        return {(host, process) for host, process, _, _ in answers}
+        look = make_look(NEEDED, str(self._path) if self._path else None, self._token)
+        tasks = self._session.range(0, 1 << 20)  # by default one task a core
+        answers = tasks.mapInArrow(look, "host string, missing string, sees boolean").distinct()
+        for row in answers.collect():
+            self._expect(row.host, row.missing.split("; ") if row.missing else [], row.sees)
+        self._proved = time.monotonic()
 
     def _expect(self, host: str, missing: list[str], sees: bool) -> None:
         where = clean(host, 100)
@@ -95,20 +70,22 @@ class Executors:
             )
 
 
-Answer = tuple[str, int, list[str], bool]  # host, process, packages that do not load, sees
+Look = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def make_look(
-    needed: tuple[str, ...], path: str | None, token: str, number: int
-) -> Callable[[Iterable[int]], list[Answer]]:
-    """What an executor does. It travels by value, since featurelib may not be there to import."""
+def make_look(needed: tuple[str, ...], path: str | None, token: str) -> Look:
+    """Return what a task does: (host, packages that do not load, whether the file is seen). The
+    function travels by value, since featurelib may not be there to import."""
 
-    def look(_: Iterable[int]) -> list[Answer]:
+    def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import importlib
-        import os
         import socket
         import time
 
+        import pyarrow as pa
+
+        for _ in batches:
+            pass
         missing = []
         for name in needed:
             try:
@@ -124,7 +101,8 @@ def make_look(
                     sees = token.encode() in file.read()
             except OSError:
                 sees = False
-        time.sleep(0.1 * number)  # so that no executor takes the tasks of all
-        return [(socket.gethostname(), os.getppid(), missing, sees)]
+        time.sleep(0.2)  # so that no executor takes the tasks of all
+        answer = {"host": [socket.gethostname()], "missing": ["; ".join(missing)], "sees": [sees]}
+        yield pa.RecordBatch.from_pydict(answer)
 
     return look

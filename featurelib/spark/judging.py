@@ -1,4 +1,4 @@
-"""What an audit's workers run: files of snapshot rows in, the core's tables out, as Arrow's bytes.
+"""What an audit's workers run: snapshot rows in, the core's tables out, as Arrow's bytes.
 
 Workers import this module and what it names, and start with that: nothing of Spark's is here, and
 nothing that imports pandas, which takes longer to import than all of the rest together.
@@ -11,7 +11,6 @@ from dataclasses import replace
 from math import ceil
 
 import pyarrow as pa
-from pyarrow.parquet import ParquetFile
 
 from featurelib import arrow, tables
 from featurelib.audit.audit import Judged, judge
@@ -51,22 +50,6 @@ CELLS = arrow.schema_of(_CELLS)
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 Judging = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-
-def read_files(paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
-    """CORE_COLUMNS of whole files, in batches of BATCH_CLUSTERS or somewhat more."""
-    waiting: list[pa.Table] = []
-    for path in paths:
-        try:
-            with ParquetFile(path) as file:
-                waiting.append(file.read(columns=CORE_COLUMNS, use_threads=False))
-        except arrow.FAULTS as error:  # says what is wrong, and seldom with which file
-            raise OSError(f"Could not open Parquet input source '{path}': {error}") from error
-        if sum(map(len, waiting)) >= BATCH_CLUSTERS:
-            yield from pa.concat_tables(waiting).combine_chunks().to_batches()
-            waiting = []
-    if waiting:
-        yield from pa.concat_tables(waiting).combine_chunks().to_batches()
 
 
 def judge_by(

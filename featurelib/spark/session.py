@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import pyspark
 from pyspark.errors import PySparkException
@@ -57,6 +56,7 @@ def open_session(app_name: str, overrides: Mapping[str, str] | None = None) -> S
         settings = {
             "spark.master": "local[*]",
             "spark.jars": find_jars(),
+            "spark.log.level": "ERROR",
             # Nothing is kept there, but Spark makes the folder: not where somebody works.
             "spark.sql.warehouse.dir": _scratch_folder(),
             **read_settings(),
@@ -66,8 +66,6 @@ def open_session(app_name: str, overrides: Mapping[str, str] | None = None) -> S
     session = builder.getOrCreate()
     expect_one_spark(pyspark.__version__, session.version)
     check_settings(session)
-    if not submitted:
-        session.sparkContext.setLogLevel("ERROR")
     return session
 
 
@@ -117,22 +115,6 @@ def check_settings(session: SparkSession) -> None:
                 f"Spark setting {key}: expected {expected}, found {found} "
                 f"({reason}). Start with --properties-file conf/spark-defaults.conf."
             )
-
-
-def hadoop(session: SparkSession, uri: str):  # type: ignore[no-untyped-def]  # py4j has no types
-    """Give Hadoop's file system of a URI, whatever Spark reads there, and the path."""
-    jvm = session._jvm
-    assert jvm is not None
-    path = jvm.org.apache.hadoop.fs.Path(uri)
-    return path.getFileSystem(session._jsc.hadoopConfiguration()), path
-
-
-def fill(stream: Any, content: bytes) -> None:
-    """Write a file of Hadoop's that was just opened."""
-    try:
-        stream.write(content)
-    finally:
-        stream.close()
 
 
 def _was_submitted() -> bool:

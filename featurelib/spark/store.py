@@ -6,14 +6,12 @@ columns it did not know, and gets them when it is written to. Columns that only 
 knows stay, and are null in what this one writes. A commit belongs to a run, carries it, and is
 made once.
 
-What the log of a table says, and its small commits, take two roads, both public. Tables on a local
-disk are asked and appended to by `deltalake`, beside Spark: the newest commit is known in 3 ms and
-a commit made in 10, where Spark starts jobs. Wherever else Spark writes (hdfs://, s3a://, …) Spark
-and Delta do it themselves, so that one set of credentials and one LogStore hold. Why, and what two
-writers do to each other: docs/decisions/0012-two-roads-to-a-log.md. Tables of a catalog are asked
-for by their names there, and by nothing else: where they lie is the catalog's to say.
+Spark's workers write the files of a table; deltalake reads its log and commits, wherever it lies,
+in milliseconds, where Spark starts jobs. A commit is conditional: of two runs one wins. Tables of a
+catalog are asked for by their names there, by Spark: where they lie is the catalog's to say. Why:
+docs/decisions/0021-one-road.md.
 
-Two drivers can both win a commit: hold.py keeps the second out.
+A second run is kept out by hold.py.
 """
 
 from __future__ import annotations
@@ -29,10 +27,9 @@ from typing import Any, NoReturn
 from uuid import uuid4
 
 import pyarrow as pa
-from delta.tables import DeltaTable
 from pyarrow import parquet
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -41,14 +38,13 @@ from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableErro
 from featurelib.faults import damaged, explaining, in_a_line
 from featurelib.rows import TableRows
 from featurelib.spark.executors import Executors
-from featurelib.spark.hold import LOCK_NAME, expect_lock, hold_folder, hold_remote
+from featurelib.spark.hold import LOCK_NAME, HoldingRun, Lease, expect_lock, hold_folder
 from featurelib.spark.log import (
     LOCAL,
     CatalogLog,
     Head,
-    LocalLog,
     Mode,
-    SparkLog,
+    PathLog,
     Wanted,
     alter,
     as_column,
@@ -56,6 +52,7 @@ from featurelib.spark.log import (
     pairs,
     read_note,
     spark_schema,
+    storage_options,
 )
 from featurelib.spark.progress import telling
 from featurelib.tables import CHANGED, LANDING_LINE, Table, is_name
@@ -79,6 +76,7 @@ class Store:
         self.root = root if self.is_named else resolve_uri(root)
         # Where the files are; empty = the catalog does not say.
         self.folder = find_schema(session, root) if self.is_named else self.root
+        self._options = storage_options(session, self.folder)
         self._made: set[str] = set()  # as this release writes them
         self._runs: dict[str, int] = {}  # the newest of each table when it was last looked at
         self._expect: list[Callable[[], None]] = []  # what has to hold before a commit
@@ -148,7 +146,7 @@ class Store:
         """The same rows in the driver's memory: for what is known to be few."""
         names = list(columns or table.schema.names)
         log = self._log(table)
-        if isinstance(log, LocalLog):
+        if isinstance(log, PathLog):
             self._expect_readable(table)
             with explaining(self.path(table)):
                 opened = log.dataset(version)
@@ -170,11 +168,12 @@ class Store:
         they alone do not say what it holds, or lie where only Spark reads them."""
         self._expect_readable(table)
         log = self._log(table)
-        if not isinstance(log, LocalLog):
+        if not isinstance(log, PathLog) or not self.root.startswith(LOCAL):
             return None
         with explaining(self.path(table)):
             opened = log.dataset(None)
-            return None if opened is None else log.files(opened, wanted)
+            found = None if opened is None else log.files(opened, wanted)
+            return None if found is None else [path.removeprefix(LOCAL) for path in found]
 
     def weigh(self, table: Table, wanted: Sequence[Wanted] = ()) -> int | None:
         """Bytes of the files that may hold such rows, unpacked: a line of 16 MB may be stored in
@@ -218,7 +217,7 @@ class Store:
         if table.sort_by:
             rows = rows.sort_by([(name, "ascending") for name in table.sort_by])
         with explaining(self.path(table)):
-            self._log(table).add(rows, run, note, mode)
+            self._log(table).add(self.session, rows, run, note, mode)
         return self._committed(table, run, note)
 
     def set_aside(self, lines: DataFrame) -> None:
@@ -226,18 +225,22 @@ class Store:
 
         A CHANGED line gets another hash: the line as it landed is none that bronze holds.
         """
-        run, place = self.newest_run(LANDING_LINE) or 0, self.in_sql(LANDING_LINE)
-        valid = DeltaTable.forName(self.session, place).alias("line")
-        same = "line.cluster = aside.cluster AND line.line_id = aside.line_id"
-        merge = valid.merge(lines.alias("aside"), f"{same} AND line.reason IS NULL")
-        hashed = F.unhex(F.sha2(F.concat("line.content_hash", "line.raw"), 256))
-        own = F.when(F.col("aside.reason") == CHANGED, hashed).otherwise(F.col("line.content_hash"))
-        changes: dict[str, str | Column] = {"reason": F.col("aside.reason"), "content_hash": own}
+        run = self.newest_run(LANDING_LINE) or 0
+        is_changed = F.col("reason") == CHANGED
+        lines.withColumn("is_changed", is_changed).createOrReplaceTempView("aside")
+        merge = f"""
+            MERGE INTO {self.in_sql(LANDING_LINE)} AS line USING aside
+            ON line.cluster = aside.cluster AND line.line_id = aside.line_id
+            AND line.reason IS NULL
+            WHEN MATCHED THEN UPDATE SET reason = aside.reason, content_hash = if(
+                aside.is_changed, unhex(sha2(concat(line.content_hash, line.raw), 256)),
+                line.content_hash)
+        """
         self._expect_fit()
         self.session.conf.set(USER_METADATA, _note(LANDING_LINE, run, None))
         try:
             with explaining(self.path(LANDING_LINE)):
-                merge.whenMatchedUpdate(set=changes).execute()
+                self.session.sql(merge)
         finally:
             self.session.conf.unset(USER_METADATA)
 
@@ -317,20 +320,20 @@ class Store:
                 folder = Path(self.folder.removeprefix(LOCAL))
                 token = stack.enter_context(hold_folder(folder, run, who))
                 executors = Executors(self.session, folder / LOCK_NAME, token)
-                self._expect = [partial(executors.expect, say), partial(expect_lock, folder, token)]
+                self._expect = [executors.expect, partial(expect_lock, folder, token)]
             elif not self.folder:
                 say(
                     f"warning: tables {self.root}: the catalog does not say where they lie, so "
                     "nothing keeps a second run out: start one at a time (docs/operations.md)."
                 )
             else:
-                lease = hold_remote(self.session, self.folder, run, who, say)
+                lease = Lease(self.folder, self._options, HoldingRun.this(who, run), say)
                 stack.enter_context(lease.held())
                 executors = Executors(self.session, None, "")
-                self._expect = [partial(executors.expect, say), lease.expect]
+                self._expect = [executors.expect, lease.expect]
             stack.callback(self._expect.clear)
             self._expect_fit()
-            stack.enter_context(telling(self.session, who, say))
+            stack.enter_context(telling(who, say))
             yield
 
     def _expect_fit(self) -> None:
@@ -351,7 +354,7 @@ class Store:
         if vacuum:  # never with RETAIN: that would override the table's own retention
             self._expect_fit()
             with explaining(self.path(table)):
-                DeltaTable.forName(self.session, self.in_sql(table)).vacuum()
+                self.session.sql(f"VACUUM {self.in_sql(table)}")
 
     def _write(
         self, table: Table, df: DataFrame, run: int, mode: Mode, folded: str | None = None
@@ -432,12 +435,10 @@ class Store:
         self._runs[table.full_name] = (head.run if head else None) or 0
         return head
 
-    def _log(self, table: Table) -> LocalLog | SparkLog:
+    def _log(self, table: Table) -> PathLog | CatalogLog:
         if self.is_named:
             return CatalogLog(self.session, table, self.in_sql(table))
-        if self.root.startswith(LOCAL):
-            return LocalLog(table, self.path(table).removeprefix(LOCAL))
-        return SparkLog(self.session, table, self.path(table))
+        return PathLog(table, self.path(table), self._options)
 
     def _refuse_old_run(self, table: Table, run: int, newest: int) -> NoReturn:
         """BusyError where another run took the tables while this one slept, else ConfigError."""

@@ -103,11 +103,8 @@ def batch_size(session: SparkSession, request: pytest.FixtureRequest) -> Iterato
 def test_spark_says_what_the_core_says_whatever_the_batches(
     store: Store, samples: pa.Table, files: int, batch_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One file is shared out by Spark; several are read by the workers that judge them."""
     monkeypatch.setattr("featurelib.spark.judging.BATCH_CLUSTERS", 5)  # of a cell
     put_snapshots(store, samples, RUN, files)
-    if files > 1:
-        monkeypatch.setattr(Store, "read", None)
     fleet = Fleet(cluster=(FleetEntry(id=GHOST, brokers=(1, 2, 3, 4)),))
     conditions = Conditions(as_of=newest(samples), max_age=MAX_AGE, inventory=fleet.inventory)
     severities = {"ghost_broker": Severity.CRITICAL}
@@ -154,11 +151,9 @@ def test_a_worker_starts_without_what_takes_longer_to_import_than_all_it_needs()
 # Whole audits, on real tables.
 
 
-@pytest.mark.parametrize("most_here", [1, 10])
 def test_an_expected_cluster_that_did_not_land_is_judged_without_evidence(
-    store: Store, samples: pa.Table, most_here: int, monkeypatch: pytest.MonkeyPatch
+    store: Store, samples: pa.Table
 ) -> None:
-    monkeypatch.setattr("featurelib.spark.auditing.BATCH_CLUSTERS", most_here)
     put_snapshots(store, samples.slice(0, 2), RUN, files=2)
     landed = FleetEntry(id=samples["cluster"][0].as_py())
     fleet = Fleet(cluster=(FleetEntry(id="lost", brokers=(7,)), landed))
@@ -232,8 +227,7 @@ def core_columns(df: DataFrame) -> pa.Table:
 def test_two_audits_keep_both_nights_and_each_can_be_judged_again(
     store: Store, samples: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second one comes too late: its evidence is too old to decide anything. Its clusters are
-    too many for the driver alone."""
+    """The second one comes too late: its evidence is too old to decide anything."""
     lines = sample_lines(*NAMES)
     put_bronze(store, RUN, lines)
     rows = fold_samples(lines)
@@ -247,7 +241,7 @@ def test_two_audits_keep_both_nights_and_each_can_be_judged_again(
     assert by_part == tables_of(core_says(rows, conditions)) == tables_of(first.judged)
 
     put_snapshots(store, samples, RUN + 1)
-    monkeypatch.setattr("featurelib.spark.auditing.BATCH_CLUSTERS", 5)
+    monkeypatch.setattr("featurelib.spark.judging.BATCH_CLUSTERS", 5)
     second = run_audit(store, RUN + 1, as_of=newest(samples) + MAX_AGE + 1_000_000)
     for part, (table, _) in PARTS.items():
         assert rows_of(store.root, table, without=WORDS, run=RUN) == by_part[part]

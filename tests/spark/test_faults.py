@@ -208,7 +208,12 @@ def test_what_spark_says_of_its_surroundings_today_is_known(store: Store, tmp_pa
     assert str(explain(died.value)).startswith("a worker of Spark died (Python worker exited unexp")
     for uri, kind, sentence in (
         ("hdfs://127.0.0.1:1/t", SurroundingsError, "cannot be reached, or is not there"),
-        ("hdfs://no-such-host.invalid/t", SurroundingsError, "cannot be reached, or is not there"),
+        (
+            "hdfs://no-such-host.invalid:1/t",
+            SurroundingsError,
+            "cannot be reached, or is not there",
+        ),
+        ("hdfs://no-such-host.invalid/t", ConfigError, "expected the address of a NameNode"),
         ("nowhere://b/t", ConfigError, "nothing here can open it"),
     ):
         with pytest.raises(kind, match=f"{uri}.*: {sentence}"):

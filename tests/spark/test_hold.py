@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
 import msgspec
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
 
 from featurelib.errors import BusyError
 from featurelib.spark import hold
@@ -90,245 +91,176 @@ def test_a_run_whose_lock_was_removed_writes_nothing_more(store: Store) -> None:
 # Not on a disk of this machine: a lease.
 
 
-class Memory:
-    """A folder of a store that has a clock of its own, which only the test moves."""
-
-    def __init__(self) -> None:
-        self.files: dict[str, tuple[int, bytes]] = {}
-        self.milliseconds = 5_000_000
-
-    def list(self) -> Mapping[str, int]:
-        return {name: written for name, (written, _) in self.files.items()}
-
-    def create(self, name: str, content: bytes) -> None:
-        if self.files.setdefault(name, entry := (self.milliseconds, content)) is not entry:
-            raise FileExistsError(name)
-
-    def write(self, name: str, content: bytes) -> None:
-        self.files[name] = (self.milliseconds, content)
-
-    def read(self, name: str) -> bytes | None:
-        return self.files.get(name, (0, None))[1]
-
-    def remove(self, name: str) -> None:
-        self.files.pop(name, None)
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where tables lie; a holder is given up after seconds."""
+    for name, seconds in {"BEAT": 0.1, "LOOK": 0.05, "DEAD": 3.0, "EXPIRED": 2.0}.items():
+        monkeypatch.setattr(hold, name, seconds)
+    return tmp_path
 
 
-def lease(place: Memory, job: str = "nightly", **words: object) -> Lease:
+def lease(place: Path, job: str = "nightly", **words: object) -> Lease:
     """Of a run on a machine of its own, unless `words` say otherwise."""
     elsewhere = {"host": f"{job}.example", "seen_from": None, **words}
-    return Lease(place, "s3a://b/t", replace(HoldingRun.this(job, RUN), **elsewhere))  # type: ignore[arg-type]
+    me = replace(HoldingRun.this(job, RUN), **elsewhere)  # type: ignore[arg-type]
+    return Lease(str(place), {}, me, lambda _: None)
 
 
-@contextmanager
-def left_by(place: Memory, **words: object) -> Iterator[Lease]:
-    """A run that has died, or sleeps, when the block begins: it neither beats nor ends its hold."""
-    beat, hold.BEAT = hold.BEAT, 1e9
-    try:
-        with ExitStack() as stack:
-            asleep = lease(place, "audit", **words)
-            stack.enter_context(asleep.held())
-            yield asleep
-            beaten = dict(place.files)
-        place.files = beaten
-    finally:
-        hold.BEAT = beat
+def left_by(place: Path, **words: object) -> Lease:
+    """A run that took the tables and has died, or sleeps: it neither beats nor ends its hold."""
+    asleep = lease(place, "audit", **words)
+    asleep._take()
+    return asleep
 
 
-def test_a_lease_is_held_by_one_and_free_when_it_has_ended() -> None:
-    place = Memory()
-    for number in range(1, 4):
+def test_a_lease_is_held_by_one_and_free_when_it_has_ended(place: Path) -> None:
+    for _ in range(2):
         with lease(place).held():
-            place.milliseconds += 5_000
-            with (
-                pytest.raises(
-                    BusyError,
-                    match=r"tables s3a://b/t: held by nightly run 20261121000000 \(pid \d+ on "
-                    r"nightly\.example, since 20\d\d-.*Z\); its last sign of life is 5 s old; "
-                    r"nothing was written\. Run again when it has ended; if it is dead, in 116 s",
-                ),
-                lease(place, "audit").held(),
-            ):
-                pass
-            assert set(place.files) == {f"{number:08}"}
-        assert set(place.files) == {f"{number:08}", f"{number:08}.free"}
+            for _ in range(2):
+                said = rf"held by nightly run {RUN} \(pid {os.getpid()} on nightly\.example, since "
+                with pytest.raises(BusyError, match=said), lease(place, "audit").held():
+                    pass
+    newest, *_ = DeltaTable(place / hold.LEASE_NAME).history(1)
+    assert newest[hold.HOLDER] == ""
 
 
-def test_a_holder_that_was_not_heard_of_for_long_is_replaced_and_stops_writing() -> None:
-    place = Memory()
-    with left_by(place) as asleep:
-        place.milliseconds += 120_000
-        with pytest.raises(BusyError, match="in 1 s"), lease(place).held():
-            pass
-        place.milliseconds += 1
-        with lease(place).held() as _:
-            asleep._beaten -= 100
-            with pytest.raises(BusyError, match="another run holds them now; nothing more was"):
-                asleep.expect()
-        with pytest.raises(BusyError):
+def test_a_holder_that_is_not_heard_of_is_replaced_and_stops_when_it_wakes(place: Path) -> None:
+    asleep = left_by(place)
+    asleep.expect()
+    said: list[str] = []
+    successor = lease(place)
+    successor._say = said.append
+    with successor.held():
+        assert [f"held by audit run {RUN}" in line for line in said] == [True]
+        time.sleep(2.1)  # longer ago than EXPIRED
+        with pytest.raises(BusyError, match=rf"and nightly run {RUN} .* took its place; nothing"):
             asleep.expect()
+        successor._beaten = 0.0
+        successor.expect()
 
 
-def test_a_holder_that_wakes_before_it_is_replaced_goes_on() -> None:
-    place = Memory()
-    with left_by(place) as asleep:
-        place.milliseconds += 500_000
-        asleep._beaten -= 500
-        asleep.expect()
-        with pytest.raises(BusyError, match="0 s old"), lease(place).held():
-            pass
+def test_a_holder_that_ends_or_speaks_while_another_waits(place: Path) -> None:
+    asleep = left_by(place)
 
+    def wake(content: bytes) -> Thread:
+        def commit() -> None:
+            time.sleep(0.3)
+            asleep._put(asleep._open(), content)
 
-def test_a_holder_that_wakes_while_it_is_replaced_is_not_joined_by_another() -> None:
-    """Its beat comes after it was found dead, and before its successor is there."""
-    place = Memory()
-    with left_by(place) as asleep:
-        place.milliseconds += 500_000
-        create = place.create
+        thread = Thread(target=commit)
+        thread.start()
+        return thread
 
-        def wake(name: str, content: bytes) -> None:
-            asleep._beaten -= 500
-            asleep.expect()
-            create(name, content)
-
-        place.create = wake  # type: ignore[method-assign]
-        with pytest.raises(BusyError, match="goes on"), lease(place).held():
-            pass
-        place.create = create  # type: ignore[method-assign]
-        with pytest.raises(BusyError, match="in 121 s"), lease(place, "refine").held():
-            pass
-        asleep._beaten -= 500
-        with pytest.raises(BusyError, match="another run"):
-            asleep.expect()
-    place.milliseconds += 121_000
-    with lease(place).held():
+    thread = wake(msgspec.json.encode(asleep._me))
+    with pytest.raises(BusyError, match="held by audit"), lease(place).held():
         pass
+    thread.join()
+    thread = wake(b"")
+    with lease(place).held():
+        thread.join()
 
 
 @pytest.mark.parametrize("taken", [False, True])
 def test_a_holder_whose_lease_was_removed_stops_writing_and_frees_nobody_else_s(
-    taken: bool,
+    place: Path, taken: bool
 ) -> None:
-    """The folder is gone in the middle of a run; perhaps another took the same number since."""
-    place = Memory()
+    """The folder is gone in the middle of a run; perhaps another took the tables since."""
     mine = lease(place)
     with mine.held():
-        place.files.clear()
-        if taken:
-            lease(place, "refine")._take()
-        mine._beaten -= 100
-        with pytest.raises(BusyError, match=r"somebody removed its lease, \.featurelib\.lease; no"):
+        with mine._beating:
+            shutil.rmtree(place / hold.LEASE_NAME)
+            other = left_by(place) if taken else None
+        mine._beaten = 0.0
+        said = "took its place" if taken else r"somebody removed its lease, \.featurelib\.hold; no"
+        with pytest.raises(BusyError, match=said):
             mine.expect()
-        with pytest.raises(BusyError, match="held by"), lease(place, "audit").held():
-            pass
-    with pytest.raises(BusyError, match="held by refine" if taken else "in 121 s"):
-        lease(place, "audit")._take()
-    place.milliseconds += 121_000
-    with lease(place, "audit").held():
-        assert "00000002" in place.files
+    if other is not None:
+        assert hold._holder(other._open()) == other._me
 
 
-def test_what_is_left_of_a_removed_lease_frees_no_later_one() -> None:
-    place = Memory()
-    place.write("00000001.free", b"")
-    with lease(place).held(), pytest.raises(BusyError, match="held by"):
-        lease(place, "audit")._take()
-
-
-def test_a_dead_process_of_this_machine_is_replaced_at_once_and_a_living_one_never() -> None:
-    place = Memory()
-    with subprocess.Popen(["sleep", "60"]) as process:
-        here = HoldingRun.this("audit", RUN, process.pid)
-        ended = {999_999_999: 5}
-        with left_by(
-            place,
-            seen_from=here.seen_from,
-            processes={**ended, process.pid: here.processes[process.pid]},
-        ):
-            with pytest.raises(BusyError, match="held by audit"), lease(place).held():
-                pass
-            process.kill()
-            while not here.is_gone() and hold._start(process.pid) is not None:
-                time.sleep(0.01)  # not waited for: a process nobody asked after is gone too
-            with lease(place).held():
-                pass
-    with (
-        left_by(place, seen_from="another boot", processes=ended),
-        pytest.raises(BusyError),
-        lease(place).held(),
-    ):
+def test_a_dead_process_of_this_machine_is_replaced_at_once_and_a_living_one_never(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hold, "DEAD", 1e9)
+    here = HoldingRun.this("audit", RUN)
+    left_by(place, seen_from=here.seen_from, processes={999_999_999: 5})
+    with lease(place).held():
         pass
+    asleep = left_by(place, seen_from=here.seen_from, processes=here.processes)
+    assert not asleep._me.is_gone()
+    assert not replace(here, seen_from="another boot", processes={999_999_999: 5}).is_gone()
 
 
-def test_what_is_refused_because_of_itself_is_held() -> None:
+def test_what_is_refused_because_of_itself_is_held(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The answer of a store got lost, and the request that was sent again was refused."""
-    place = Memory()
-    create = place.create
+    put = Lease._put
 
-    def lose(name: str, content: bytes) -> None:
-        create(name, content)
-        create(name, content)
+    def lose(mine: Lease, opened: DeltaTable, content: bytes) -> None:
+        put(mine, opened, content)
+        raise CommitFailedError("version 1 is there")
 
-    place.create = lose  # type: ignore[method-assign]
-    with lease(place).held():
-        assert set(place.files) == {"00000001"}
+    mine = lease(place)
+    with monkeypatch.context() as patch:
+        patch.setattr(Lease, "_put", lose)
+        mine._take()
+        mine._beat()
+    mine.expect()
+    assert hold._holder(mine._open()) == mine._me
 
 
-def test_a_store_that_refuses_is_heard() -> None:
-    place = Memory()
+def test_two_that_ask_at_once_do_not_both_hold(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one comes while ours has looked and not yet written."""
+    put = Lease._put
 
-    def refuse(name: str, content: bytes) -> None:
-        raise PermissionError(f"{name}: denied")
+    def be_overtaken(mine: Lease, opened: DeltaTable, content: bytes) -> None:
+        monkeypatch.setattr(Lease, "_put", put)
+        left_by(place)
+        put(mine, opened, content)
 
-    place.create = refuse  # type: ignore[method-assign]
-    with pytest.raises(PermissionError), lease(place).held():
+    monkeypatch.setattr(Lease, "_put", be_overtaken)
+    with pytest.raises(BusyError, match="held by audit"), lease(place).held():
         pass
 
 
-@pytest.mark.parametrize("left", [b"", b"{", b'{"job": 5}'])
-def test_a_holder_without_a_name_counts(left: bytes) -> None:
-    place = Memory()
-    place.write("00000009", left)
-    with (
-        pytest.raises(BusyError, match="held by another run that has not yet"),
-        lease(place).held(),
-    ):
+def test_commits_of_others_to_the_lease_free_nothing_and_an_unknown_holder_counts(
+    place: Path,
+) -> None:
+    asleep = left_by(place)
+    write_deltalake(asleep._open(), pa.table({"nothing": [1]}), mode="append")
+    assert hold._holder(asleep._open()) == asleep._me
+    asleep._put(asleep._open(), b"{")
+    assert "has not yet said its name" in str(hold._holder(asleep._open()))
+
+
+def test_a_store_that_refuses_is_heard(place: Path) -> None:
+    (place / hold.LEASE_NAME).write_text("a file")
+    with pytest.raises(Exception, match="featurelib"), lease(place).held():
         pass
-    place.milliseconds += 121_000
-    with lease(place).held():
-        assert set(place.files) == {"00000010"}
 
 
-class Slow(Memory):
-    """Each call takes its time, so that those of several runs mix."""
-
-    def __getattribute__(self, name: str) -> object:
-        found = super().__getattribute__(name)
-        if name in ("list", "create", "write", "read", "remove"):
-            time.sleep(random.random() / 2000)
-        return found
-
-
-def test_of_many_runs_that_ask_and_end_never_two_hold_at_once() -> None:
-    place, inside, most, entered = Slow(), [0], [0], [0]
+def test_of_many_runs_that_ask_and_end_never_two_hold_at_once(place: Path) -> None:
+    inside, most, entered = [0], [0], [0]
 
     def ask(number: int) -> None:
-        for _ in range(15):
+        for _ in range(5):
             try:
                 with lease(place, f"job{number}").held():
                     inside[0] += 1
                     most[0] = max(most[0], inside[0])
                     entered[0] += 1
-                    time.sleep(0.001)
+                    time.sleep(0.01)
                     inside[0] -= 1
             except BusyError:
                 pass
 
-    threads = [Thread(target=ask, args=(number,)) for number in range(6)]
+    threads = [Thread(target=ask, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert most == [1]
     assert entered[0] > 1
-    assert msgspec.json.decode(place.files[max(n for n in place.files if n.isdecimal())][1])

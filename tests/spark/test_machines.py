@@ -102,10 +102,11 @@ def expect_a_second_is_refused(
         assert second.finish() == ""
     assert second.process.returncode == 3
     *begun, refusal = second.said
-    assert [line for line in begun if not line.startswith(("nightly: run", "spark: "))] == []
+    usual = ("nightly: run", "spark: ", f"tables {store.root}/tables: held by nightly run 20")
+    assert [line for line in begun if not line.startswith(usual)] == []
     assert refusal.startswith(f"error: tables {store.root}/tables: held by nightly run 20")
     assert f" on {socket.gethostname()}, since 20" in refusal
-    assert "; nothing was written. Run again when it has ended; if it is dead, in " in refusal
+    assert "; nothing was written. Run again when it has ended; if it is dead, the" in refusal
 
 
 def comparable_tables(tables: str | Path) -> dict[str, list[Row]]:
@@ -127,9 +128,10 @@ def test_an_executor_without_memory_is_not_told_to_install_packages(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("importlib.import_module", Mock(side_effect=error))
-        [(host, _, missing, sees)] = make_look(NEEDED, None, "", 0)([])
+        [answer] = make_look(NEEDED, None, "")([])
+    [row] = answer.to_pylist()
     with pytest.raises(SurroundingsError, match=r"^Spark has no memory left"):
-        Executors(session, None, "")._expect(host, missing, sees)
+        Executors(session, None, "")._expect(row["host"], row["missing"].split("; "), row["sees"])
 
 
 @pytest.mark.parametrize(
@@ -150,8 +152,9 @@ def test_executors_that_are_not_fit_are_refused_with_their_host(
 ) -> None:
     """The workers of this machine, asked as executors are."""
     (tmp_path / "lock").write_text("a")
-    monkeypatch.setattr(session.sparkContext, "master", "spark://elsewhere:7077")
+    elsewhere = Mock(range=session.range)
+    elsewhere.conf.get.return_value = "spark://elsewhere:7077"
     monkeypatch.setattr("featurelib.spark.executors.NEEDED", needed)
     expected = says.format(path=tmp_path, host=socket.gethostname())
     with pytest.raises(ConfigError, match=expected):
-        Executors(session, tmp_path / "lock", token).expect(print)
+        Executors(elsewhere, tmp_path / "lock", token).expect()

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import deltalake
 import pyarrow as pa
 import pytest
 from chispa.dataframe_comparer import assert_df_equality
 from deltalake import DeltaTable
+from pyarrow import parquet
 from pyspark.errors import ArithmeticException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -31,7 +33,7 @@ from featurelib.errors import (
 from featurelib.lake import Lake, expect_whole_log, log_entries
 from featurelib.schema import INT, LONG, SHORT, TEXT, TIME, ListOf, Schema
 from featurelib.spark.executors import Executors
-from featurelib.spark.log import Mode, SparkLog, fit, spark_schema
+from featurelib.spark.log import Mode, Wanted, fit, spark_schema, storage_options
 from featurelib.spark.store import Store, resolve_uri
 from featurelib.tables import FINDINGS, Table
 
@@ -53,13 +55,18 @@ def things(session: SparkSession, run: int, *levels: int) -> DataFrame:
     return frame.select(F.lit(None).alias("note"), "level", F.lit(run).alias("run"))
 
 
-@pytest.fixture(params=["local", "remote"])
-def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How small commits are made on a local disk, and how wherever else Spark writes."""
-    if request.param == "remote":
-        monkeypatch.setattr(
-            Store, "_log", lambda self, table: SparkLog(self.session, table, self.path(table))
-        )
+@pytest.fixture
+def store(request: pytest.FixtureRequest, session: SparkSession, tmp_path: Path) -> Iterator[Store]:
+    """Tables by their places, or by their names in a catalog."""
+    if getattr(request, "param", "path") == "path":
+        yield Store(session, str(tmp_path / "tables"))
+        return
+    session.sql(f"CREATE SCHEMA spark_catalog.things LOCATION '{tmp_path}/tables'")
+    yield Store(session, "spark_catalog.things")
+    session.sql("DROP SCHEMA spark_catalog.things CASCADE")
+
+
+either = pytest.mark.parametrize("store", ["path", "catalog"], indirect=True)
 
 
 def test_created_table_has_its_schema_comment_version_and_plain_protocol(store: Store) -> None:
@@ -148,6 +155,51 @@ def test_rows_of_the_driver_are_a_commit_like_any_other(store: Store) -> None:
     assert store.version(NUMBERED) == before + 2
 
 
+def test_files_of_workers_are_in_the_log_with_their_bounds_and_in_the_form_of_all(
+    store: Store,
+) -> None:
+    table = replace(THING, schema=THING.schema.with_last("at", TIME))
+    rows = things(store.session, RUN, 3, 5)
+    moment = F.when(F.col("level") == 5, F.timestamp_micros(F.lit(1_500_001)))
+    store.append(table, rows.withColumn("at", moment).coalesce(1), RUN)
+    store.add(table, store.fetch(table), RUN + 1)
+    outside = DeltaTable(store.path(table).removeprefix("file:"))
+    noted = pa.table(outside.get_add_actions(flatten=True)).to_pylist()
+    for file in noted:
+        assert (file["num_records"], file["null_count.note"], file["null_count.at"]) == (2, 2, 1)
+        assert (file["min.level"], file["max.level"]) == (3, 5)
+        assert file["min.at"] == file["max.at"]
+        assert file["min.at"].isoformat().startswith("1970-01-01T00:00:01.50000")
+        foot = parquet.read_metadata(Path(store.path(table).removeprefix("file:"), file["path"]))
+        assert foot.row_group(0).column(0).compression == "ZSTD"
+    assert len(noted) == 2
+    later: list[Wanted] = [("at", ">", 1_500_001)]
+    assert store.fetch(table, later).num_rows == store.read(table, wanted=later).count() == 0
+    nothing = rows.withColumn("level", F.lit(None)).withColumn("at", F.lit(None))
+    with pytest.raises(ValueError, match=r"^bronze\.thing: null in level$"):
+        store.append(table, nothing, RUN + 2)
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_table_with_features_that_deltalake_does_not_write_is_written_by_spark(
+    store: Store, mode: Mode
+) -> None:
+    store.create(THING)
+    store.session.sql(
+        f"ALTER TABLE {store.in_sql(THING)} SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')"
+    )
+    row = pa.table({"run": [RUN], "level": [1], "note": ["a"]}, schema=schema_of(THING.schema))
+    store.add(THING, row, RUN, mode)
+    assert store.newest_run(THING) == RUN
+    (store.append if mode == "append" else store.overwrite)(
+        THING, things(store.session, RUN + 1, 2), RUN + 1
+    )
+    found = sorted(row.level for row in store.read(THING).collect())
+    assert found == ([1, 2] if mode == "append" else [2])
+    with pytest.raises(ConfigError, match="not greater than"):
+        store.add(THING, row, RUN)
+
+
 def test_the_newest_run_is_known_after_checkpoints(store: Store) -> None:
     for run in range(RUN, RUN + 11):
         store.add(NUMBERED, numbered(run, "a"), run)
@@ -178,7 +230,7 @@ def test_two_commits_of_one_run_at_once_are_a_conflict(
     assert [row.note for row in store.read(NUMBERED).collect()] == ["theirs"]
 
 
-@pytest.mark.usefixtures("road")
+@either
 def test_rows_in_the_drivers_memory_have_the_types_of_the_table(store: Store) -> None:
     table = replace(NUMBERED, schema=NUMBERED.schema.with_last("at", TIME))
     schema = schema_of(table.schema)
@@ -223,7 +275,7 @@ def test_a_table_of_another_schema_is_refused(store: Store) -> None:
         Store(store.session, store.root).create(needed)
 
 
-@pytest.mark.usefixtures("road")
+@either
 def test_a_column_of_a_later_release_is_null_before_it_and_in_what_an_earlier_one_writes(
     store: Store,
 ) -> None:
@@ -259,7 +311,7 @@ def test_a_column_of_a_later_release_is_null_before_it_and_in_what_an_earlier_on
         earlier.add(again, of(RUN + 3), RUN + 3)
 
 
-@pytest.mark.usefixtures("road")
+@either
 def test_a_table_that_is_rebuilt_is_empty_for_the_release_after(
     store: Store,
 ) -> None:
@@ -272,8 +324,10 @@ def test_a_table_that_is_rebuilt_is_empty_for_the_release_after(
         later.read(new)
     # The newest night's rows are asked for by their version, too, where no --run was given.
     for version, then in ((None, "anew"), (0, "anew. Then leave out --run")):
+        if store.is_named:
+            continue  # a schema is known by its table of runs
         with pytest.raises(NoEvidenceError, match=rf"Run the nightly once: it makes it {then}\.$"):
-            Lake(store.root.removeprefix("file:")).read(new, version=version)
+            Lake(store.folder.removeprefix("file:")).read(new, version=version)
     later.create(new)
     assert later.read(new).count() == 0
     assert later.newest_run(new) is None
@@ -401,17 +455,42 @@ def test_a_commit_that_is_not_the_newest_of_its_log_was_met_by_another_writer(
         store.add(NUMBERED, numbered(RUN, "ours"), RUN)
 
 
-@pytest.mark.usefixtures("road")
+@either
 def test_an_empty_entry_of_a_log_is_not_read_past(store: Store) -> None:
     store.append(THING, things(store.session, RUN, 1), RUN)
-    folder = Path(store.path(THING).removeprefix("file:"))
+    name = THING.name_in_schema if store.is_named else THING.path
+    folder = Path(store.folder.removeprefix("file:"), name)
     max(folder.glob("_delta_log/*.json")).write_bytes(b"")
     for checked in folder.glob("_delta_log/.*.crc"):
         checked.unlink()
-    with pytest.raises(SurroundingsError, match=r"^table bronze\.thing.*json is empty\. Restore"):
+    with pytest.raises(SurroundingsError, match=r"^table bronze\.thing.* is empty\. Restore"):
         Store(store.session, store.root).read(THING)
     with pytest.raises(SurroundingsError, match="json is empty"):
         expect_whole_log(log_entries(f"file://{folder}"), f"file://{folder}")
+
+
+def test_deltalake_is_told_what_spark_was(session: SparkSession) -> None:
+    settings = {
+        "s3a.endpoint": "http://s3.example:9000",
+        "s3a.access.key": "any",
+        "s3a.bucket.b.access.key": "of b",
+        "s3a.secret.key": "secret",
+        "azure.account.key.a.dfs.core.windows.net": "key",
+    }
+    spark = Mock()
+    spark.conf.get = lambda name, other: settings.get(name.removeprefix("spark.hadoop.fs."), other)
+    assert storage_options(spark, "s3a://b/t") == {
+        "aws_endpoint": "http://s3.example:9000",
+        "aws_allow_http": "true",
+        "aws_access_key_id": "of b",
+        "aws_secret_access_key": "secret",
+    }
+    assert storage_options(spark, "s3://c/t")["aws_access_key_id"] == "any"
+    settings["s3a.endpoint"] = "s3.example"
+    assert storage_options(spark, "s3://c")["aws_endpoint"] == "https://s3.example"
+    of_azure = storage_options(spark, "abfss://c@a.dfs.core.windows.net/t")
+    assert of_azure == {"azure_storage_account_key": "key"}
+    assert storage_options(session, "file:/a") == storage_options(session, "hdfs://n/a") == {}
 
 
 @pytest.mark.parametrize(
