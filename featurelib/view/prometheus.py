@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
 
+from featurelib.audit.findings import GONE
 from featurelib.feature import Severity, Verdict
 from featurelib.view.digest import NOT_ANSWERING, has_landed, unmuted
 from featurelib.view.model import Report, ReportedCluster
@@ -65,6 +66,7 @@ def _of_clusters(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
     told: list[Sample] = []
     landed: list[Sample] = []
     silent: list[Sample] = []
+    gone: list[Sample] = []
     findings: list[Sample] = []
     newest: list[Sample] = []
     for one in report.clusters:
@@ -75,6 +77,8 @@ def _of_clusters(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
         newest.append((_labels(**_about(one)), None if at is None else at.timestamp()))
         nodes = {found.node_id for found in one.findings if found.code == NOT_ANSWERING}
         silent.append((_labels(**_about(one)), len(nodes)))
+        ghosts = {(found.role, found.node_id) for found in one.findings if found.code in GONE}
+        gone.append((_labels(**_about(one)), len(ghosts)))
         counts = dict.fromkeys(Severity, 0)
         for found in unmuted(one.findings):
             counts[found.severity] += 1
@@ -84,6 +88,7 @@ def _of_clusters(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
     name = "cluster_newest_line_timestamp_seconds"
     yield name, "When the newest line of a cluster was read.", newest
     yield "cluster_silent_nodes", "Nodes of a cluster that were asked and did not answer.", silent
+    yield "cluster_ghosts", "Nodes that are registered and that Kafka itself does not see.", gone
     yield "cluster_findings", "Findings of a cluster that no mute sets aside.", findings
 
 
