@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
+from msgspec.structs import replace
+
+from featurelib.backends.base import id_of, open_backend
+from featurelib.catalogue import load
 from featurelib.cli.entrance import say
 from featurelib.collect import read_text, strimzi_resources
-from featurelib.config.inventory import new_ones, of_msk, of_strimzi
+from featurelib.config.fleet import Fleet
+from featurelib.config.inventory import FoundEntry, new_ones, of_msk, of_strimzi
 from featurelib.errors import ConfigError
-from featurelib.source import open_fleet
+from featurelib.source import Wanted, choose, open_fleet
 from featurelib.view.documents import FoundDocument, fill
 from featurelib.view.documents import as_json as to_json
 from featurelib.words import count
@@ -15,6 +22,7 @@ from featurelib.words import count
 def fleet(
     from_strimzi: str | None = None,
     from_msk: list[str] | None = None,
+    bootstrap: list[str] | None = None,
     fleet: str | None = None,
     as_json: bool = False,
 ) -> int:
@@ -22,24 +30,28 @@ def fleet(
 
     Clusters that the inventory has, by id or by managed_as, are left out, so what is printed can
     be added to it, today and again next week. It is TOML, and complete but for secrets. Amazon
-    does not say the id of a cluster: its entries are comments until you fill that in.
+    does not say the id of a cluster: its entries are comments until you fill that in. A cluster at
+    an address says its id itself.
 
-    Exit codes: 0 done, also where nothing is new; 2 usage.
+    Exit codes: 0 done, also where nothing is new; 2 usage; 5 an address could not be reached.
 
     \b
         kubectl get kafka,kafkanodepool,strimzipodset -A -o json |
             featurelib fleet --from-strimzi - >> conf/fleet.toml
         featurelib fleet --from-msk clusters.json --from-msk nodes.json >> conf/fleet.toml
+        featurelib fleet --bootstrap kafka-1.example:9092 >> conf/fleet.toml
     """
-    if (from_strimzi is None) == (not from_msk):
+    if (given := sum(map(bool, (from_strimzi, from_msk, bootstrap)))) != 1:
         raise ConfigError(
-            "fleet: expected one of --from-strimzi FILE and --from-msk FILE, found "
-            f"{'both' if from_msk else 'neither'}. See featurelib fleet --help."
+            "fleet: expected one of --from-strimzi FILE, --from-msk FILE and --bootstrap HOST:PORT,"
+            f" found {'several' if given else 'none'}. See featurelib fleet --help."
         )
     where, inventory = open_fleet(fleet, None)
     if from_strimzi is not None:
         listed = strimzi_resources(from_strimzi)
         found, left_out = [*of_strimzi(listed.clusters)], [*listed.left_out]
+    elif bootstrap:
+        found, left_out = [_at(address) for address in bootstrap], []
     else:
         found, left_out = of_msk([(name, read_text(name)) for name in from_msk or ()])
     new = new_ones(found, inventory)
@@ -55,3 +67,11 @@ def fleet(
     else:
         print("\n".join(one.toml for one in new), end="")
     return 0
+
+
+def _at(address: str) -> FoundEntry:
+    """Return the entry of the cluster at an address. Raises ConfigError, UnreachableError."""
+    entry = choose(Wanted(bootstrap=address), Fleet(), "--bootstrap")
+    with closing(open_backend(entry, load())) as backend:
+        cluster_id = id_of(backend.describe(say)[0])
+    return FoundEntry(replace(entry, id=cluster_id))

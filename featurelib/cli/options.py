@@ -273,6 +273,9 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
         "What `aws kafka list-clusters-v2` prints; once more for each `aws kafka list-nodes`.",
         "FILE",
     ),
+    "fleet.bootstrap": _of(
+        "Brokers of one cluster that needs no login; once more for each.", "HOST:PORT[,…]"
+    ),
     "collect.cluster": _of("Of --from: the cluster's id, or its name.", "CLUSTER"),
     "observed_at": _of(
         "Of --from: when it was read from the cluster. Default: the file's time; stdin: now.",

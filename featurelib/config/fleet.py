@@ -109,8 +109,8 @@ _STRANGE = re.compile("unknown field `([^`]*)`")
 _MISSING_ID = "Object missing required field `id`"
 _NO_ID = (
     'expected an id, found none. Add the cluster\'s id, id = "…": kafka-cluster.sh cluster-id '
-    "--bootstrap-server HOST:PORT prints it, and so does featurelib describe --fleet /dev/null "
-    "--bootstrap HOST:PORT"
+    "--bootstrap-server HOST:PORT prints it, and featurelib fleet --bootstrap HOST:PORT --fleet "
+    "/dev/null prints the whole entry"
 )
 # What somebody is known to finalize, and nothing else.
 _MANAGED = {STRIMZI: (METADATA_VERSION,)}

@@ -21,7 +21,7 @@ from featurelib.backends.kafka.backend import KafkaBackend, open_kafka
 from featurelib.backends.kafka.internals import Api
 from featurelib.backends.kafka.protocol import Talk, Wire
 from featurelib.catalogue import load
-from featurelib.config.fleet import FleetEntry
+from featurelib.config.fleet import FleetEntry, parse_fleet
 from featurelib.config.security import Security
 from featurelib.core.reply import Result
 from featurelib.errors import (
@@ -39,6 +39,7 @@ from tests.backends.cutting import UPDATE_FEATURES, Cut, proxy
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node
 from tests.backends.rig.security import may, password
+from tests.cli.commands import run
 
 TIMEOUT = 5.0  # seconds
 CATALOGUE = load()
@@ -165,6 +166,16 @@ def test_where_brokers_do_not_name_controllers_they_are_taken_from_the_inventory
     given = (kraft_node.controller_bootstrap,)
     found = asked(described(opened(kraft_node, controller_bootstrap=given)))
     assert set(found) == {("controller", 1), ("broker", 1)}
+
+
+def test_a_cluster_at_an_address_becomes_an_entry_of_the_inventory(
+    kraft_node: RunningCluster,
+) -> None:
+    """Its first broker is enough, and what is printed collects it."""
+    code, out, said = run("fleet", "--bootstrap", kraft_node.bootstrap, "--fleet", "/dev/null")
+    assert code == 0, said
+    [entry] = parse_fleet(out, "printed").cluster
+    assert (entry.id, entry.bootstrap) == (kraft_node.cluster_id, (kraft_node.bootstrap,))
 
 
 def test_a_controller_named_as_broker_is_told_apart(kraft_node: RunningCluster) -> None:

@@ -166,3 +166,13 @@ def test_a_listener_that_asks_something_of_a_client_is_said_to() -> None:
     assert "Listener tls wants TLS and authentication scram-sha-512: add" in found[0].notes[0]
     assert found[1].notes == ("Its status has no listener: say how it is reached.",)
     assert [one.entry.name for one in found] == ["kafka/old", "b/old"]
+
+
+def test_one_source_is_named_and_an_address_that_nobody_answers_ends_with_5() -> None:
+    for words in ([], ["--from-strimzi", STRIMZI, "--bootstrap", "127.0.0.1:1"]):
+        code, out, err = run("fleet", *words)
+        assert (code, out) == (2, "")
+        assert "expected one of --from-strimzi FILE, --from-msk FILE and --bootstrap" in err
+    code, out, err = run("fleet", "--bootstrap", "127.0.0.1:1", "--fleet", "/dev/null")
+    assert (code, out) == (5, "")
+    assert "expected at least one node to answer" in err
