@@ -3,6 +3,8 @@ on; who could what when; and what two nights found, against each other. No colou
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
@@ -12,7 +14,7 @@ from featurelib.config.fleet import FleetEntry, FleetPart
 from featurelib.core.dialect import generation_of, load
 from featurelib.feature import Severity
 from featurelib.planning.owners import LeftOver
-from featurelib.questions.describe import Description, LevelShown, NodeShown, Ranges
+from featurelib.questions.describe import Description, FindingShown, LevelShown, NodeShown, Ranges
 from featurelib.questions.nights import ClusterDiff, Diff, RangeChange, Row, State, Timeline
 from featurelib.questions.watch import FeatureNow, NodeNow, NodeState, Watched
 from featurelib.snapshot.history import LevelChange
@@ -34,6 +36,7 @@ from featurelib.words import (
 
 WHO_WIDTH = 36
 MOST = 20  # findings that are shown
+_NODE = re.compile(r"^(Broker|Controller) (\d+)\b")  # at the beginning of a finding's message
 NOTHING = "-"
 ZOOKEEPER_MODE = "ZooKeeper mode"  # featurelib.questions.describe.Description.mode
 RUNNING = "running"  # NodeShown.state
@@ -191,12 +194,24 @@ def _witnesses(described: Description, page: Page) -> None:
 
 
 def _findings(described: Description, page: Page) -> None:
-    found = described.findings
+    found = [*_folded(described.findings)]
     if found:
         page.head("findings")
-        page.table([(f.severity, f.message) for f in found[:MOST]], 2, head=False)
+        page.table(found[:MOST], 2, head=False)
     if len(found) > MOST:
         page.line(f"  and {len(found) - MOST} more: --json has them all")
+
+
+def _folded(findings: Sequence[FindingShown]) -> Iterator[tuple[str, str]]:
+    """Yield severity and message, once for all nodes of which the same is found."""
+    alike = defaultdict[tuple[str, str], list[FindingShown]](list)
+    for one in findings:
+        alike[one.severity, _NODE.sub(r"\1", one.message)].append(one)
+    for (severity, _), (first, *others) in alike.items():
+        named = [found for one in (first, *others) if (found := _NODE.match(one.message))]
+        ids = [int(found[2]) for found in named[1:]]
+        also = f" The same holds for {nodes(named[0][1].lower(), ids)}." if ids else ""
+        yield severity, f"{first.message}{also}"
 
 
 def watch_page(

@@ -12,7 +12,7 @@ import pytest
 from featurelib.audit.cluster_view import see
 from featurelib.catalogue import load
 from featurelib.config.fleet import FleetEntry
-from featurelib.questions.describe import Description, LevelShown, NodeShown, describe
+from featurelib.questions.describe import Description, FindingShown, LevelShown, NodeShown, describe
 from featurelib.view.describe import describe_page, letter
 from featurelib.view.layout import WIDEST as WIDTH
 from tests.backends.clusters import KRAFT, broker
@@ -223,3 +223,14 @@ def test_a_dynamic_quorum_without_static_voters_is_nothing_to_say(
     raw = [line.encode() for line in lines]
     described = describe(see(raw, catalogue=load(), as_of=None, max_age=10**12), load())
     assert described.configured_voters == shown
+
+
+def test_what_holds_for_several_nodes_is_said_once() -> None:
+    texts = [f"Controller {i} still has static voters." for i in (1, 2, 3)]
+    found = [FindingShown(code="a", severity="warning", message=text) for text in texts]
+    found.append(FindingShown(code="b", severity="warning", message="Controller 1 is gone."))
+    described = replace(description("k40-fresh"), findings=tuple(found))
+    shown = "\n".join(describe_page(described, FleetEntry(id="x"), "here"))
+    said = "Controller 1 still has static voters. The same holds for controllers 2-3."
+    assert shown.count("still has static voters") == shown.count(said) == 1
+    assert "warning  Controller 1 is gone." in shown
