@@ -89,6 +89,7 @@ BRACES = {
     "detail": "what was seen, or what a node answered, in its words",
     "observed_at": "when that was",
     "to_fix": "what is to be set, on the node or in the cluster",
+    "newer": "the same after `to`, where a release is known",
     "software": "the least release that helps, where it is known",
     "way": "one of the ways out below, for that role and that level",
     "collect": "the command that collects the cluster, with its addresses",

@@ -151,7 +151,7 @@ def _blockers(asking: Judge, target: Int, said: BatchFindings) -> Int:
                 )
                 needs = [asking.catalogue.whole.needs(name, level) for name, level in levels]
                 details = [", ".join(f"{d.other} {d.least}" for d in some) for some in needs]
-            case "voter_not_registered":
+            case "voter_not_registered" | "unsupported_by_node":
                 details = least_software(asking, where)
             case "configured_voter_not_registered":
                 details = [str(evidence.controller[cluster]) for cluster in where]

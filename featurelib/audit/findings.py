@@ -1,12 +1,11 @@
-"""A finding is data: rows of featurelib.schema.FINDING, collected column by column; and its words.
+"""Collect findings column by column (rows of featurelib.schema.FINDING), and word them.
 
-The words of a code are in findings.toml, or in rules.toml for codes that are rules. Placeholders
-are filled in one pass with cleaned texts, so that no name can smuggle in another placeholder, an
-escape sequence or, in a command, a second command.
+The words of a code are in findings.toml, of a rule in rules.toml. Placeholders are filled in one
+pass with cleaned texts, so that no name smuggles in another placeholder, an escape sequence or a
+second command.
 
-A mute sets findings aside for a while. They are still rows and still counted, the reason beside
-them, and no verdict looks at it. It runs out with its last day, in UTC, by the time judged as of;
-from then on a finding says so wherever the mute would still have held.
+A muted finding is still a row and still counted, its reason beside it, and no verdict looks at
+mutes. A mute ends with its last day, in UTC, by the time judged as of; then a finding says so.
 """
 
 from __future__ import annotations
@@ -288,7 +287,7 @@ COMPOSED = frozenset({
 })  # fmt: skip
 COMPOSED_LENGTH = 1200
 # The detail of these is the least release that helps.
-RELEASED = frozenset({"ghost_controller", "voter_not_registered"})
+RELEASED = frozenset({"ghost_controller", "voter_not_registered", "unsupported_by_node"})
 WAY = "{way}"  # of remedies.toml, by the finding's role and metadata.version
 COLLECT = "{collect}"  # a command; none for who looks at the cluster itself, and just asks again
 
@@ -446,6 +445,7 @@ class FindingWords:
         low, high = columns["min_version"], columns["max_version"]
         ends = None if low is None or high is None else (low, high)
         now = "an unknown level" if finalized is None else level_text(catalogue, feature, finalized)
+        release = (detail or "") if columns["code"] in RELEASED else ""
         namespace, _, name = (columns["to_fix"] or "").rpartition("/")
         return {
             "role": columns["role"] or "node",
@@ -458,7 +458,8 @@ class FindingWords:
             "finalized": now,
             # An empty detail has nothing to add; a missing one should have been there.
             "detail": "?" if detail is None else self.detail(columns["code"], detail) or "",
-            "software": software(detail or "") if columns["code"] in RELEASED else software(""),
+            "software": software(release),
+            "newer": f" to {software(release)}" if release else "",
             "namespace": _argument(namespace, "NAMESPACE"),
             "name": _argument(name, "NAME"),
             "to_fix": columns["to_fix"] or "",

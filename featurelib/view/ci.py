@@ -165,7 +165,7 @@ def _rule(code: str) -> dict[str, Any]:
     said = {"shortDescription": code_text(code), "fullDescription": code_text(code)}
     if words := wordings(load(STRICT)).get(code):  # those of another release are not known
         way = remedies()[Action.START_AGAIN].text  # the least; each result has its own
-        remedy = words.remedy.replace(WAY, way)
+        remedy = words.remedy.replace(WAY, way).replace("{newer}", "")
         helps = f"{remedy[:1].upper()}{remedy[1:]} It rests on: {words.source}"
         said |= {"fullDescription": words.message, "help": helps}
     texts = {key: _GAP.sub(lambda gap: (gap[1] or "").upper(), text) for key, text in said.items()}

@@ -423,6 +423,11 @@ def test_nobody_is_told_to_unregister_what_only_we_cannot_reach() -> None:
     assert remedy == "Start it with Kafka 4.2 or later, so that it registers."
 
 
+def test_whose_software_is_too_old_is_upgraded_to_the_release_that_helps() -> None:
+    _, remedy, _ = words(lost(), "unsupported_by_node")
+    assert remedy == "Upgrade the software of controller 2 to Kafka 4.2 or later."
+
+
 def test_in_zookeeper_mode_nobody_is_told_to_unregister() -> None:
     """A registration goes with its session, and there is no metadata log to dump."""
     scene = zookeeper([{"f": (1, 5)}], 1, znode("/brokers/ids/2", {"features": []}))
