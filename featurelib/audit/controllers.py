@@ -1,9 +1,8 @@
-"""What a cluster's own controller would answer to the levels the strict policy lets pass.
+"""Find what a cluster's own controllers would answer to levels that the strict policy lets pass.
 
-READY needs both. Which releases a node may run is told by the requests it offers in ApiVersions
-(catalogue/rows.py), which tell release lines apart, by its ranges, which do not where unstable
-features are on, and by its owner's word, which wins among those that fit. Where several fit, each
-is asked, and any refusal counts; where one name has to stand for all, it is the likeliest.
+READY needs both. A node's release is told by the requests it offers in ApiVersions
+(catalogue/rows.py), by its ranges unless unstable features are on, and by its owner's word, which
+wins among releases that fit. Each fitting release is asked, and any refusal counts.
 """
 
 from __future__ import annotations

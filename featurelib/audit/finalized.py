@@ -1,11 +1,9 @@
-"""What is finalized, and whether anybody can be trusted to say so.
+"""Read the finalized levels, and whether a source can be trusted with them.
 
-In ZooKeeper mode the features node says it, and nobody else: brokers do not show its status.
-Brokers that have read another version of it since dispute it. On KRaft the first kind of witness
-in the order of featurelib.feature.Witness that is not too old does, at its highest epoch; the tool
-names no witness and proves nothing. Levels that equally fresh witnesses disagree about are not
-known: a witness that spoke before the believed one may only be behind the times; one that spoke no
-earlier and shows something else, or at the same epoch, disputes it.
+In ZooKeeper mode that is the `/feature` znode alone: brokers do not show its status, and dispute it
+if they read another version since. On KRaft it is the first kind of Witness, in that enum's order,
+that is not too old, at its highest epoch; a tool's output proves nothing. A source that spoke no
+earlier and shows other levels, or shows them at the same epoch, disputes the believed one.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Whether a majority of a quorum's voters runs, where so many did not answer us, and is led.
+"""Report whether a majority of a quorum's voters runs and is led, where so many did not answer us.
 
-That they did not answer us does not show that they are down: a firewall may stand between. A leader
-that sees most voters fetch shows that they run; so do one that answered a probe, and their brokers.
-That a node names a leader shows nothing: a voter that is left alone names the dead one for good
-(4.3.1), and a leader that is left alone goes on calling itself the leader (3.6.2). What shows that
-there is none: a controller that knows of no leader (one that never did says nothing), brokers that
-wait for DescribeQuorum in vain (both 3.9.2 and 4.3.1), a leader that no majority asks (3.6.2).
+No answer does not show that a voter is down: a firewall may stand between. A leader that sees most
+voters fetch shows that they run; so does one that answered a probe, and so do their brokers. A node
+that names a leader shows nothing: a voter left alone names the dead one (4.3.1), a leader left
+alone still calls itself leader (3.6.2). No leader is shown by a controller that lost its leader, by
+brokers that wait for DescribeQuorum in vain (3.9.2, 4.3.1), by a leader whom no majority fetches.
 """
 
 from __future__ import annotations

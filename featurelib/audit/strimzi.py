@@ -1,13 +1,11 @@
-"""What Strimzi's resources say beside what the nodes say: what the operator will do by itself, what
-it could not do, and where the two contradict each other.
+"""Report what Strimzi's resources add: what the operator will do, what it could not do, and where
+resources and nodes contradict each other.
 
-They are the weaker witness: Kubernetes knows which pods there are to be, and Kafka who registered.
-So they add nodes whose word is missing, and findings; no range, level or registration of theirs
-makes anything READY. What is older than other evidence may be says nothing.
+Kubernetes knows which pods are to be there, and Kafka which nodes registered. So resources add
+expected nodes and findings; they never make READY. Old resources say nothing.
 
-An operator without spec.kafka.metadataVersion goes to the level that its Kafka version stands for
-as soon as all nodes run it (KRaftVersionChangeCreator): nobody decides, and often there is no way
-back.
+Without spec.kafka.metadataVersion the operator raises the level as soon as all nodes run its Kafka
+version (KRaftVersionChangeCreator), and often there is no way back.
 """
 
 from __future__ import annotations

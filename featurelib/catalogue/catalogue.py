@@ -1,11 +1,9 @@
 """The catalogue: what Kafka's own releases know about features, read from dated CSV files.
 
-A 4.0 tool and a 4.3 tool map differently, a level that is unstable in one release is stable in the
-next, and the flags of an unstable level may flip. So what a cluster's software says about a level
-is asked of the catalogue of that release (`Catalogue.of`), never of today's. A level the catalogue
-does not know is kept wherever it is seen; it has no name, no default and is never called stable.
-Names and defaults of the whole follow the newest release, because an older one's own map differs
-only in levels that were unstable there.
+Tools of two releases map a version differently, and a level that is unstable in one is stable in
+the next. So the catalogue of the cluster's release (`Catalogue.of`) answers, never today's. An
+unknown level is kept; it has no name, no default and is never stable. Names and defaults of the
+whole follow the newest release: an older map differs only in levels that were unstable there.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """An overlay: rows of a vendor's builds laid over the catalogue, as TOML.
 
-A row with the key of one that is there replaces it, any other is added. Whatever contradicts itself
-or the catalogue is a ConfigError that names the row, before anything is judged by it. The file is
-read by the entrance; here it is only text and a name for messages.
-
-Every contradiction of rows is a value: first what a row says by itself and of others; where that
-holds, what Kafka holds each release's own catalogue to (Feature.java,
-validateDefaultValueAndLatestProductionValue). The package's own rows pass (a test holds it), so
-what is found with an overlay is the overlay's.
+A row with the key of another replaces it; any other row is added. A contradiction in the overlay,
+or with the catalogue, is a ConfigError that names the row: first what a row says by itself and of
+others, then what Kafka requires of each release's catalogue (Feature.java,
+validateDefaultValueAndLatestProductionValue).
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """The catalogue's tables as people write them: one dataclass a table, one object a row.
 
-The package's CSV files and an overlay's TOML hold the same tables with the same columns, so a row
-reads alike in both. Nothing is looked up or defaulted here; what a row means is built above.
-
-Which release a listener is of, the requests tell that it offers (`api_keys` of ApiVersions):
-supported features do not, since 4.1 with unstable features looks like a stock 4.2. release_apis.csv
-was measured on real nodes by scripts/record_api_keys.py: a row stands where a release line differs
-from the one before.
+CSV files and overlays hold the same tables with the same columns. Nothing is looked up or defaulted
+here. The requests that a listener offers (`api_keys` of ApiVersions) tell its release; supported
+features do not, since 4.1 with unstable features looks like 4.2. scripts/record_api_keys.py
+measured release_apis.csv on real nodes: a row where a release line differs from the one before.
 """
 
 from __future__ import annotations

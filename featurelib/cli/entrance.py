@@ -1,9 +1,8 @@
-"""Enters and leaves a job or command: options, run number, progress, errors as codes.
+"""Enter and leave a job or command: options, run number, progress, errors as exit codes.
 
-What the caller can act on ends as one message on stderr and the exit code of its class; with --json
-a program gets it on stdout too; a command line that cannot be read ends so as well, with its usage.
-Anything else is a fault of ours, or of what we rest on: one line, and where it happened only for
-those who ask for it (FEATURELIB_TRACE=1).
+An error that the caller can act on is one message on stderr, with --json on stdout too, and the
+exit code of its class. Any other error is a fault of ours: one line, and its trace only with
+FEATURELIB_TRACE=1.
 """
 
 from __future__ import annotations

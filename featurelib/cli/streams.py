@@ -1,14 +1,9 @@
 """Standard output, standard error and the interrupt as commands need them. Light to import:
 scripts/driver.py and featurelib.__main__ use it before anything else.
 
-What cannot be written (a disk that is full, a stream that is closed, a reader that went away) is
-remembered and not raised: what is under way is done to its end, and the exit code says so. A
-character that the encoding lacks is shown as a question mark, in JSON as an escape. What nodes and
-files say cannot steer a terminal: controls and marks that turn the direction of writing are shown
-as escapes, in the form that JSON has too.
-
-Ctrl-C ends a job at once and in one line: nothing is unwound, the next run makes all of it good.
-Spark's JVM gets the same Ctrl-C, so that whatever would still be asked of it fails in many lines.
+Output that cannot be written (a full disk, a closed stream) is remembered, not raised: the work is
+done to its end, and the exit code says so. A character that the encoding lacks is a question mark,
+in JSON an escape. Controls and marks that turn the direction of writing are shown as escapes.
 """
 
 from __future__ import annotations

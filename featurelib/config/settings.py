@@ -1,6 +1,5 @@
-"""How the audit judges, `conf/audit.toml`: ages, severities, mutes, what is kept.
-
-All keys have defaults. Unknown keys are refused: a misspelt one must not pass for a default.
+"""How the audit judges, `conf/audit.toml`: ages, severities, mutes, what is kept. All keys have
+defaults. Unknown keys are refused: a misspelt one must not pass for a default.
 """
 
 from __future__ import annotations

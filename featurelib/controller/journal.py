@@ -1,13 +1,12 @@
-"""What was asked of clusters and what became of it, in one SQLite file of this machine.
+"""Keep what was asked of clusters and what became of it, in one SQLite file of this machine.
 
-A request is written down (Dispatch) and on the disk before it is sent; what became of it
-(Settlement) follows. One without a settlement that is final is open: something may have been
-written. Nothing is ever changed or deleted but locks. A lock names its holder, a process; it ends
-with it, when that process does, or when it expires. Times are seconds since 1970.
+A request is on the disk (Dispatch) before it is sent; its outcome (Settlement) follows. A request
+without a final settlement is open: something may have been written. Only locks are ever changed or
+deleted. A lock names its holder, a process, and ends with it or when it expires. Times are seconds
+since 1970.
 
-With each record goes a digest of it and of the digest before (`seal`), so that a record that is
-changed, put in or taken out later is seen. A file of a release that kept none gets them with the
-first record that is written to it.
+Each record has a digest of itself and of the digest before (`seal`), so that a record that is
+changed, put in or taken out is seen. A file of an older release gets them with its next record.
 """
 
 from __future__ import annotations

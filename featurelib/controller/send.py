@@ -1,10 +1,9 @@
-"""One request: written down, sent once, and watched until it is known what became of it; or looked
-after later, where that was not to be known.
+"""Send one request: written down, sent once, and watched until its outcome is known, now or later.
 
-Nothing is ever sent twice. Whatever is answered, and if nothing is, the cluster is looked at before
-anything is said. A request whose level is not there is called not applied only once it is proven
-that nobody can carry it out any more (featurelib.core.outcome); else it stays open, and what is
-missing is said. What was closed before is looked at again: earlier releases closed by the clock.
+Nothing is sent twice. The cluster is looked at before anything is said of a request. One whose
+level is not there is *not applied* only once it is proven that nobody can carry it out any more
+(featurelib.core.outcome); else it stays open. Closed requests are checked again: earlier releases
+closed by the clock.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """The kinds of landing line: the form of each, and what a line of it observed.
 
-A kind is a `Line` whose tag is the value of `kind`. Its `content` either gives what was observed or
-raises the FaultError that quarantines the line. Somebody was asked and answered, or did not: who
-did not, or answered with an error, claims nothing, and its empty lists are never taken for
-"supports nothing". What an answer says beside the fields that are used may be anything.
+A kind is a `Line` whose tag is the value of `kind`. `content` gives what was observed, or raises
+the FaultError that quarantines the line. A node that did not answer, or answered with an error,
+claims nothing: its empty lists never mean "supports nothing". Unused fields may hold anything.
 
-The text of a znode and the line of a tool are evidence as they are: damage in them is for a
-finding to tell, never a reason to quarantine. `registration`, `controller` and `tool_feature`
-read them; the module metadata_log reads a line of that log.
+The text of a znode and the line of a tool are evidence as they are: a finding tells of damage in
+them. `registration`, `controller` and `tool_feature` read them; metadata_log reads a log's line.
 """
 
 from __future__ import annotations

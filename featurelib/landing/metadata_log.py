@@ -1,8 +1,7 @@
-"""One line of `kafka-dump-log --cluster-metadata-decoder`, read.
+"""Read one line of `kafka-dump-log --cluster-metadata-decoder`.
 
-A record of a type nobody here needs is OTHER; a line that should hold something and cannot be read
-is DAMAGED, because a gap in the log is evidence too. A record's type is decoded from its JSON by
-the names of Kafka's record schemas; all other records are named and not looked into.
+A record of a type nobody here needs is OTHER. A line that cannot be read is DAMAGED, because a gap
+in the log is evidence too. Records are decoded from JSON by the names of Kafka's record schemas.
 """
 
 from __future__ import annotations

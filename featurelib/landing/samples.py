@@ -1,10 +1,9 @@
-"""What a scrape of Kafka's nodes says of feature levels: samples in, the keys of `metrics` lines
-out (KIP-1180, Kafka 4.2 and later).
+"""Read feature levels from a scrape of Kafka's nodes: samples in, the keys of `metrics` lines out
+(KIP-1180, Kafka 4.2 and later).
 
-Exporters write one metric of Kafka under many names: rules change its case, leave `Value` out, or
-put its name into a label. So a name is read by its letters alone. Samples with the same labels,
-but for those of the metric itself, are of one target, and a target is one process. Which node that
-is and which halves it has, other metrics of the same scrape say. Whatever does not fit is refused:
+Exporters write one metric of Kafka under many names, so a name is read by its letters alone.
+Samples with the same labels, but for those of the metric itself, are of one target, and a target is
+one process; other metrics of the scrape name its node and halves. Whatever does not fit is refused:
 series of two clusters must never become nodes of one.
 """
 

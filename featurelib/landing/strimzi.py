@@ -1,13 +1,10 @@
-"""Strimzi's resources: what `kubectl get … -o json` prints, as landing lines of the kind `strimzi`.
+"""Read Strimzi's resources (`kubectl get … -o json`) as landing lines of the kind `strimzi`.
 
 A `Kafka` resource says which software and metadata.version are asked for, and in its status what
-the operator brought about. `KafkaNodePool` and `StrimziPodSet` say which nodes there are to be. All
-else stays behind: the resources of pods may hold secrets. They say what Kubernetes runs, and
-nothing of what Kafka knows: a node of theirs may never have registered.
+the operator did. `KafkaNodePool` and `StrimziPodSet` say which nodes there are to be; one of theirs
+may never have registered with Kafka. Nothing else is kept: resources of pods may hold secrets.
 
-Resources of v1beta2 and of v1 are read alike: what a release of the operator does not write says
-nothing. Two Kafka resources of one cluster id are both left out, since one of them is not what it
-says.
+v1beta2 and v1 are read alike. Two Kafka resources of one cluster id are both left out.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Plans and approvals as files: bytes and back, by one codec.
+"""Write and read plan and approval files: bytes and back, by one codec.
 
-Both are JSON with sorted keys, and both are known by a digest: SHA-256 of the canonical form of
-what counts (keys sorted, no space between). Only what this release would write is read: no key that
-is unknown, repeated or lacking, no value in another form. Of a plan, whitespace, the order of keys
-and the part `for_people` mean nothing; of an approval, which somebody may have signed, every byte
-is as `write_approval` gives it. Time is an argument.
+Both are JSON with sorted keys, known by a digest: SHA-256 of the canonical form of what counts.
+Only the form that this release writes is read: no unknown, repeated or missing key, no value in
+another form. In a plan, whitespace, key order and `for_people` mean nothing; in an approval, which
+may be signed, every byte counts. Time is an argument.
 """
 
 from __future__ import annotations

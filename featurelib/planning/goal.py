@@ -1,10 +1,9 @@
-"""What a person asks of a cluster, as a value (Intent), and what that comes to there (Goal).
+"""Turn what a person asks of a cluster (Intent) into what that comes to there (Goal).
 
-An intent is a command of the KIPs with its levels as they were written; one that contradicts itself
-cannot be made. On a cluster, whose own release says what a level's name means, it becomes a goal:
-what moves under which upgrade type, what stays and why, and every fault of what was asked. Nothing
-stops at the first fault. Whether nodes and controllers agree is for the plan to find out.
-upgrade-all has no goal of its own: it does what the audit calls READY.
+An intent is a command of the KIPs with its levels as written; a contradictory one cannot be made.
+The cluster's own release says what a level's name means. A goal says what moves under which upgrade
+type, what stays and why, and every fault of the request. Whether nodes and controllers agree is for
+the plan. upgrade-all has no goal: it does what the audit calls READY.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Whose it is to finalize a feature: the part of a plan that is ours, and the part of whoever
-manages the cluster, with that owner's command.
+"""Part a plan into what we finalize and what the cluster's owner does, with the owner's command.
 
-The plan says who manages what, as it was decided where it was made, and so does the inventory
-(`managed_by`, `managed_features`). What either calls managed is never planned or sent by us: its
-owner would put back what we wrote, or fail over it. The other features of such a cluster are ours.
-What of these needs a level that the owner has to finalize first waits for a plan of a later day.
+The plan says who manages what, and so does the inventory (`managed_by`, `managed_features`). What
+either calls managed is never planned or sent by us: its owner would put it back, or fail over it.
+Other features of such a cluster are ours; those that need a level of the owner's wait for a later
+plan.
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
-"""Puts what a fleet has READY into waves: rings of clusters, one after the other, a gate between.
+"""Put what a fleet has READY into waves: rings of clusters, one after the other, a gate between.
 
-A ring holds clusters; a step of it holds what is done in them at one time, and never both what has
-a way back and what has none. Batches of a step are what may be done at once. The gate before a step
-opens when every cluster of the step before is at its level and healthy, and has been for its soak;
-whether it is open is for featurelib.questions.waves. The first clusters are the canaries: one of
-each kind of change. Then come the values of a label in their order, or the clusters of least risk.
+A ring holds clusters. A step of it holds what is done in them at one time, and never both changes
+with a way back and changes without. Batches of a step may be done at once. The gate before a step
+opens when every cluster of the step before has been at its level and healthy for its soak
+(featurelib.questions.waves). The first clusters are the canaries: one of each kind of change. Then
+come the values of a label in their order, or the clusters of least risk.
 
     fleet ─┬─ held: UNKNOWN, BLOCKED, something critical, or software that is too old; what helps
            ├─ reached: at the target
            └─ rings ── steps (way back | none) ── batches ── works: a cluster, its commands
 
-Every cluster is in one of these places, once. Nothing is sent by a plan of waves: each cluster is
-planned, approved and applied by itself. The file may be changed by the people who review it, so it
-is held to the same rules when it is read as when it is made (`faults`).
+Every cluster is in one place, once, and is planned, approved and applied by itself. People may
+change the file, so it is held to the same rules when it is read as when it is made (`faults`).
 """
 
 from __future__ import annotations

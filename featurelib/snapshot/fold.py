@@ -1,10 +1,9 @@
-"""Folds landing lines into what is known of one cluster, in any order, any number of times.
+"""Fold landing lines into what is known of one cluster, in any order, any number of times.
 
-Nothing is judged: of every listener, registration and kind of witness the greatest statement is
-kept, by the order written beside it (`_KEPT`, featurelib.snapshot.state). A line that carries
-nothing changes nothing. The metadata log is replayed in featurelib.snapshot.log. A request that
-was refused for want of a right claims nothing of the cluster; that it was refused is kept for each
-half of the nodes, until that half answers it again.
+Nothing is judged. Of every listener, registration and kind of source the greatest statement is
+kept, by the order written beside it (`_KEPT`, featurelib.snapshot.state). featurelib.snapshot.log
+replays the metadata log. A request refused for a missing permission says nothing of the cluster;
+the refusal is kept for each half of the nodes, until that half answers it again.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""What a fold learns for the two histories: what each line, and each record of the log, shows.
+"""Learn the two histories from a fold: what each line, and each record of the log, shows.
 
-A line is a statement of its own; what a record of the metadata log means depends on the file it
-stands in, so the fold tells it. The snapshot row keeps the statements of the last fold until the
-histories have them, so that a line is read once, and a crash between the two loses nothing.
+The meaning of a log record depends on its file, so the fold tells it. The snapshot row keeps the
+statements of the last fold until the histories have them: a line is read once, and a crash between
+the two loses nothing.
 
-Read back, the rows of silver.finalized_features become what changed, by epoch. A broker's epoch is
-how far it has read: the log's offset in KRaft mode, the version of the features node in ZooKeeper
-mode. So a broker and the log, or the node, tell one story; a controller's epoch is of another kind,
-and a tool names none: they count where nobody else shows anything.
+Read back, rows of silver.finalized_features become changes, by epoch. A broker's epoch is how far
+it has read: the log's offset in KRaft mode, the znode's version in ZooKeeper mode. So brokers and
+the log, or the znode, tell one story. A controller's epoch is of another kind and a tool names
+none: they count where nobody else shows anything.
 
 An epoch only grows, unless the metadata went back: then most of who spoke within one look say a
 smaller one. What is read from then on stands after all that was read before, whatever its epoch.

@@ -1,10 +1,9 @@
-"""What of ZooKeeper still counts in a cluster that has controllers of KRaft (KIP-866).
+"""Tell what of ZooKeeper still counts in a cluster that has controllers of KRaft (KIP-866).
 
 A migration lasts while, in the newest look, a controller is set up for it (`zk_migration_ready`) or
-a broker is in ZooKeeper mode: it is registered there, or answers without metadata.version, which
-each broker of KRaft supports. So one that ended is judged as KRaft, whether ZooKeeper is gone or is
-still read, and whatever its nodes said before. All this was seen on 3.9.2, phase by phase: what
-tests/data/migration has.
+a broker is in ZooKeeper mode: registered there, or without metadata.version in its answer. One that
+ended is judged as KRaft, whether or not ZooKeeper is still read. Seen on 3.9.2, phase by phase
+(tests/data/migration).
 """
 
 from __future__ import annotations
