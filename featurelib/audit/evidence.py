@@ -1,6 +1,4 @@
-"""Turns snapshot rows into everything the rules look at, each part by the module beside it.
-
-A row of a snapshot holds what every witness said of one cluster. Four readings, one upon another:
+"""Turn snapshot rows, one a cluster, into everything the rules look at, in four readings:
 
     registrations.py   who must answer   Subjects: a row a node half, with its profile
                                          Membership: a row a cluster, what is known of who is in it
@@ -19,9 +17,7 @@ What cannot be known is said in flags beside the columns, so that a missing valu
 its level can be trusted), `controllers_known` (a list of registered controllers was read). No flag
 ever refuses anything: missing.py makes findings of them, and those make UNKNOWN.
 
-A node says what it was started with and what was set since; it may be started with something else
-tomorrow. Who was not asked for its configuration, or answered an error, is not in there: that is
-not known, and no default stands in for it.
+A node whose configuration was not read is not in there: no default stands in for it.
 """
 
 from __future__ import annotations

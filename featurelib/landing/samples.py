@@ -1,10 +1,9 @@
-"""Read feature levels from a scrape of Kafka's nodes: samples in, the keys of `metrics` lines out
-(KIP-1180, Kafka 4.2 and later).
+"""Read feature levels from a scrape of Kafka's nodes: samples in, keys of `metrics` lines out.
 
-Exporters write one metric of Kafka under many names, so a name is read by its letters alone.
-Samples with the same labels, but for those of the metric itself, are of one target, and a target is
-one process; other metrics of the scrape name its node and halves. Whatever does not fit is refused:
-series of two clusters must never become nodes of one.
+Exporters write one metric of Kafka (KIP-1180, 4.2 and later) under many names, so a name is read by
+its letters alone. Samples with the same labels, but for those of the metric itself, are of one
+target, and a target is one process; other metrics name its node and halves. Whatever does not fit
+is refused: series of two clusters must never become nodes of one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""One snapshot row as evidence that can be rewritten: nodes with other software, gone, or new.
+"""Rewrite one snapshot row: nodes with other software, gone, or new.
 
-Only what the landing lines would show is changed; who counts, what is finalized and what that means
-is judged afterwards, by the same core. The parts are those of featurelib.schema.LAYOUT; what a list
-or a map holds stands in it, as its `entries`.
+Only what landing lines would show is changed; the same core judges it afterwards. The parts are
+those of featurelib.schema.LAYOUT; what a list or a map holds stands in it, as its `entries`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How far the steps of waves are, by what the nights say; setbacks.py: how earlier steps fared.
+"""Say how far the steps of waves are, by what the runs show; setbacks.py: how earlier steps fared.
 
-A step is done when each of its clusters was at its level, without a critical finding, for as long
-as it soaks. A night in which nobody knows the level of a cluster neither begins nor ends that time;
-in the newest night all of it has to be known.
+A step is done when each of its clusters was at its level, without a critical finding, for its soak.
+A run in which a cluster's level is unknown neither begins nor ends that time; in the newest run all
+must be known.
 """
 
 from __future__ import annotations

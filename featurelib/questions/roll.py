@@ -1,8 +1,7 @@
-"""Whether software of a release may join a cluster now, what must happen first, and the way back.
+"""Say whether software of a release may join a cluster now, what comes first, and the way back.
 
-Whoever rolls wants to know two things before: do the new nodes get in, and can the old software
-come back, right after the roll and once what the new one brings is finalized. The way back is
-worked out on levels alone, as the catalogue has them; KRaft mode only.
+The way back, right after the rolling upgrade and once its levels are finalized, is worked out on
+levels alone, as the catalogue has them; KRaft mode only.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which clusters of a night can go to a target, and the waves they are put in.
+"""Find which clusters of a run can go to a target, and put them in waves.
 
-The night's snapshots are judged once more, as the nightly judges, with metadata.version capped at
-the target. Who is READY for all of it is put in rings (featurelib.planning.waves); each of the
-others stands there with what holds it. Nothing that is missing is taken for good.
+The run's snapshots are judged again, as the nightly judges, with metadata.version capped at the
+target. READY clusters are put in rings (featurelib.planning.waves); each other stands with what
+holds it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is used of kafka-python below its public clients, and nothing else of featurelib imports it.
+"""Use the parts of kafka-python below its public clients; nothing else of featurelib imports them.
 
-Its connection, selector and transports are its own parts: another release may change them. So its
-release is pinned (uv.lock); tests/backends/test_kafka_answers.py names it and what is relied on.
+Another release may change its connection, selector and transports, so its release is pinned
+(uv.lock); tests/backends/test_kafka_answers.py names it and what is relied on.
 """
 
 from __future__ import annotations
