@@ -250,7 +250,7 @@ def objects_of(text: str, where: str) -> Iterator[object]:
             one, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
             line = text.count("\n", 0, getattr(error, "pos", at)) + 1
-            found = str(getattr(error, "msg", "something too deep")).lower()
+            found = "something else" if isinstance(error, ValueError) else "something too deep"
             raise _fault(f"{where}:{line}", f"JSON, as {COMMAND} prints it", found) from None
         items = one.get("items") if isinstance(one, dict) else None
         yield from items if isinstance(items, list) else [one]

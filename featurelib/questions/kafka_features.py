@@ -73,6 +73,7 @@ class ToolRun:
     stderr: tuple[str, ...]
     exit_code: int
     moves: tuple[Move, ...] = ()
+    unmoved: tuple[str, ...] = ()  # printed as moved, and left as they are (KAFKA-18992)
     ignores_dry_run: bool = False  # it was given, and the tool applies all the same
     unsure: bool = False  # whether kraft.version moves depends on the order of a hash map
     ahead: StepOutlook | None = None  # what the moves bring and cost; None = nothing moves
@@ -190,6 +191,7 @@ class Tool:
         lines = [_line(command, update, answered, is_dry=is_dry) for update in updates]
         failed = sum(not good for good, _ in lines)
         moves = _moves(cluster, answered.after, command)
+        moved = {move.feature for move in moves}
         return ToolRun(
             release=self.own.release,
             dialects=(own.name,),
@@ -197,6 +199,12 @@ class Tool:
             stderr=(f"{failed} out of {len(lines)} operation(s) failed.",) if failed else (),
             exit_code=1 if failed else 0,
             moves=moves,
+            unmoved=tuple(
+                update.feature
+                for update, (is_good, _) in zip(updates, lines, strict=True)
+                if is_good and update.feature not in moved and not is_dry
+                if update.level != cluster.level(update.feature)
+            ),
             ignores_dry_run=command.dry_run and not is_dry,
             unsure=answered.unsure,
         )

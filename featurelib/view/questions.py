@@ -314,6 +314,8 @@ def _tool(run: ToolRun, page: QuestionPage) -> None:
     page.line(f"and end with exit code {run.exit_code}")
     if run.ignores_dry_run:
         page.text(f"THE TOOL OF {run.release} IGNORES --dry-run: it applies")
+    for name in run.unmoved:
+        page.text(f"{clean(name)} stays as it is, although the tool prints that it was moved")
     if run.exit_code and run.moves:
         page.text("ALTHOUGH IT SAYS THAT IT FAILED, levels would move:")
     elif not run.moves:

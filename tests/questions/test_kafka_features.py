@@ -61,3 +61,16 @@ def test_a_recorded_command_is_foreseen_word_for_word(recorded: dict[str, Any]) 
     assert run.stderr == tuple(recorded["stderr"].splitlines())
     assert run.exit_code == recorded["exit"]
     assert {n: v for n, v in after.items() if v} == recorded["after"]
+
+
+@pytest.mark.parametrize(
+    ("release", "more", "unmoved"),
+    [("4.0.1", "", (KRAFT_VERSION,)), ("4.0.1", " --dry-run", ()), ("4.2.1", "", ())],
+)
+def test_a_line_that_is_untrue_is_known(release: str, more: str, unmoved: tuple[str, ...]) -> None:
+    """4.0 prints that it upgraded kraft.version of a static quorum, and does not (KAFKA-18992)."""
+    tool = Tool(own=CATALOGUE.of(release_line(release)), catalogue=CATALOGUE)
+    command = read_command(f"upgrade --release-version {release_line(release)}{more}")
+    own = dialect_of(release, "kraft", CATALOGUE)
+    run = tool.run(command, alone(release, {"metadata.version": 21}), own)
+    assert run.unmoved == unmoved

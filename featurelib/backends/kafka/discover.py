@@ -193,7 +193,7 @@ def _list(talk: Talk, role: Role) -> Iterator[ListenerAnswer]:
             return
         fault = answer.fault
     raise UnreachableError(
-        f"{talk.address}: expected a broker that lists the others, found: {fault}. "
+        f"{talk.address}: expected a broker that lists the others, found: {fault.rstrip('.')}. "
         "A controller's listener belongs under controller_bootstrap (--controllers)."
     )
 
