@@ -162,13 +162,11 @@ def _features(said: BatchFindings) -> Int:
     questions = [_questions(evidence, where, names)]
     unseen = np.flatnonzero(levels.entry_level == UNSEEN)  # by the witness that is believed
     where, names = levels.entry_cluster[unseen], levels.names.take(unseen)
-    details = [
-        "kafka-features.sh gives a level name that no catalogue knows"
-        if kind == Witness.TOOL
-        else f"the {witness_text(kind)} does not show it"
-        for kind in levels.kind[where]
-    ]
-    said.of_clusters("level_unknown", where, levels.place, details, feature=names)
+    by_tool = levels.kind[where] == Witness.TOOL
+    for code, hit in (("level_unknown", ~by_tool), ("level_name_unknown", by_tool)):
+        details = [witness_text(kind) for kind in levels.kind[where[hit]]]
+        own = names.take(np.flatnonzero(hit))
+        said.of_clusters(code, where[hit], levels.place, details, feature=own)
     questions.append(_questions(evidence, where, names))
     questions.append(_metrics(said))
     pair, subject = evidence.expand(np.flatnonzero(asked.pair_unclear))

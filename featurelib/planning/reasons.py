@@ -43,7 +43,7 @@ _NAMING = frozenset({_OF_NODES, _OF_VOTERS, _OF_CONFIGURED})  # what is said of 
 _BEYOND = "level_newer_than_catalogue"
 # What tells of levels that were not asked for.
 _NOT_MISSING = frozenset({_BEYOND, "epoch_went_back"})
-_ABOUT_LEVELS = frozenset({"witnesses_disagree", "level_unknown"})
+_ABOUT_LEVELS = frozenset({"witnesses_disagree", "level_unknown", "level_name_unknown"})
 VOUCHED = frozenset({"controller_vouched", "voters_vouched"})
 
 

@@ -181,7 +181,7 @@ def test_the_text_of_kafka_s_own_tool_alone_is_described_and_blocks_nothing(
     code, out, _ = run("describe", "--capture", "L")
     text = " ".join(out.split())
     assert (code, "no feature is supported or finalized" in text) == (0, True)
-    assert "gives a level name that no catalogue knows" in text
+    assert "as a name that the catalogue did not have" in text
     code, out, _ = run("why-not", "transaction.version=2", "--capture", "L")
     assert (code, out.splitlines()[0]) == (0, "c: transaction.version 2: UNKNOWN")
 

@@ -34,6 +34,7 @@ from tests.core.lines import (
     at,
     configs_line,
     findings,
+    judge_lines,
     landings,
     line_of,
     lines_of,
@@ -59,6 +60,14 @@ UNASKED = Node(node_id=8, role=CONTROLLER, ranges={METADATA: (7, 27)}, answered=
 # All that landed of it says READY for metadata.version 27.
 GOOD = Cluster(name="c", nodes=(BROKER, VOTER), stored={METADATA: 25}, voters=(9,))
 UNPROVEN = replace(GOOD, registry="live")
+TOOL_S_NAME = line_of(
+    "features_describe",
+    "c",
+    1,
+    line_number=1,
+    line="Feature: confluent.metadata.version\tSupportedMinVersion: 1\tSupportedMaxVersion: 130\t"
+    "FinalizedVersionLevel: CP-8.1-IV1A\tEpoch: 57",
+)
 ZOOKEEPER = Cluster(
     name="c",
     zookeeper=True,
@@ -210,6 +219,7 @@ FIRES: dict[str, Callable[[], list[Found]]] = {
     "no_trustworthy_witness": lambda: judged(with_both(UNPROVEN, **SILENCE)),
     "witnesses_disagree": lambda: judged(with_nodes(replace(VOTER, levels={METADATA: 24}))),
     "level_unknown": lambda: judged(with_both(ranges=KRAFT, stored=HIDDEN, **SILENCE)),
+    "level_name_unknown": lambda: findings(judge_lines([TOOL_S_NAME])),
     "epoch_went_back": lambda: judged(
         UNPROVEN,
         answer_line("c", replace(BROKER, epoch=1000, answered=2)),
