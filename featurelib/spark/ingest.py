@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial, reduce
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +26,7 @@ from featurelib.arrow import schema_of, type_of
 from featurelib.errors import LandingError, NoEvidenceError
 from featurelib.faults import explaining
 from featurelib.lake import place, read_quarantine
-from featurelib.spark.lines import SCHEMA, parse_file, parse_files, read_local
+from featurelib.spark.lines import SCHEMA, parse_files
 from featurelib.spark.local_files import ENDINGS, Landed, list_local, missing
 from featurelib.spark.log import LOCAL, Wanted, escape
 from featurelib.spark.store import Store, resolve_uri
@@ -35,7 +35,6 @@ from featurelib.words import count
 
 NAMES = f"*.{{{','.join(ENDINGS)}}}"
 SHOWN = 5  # quarantined lines that are said at once
-FEW_BYTES = 32 << 20  # of lines: this process reads them in less than a second
 MAX_FILE_BYTES = 1 << 30  # of a remote file: it crosses from the JVM to its worker in one piece
 
 
@@ -74,11 +73,7 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
         return IngestCounts()
     # Every run that read a file committed there; and what was folded is told by its run.
     store.expect_newer(run, LANDING_LINE, CLUSTER_SNAPSHOT)
-    with _say_unreadable(landing):
-        few = read_few(files)
-    counts = None if few is None else _commit_few(store, few, len(files), run)
-    if counts is None:
-        counts = _commit_many(store, landing, files, run)
+    counts = _commit(store, landing, files, run)
     bronze = store.newest_commit(LANDING_LINE).get("commit")
     store.add(INGEST_RUN, _run_row(landing, files, counts, run), run, folded=bronze)
     say(
@@ -167,23 +162,6 @@ def drop_known(listed: Sequence[Landed], runs: pa.Table) -> list[Landed]:
     return [file for file in listed if file not in known]
 
 
-def read_few(files: Sequence[Landed]) -> pa.Table | None:
-    """Every line of these files as read_lines has them, read here; None = they are too many, or
-    elsewhere: workers read them. For few lines, workers take longer to start than to read."""
-    is_local = all(file.source_file.startswith(LOCAL) for file in files)
-    if not is_local or sum(file.size for file in files) > FEW_BYTES:
-        return None
-    batches: list[pa.RecordBatch] = []
-    held = 0
-    for file in files:
-        for batch in parse_file(file.source_file, partial(read_local, file.source_file)):
-            batches.append(batch)
-            held += batch.nbytes
-            if held > 2 * FEW_BYTES:  # gzipped
-                return None
-    return pa.Table.from_batches(batches, SCHEMA)
-
-
 def read_lines(session: SparkSession, paths: list[str]) -> DataFrame:
     """Every line of these files, with what is wrong with it; columns of lines.SCHEMA.
 
@@ -238,36 +216,7 @@ def known_lines(oldest: int | None, newest: int | None) -> list[list[Wanted]]:
 ORDER = ("cluster", "observed_at", "source_file", "line_number")
 
 
-def _commit_few(store: Store, lines: pa.Table, files: int, run: int) -> IngestCounts | None:
-    """Commit what is new among the driver's lines; None = too many could be repeated."""
-    times = pc.min_max(lines["observed_at"].cast(pa.int64())).as_py()
-    known = known_lines(times["min"], times["max"])
-    weights = [store.weigh(LANDING_LINE, wanted) for wanted in known]
-    if any(weight is None or weight > FEW_BYTES for weight in weights):
-        return None
-    counted, doubled = (pc.sum(lines[name]).as_py() or 0 for name in ("counted", "doubled"))
-    _expect_equal("rows parsed", counted, lines.num_rows + doubled)
-    seen: set[bytes] = set()
-    for wanted in known:
-        seen.update(store.fetch(LANDING_LINE, wanted, ["content_hash"])["content_hash"].to_pylist())
-    is_new = []  # files are sorted by name, so of equal lines the first is kept
-    for one in lines["content_hash"].to_pylist():
-        is_new.append(one not in seen)
-        seen.add(one)
-    fresh = lines.filter(pa.array(is_new)).sort_by([(name, "ascending") for name in ORDER])
-    numbered = fresh.add_column(0, "run", pa.repeat(pa.scalar(run, pa.int64()), fresh.num_rows))
-    store.add(LANDING_LINE, numbered, run)
-    accepted = fresh["reason"].null_count
-    return IngestCounts(
-        files=files,
-        lines=counted,
-        accepted=accepted,
-        repeated=lines.num_rows - fresh.num_rows + doubled,
-        quarantined=fresh.num_rows - accepted,
-    )
-
-
-def _commit_many(store: Store, landing: str, files: Sequence[Landed], run: int) -> IngestCounts:
+def _commit(store: Store, landing: str, files: Sequence[Landed], run: int) -> IngestCounts:
     """Commit what is new among the lines of these files, which workers read."""
     with _say_unreadable(landing):
         # Parsed once; on disk, because a night's lines need not fit into a driver's heap.

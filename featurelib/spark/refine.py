@@ -23,10 +23,10 @@ from featurelib.audit.columns import end_of_second, latest
 from featurelib.errors import NoEvidenceError
 from featurelib.landing.line import ZNODE
 from featurelib.snapshot.records import SET_ASIDE
-from featurelib.spark.folding import ENTRY, FOLDED, LATE, fold_batches, unfold
-from featurelib.spark.frames import SORTED, fold_frame
+from featurelib.spark.folding import ENTRY, LATE, unfold
+from featurelib.spark.frames import fold_frame
 from featurelib.spark.ingest import quarantine
-from featurelib.spark.log import Mode, Wanted
+from featurelib.spark.log import Wanted
 from featurelib.spark.store import Store
 from featurelib.tables import (
     CHANGED,
@@ -38,7 +38,6 @@ from featurelib.tables import (
 )
 
 HISTORIES = (NODE_ADVERTISEMENT, FINALIZED_FEATURES)
-FEW_BYTES = 32 << 20  # unpacked: the driver folds them while workers would start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,20 +240,12 @@ def _fold_clusters(
 
     Lines of runs up to `done` were folded already; they only make dumps whole, but for a cluster
     that has lines of such runs and is not in the snapshot: it is folded anew. The histories have
-    what runs up to `since` showed, or are written `again` as a whole. Few lines and clusters are
-    folded here, many by workers.
+    what runs up to `since` showed, or are written `again` as a whole.
     """
     done = 0 if known is None else known.done
     since = 0 if again else min(store.newest_run(table) or 0 for table in HISTORIES)
     bronze = store.newest_commit(LANDING_LINE).get("commit")
     frame = reduce(DataFrame.unionByName, [part.frame(store) for part in parts])
-    weights = [store.weigh(part.table, part.rows) for part in parts]
-    if all(weight is not None for weight in weights) and sum(filter(None, weights)) <= FEW_BYTES:
-        ordered = frame.toArrow().cast(ENTRY).sort_by([(name, "ascending") for name in SORTED])
-        folded = pa.Table.from_batches(fold_batches(ordered.to_batches(), done, since), FOLDED)
-        run = pa.repeat(pa.scalar(upto, pa.int64()), folded.num_rows)
-        store.add(CLUSTER_SNAPSHOT, folded.add_column(0, "run", run), upto, "overwrite", bronze)
-        return
     rows = fold_frame(frame, done, since)
     store.overwrite(CLUSTER_SNAPSHOT, rows.withColumn("run", F.lit(upto)), upto, bronze)
 
@@ -275,19 +266,8 @@ def _follow_up(
         since = store.newest_run(table) or 0
         if since >= upto:
             return
-        mode: Mode = "overwrite" if again else "append"
         since = 0 if again else since
         of_table = partial(unfold, table, since)
-        weight = store.weigh(CLUSTER_SNAPSHOT)
-        if weight is not None and weight <= FEW_BYTES and not (anew and since):
-            few = store.fetch(CLUSTER_SNAPSHOT, taught, ["cluster", "learned"])
-            store.add(
-                table,
-                pa.Table.from_batches(of_table(few.to_batches()), schema_of(table.schema)),
-                upto,
-                mode,
-            )
-            return
         schema = from_arrow_schema(schema_of(table.schema))
         rows = store.read(CLUSTER_SNAPSHOT, wanted=taught)
         learned = rows.select("cluster", "learned").mapInArrow(of_table, schema)

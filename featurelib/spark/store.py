@@ -27,7 +27,6 @@ from typing import Any, NoReturn
 from uuid import uuid4
 
 import pyarrow as pa
-from pyarrow import parquet
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -162,28 +161,6 @@ class Store:
         """The same as rows of the table's schema; columns that were not asked for are left out."""
         names = list(columns or table.schema.names)
         return arrow.rows_of(self.fetch(table, wanted, names), table.schema.select(names))
-
-    def local_files(self, table: Table, wanted: Sequence[Wanted] = ()) -> list[str] | None:
-        """The table's files that may hold such rows, by paths that hold on every machine; None =
-        they alone do not say what it holds, or lie where only Spark reads them."""
-        self._expect_readable(table)
-        log = self._log(table)
-        if not isinstance(log, PathLog) or not self.root.startswith(LOCAL):
-            return None
-        with explaining(self.path(table)):
-            opened = log.dataset(None)
-            found = None if opened is None else log.files(opened, wanted)
-            return None if found is None else [path.removeprefix(LOCAL) for path in found]
-
-    def weigh(self, table: Table, wanted: Sequence[Wanted] = ()) -> int | None:
-        """Bytes of the files that may hold such rows, unpacked: a line of 16 MB may be stored in
-        some kB. None = nobody can say without a job of Spark's."""
-        if (files := self.local_files(table, wanted)) is None:
-            return None
-        with explaining(self.path(table)):
-            footers = map(parquet.read_metadata, files)
-            groups = (foot.row_group(at) for foot in footers for at in range(foot.num_row_groups))
-            return sum(int(group.total_byte_size) for group in groups)
 
     def _expect_readable(self, table: Table) -> None:
         if _is_outdated(table, self.check(table)):

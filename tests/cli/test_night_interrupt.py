@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from featurelib.cli.streams import INTERRUPTED, MESSAGE, OUTPUT_LOST
-from featurelib.spark.ingest import FEW_BYTES
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "data" / "samples"
@@ -140,7 +139,7 @@ def test_a_night_that_is_still_setting_up_ends_so_too(tmp_path: Path) -> None:
 # die of it are what Spark logs about.
 MOMENTS = {
     "starting": ("starting Spark", 1.0, 0),
-    "workers at work": ("new files", 2.0, 2 * FEW_BYTES),
+    "workers at work": ("new files", 2.0, 64 << 20),
 }
 
 

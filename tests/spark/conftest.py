@@ -52,11 +52,3 @@ def checkout(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture
 def store(session: SparkSession, tmp_path: Path) -> Store:
     return Store(session, str(tmp_path / "tables"))
-
-
-@pytest.fixture(params=["here", "by workers"])
-def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines are read and folded by the driver, as few are; and by Spark's workers, as many are."""
-    if request.param == "by workers":
-        monkeypatch.setattr("featurelib.spark.ingest.FEW_BYTES", -1)
-        monkeypatch.setattr("featurelib.spark.refine.FEW_BYTES", -1)

@@ -235,7 +235,6 @@ def quarantined(nights: Nights) -> dict[str, str]:
     }
 
 
-@pytest.mark.usefixtures("either_way")
 def test_a_changed_line_is_set_aside_and_read_again_from_its_file(nights: Nights) -> None:
     before, places = nights.judged(), places_of(nights, WRONG)
     nights.open(LANDING_LINE).update(
@@ -272,7 +271,6 @@ def test_a_cluster_of_changed_lines_is_unknown(nights: Nights, column: str) -> N
         assert quarantined(nights) == dict.fromkeys(places[:2], CHANGED)
 
 
-@pytest.mark.usefixtures("either_way")
 def test_a_valid_line_that_is_rejected_now_is_set_aside(nights: Nights) -> None:
     """A line of an earlier release, whose parser accepted it: here, another writer says so."""
     [known] = {row["cluster"] for row in rows_at(nights, WRONG)}

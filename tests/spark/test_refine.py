@@ -61,11 +61,6 @@ BRONZE_COLUMNS = (
 HASHED = '"cluster_id":"c","observed_at":"2026-11-21T00:00:0'
 
 
-@pytest.fixture
-def store(store: Store, either_way: None) -> Store:
-    return store
-
-
 def run_refine(store: Store, as_of: int | None = None, run: int | None = None) -> list[str]:
     """What refine said, from a driver that has just started."""
     said: list[str] = []
