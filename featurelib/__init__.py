@@ -27,6 +27,7 @@ __all__ = [
     "UpgradeType",
     "apply",
     "approve",
+    "check",
     "connect",
     "describe_features",
     "diff",

@@ -291,15 +291,20 @@ def collect_one(
             if probing is not None:
                 line, text = probing(backend, entry, lines, say)
     except FeatureLibError as error:
-        lost = error if isinstance(error, UnreachableError) else UnreachableError(str(error))
-        silent = lost.lines
-        if entry.id and entry.id not in map(id_of, silent):  # of whom else, nothing is known
-            now = time.time_ns() // 1000
-            silent = (write_line("not_reached", entry.id, now, {"error": lost.reason}),)
-        if silent:
+        if silent := silence(entry, error):
             return _written(entry, out, silent, str(error))
         return Collected(entry=entry, error=str(error))
     return replace(_written(entry, out, [*lines, *([line] if line else [])]), probe=text)
+
+
+def silence(entry: FleetEntry, error: FeatureLibError) -> tuple[bytes, ...]:
+    """The landing lines of a look that failed: who was asked and did not answer, or that nobody of
+    the cluster was reached; none where nothing tells its id."""
+    lost = error if isinstance(error, UnreachableError) else UnreachableError(str(error))
+    if not entry.id or entry.id in map(id_of, lost.lines):  # of whom else, nothing is known
+        return lost.lines
+    now = time.time_ns() // 1000
+    return (write_line("not_reached", entry.id, now, {"error": lost.reason}),)
 
 
 def _written(

@@ -23,6 +23,7 @@ from featurelib.audit.findings import InForce, Mute
 from featurelib.backends.base import TIMEOUT_SECONDS, Backend, Say, look, open_backend
 from featurelib.catalogue import Catalogue
 from featurelib.collect import landing_lines
+from featurelib.config import example
 from featurelib.config.files import (
     CHECKOUT,
     HERE,
@@ -34,7 +35,15 @@ from featurelib.config.files import (
     quietly,
     read_file,
 )
-from featurelib.config.fleet import ADDRESSES, Fleet, FleetEntry, faults, parse_fleet
+from featurelib.config.fleet import (
+    ADDRESSES,
+    KAFKA_ID,
+    Choice,
+    Fleet,
+    FleetEntry,
+    faults,
+    parse_fleet,
+)
 from featurelib.config.settings import Settings, mutes_of
 from featurelib.controller.holder import say_seconds
 from featurelib.controller.journal import Way
@@ -182,7 +191,11 @@ def choose(wanted: Wanted, fleet: Fleet, where: str, others: str = ADDRESSES) ->
             "expected a cluster, found none named. Give its id or name in the inventory, or "
             "--bootstrap HOST:PORT, or --file PATH."
         )
-    entry = FleetEntry(id="") if cluster is None else fleet.find(cluster, where, others=others)
+    known = None if cluster is None else fleet.named(cluster, f"{where}: ")
+    if cluster is None or (known is None and any(ways.values()) and KAFKA_ID.fullmatch(cluster)):
+        entry = FleetEntry(id=cluster or "")  # the cluster that answers has to be the one named
+    else:
+        entry = known or fleet.find(cluster, where, others=others)
     if any(ways.values()):
         entry = msgspec.structs.replace(entry, **ways)
     fault = next(faults(entry), None)
@@ -194,6 +207,45 @@ def choose(wanted: Wanted, fleet: Fleet, where: str, others: str = ADDRESSES) ->
             "bootstrap, zookeeper or file to its entry, or give --bootstrap HOST:PORT."
         )
     return entry
+
+
+def choose_entries(
+    names: list[str], choice: Choice, wanted: Wanted, say: Say, *, by_metrics: bool = False
+) -> list[FleetEntry]:
+    """The clusters to read; all that can be reached where none is named. Raises ConfigError."""
+    where, inventory = open_fleet(wanted.fleet, None)
+    is_named = bool(wanted.addresses or names)
+    part = inventory.choose(choice, where, named=is_named)
+    if wanted.addresses and len(names) > 1:
+        raise ConfigError("addresses: expected one cluster beside them, found several.")
+    if wanted.addresses and by_metrics:
+        raise ConfigError("--prometheus: expected no address beside it, found one. Keep one.")
+    if names and by_metrics:
+        other = "leave the name out"
+        meant = [inventory.find(one, where, others=other) for one in dict.fromkeys(names)]
+    elif is_named:
+        chosen: list[str | None] = [*dict.fromkeys(names)] or [None]
+        meant = [choose(replace(wanted, cluster=one), inventory, where) for one in chosen]
+    else:
+        meant = [entry for entry in inventory.cluster if part is None or entry.id in part]
+    lacks, keys = (
+        "does not say how it is reached",
+        "a way to reach them (bootstrap, zookeeper or file)",
+    )
+    if by_metrics:
+        lacks = "does not say which labels its series have (metrics)"
+        keys = 'metrics, the labels of their series, as metrics = { namespace = "kafka" }'
+    entries = [e for e in meant if (e.metrics if by_metrics else is_named or e.is_reachable)]
+    for entry in meant:
+        if entry not in entries:
+            say(f"{entry.title}: left out, {where} {lacks}")
+    if not entries:
+        which = f"{where} ({part.text})" if part else where
+        raise ConfigError(
+            f"{which}: expected clusters with {keys}, found none. Its keys are explained in "
+            f"{example('fleet.toml')}."
+        )
+    return entries
 
 
 def open_fleet(fleet: str | None, catalogue: Catalogue | None) -> tuple[str, Fleet]:

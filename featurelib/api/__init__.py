@@ -1,6 +1,7 @@
 """featurelib from Python: what a program or a notebook asks for; the commands do the same.
 
     connect, embedded, open_tables      the cluster it is about, or a whole fleet
+    check                               what may be finalized now, in one cluster or in many
     describe_features, update_features  KIP-584's Admin, by all nodes, and honest about outcomes
     why_not, what_if, roll, range_plot  questions
     watch                               one look after the other, while software is rolled
@@ -29,6 +30,7 @@ from featurelib.api.clusters import connect as connect
 from featurelib.api.clusters import describe_features as describe_features
 from featurelib.api.clusters import embedded as embedded
 from featurelib.api.looks import ClusterLook as ClusterLook
+from featurelib.api.looks import check as check
 from featurelib.api.looks import watch as watch
 from featurelib.api.questions import range_plot as range_plot
 from featurelib.api.questions import roll as roll

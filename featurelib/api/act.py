@@ -28,7 +28,13 @@ from featurelib.api.documents import (
     WithdrawalDocument,
 )
 from featurelib.catalogue import Catalogue
-from featurelib.config.files import find_settings, journal_path, read_bytes, write_whole
+from featurelib.config.files import (
+    find_settings,
+    journal_path,
+    open_catalogue,
+    read_bytes,
+    write_whole,
+)
 from featurelib.config.fleet import FleetEntry
 from featurelib.controller import apply as controller
 from featurelib.controller.apply import ApplyOrder, FeatureUpdate, Mode, UpdateResult
@@ -237,8 +243,22 @@ def _outcome(planned: Planned) -> str:
     return "not ours" if planned.shares.theirs else "nothing to do"
 
 
-def show(path: str, fleet: str | None, catalogue: Catalogue) -> Answer[PlanFile]:
-    """What the plan in a file would do. Raises PlanError, ConfigError."""
+def show(plan: str, fleet: str | None = None, overlay: str | None = None) -> Answer[PlanFile]:
+    """What a plan would do, request by request.
+
+    What each brings, and whether there is a way back:
+
+    \b
+        featurelib show plans/payments-eu.json
+        featurelib show plans/payments-eu.json --json
+
+    Shown are each level with its name, what it brings and unlocks, how far metadata.version can be
+    lowered again afterwards, which releases may join, and what has to be found again before
+    `featurelib apply` sends anything. A plan that was changed after it was made is refused; what
+    the digest does not cover stands apart, and the cluster's name is the inventory's. Nothing is
+    sent. Exit codes: 0 done, 2 usage, or no plan.
+    """
+    path, catalogue = plan, open_catalogue(overlay)
     file = read_plan(path)
     entry, refusal = known_entry(file.plan.cluster, fleet, catalogue), None
     words, name = quote(path) + Wanted(fleet=fleet).ways[0], entry.name

@@ -20,7 +20,7 @@ from featurelib.backends.embedded_cluster import EmbeddedCluster
 from featurelib.catalogue import NEWEST_RELEASE
 from featurelib.collect import landing_lines
 from featurelib.config.files import choose_software, open_catalogue, quietly
-from featurelib.errors import ConfigError, install_line
+from featurelib.errors import ConfigError, UnreachableError, install_line
 from featurelib.questions.describe import Description, describe
 from featurelib.source import NEWEST, RUN_TIME, Chosen, Wanted, usual_tables
 from featurelib.view.describe import describe_page
@@ -40,6 +40,7 @@ class Answer(Generic[Value]):
     make_rows: Callable[[], Iterable[dict[str, object]]]
     make_document: Callable[[], object]
     page: Callable[[int | None], Page]
+    exit_code: int = 0  # of the command of the same name
 
     @property
     def rows(self) -> tuple[dict[str, object], ...]:
@@ -225,14 +226,17 @@ class Described(Answer[Description]):
 
 
 def describe_features(cluster: AnyCluster) -> Described:
-    """What every node of a cluster supports, and what is finalized (KIP-584, describeFeatures).
+    """Every node of a cluster, and what is finalized.
 
+    Who is there, and what each supports (KIP-584, describeFeatures; Kafka's own asks one broker).
+    Every listener is asked, and nothing is changed. Equal nodes stand together; a range that does
+    not hold the finalized level is marked. Exit codes: 0 done; 2 usage; 5 nothing answered.
+
+    \b
+        featurelib describe payments-eu
+        featurelib describe --bootstrap kafka-1.example:9092
+        featurelib describe --capture landing/payments-eu.jsonl --json
         describe_features("payments-eu").finalized["metadata.version"].max_version_level
-        describe_features(connect(bootstrap="kafka-1:9092"))
-
-    Kafka's own asks one broker; here every listener is asked, controllers too. `print` it, or let
-    a notebook show it, and it is what `featurelib describe` says. Nothing is changed. Raises
-    ConfigError (it cannot be reached), UnreachableError (nobody answers), NoEvidenceError.
     """
     chosen = choose(cluster)
     wanted = chosen.wanted
@@ -268,6 +272,7 @@ def describe_features(cluster: AnyCluster) -> Described:
             described,
         ),
         page=lambda width: describe_page(described, entry, source.made_from, width),
+        exit_code=0 if described.answered else UnreachableError.exit_code,
         finalized=finalized if trusted else None,
         finalized_features_epoch=epochs[0] if epochs and epochs[0] >= 0 else None,
         supported=dict(_supported(described)),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 import msgspec
 
@@ -21,15 +22,14 @@ from featurelib.api.documents import (
     SettledDocument,
     UnexplainedDocument,
 )
-from featurelib.catalogue import Catalogue
-from featurelib.config.files import journal_path
+from featurelib.config.files import journal_path, open_catalogue
 from featurelib.config.fleet import Choice, Fleet, FleetPart
 from featurelib.controller.holder import say_seconds
 from featurelib.controller.journal import Journal, JournalEntry, Verified, Way
 from featurelib.controller.look import Watcher
 from featurelib.controller.send import Resumed, find_unexplained
 from featurelib.controller.send import resume as settle_open
-from featurelib.errors import BackendError, ConfigError, RefusedError
+from featurelib.errors import BackendError, ConfigError, OutcomeUnknownError, RefusedError
 from featurelib.source import Chosen, ReachedCluster, Wanted, open_fleet
 from featurelib.view.documents import fill
 from featurelib.view.outcome import journal_page, name_of, resumed_end, resumed_page, verified_page
@@ -37,20 +37,47 @@ from featurelib.view.outcome import journal_page, name_of, resumed_end, resumed_
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 
 
-def read_journal(
-    cluster: str | None,
+def journal(
+    cluster: str | None = None,
     *,
-    only_open: bool,
-    fleet: str | None,
-    journal: str | None,
-    catalogue: Catalogue,
-    choice: Choice | None = None,
-) -> Answer[tuple[JournalEntry, ...]]:
-    """What was sent from here, to one cluster, to those of a choice or to all. Raises ConfigError,
-    JournalError."""
+    choice: Choice = Choice(),  # noqa: B008  nothing in it is ever changed
+    only_open: bool = False,
+    verify: bool = False,
+    kept: str | None = None,
+    fleet: str | None = None,
+    journal: str | None = None,
+    overlay: str | None = None,
+) -> Answer[Any]:
+    """What was sent from here, and what became of it.
+
+    Who approved it and why, too.
+
+    \b
+        featurelib journal --cluster payments-eu
+        featurelib journal --open --owner payments
+        featurelib journal --verify
+
+    Each record has a digest of it and of the digest before. --verify says whether one was changed,
+    put in or taken out, and prints the newest: kept elsewhere, it tells later with --kept that
+    nothing was cut off or written anew. Nothing is asked of a cluster.
+
+    Exit codes: 0 done; 1 with --verify, if a record is not as it was written, or none has the
+    digest; 2 usage, or no journal is there; 3 it is damaged.
+    """
+    if verify or kept is not None:
+        parts = {"--cluster": cluster, "--open": only_open} | {
+            f"--{field.name}": getattr(choice, field.name) for field in fields(choice)
+        }
+        if given := [option for option, value in parts.items() if value]:
+            raise ConfigError(
+                f"{'--verify' if verify else '--kept'}: expected no {given[0]} beside it, found "
+                "one: it is of the whole journal. Leave one of them out."
+            )
+        return _verified(journal, kept)
+    catalogue = open_catalogue(overlay)
     path = journal_path(journal)
     where, inventory = open_fleet(fleet, catalogue)
-    part = inventory.choose(choice or Choice(), where)
+    part = inventory.choose(choice, where)
     with closing(_open_journal(path)) as opened:
         every, taken_back = opened.entries(), opened.withdrawals()
         verified = opened.verify()
@@ -96,7 +123,7 @@ def read_journal(
     )
 
 
-def verify_journal(journal: str | None, kept: str | None = None) -> Answer[Verified]:
+def _verified(journal: str | None, kept: str | None) -> Answer[Verified]:
     """Whether its records are as they were written, and `kept`, an earlier newest digest, is one of
     theirs. Raises ConfigError, JournalError."""
     if kept is not None and not _DIGEST.fullmatch(kept):
@@ -112,6 +139,7 @@ def verify_journal(journal: str | None, kept: str | None = None) -> Answer[Verif
         make_rows=lambda: ({"fault": fault} for fault in found.faults),
         make_document=lambda: fill(JournalDocument, journal=str(path), verified=found),
         page=lambda width: verified_page(found, str(path), Way(journal=journal), kept, width),
+        exit_code=0 if found.is_right else 1,
     )
 
 
@@ -178,23 +206,35 @@ def _entry_document(entry: JournalEntry, name: str) -> EntryDocument:
 
 
 def resume(
-    chosen: Chosen,
+    cluster: Chosen,
     *,
-    journal: str | None,
-    command: str,
-    choice: Choice | None = None,
+    choice: Choice = Choice(),  # noqa: B008  nothing in it is ever changed
+    journal: str | None = None,
     sender_ended: bool = False,
+    command: str = "featurelib.resume",
 ) -> Answer[Resumed]:
-    """What became of requests whose outcome is not known: of the cluster that is named, or of every
-    one of a choice, or of all, that the inventory can reach; where one of those cannot be looked
-    after the others are. `sender_ended` as in featurelib.controller.send.resume.
+    """Settle requests whose outcome is not known.
 
-    Raises ConfigError, JournalError, BackendError, and RefusedError of a cluster that is named.
+    It finds out by looking, and where that does not tell by asking the nodes that may still hold
+    the request. Nothing is written.
+
+    Without a cluster: of all clusters that the inventory can reach, or of those chosen. A request
+    is called not applied once it is proven that nobody can carry it out any more; that time has
+    passed proves nothing. While the process that was about to send it runs, frozen or not, nothing
+    is settled. Requests that were closed before are looked at again: a level that none
+    of them explains is named.
+
+    \b
+        featurelib resume payments-eu
+        featurelib resume --owner payments
+
+    Exit codes: 0 all settled, 2 usage, or no journal is there, 3 it is damaged, somebody is at
+    work there, or it is another cluster, 4 still unknown, 5 could not look.
     """
+    chosen, is_named = cluster, bool(cluster.wanted.cluster or cluster.wanted.addresses)
     wanted, max_age = chosen.wanted, chosen.settings.max_age
     where, inventory = open_fleet(wanted.fleet, chosen.catalogue)
-    is_named = bool(wanted.cluster or wanted.addresses)
-    part = inventory.choose(choice or Choice(), where, named=is_named)
+    part = inventory.choose(choice, where, named=is_named)
     with closing(_open_journal(journal_path(journal))) as opened:
         if is_named:
             targets, found = [chosen.reached()], Resumed()
@@ -223,6 +263,7 @@ def resume(
         make_rows=lambda: map(msgspec.to_builtins, _resume_document(found).requests),
         make_document=lambda: _resume_document(found),
         page=lambda width: resumed_page(found, catalogue, width),
+        exit_code=OutcomeUnknownError.exit_code if found.unknown else 0,
     )
 
 

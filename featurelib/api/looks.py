@@ -1,5 +1,5 @@
-"""Looks at clusters again and again while their software is rolled. Nothing is sent, nothing
-written.
+"""Looks at clusters: once, for what may be finalized in each, or again and again while their
+software is rolled. Nothing is sent to a cluster.
 
 Each cluster has a thread, so that one whose nodes hang keeps no other waiting.
 """
@@ -9,22 +9,44 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 
-from featurelib.api.clusters import Answer, AnyCluster, choose_live, connect
+import msgspec
+
+from featurelib.api.clusters import INSTALL, Answer, AnyCluster, choose, choose_live, connect
 from featurelib.api.documents import OfCluster, document
-from featurelib.errors import BackendError, ConfigError
+from featurelib.audit.cluster_view import Terms
+from featurelib.audit.findings import NO_SITE
+from featurelib.backends.base import id_of, look
+from featurelib.collect import landing_lines, silence
+from featurelib.config.files import find_settings, write_whole
+from featurelib.config.fleet import Fleet, FleetEntry
+from featurelib.config.settings import mutes_of
+from featurelib.core.dialect import STRICT
+from featurelib.errors import BackendError, ConfigError, FeatureLibError
+from featurelib.feature import Severity
 from featurelib.planning.goal import Command, Intent
+from featurelib.planning.outlook import with_texts
 from featurelib.planning.owners import LeftOver, left_over
 from featurelib.planning.planner import make_plan
+from featurelib.planning.requirements import Guarding
 from featurelib.questions.watch import Watch, Watched
-from featurelib.source import Chosen, Source
+from featurelib.source import Chosen, Source, open_fleet, parse_as_of
+from featurelib.source import choose as choose_entry
+from featurelib.view.check import NextStep, check_page, next_step
 from featurelib.view.describe import watch_line, watch_page
+from featurelib.view.digest import is_reached
 from featurelib.view.documents import fill
+from featurelib.view.model import Report
+from featurelib.view.report import look_closer, read_profiles, report_run, summarize
+from featurelib.words import count
 
 EVERY_SECONDS = 2.0
 NODE_SECONDS = 3.0  # for a node to answer: one that hangs must not hide for long who is back
@@ -40,6 +62,143 @@ class ClusterLook(Answer[Watched]):
     position: int
     name: str
     line: str
+
+
+def check(
+    clusters: AnyCluster | Sequence[AnyCluster],
+    *,
+    fail_on: Severity | None = None,
+    html: str | None = None,
+    parallel: int = 8,
+) -> Answer[Report]:
+    """Check clusters: what can be raised, and what blocks it.
+
+    \b
+        featurelib check payments-eu
+        featurelib check --bootstrap kafka-1.example:9092
+        featurelib check --all --fail-on blocker
+        featurelib check --capture landing --html pages
+
+    Every listener of every node is asked, and the answers are judged as the nightly judges them.
+    For each feature: the finalized level, the verdict, the target. Then all blockers, the point of
+    no return, and the next command. Several clusters come worst first. Nothing is sent to a
+    cluster. --capture reads landing files instead, of one cluster or of a fleet. Only --html
+    writes: the pages of the nightly, without Spark and Java. --json prints its report.json.
+
+    In Python: check("payments-eu").value.clusters[0].verdict, or check(connect(...)).
+
+    Exit codes: 0 done; 1 with --fail-on, if a finding is as severe; 2 usage; 5 a cluster could not
+    be read, and the others are shown.
+    """
+    several = [clusters] if isinstance(clusters, str | Chosen) else clusters
+    if not (chosen := [choose(one) for one in several]):
+        raise ConfigError("check: expected a cluster, found none. Name one that can be reached.")
+    find_settings(chosen[0].wanted.config)  # a fault there is told before anybody is asked
+    with ThreadPoolExecutor(parallel, thread_name_prefix="check") as pool:
+        looks = list(pool.map(_look_once, chosen))
+    failed = [one.error for one in looks if one.error is not None]
+    if failed and not (len(looks) > 1 and all(one.entry.id for one in looks)):
+        raise failed[0]
+    listed_in, fleet = open_fleet(chosen[0].wanted.fleet, chosen[0].catalogue)
+    report = _report(looks, fleet, listed_in)
+    steps = dict(_next_steps(report, looks))
+    found = (replace(one, commands=steps[one.key][1]) for one in report.clusters)
+    report = replace(report, clusters=tuple(found))
+    if html is not None:
+        try:
+            from featurelib.view.html import pages_of
+        except ImportError as error:
+            raise ConfigError(f"--html needs the package jinja2. {INSTALL}") from error
+        for name, text in pages_of(report, fleet, listed_in, chosen[0].say):
+            write_whole(f"{html}/{name}", text.encode(), "--html FOLDER")
+    is_failed = fail_on is not None and is_reached(fail_on, report)
+    return Answer(
+        value=report,
+        make_rows=lambda: map(asdict, report.clusters),
+        make_document=lambda: report,
+        page=lambda width: check_page(report, steps, width),
+        exit_code=BackendError.exit_code if failed else int(is_failed),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """One look at one cluster. Without an id in `entry` it stands for all of landing files."""
+
+    chosen: Chosen
+    entry: FleetEntry
+    lines: Sequence[bytes] = ()
+    error: FeatureLibError | None = None
+
+
+def _look_once(chosen: Chosen) -> _Look:
+    """Raises ConfigError for a cluster that the options do not reach."""
+    wanted, error = chosen.wanted, None
+    if wanted.is_stored:
+        named = open_fleet(wanted.fleet, chosen.catalogue)[1].named(wanted.cluster)
+        return _Look(chosen=chosen, entry=named or FleetEntry(id=wanted.cluster or ""))
+    reached = chosen.reached()
+    entry, fleet = reached.entry, reached.fleet
+    try:
+        with closing(reached.open()) as backend:
+            lines = look(backend, entry, chosen.say)
+    except FeatureLibError as failure:
+        lines, error = silence(entry, failure), failure
+    if lines and fleet.named(found := id_of(lines[0])):  # what its owner says of it holds
+        entry = choose_entry(replace(wanted, cluster=found), fleet, "")
+    elif lines:
+        entry = msgspec.structs.replace(entry, id=found)
+    return _Look(chosen=chosen, entry=entry, lines=lines, error=error)
+
+
+def _report(looks: Sequence[_Look], fleet: Fleet, listed_in: str) -> Report:
+    """What all looks come to, as the nightly reports it."""
+    first, entries = looks[0].chosen, {one.entry.id: one for one in looks if one.entry.id}
+    wanted, catalogue = first.wanted, first.catalogue
+    settings, file = find_settings(wanted.config)
+    mutes = mutes_of(settings.mute, fleet, file)
+    terms = Terms(
+        catalogue=catalogue,
+        as_of=parse_as_of(wanted.as_of) if wanted.is_stored else None,
+        max_age=settings.max_age,
+        fleet=fleet,
+        severities=settings.severities,
+    )
+    paths = dict.fromkeys(path for one in looks if (path := one.chosen.wanted.capture))
+    files = (line for path in paths for line in landing_lines("--capture", path))
+    lines = chain(files, *(one.lines for one in looks))
+    is_whole = any(not one.entry.id for one in looks)
+    judged, as_of, rejected = terms.judge_lines(lines, entries, mutes, others=is_whole)
+    if rejected:
+        number, reason = rejected[0]
+        first.say(f"warning: {count(len(rejected), 'line')} set aside, first {number}: {reason}")
+    guarding = Guarding.by(settings, fleet)
+    plans = with_texts(judged, dialect=STRICT, catalogue=catalogue, guarding=guarding)
+    number = int(f"{datetime.now(UTC):%Y%m%d%H%M%S}")
+    age, latest = settings.max_age, int(plans.numbers("newest_line").max(initial=0))
+    others = (one for one in fleet.cluster if one.id not in entries)
+    report = summarize(
+        replace(judged, plans=plans),
+        report_run(catalogue, number, as_of, newest=latest, max_age=age),
+        catalogue,
+        inventory=Fleet(cluster=(*(one.entry for one in entries.values()), *others)),
+        ways=lambda entry: entries.get(entry.id, looks[0]).chosen.wanted.ways[0],
+        places=(wanted.capture or NO_SITE.landing, listed_in),
+        mutes=mutes,
+    )
+    assert judged.evidence is not None
+    return look_closer(report, read_profiles(judged.evidence), {}, catalogue)
+
+
+def _next_steps(report: Report, looks: Sequence[_Look]) -> Iterator[tuple[str, NextStep]]:
+    """Yield the key of each cluster, and how to go on there."""
+    of_ids, names = {one.entry.id: one for one in looks}, [one.name for one in report.clusters]
+    for found in report.clusters:
+        look = of_ids.get(found.key) or of_ids[""]
+        wanted, called = look.chosen.wanted, look.entry.argument or found.name
+        called = found.id if names.count(found.name) > 1 else called
+        name = f" {shlex.quote(called)}" * bool(wanted.cluster or wanted.is_stored)
+        yield found.key, next_step(found, name, wanted.ways[0], is_live=not wanted.is_stored)
 
 
 def watch(

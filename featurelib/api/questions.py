@@ -5,7 +5,7 @@ Nothing is sent, nothing written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -102,7 +102,7 @@ def what_if(
     cluster: AnyCluster,
     *,
     nodes: Mapping[int, str] | None = None,
-    remove: Collection[int] = (),
+    remove: list[int] = [],  # noqa: B006  # nobody changes it
     add: Mapping[int, str] | None = None,
     release: str | None = None,
     finalize: Mapping[str, int | str] | None = None,
@@ -110,25 +110,45 @@ def what_if(
     kafka_features: str | None = None,
     tool: str | None = None,
 ) -> Answer[WhatIf]:
-    """The verdicts before and after nodes run other software, are gone or come, or levels move.
+    """The verdicts if nodes or levels were others.
 
-        what_if(tables["ghost-broker"], remove=[2])
-        what_if("payments-eu", nodes={7: "4.1.2"}, finalize={"group.version": 1})
-        what_if("payments-eu", release="4.2")       # every node that runs
-        what_if("old-cluster", ibp="2.6").value.election     # ZooKeeper mode: what is lost
-        what_if("payments-eu", kafka_features="upgrade --release-version 4.3").value.tool
+    If nodes ran other software, were gone, or came:
 
-    `nodes` and `add` map a node id to a release; `ibp` is the inter.broker.protocol.version of
-    every broker when the next controller is elected. `kafka_features` is what follows Kafka's own
-    kafka-features.sh, run by that of the release `tool`. The value has `before` and `after`, what
-    differs, `election`, and `tool`; a row is one feature that differs. Raises ConfigError for a
-    node, release, command or protocol version that is not there, NoEvidenceError, BackendError.
+    \b
+        featurelib what-if payments-eu --node 7=4.1.2 --remove 9
+        featurelib what-if payments-eu --release 4.2
+        featurelib what-if payments-eu --add 10=4.2 --finalize metadata.version=4.1
+        featurelib what-if ghost-broker --remove 2 --tables build/samples/tables
+        featurelib what-if old-cluster --ibp 2.6
+        featurelib what-if payments-eu --kafka-features "upgrade --release-version 4.3"
+
+    In Python: what_if("payments-eu", nodes={7: "4.1.2"}, finalize={"group.version": 1}). The value
+    has `before` and `after`, what differs, `election`, and `tool`; a row is one feature that
+    differs.
+
+    The evidence is changed as the nodes' own answers would change it, and judged again as the
+    nightly judges. A node advertises what production software of its release does. Whether it may
+    join is asked of every generation of controllers that may lead now; a node that may not join
+    does not run. Only what differs is shown. Nothing is sent, and no table is written.
+
+    --ibp is for ZooKeeper mode: what the next elected controller makes of the features node when
+    every broker runs with that inter.broker.protocol.version, after all other changes. Below 2.7
+    it disables the node, and every finalized level is lost. It is known for 2.7 to 3.9, and said
+    for each dialect that may lead (zk-2.7: 2.7 to 3.2; zk-3.3: 3.3 to 3.9).
+
+    --kafka-features is for Kafka's own tool: every level that it would move, asked for or not, what
+    else would change, what it would print, and what would not come back. Each release's tool has
+    its own ways: --tool names it (from 3.3 on).
+
+    Exit codes: 0 answered; 2 usage; 5 no evidence.
     """
     if not (nodes or remove or add or release or finalize or kafka_features or ibp is not None):
         raise ConfigError(
-            "what_if: expected a change, found none. Give nodes, remove, add, release, finalize, "
-            "ibp or kafka_features."
+            "expected a change, found none. Give --node ID=RELEASE, --remove ID, --add ID=RELEASE, "
+            "--release RELEASE, --finalize FEATURE=LEVEL, --ibp VERSION or --kafka-features WORDS."
         )
+    if tool is not None and kafka_features is None:
+        raise ConfigError("--tool: expected --kafka-features beside it, found it alone.")
     chosen = choose(cluster)
     source, catalogue = chosen.question(), chosen.catalogue
     changes = Changes(
@@ -166,16 +186,23 @@ def _turn_row(turn: Turn) -> Row:
 
 
 def roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
-    """Whether software of a release may join now, what must happen first, and the way back.
+    """May a release join now, and be rolled back later?
 
-        roll("payments-eu", "4.2").value.may_join
-        roll(tables["k42-dynamic"], "4.1").frame()
+    \b
+        featurelib roll payments-eu --to 4.2
+        featurelib roll k42-dynamic --to 4.1 --tables build/samples/tables
+        featurelib roll payments-eu --to 4.0 --json
 
-    The value has `mend_first` (findings), `misfits`, `refused` (in the controllers' words), `first`
-    (what has to go down or up before, as plans) and `way_back`; a row is one finalized feature: its
-    level, the range that production software of the release supports, None = no such feature, and
-    whether that fits.
-    Raises ConfigError for a release that nobody knows, BackendError.
+    Every node is tried with the ranges that production software of the release advertises, by every
+    generation of controllers that may lead now, in Kafka's words. If levels have to go down or up
+    first, the plan of it is shown, or why there is none. It also says whether the software that
+    runs now may come back right after the roll, whether it may once the new levels are finalized,
+    and from which level on it may not. Nothing is sent.
+
+    In Python: roll("payments-eu", "4.2").value.may_join. A row is one finalized feature: its level,
+    the range of that software, None = no such feature, and whether that fits.
+
+    Exit codes: 0 answered, also where it may not join; 2 usage; 5 no evidence.
     """
     chosen = choose(cluster)
     source = chosen.question()

@@ -371,16 +371,23 @@ def open_tables(
 
 
 def timeline(cluster: AnyCluster, *, journal: str | None = None) -> Answer[Timeline]:
-    """Who could what when in one cluster, levels by epoch, and everything that went back.
+    """Who could what when in one cluster.
 
-        timeline(tables["payments-eu"])
-        timeline(tables["payments-eu"]).frame()
+    Ranges, finalized levels by epoch, and what went back:
 
-    Only tables remember, so it is asked of what open_tables gives. The value has `ranges`,
-    `levels`, `epochs`, `regressions` and `sent`: who finalized a level, where the journal of this
-    machine knows. A row is one change of one feature: since and until when, who (nodes, or
-    `finalized`), before, after, and whether that went back. Raises ConfigError for a cluster that
-    is looked at, NoEvidenceError for one that never said anything.
+    \b
+        featurelib timeline payments-eu --tables TABLES
+        featurelib timeline k41-forgotten
+
+    Read from the histories that the nightly keeps (silver.node_advertisement, finalized_features).
+    Marked as going back: a node whose range ends lower or that lost a feature, a level that went
+    down, an epoch that is smaller than before. Nodes that changed alike stand in one line. Who sent
+    a level stands beside it where the journal of this machine knows.
+
+    In Python: timeline(open_tables(FOLDER)["payments-eu"]).frame(). A row is one change of one
+    feature: since and until when, who (nodes, or `finalized`), before, after, whether it went back.
+
+    Exit codes: 0 answered; 2 usage; 5 nothing is known of the cluster.
     """
     chosen = choose(cluster)
     wanted, catalogue = chosen.wanted, chosen.catalogue

@@ -18,8 +18,8 @@ import numpy as np
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.columns import latest
 from featurelib.audit.controllers import RULED_OUT, Software, blind_leaders
-from featurelib.audit.evidence import UNEXPECTED, Conditions, Evidence
-from featurelib.audit.findings import NO_SITE, Site
+from featurelib.audit.evidence import UNEXPECTED, Conditions, Evidence, Expected
+from featurelib.audit.findings import NO_SITE, Mute, Site
 from featurelib.audit.registrations import NOBODY
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet
@@ -29,8 +29,8 @@ from featurelib.core.nodes import are_asked
 from featurelib.errors import InputError, NoEvidenceError
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, Severity
 from featurelib.landing import Landing, read
-from featurelib.rows import NONE, Int, TableRows
-from featurelib.snapshot import fold_lines, snapshot_rows
+from featurelib.rows import NONE, Int, TableRows, join_rows, make_rows, texts_of
+from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from featurelib.words import moment
 
 NO_FLEET = Fleet()  # an inventory that expects nothing
@@ -96,27 +96,53 @@ class Terms:
         Raises NoEvidenceError where no line of it is accepted, and InputError where they are of
         several clusters and `cluster_id` chooses none: `choosing` says what to do.
         """
-        rejected: list[tuple[int, str]] = []
-        accepted, unread = (dict[str, list[tuple[Landing, int]]]() for _ in range(2))
-        for number, ended in enumerate(lines, start=1):
-            raw = ended.removesuffix(b"\n")
-            line = read(raw)
-            line_id = int.from_bytes(sha256(raw).digest()[:8], "big", signed=True)
-            if isinstance(line, Landing):
-                accepted.setdefault(line.cluster, []).append((line, line_id))
-                continue
-            rejected.append((number, line.reason))
-            if (landing := line.unread) is not None:
-                unread.setdefault(landing.cluster, []).append((landing, line_id))
+        accepted, unread, rejected = _gather(lines)
         chosen = _choose(accepted, rejected, cluster_id, choosing)
-        until = None if self.as_of is None else latest(self.as_of)
-        both = [*accepted[chosen], *unread.get(chosen, ())]
-        state = fold_lines(both, self.catalogue, until)
+        state = self._fold(chosen, accepted, unread)
         as_of = self.as_of
         if as_of is None and state.strimzi and state.strimzi.at > state.observed_at:
             as_of = state.strimzi.at  # it is the newest line, and no node's
         sight = replace(self, as_of=as_of).see(snapshot_rows([(chosen, state)]))
         return replace(sight, rejected=tuple(rejected))
+
+    def judge_lines(
+        self,
+        lines: Iterable[bytes],
+        expected: Collection[str],
+        mutes: tuple[Mute, ...] = (),
+        *,
+        others: bool = False,
+    ) -> tuple[Judged, int, list[tuple[int, str]]]:
+        """Judge the clusters that are `expected` by their ids as the nightly judges a fleet: one of
+        which no line tells is UNKNOWN. With `others` all that `lines` speak of are judged, too.
+
+        Return it, as of when it is (`as_of` None = the newest line), and the quarantined lines as
+        Sight has them.
+        """
+        accepted, unread, rejected = _gather(lines)
+        landed = [one for one in accepted if others or one in expected]
+        rows = snapshot_rows((one, self._fold(one, accepted, unread)) for one in landed)
+        missing = sorted({*expected}.difference(landed))
+        empty = make_rows(rows.schema, len(missing), {"cluster": texts_of(missing)})
+        newest = int(rows.numbers("observed_at").max(initial=0))
+        as_of = newest if self.as_of is None else self.as_of
+        judged = self._judge(join_rows([rows, empty]), as_of, self.fleet.inventory, mutes)
+        return judged, as_of, rejected
+
+    def _fold(self, cluster_id: str, accepted: _Lines, unread: _Lines) -> ClusterState:
+        until = None if self.as_of is None else latest(self.as_of)
+        both = [*accepted[cluster_id], *unread.get(cluster_id, ())]
+        return fold_lines(both, self.catalogue, until)
+
+    def _judge(
+        self,
+        rows: TableRows,
+        as_of: int,
+        inventory: dict[str, Expected],
+        mutes: tuple[Mute, ...] = (),
+    ) -> Judged:
+        conditions = Conditions(as_of=as_of, max_age=self.max_age, inventory=inventory, mutes=mutes)
+        return judge(rows, conditions, self.catalogue, load(STRICT), self.severities)
 
     def see(self, row: TableRows) -> Sight:
         """The same from a stored row of silver.cluster_snapshot.
@@ -146,9 +172,7 @@ class Terms:
         if self.controller_decides:
             mine = replace(mine, controller_decides=True)
         as_of = newest if self.as_of is None else self.as_of
-        inventory = {cluster_id: mine}
-        conditions = Conditions(as_of=as_of, max_age=self.max_age, inventory=inventory)
-        judged = judge(row, conditions, self.catalogue, load(STRICT), self.severities)
+        judged = self._judge(row, as_of, {cluster_id: mine})
         assert judged.evidence is not None
         plain = PlainCluster(judged.evidence, mine.release, self.catalogue, judged.probed)
         return Sight(
@@ -160,6 +184,25 @@ class Terms:
             dialects=plain.dialects,
             newest=newest,
         )
+
+
+_Lines = dict[str, list[tuple[Landing, int]]]  # of each cluster, each with its id
+
+
+def _gather(lines: Iterable[bytes]) -> tuple[_Lines, _Lines, list[tuple[int, str]]]:
+    """The lines that are accepted, those of a kind that nobody reads, and what is quarantined."""
+    accepted, unread, rejected = _Lines(), _Lines(), list[tuple[int, str]]()
+    for number, ended in enumerate(lines, start=1):
+        raw = ended.removesuffix(b"\n")
+        line = read(raw)
+        line_id = int.from_bytes(sha256(raw).digest()[:8], "big", signed=True)
+        if isinstance(line, Landing):
+            accepted.setdefault(line.cluster, []).append((line, line_id))
+            continue
+        rejected.append((number, line.reason))
+        if (landing := line.unread) is not None:
+            unread.setdefault(landing.cluster, []).append((landing, line_id))
+    return accepted, unread, rejected
 
 
 def see(

@@ -1,5 +1,5 @@
 """The commands that approve a plan and carry it out, and those that look after what was sent:
-show, approve, apply, journal, resume.
+approve and apply.
 
 Each reads its words, calls the function of featurelib.api, and prints the answer. What is asked
 goes to standard error where standard output is for JSON.
@@ -10,19 +10,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from shlex import join, quote
+from shlex import quote
 
 from featurelib.api import act
 from featurelib.api.documents import ApproveDocument, ApprovedUpdateDocument
-from featurelib.api.journal import read_journal, verify_journal
-from featurelib.api.journal import resume as look_after
 from featurelib.catalogue import Catalogue
+from featurelib.cli.choosing import chosen, typed
 from featurelib.cli.entrance import say
-from featurelib.cli.options import at_terminal, confirm, print_answer
-from featurelib.cli.questions import chosen
+from featurelib.cli.options import at_terminal, confirm
 from featurelib.cli.streams import INTERRUPTED, raising_at_interrupt
 from featurelib.config.files import (
     journal_path,
@@ -31,7 +29,6 @@ from featurelib.config.files import (
     read_limited,
     write_whole,
 )
-from featurelib.config.fleet import Choice
 from featurelib.controller.apply import Mode
 from featurelib.controller.send import NODES_SECONDS
 from featurelib.controller.signing import check_approval, sign, why_signed
@@ -40,7 +37,6 @@ from featurelib.errors import (
     ApprovalError,
     ConfigError,
     InputError,
-    OutcomeUnknownError,
     RefusedError,
 )
 from featurelib.model import Plan
@@ -54,26 +50,6 @@ from featurelib.view.plan import approval_page
 from featurelib.words import clean
 
 UNREACHED = "\n      (add --bootstrap, --zookeeper or --file: no inventory reaches it)"
-
-
-def show(
-    plan: str, fleet: str | None = None, overlay: str | None = None, as_json: bool = False
-) -> int:
-    """What a plan would do, request by request.
-
-    What each brings, and whether there is a way back:
-
-    \b
-        featurelib show plans/payments-eu.json
-        featurelib show plans/payments-eu.json --json
-
-    Shown are each level with its name, what it brings and unlocks, how far metadata.version can be
-    lowered again afterwards, which releases may join, and what has to be found again before
-    `featurelib apply` sends anything. A plan that was changed after it was made is refused; what
-    the digest does not cover stands apart, and the cluster's name is the inventory's. Nothing is
-    sent. Exit codes: 0 done, 2 usage, or no plan.
-    """
-    return print_answer(act.show(plan, fleet, open_catalogue(overlay, say)), as_json=as_json)
 
 
 def approve(
@@ -256,7 +232,7 @@ def apply(
         with ExitStack() as held:
             carried = act.carry_out(
                 file, cluster, approval=approval, mode=mode, journal=journal, wait=wait, path=plan,
-                command=_command(), ask=ask,
+                command=typed(), ask=ask,
             )  # fmt: skip
     except KeyboardInterrupt:
         say("error: interrupted; nothing was sent by this run")
@@ -264,91 +240,3 @@ def apply(
     shown = carried.page(None) if sys.stdout.isatty() else carried.text
     print(carried.json() if as_json else shown)
     return carried.ending.kind.exit_code
-
-
-def _command() -> str:
-    """The command line, to be typed again."""
-    return join(["featurelib", *sys.argv[1:]])
-
-
-def journal(
-    choice: Choice,
-    cluster: str | None = None,
-    only_open: bool = False,
-    verify: bool = False,
-    kept: str | None = None,
-    fleet: str | None = None,
-    journal: str | None = None,
-    overlay: str | None = None,
-    as_json: bool = False,
-) -> int:
-    """What was sent from here, and what became of it.
-
-    Who approved it and why, too.
-
-    \b
-        featurelib journal --cluster payments-eu
-        featurelib journal --open --owner payments
-        featurelib journal --verify
-
-    Each record has a digest of it and of the digest before. --verify says whether one was changed,
-    put in or taken out, and prints the newest: kept elsewhere, it tells later with --kept that
-    nothing was cut off or written anew. Nothing is asked of a cluster.
-
-    Exit codes: 0 done; 1 with --verify, if a record is not as it was written, or none has the
-    digest; 2 usage, or no journal is there; 3 it is damaged.
-    """
-    if verify or kept is not None:
-        parts = {"--cluster": cluster, "--open": only_open} | {
-            f"--{field.name}": getattr(choice, field.name) for field in fields(choice)
-        }
-        if given := [option for option, value in parts.items() if value]:
-            raise ConfigError(
-                f"{'--verify' if verify else '--kept'}: expected no {given[0]} beside it, found "
-                "one: it is of the whole journal. Leave one of them out."
-            )
-        verified = verify_journal(journal, kept)
-        print_answer(verified, as_json=as_json)
-        return 0 if verified.value.is_right else 1
-    known = open_catalogue(overlay, say)
-    answer = read_journal(
-        cluster, only_open=only_open, fleet=fleet, journal=journal, catalogue=known, choice=choice
-    )
-    return print_answer(answer, as_json=as_json)
-
-
-def resume(
-    choice: Choice,
-    wanted: Wanted,
-    journal: str | None = None,
-    overlay: str | None = None,
-    sender_ended: bool = False,
-    as_json: bool = False,
-) -> int:
-    """Settle requests whose outcome is not known.
-
-    It finds out by looking, and where that does not tell by asking the nodes that may still hold
-    the request. Nothing is written.
-
-    Without a cluster: of all clusters that the inventory can reach, or of those chosen. A request
-    is called not applied once it is proven that nobody can carry it out any more; that time has
-    passed proves nothing. While the process that was about to send it runs, frozen or not, nothing
-    is settled. Requests that were closed before are looked at again: a level that none
-    of them explains is named.
-
-    \b
-        featurelib resume payments-eu
-        featurelib resume --owner payments
-
-    Exit codes: 0 all settled, 2 usage, or no journal is there, 3 it is damaged, somebody is at
-    work there, or it is another cluster, 4 still unknown, 5 could not look.
-    """
-    answer = look_after(
-        chosen(wanted, overlay),
-        journal=journal,
-        command=_command(),
-        choice=choice,
-        sender_ended=sender_ended,
-    )
-    print_answer(answer, as_json=as_json)
-    return OutcomeUnknownError.exit_code if answer.value.unknown else 0

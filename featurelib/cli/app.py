@@ -6,11 +6,13 @@ called is imported, and none for the list of all: an operator in a hurry does no
 
 from __future__ import annotations
 
+import re
 import sys
-from importlib import import_module
+from importlib import import_module, resources
 from importlib.abc import MetaPathFinder
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 import featurelib
@@ -18,57 +20,23 @@ from featurelib.cli.entrance import CommandGroup, JobCommand, guard
 from featurelib.cli.options import with_options
 from featurelib.cli.streams import only_looks
 
-# The commands of each module, and what each is for, as its own help begins.
-_COMMANDS = {
-    "levels": {
-        "version-mapping": "What a release version means for every feature.",
-        "feature-dependencies": "What a level of a feature needs of other features.",
-        "initial-levels": "What a new cluster starts with, or why it cannot.",
-    },
-    "conformance": {
-        "rules": "What a controller asks of an update, rule by rule.",
-        "conformance": "Compare featurelib's answers with those of Kafka.",
-    },
-    "collect": {"collect": "Read clusters, and write what their nodes say."},
-    "fleet": {"fleet": "Entries for the inventory, of what others list."},
-    "questions": {
-        "describe": "Every node of a cluster, and what is finalized.",
-        "why-not": "Why a level cannot be finalized, and what helps.",
-        "what-if": "The verdicts if nodes or levels were others.",
-        "roll": "May a release join now, and be rolled back later?",
-        "watch": "A roll as it goes on, until a level is READY.",
-        "timeline": "Who could what when in one cluster.",
-        "diff": "What two nights found, against each other.",
-        "report": "The report of a night, of all clusters or of some.",
-        "waves": "In which order a fleet is upgraded, ring by ring.",
-    },
-    "act": {
-        "show": "What a plan would do, request by request.",
-        "approve": "Let a plan be applied, until a time.",
-        "apply": "Carry out an approved plan on its cluster.",
-        "journal": "What was sent from here, and what became of it.",
-        "resume": "Settle requests whose outcome is not known.",
-    },
-    "embedded": {"embedded": "Make a cluster that is kept in one file."},
-    "plan": {"plan": "A plan for one cluster, or why there is none."},  # a group of commands
-}
-LOOKING = {*_COMMANDS["levels"], *_COMMANDS["questions"]}  # commands that send nothing
-GROUPS = {  # in the order in which the list of all has them
-    "Look": ("collect", "describe", "watch", "report", "fleet"),
-    "Ask": ("why-not", "what-if", "roll", "waves", "timeline", "diff"),
-    "Change": ("plan", "show", "approve", "apply", "resume", "journal"),
-    "Reference and practice": (
-        *("version-mapping", "feature-dependencies", "initial-levels", "rules", "conformance"),
-        "embedded",
-    ),
-}
-_PLACES = {
-    name: (sentence, f"featurelib.cli.{module}:{name.replace('-', '_')}")
-    for module, commands in _COMMANDS.items()
-    for name, sentence in commands.items()
-}
-# What each is for, and where it stands.
-COMMANDS = {name: _PLACES[name] for names in GROUPS.values() for name in names}
+GROUPS = msgspec.toml.decode(
+    resources.files(__package__).joinpath("commands.toml").read_bytes(),
+    type=dict[str, dict[str, str]],
+)
+COMMANDS = {name: place for commands in GROUPS.values() for name, place in commands.items()}
+SENDING = {*GROUPS["Change"], "collect", "fleet", "rules", "conformance", "embedded"}
+LOOKING = COMMANDS.keys() - SENDING  # an interrupt of these leaves nothing to do again
+
+
+def sentence_of(place: str) -> str:
+    """Return how the help of a command begins. The source is read, and nothing imported."""
+    module, _, name = place.partition(":")
+    source = resources.files("featurelib").joinpath(*module.split(".")[1:-1])
+    text = source.joinpath(f"{module.rpartition('.')[2]}.py").read_text("utf-8")
+    found = re.search(rf'^(?:def {name}\b|{name.upper()}_HELP =).*?"""(.*?)\n', text, re.M | re.S)
+    assert found is not None
+    return found[1]
 
 
 def make_app(only: str | None = None) -> typer.Typer:
@@ -88,7 +56,7 @@ def make_app(only: str | None = None) -> typer.Typer:
     )
     app.callback()(_entrance)  # one command alone would lose its name
     panels = {name: title for title, names in GROUPS.items() for name in names}
-    for name, (sentence, place) in COMMANDS.items():
+    for name, place in COMMANDS.items():
         panel = panels[name]
         if only is None or only == name:
             command = load(place)
@@ -99,7 +67,7 @@ def make_app(only: str | None = None) -> typer.Typer:
                     guard(with_options(command, name))
                 )
         elif only not in COMMANDS:
-            app.command(name, help=sentence, rich_help_panel=panel)(_entrance)
+            app.command(name, help=sentence_of(place), rich_help_panel=panel)(_entrance)
     return app
 
 

@@ -7,7 +7,6 @@ be looked at does not keep the others from landing.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -38,8 +37,8 @@ from featurelib.collect import (
     write_lines,
 )
 from featurelib.collect import probe as ask_to_validate
-from featurelib.config import example, nearest
-from featurelib.config.fleet import Choice, Fleet, FleetEntry
+from featurelib.config import nearest
+from featurelib.config.fleet import KAFKA_ID, Choice, Fleet, FleetEntry
 from featurelib.errors import BackendError, ConfigError
 from featurelib.feature import Role
 from featurelib.landing import KINDS
@@ -47,7 +46,7 @@ from featurelib.landing.fields import write_time
 from featurelib.landing.samples import KIND as METRICS
 from featurelib.landing.strimzi import KIND as STRIMZI
 from featurelib.landing.tool_outputs import ToolOutput, convert
-from featurelib.source import Wanted, choose, open_fleet
+from featurelib.source import Wanted, choose_entries, open_fleet
 from featurelib.view.documents import ConvertedDocument, fill
 from featurelib.view.documents import as_json as to_json
 from featurelib.words import clean, count, progress, some
@@ -55,7 +54,6 @@ from featurelib.words import clean, count, progress, some
 Kind = Annotated[str | None, typer.Option("--kind", help=f"Of --from: {', '.join(KINDS)}.")]
 PROGRESS_SECONDS = 10.0  # between two lines about a round of many clusters
 SHOWN = 3  # silent listeners that a line names
-_KAFKA_ID = re.compile("[A-Za-z0-9_-]{22}")  # of a cluster, as Kafka makes them
 
 
 def collect(
@@ -126,7 +124,7 @@ def collect(
     ways = Wanted(bootstrap=bootstrap, controllers=controllers, zookeeper=zookeeper)
     wanted = replace(ways, fleet=fleet, file=file)
     read_one = _way_to_read(prometheus, token, timeout, probe, Path(out))
-    entries = choose_entries(clusters or [], choice, wanted, by_metrics=prometheus is not None)
+    entries = choose_entries(clusters or [], choice, wanted, say, by_metrics=prometheus is not None)
     return _collect(entries, Path(out), read_one, parallel, as_json)
 
 
@@ -189,7 +187,7 @@ def _take(kind: str, source: ToolOutput, inventory: Fleet, out: Path, as_json: b
     if kind == STRIMZI:
         return _take_resources(source, inventory, out, as_json)
     code = _convert(kind, source, out, as_json)
-    if entry is None and not _KAFKA_ID.fullmatch(source.cluster_id):
+    if entry is None and not KAFKA_ID.fullmatch(source.cluster_id):
         titles = [one.title for one in inventory.cluster]
         say(
             f"--cluster {clean(source.cluster_id)}: expected a cluster of the inventory, or a "
@@ -272,45 +270,6 @@ def _way_to_read(
             "for what could be upgraded; nothing is written. It needs ALTER on the cluster."
         )
     return partial(collect_one, out=out, open_one=open_one, probing=probing)
-
-
-def choose_entries(
-    names: list[str], choice: Choice, wanted: Wanted, *, by_metrics: bool = False
-) -> list[FleetEntry]:
-    """The clusters to read; all that can be reached where none is named. Raises ConfigError."""
-    where, inventory = open_fleet(wanted.fleet, None)
-    is_named = bool(wanted.addresses or names)
-    part = inventory.choose(choice, where, named=is_named)
-    if wanted.addresses and len(names) > 1:
-        raise ConfigError("addresses: expected one cluster beside them, found several.")
-    if wanted.addresses and by_metrics:
-        raise ConfigError("--prometheus: expected no address beside it, found one. Keep one.")
-    if names and by_metrics:
-        other = "leave the name out"
-        meant = [inventory.find(one, where, others=other) for one in dict.fromkeys(names)]
-    elif is_named:
-        chosen: list[str | None] = [*dict.fromkeys(names)] or [None]
-        meant = [choose(replace(wanted, cluster=one), inventory, where) for one in chosen]
-    else:
-        meant = [entry for entry in inventory.cluster if part is None or entry.id in part]
-    lacks, keys = (
-        "does not say how it is reached",
-        "a way to reach them (bootstrap, zookeeper or file)",
-    )
-    if by_metrics:
-        lacks = "does not say which labels its series have (metrics)"
-        keys = 'metrics, the labels of their series, as metrics = { namespace = "kafka" }'
-    entries = [e for e in meant if (e.metrics if by_metrics else is_named or e.is_reachable)]
-    for entry in meant:
-        if entry not in entries:
-            say(f"{entry.title}: left out, {where} {lacks}")
-    if not entries:
-        which = f"{where} ({part.text})" if part else where
-        raise ConfigError(
-            f"{which}: expected clusters with {keys}, found none. Its keys are explained in "
-            f"{example('fleet.toml')}."
-        )
-    return entries
 
 
 def _collect(

@@ -17,7 +17,6 @@ from pathlib import Path
 from featurelib.audit.findings import wordings
 from featurelib.catalogue import Tables
 from featurelib.cli.entrance import say
-from featurelib.cli.options import MOST_DIFFERENCES
 from featurelib.config.files import open_catalogue
 from featurelib.conformance.exchanges import read
 from featurelib.conformance.replay import KINDS, ReplayReport, replay
@@ -37,6 +36,7 @@ from featurelib.view.documents import as_json as to_json
 from featurelib.view.layout import Page, wrap
 from featurelib.words import count
 
+MOST_DIFFERENCES = 20  # without --all
 PACK = "conformance_pack.jsonl.gz"
 NOT_READ = 2  # exit code
 _OPENERS = {b"\x1f\x8b": gzip.decompress, b"\xfd7": lzma.decompress}
@@ -234,13 +234,8 @@ def _entry(name: str, book: dict[str, RulebookEntry]) -> RulebookEntry:
 
 
 def _dialect(table: Dialect) -> dict[str, object]:
-    return {
-        "name": table.name,
-        "title": table.title,
-        "mode": table.mode,
-        "releases": list(table.releases),
-        "rules": _rules(table),
-    }
+    names = ("name", "title", "mode", "releases")
+    return {name: getattr(table, name) for name in names} | {"rules": _rules(table)}
 
 
 def _rules(table: Dialect) -> int:

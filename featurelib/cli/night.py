@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from featurelib.api.tables import look_at_worst, plan_files, report_night
-from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Conditions
 from featurelib.audit.findings import NO_SITE, Mute
 from featurelib.catalogue import Catalogue, load, with_overlay
@@ -27,7 +24,7 @@ from featurelib.config.files import (
     quietly,
     read_file,
 )
-from featurelib.config.fleet import Choice, Fleet
+from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings, mutes_of
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import Severity
@@ -54,13 +51,10 @@ from featurelib.tables import (
     LANDING_LINE,
     is_name,
 )
-from featurelib.view.ci import CiForm, render_for_ci
+from featurelib.view.digest import is_reached
 from featurelib.view.html import FOLDER as PAGES
-from featurelib.view.html import PAGE, PartPage, html_names, render_html, render_pages
+from featurelib.view.html import OWNERS, VIEWS, pages_of
 from featurelib.view.model import Report, render_json
-from featurelib.view.prometheus import render_prometheus
-from featurelib.view.report import MOST, narrow
-from featurelib.view.sheets import render_sheets
 from featurelib.view.text import render_text, write_text
 from featurelib.words import count
 
@@ -189,48 +183,6 @@ def expect_tables(store: Store) -> None:
         list(pool.map(lambda table: store.exists(table) and store.check(table), ALL))
 
 
-def pages_of(report: Report, fleet: Fleet, listed_in: str) -> Iterator[tuple[str, str]]:
-    """Name and text of every page of a report: the one file first, then what Prometheus and CI
-    servers read, then a page for each cluster that the one file only lists."""
-    parts = part_pages(report, fleet)
-    yield PAGE, render_html(report, parts=parts)
-    yield "report.prom", render_prometheus(report)
-    for form in CiForm:
-        yield form.file, render_for_ci(report, form, listed_in)
-    yield from render_pages(report, most=MOST)
-    for page in parts:
-        yield page.name, render_html(page.report, whole=report)
-    yield from render_sheets(report)
-
-
-OWNERS, VIEWS = "owners", "views"  # folders of pages
-NOBODY = "\0"  # no owner is called so
-
-
-def part_pages(report: Report, fleet: Fleet) -> list[PartPage]:
-    """A page for each owner and view of the inventory; where clusters have owners, one for those
-    without. Says which view meets nothing."""
-    owners = {owner: Choice(owner=[owner]) for owner in fleet.owners}
-    if owners:
-        owners[NOBODY] = Choice(owner=[""])
-    pages = []
-    for folder, choices in (
-        (OWNERS, owners),
-        (VIEWS, {view.name: Choice(view=view.name) for view in fleet.view}),
-    ):
-        names = html_names(choices, {NOBODY: "nobody"}, folder.removesuffix("s"))
-        for name, choice in zip(names, choices.values(), strict=True):
-            try:
-                part = fleet.choose(choice, INVENTORY)
-            except ConfigError as error:
-                say(f"warning: {error} It has no page.")
-                continue
-            mine = narrow(report, part) if part else report
-            if mine.clusters:
-                pages.append(PartPage(name=f"{folder}/{name}", report=mine))
-    return pages
-
-
 # The end of a night: judge, write the reports and the plan files, print, and say the exit code.
 
 BEFORE_AT = "063000"  # when the samples' earlier nights were run, UTC
@@ -273,14 +225,14 @@ def judge_and_publish(
             lambda keys: store.rows(FINALIZED_FEATURES, [("cluster", "in", keys)]),
         )
     if places.out is not None:
-        pages = pages_of(report, places.fleet, places.listed_in)
+        pages = pages_of(report, places.fleet, places.listed_in, say)
         plans = dict(plan_files(audited.judged, places.fleet.names, report).values())
         publish(store, places.out, report, plans, pages)
     write_text(report, sys.stdout, limit=limit)
     run_read = report.run
     if run_read.newest_line and run_read.newest_line > run_read.as_of + timedelta(hours=1):
         say("warning: the newest line is younger than --as-of; is that the time you meant?")
-    if fail_on is None or not is_reached(fail_on, audited.judged):
+    if fail_on is None or not is_reached(fail_on, report):
         return 0
     say(f"exit code 1: some finding is {fail_on.value} or worse (--fail-on {fail_on.value})")
     return 1
@@ -351,11 +303,3 @@ def publish(
         folder.keep_only(place, written[place], "html")
     how_many = count(len(plans), "plan")
     say(f"report: {folder.uri}/report.html, report.txt, report.json and {how_many} in plans/")
-
-
-def is_reached(fail_on: Severity, judged: Judged) -> bool:
-    """Whether some finding that is not muted is as severe as `fail_on`, or more."""
-    order = [severity.value for severity in Severity]
-    heard = np.flatnonzero(judged.findings.texts("muted").codes < 0)
-    found = set(judged.findings["severity"].take(heard).to_pylist())
-    return any(order.index(severity) <= order.index(fail_on.value) for severity in found)

@@ -17,9 +17,9 @@ import typer
 from typer.core import TyperGroup
 
 from featurelib.api.act import plan_intent
+from featurelib.cli.choosing import chosen
 from featurelib.cli.entrance import guard
 from featurelib.cli.options import print_answer, read_pairs, with_options
-from featurelib.cli.questions import chosen
 from featurelib.errors import ConfigError, RefusedError
 from featurelib.feature import METADATA_VERSION
 from featurelib.planning.files import file_name

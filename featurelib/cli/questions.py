@@ -1,12 +1,11 @@
-"""The commands that ask: describe, why-not, what-if, roll of one cluster; watch, again and again;
-timeline, diff and report of the nightly's tables.
+"""The commands that ask and are no function of the API as they are: why-not of one cluster; watch,
+again and again; diff, report and waves of the nightly's tables.
 
 Each reads its words, calls the function of featurelib.api of the same name, and prints the answer.
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -14,11 +13,11 @@ from dataclasses import replace
 from featurelib import api
 from featurelib.api.looks import EVERY_SECONDS, NODE_SECONDS
 from featurelib.api.tables import MOST, NightTables
-from featurelib.cli.collect import choose_entries
+from featurelib.cli.choosing import chosen, several
 from featurelib.cli.entrance import say
-from featurelib.cli.options import print_answer, read_pairs
+from featurelib.cli.options import print_answer
 from featurelib.cli.streams import Screen, output_is_lost
-from featurelib.config.files import open_catalogue
+from featurelib.config.files import open_catalogue, quietly
 from featurelib.config.fleet import Choice
 from featurelib.errors import ConfigError, NoEvidenceError, RefusedError, UnreachableError
 from featurelib.feature import Severity
@@ -26,7 +25,7 @@ from featurelib.lake import Lake
 from featurelib.planning.files import parse_span
 from featurelib.questions.gates import WaveGate
 from featurelib.questions.watch import Watched
-from featurelib.source import Chosen, Wanted, usual_tables
+from featurelib.source import Wanted, usual_tables
 from featurelib.view.ci import CiForm, render_for_ci
 from featurelib.view.documents import as_json as as_json_text
 from featurelib.view.layout import Page
@@ -35,25 +34,6 @@ from featurelib.view.sheets import Sheet, render_sheet
 from featurelib.view.text import LIMIT, write_text
 
 FINDINGS_FOUND = NOT_READY = 1  # exit codes
-_NODE = re.compile("0|[1-9][0-9]{0,9}")
-
-
-def describe(wanted: Wanted, overlay: str | None = None, as_json: bool = False) -> int:
-    """Every node of a cluster, and what is finalized.
-
-    Who is there, and what each supports.
-
-    Every listener is asked, and nothing is changed. Equal nodes stand together; a range that does
-    not hold the finalized level is marked. Exit codes: 0 done; 2 usage; 5 nothing answered.
-
-    \b
-        featurelib describe payments-eu
-        featurelib describe --bootstrap kafka-1.example:9092
-        featurelib describe --capture landing/payments-eu.jsonl --json
-    """
-    described = api.describe_features(chosen(wanted, overlay))
-    print_answer(described, as_json=as_json)
-    return 0 if described.value.answered else UnreachableError.exit_code
 
 
 def why_not(
@@ -79,89 +59,6 @@ def why_not(
     cluster, feature, level = _split(words)
     answer = api.why_not(chosen(replace(wanted, cluster=cluster), overlay), feature, level)
     return print_answer(answer, as_json=as_json)
-
-
-def what_if(
-    wanted: Wanted,
-    nodes: list[str] = [],  # noqa: B006  # typer reads the default and never changes it
-    remove: list[int] = [],  # noqa: B006
-    add: list[str] = [],  # noqa: B006
-    release: str | None = None,
-    finalize: list[str] = [],  # noqa: B006
-    ibp: str | None = None,
-    kafka_features: str | None = None,
-    tool: str | None = None,
-    overlay: str | None = None,
-    as_json: bool = False,
-) -> int:
-    """The verdicts if nodes or levels were others.
-
-    If nodes ran other software, were gone, or came:
-
-    \b
-        featurelib what-if payments-eu --node 7=4.1.2 --remove 9
-        featurelib what-if payments-eu --release 4.2
-        featurelib what-if payments-eu --add 10=4.2 --finalize metadata.version=4.1
-        featurelib what-if ghost-broker --remove 2 --tables build/samples/tables
-        featurelib what-if old-cluster --ibp 2.6
-        featurelib what-if payments-eu --kafka-features "upgrade --release-version 4.3"
-
-    The evidence is changed as the nodes' own answers would change it, and judged again as the
-    nightly judges. A node advertises what production software of its release does. Whether it may
-    join is asked of every generation of controllers that may lead now; a node that may not join
-    does not run. Only what differs is shown. Nothing is sent, and no table is written.
-
-    --ibp is for ZooKeeper mode: what the next elected controller makes of the features node when
-    every broker runs with that inter.broker.protocol.version, after all other changes. Below 2.7
-    it disables the node, and every finalized level is lost. It is known for 2.7 to 3.9, and said
-    for each dialect that may lead (zk-2.7: 2.7 to 3.2; zk-3.3: 3.3 to 3.9).
-
-    --kafka-features is for Kafka's own tool: every level that it would move, asked for or not, what
-    else would change, what it would print, and what would not come back. Each release's tool has
-    its own ways: --tool names it (from 3.3 on).
-
-    Exit codes: 0 answered; 2 usage; 5 no evidence.
-    """
-    cluster = chosen(wanted, overlay)
-    changes = (nodes, remove, add, release, finalize, kafka_features)
-    if not any(changes) and ibp is None:
-        raise ConfigError(
-            "expected a change, found none. Give --node ID=RELEASE, --remove ID, --add ID=RELEASE, "
-            "--release RELEASE, --finalize FEATURE=LEVEL, --ibp VERSION or --kafka-features WORDS."
-        )
-    if tool is not None and kafka_features is None:
-        raise ConfigError("--tool: expected --kafka-features beside it, found it alone.")
-    answer = api.what_if(
-        cluster,
-        nodes=_releases("--node", nodes),
-        remove=remove,
-        add=_releases("--add", add),
-        release=release,
-        finalize=read_pairs("--finalize", finalize, "FEATURE=LEVEL, as group.version=1"),
-        ibp=ibp,
-        kafka_features=kafka_features,
-        tool=tool,
-    )
-    return print_answer(answer, as_json=as_json)
-
-
-def roll(wanted: Wanted, to: str, overlay: str | None = None, as_json: bool = False) -> int:
-    """May a release join now, and be rolled back later?
-
-    \b
-        featurelib roll payments-eu --to 4.2
-        featurelib roll k42-dynamic --to 4.1 --tables build/samples/tables
-        featurelib roll payments-eu --to 4.0 --json
-
-    Every node is tried with the ranges that production software of the release advertises, by every
-    generation of controllers that may lead now, in Kafka's words. If levels have to go down or up
-    first, the plan of it is shown, or why there is none. It also says whether the software that
-    runs now may come back right after the roll, whether it may once the new levels are finalized,
-    and from which level on it may not. Nothing is sent.
-
-    Exit codes: 0 answered, also where it may not join; 2 usage; 5 no evidence.
-    """
-    return print_answer(api.roll(chosen(wanted, overlay), to), as_json=as_json)
 
 
 def watch(
@@ -195,18 +92,13 @@ def watch(
     130 Ctrl-C.
     """
     limit = None if within is None else _seconds(within)
-    catalogue = open_catalogue(overlay, say)
-    entries = choose_entries(clusters or [], choice, wanted)
-    several = [
-        Chosen(
-            wanted=replace(wanted, cluster=entry.id or None, timeout=node_timeout),
-            catalogue=catalogue,
-        )
-        for entry in entries
-    ]
-    looks = api.watch(several, until=until, every=every, timeout=limit)
+    wanted = replace(wanted, timeout=node_timeout)
+    every_one = not (clusters or wanted.addresses or choice != Choice())
+    found = several(clusters, every_one, choice=choice, wanted=wanted, overlay=overlay)
+    watched = [replace(one, say=quietly) for one in found]
+    looks = api.watch(watched, until=until, every=every, timeout=limit)
     newest = _follow(looks, as_json=as_json)
-    unseen = len(newest) < len(several) or any(seen.error for seen in newest)
+    unseen = len(newest) < len(watched) or any(seen.error for seen in newest)
     if until and not unseen and all(seen.ready for seen in newest):
         return 0
     if output_is_lost():
@@ -256,42 +148,11 @@ def _seconds(text: str) -> float:
     return span.total_seconds()
 
 
-def timeline(
-    cluster: str | None = None,
-    tables: str | None = None,
-    run: int | None = None,
-    fleet: str | None = None,
-    journal: str | None = None,
-    overlay: str | None = None,
-    as_json: bool = False,
-) -> int:
-    """Who could what when in one cluster.
-
-    Ranges, finalized levels by epoch, and what went back:
-
-    \b
-        featurelib timeline payments-eu --tables TABLES
-        featurelib timeline k41-forgotten
-
-    Read from the histories that the nightly keeps (silver.node_advertisement, finalized_features).
-    Marked as going back: a node whose range ends lower or that lost a feature, a level that went
-    down, an epoch that is smaller than before. Nodes that changed alike stand in one line. Who sent
-    a level stands beside it where the journal of this machine knows.
-
-    Exit codes: 0 answered; 2 usage; 5 nothing is known of the cluster.
-    """
-    tables, fleet = usual_tables(tables, fleet, say)
-    if cluster is None:
-        raise ConfigError("expected a cluster, found none named. Give its id or name.")
-    wanted = Wanted(cluster=cluster, tables=tables, run=run, fleet=fleet)
-    return print_answer(api.timeline(chosen(wanted, overlay), journal=journal), as_json=as_json)
-
-
 def diff(
     choice: Choice,
-    words: list[str] | None = None,
+    runs: list[int] | None = None,
     last: bool = False,
-    fail_on_new: bool = False,
+    fail_on_new: Severity | None = None,
     tables: str | None = None,
     fleet: str | None = None,
     overlay: str | None = None,
@@ -313,15 +174,14 @@ def diff(
 
     Exit codes: 0 answered; 1 with --fail-on-new, if one is new; 2 usage; 5 there are no two nights.
     """
-    runs, worst = _read(words or [], fail_on_new)
     catalogue = open_catalogue(overlay, say)
     tables, fleet = usual_tables(tables, fleet, say)
     lake = Lake(tables)
-    before, after = _choose(lake, runs, last)
+    before, after = _choose(lake, runs or [], last)
     nights = NightTables(lake, Wanted(tables=tables, fleet=fleet), catalogue, choice)
     answer = api.diff(nights, before, after, limit=limit)
     print_answer(answer, as_json=as_json)
-    failed = worst is not None and answer.value.new_at_least(worst) > 0
+    failed = fail_on_new is not None and answer.value.new_at_least(fail_on_new) > 0
     return FINDINGS_FOUND if failed else 0
 
 
@@ -471,11 +331,6 @@ def _waves_file(words: list[str], options: dict[str, object]) -> str | None:
     return words[1] if is_status else None
 
 
-def chosen(wanted: Wanted, overlay: str | None) -> Chosen:
-    """The cluster that options choose; its look says its steps on standard error."""
-    return Chosen(wanted=wanted, catalogue=open_catalogue(overlay, say), say=say)
-
-
 def _split(words: list[str]) -> tuple[str | None, str, str]:
     """The cluster, the feature, and the level as it was written. Raises ConfigError."""
     feature, sign, level = words[-1].partition("=")
@@ -486,31 +341,6 @@ def _split(words: list[str]) -> tuple[str | None, str, str]:
             f"{' words' if len(words) > 2 else ''}."
         )
     return words[0] if len(words) == 2 else None, feature, level
-
-
-def _releases(option: str, texts: list[str]) -> dict[int, str]:
-    """`ID=RELEASE` texts by node id. Raises ConfigError for what is none, or comes twice."""
-    found = read_pairs(option, texts, "ID=RELEASE, as 7=4.1.2", fits=lambda node, _: _is_id(node))
-    return {int(node): release for node, release in found.items()}
-
-
-def _is_id(text: str) -> bool:
-    return _NODE.fullmatch(text) is not None and int(text) < 2**31
-
-
-def _read(words: list[str], fail_on_new: bool) -> tuple[list[int], Severity | None]:
-    """The runs, and from which severity on a new finding fails. Raises ConfigError."""
-    others = [word for word in words if not (word.isascii() and word.isdigit())]
-    runs = [int(word) for word in words if word not in others]
-    if not others:
-        return runs, Severity.INFO if fail_on_new else None
-    if fail_on_new and len(others) == 1 and others[0] in set(Severity):
-        return runs, Severity(others[0])
-    expected = f"a severity, {', '.join(Severity)}" if fail_on_new else "runs, as 20261121060000"
-    raise ConfigError(
-        f"{' '.join(others)}: expected {expected}, found {others[0]!r}. "
-        "As: featurelib diff --last --fail-on-new blocker"
-    )
 
 
 def _choose(lake: Lake, runs: list[int], last: bool) -> tuple[int, int]:

@@ -184,8 +184,8 @@ def _is_older(text: str, release: str) -> bool:
     return re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})+", text) is not None and parts < own
 
 
-def write_whole(path: str, content: bytes) -> None:
-    """Write a file whole or not at all. Raises ConfigError."""
+def write_whole(path: str, content: bytes, option: str = "--out FILE") -> None:
+    """Write a file whole or not at all; `option` named it. Raises ConfigError."""
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -197,8 +197,8 @@ def write_whole(path: str, content: bytes) -> None:
         os.replace(unfinished, target)
     except OSError as error:
         raise ConfigError(
-            f"--out {path}: expected a place to write to, found: {error.strerror}. "
-            "Name another file with --out FILE."
+            f"{option.split()[0]} {path}: expected a place to write to, found: {error.strerror}. "
+            f"Name another {option.split()[1].lower()} with {option}."
         ) from error
 
 

@@ -38,6 +38,7 @@ from featurelib.words import clean
 #
 # An IPv6 address stands in brackets, with its zone where it has one: [fe80::1%eth0]:9092.
 
+KAFKA_ID = re.compile("[A-Za-z0-9_-]{22}")  # of a cluster, as Kafka makes them
 LARGEST_ID = 2**31 - 1  # of a node
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+(?:%[\w.~-]+)?\]|[^\s,/:@\[\]]+):(\d{1,5})", re.ASCII)
 _WITH_ID = re.compile(r"(?:(\d{1,10})@)?(.*)", re.ASCII | re.DOTALL)

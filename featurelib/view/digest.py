@@ -24,11 +24,13 @@ from featurelib.feature import METADATA_VERSION, ClusterMode, Severity, Verdict
 from featurelib.snapshot import history
 from featurelib.snapshot.history import TOO_OLD
 from featurelib.view.model import (
+    SEVERITY_RANK,
     Cause,
     FleetCounts,
     Level,
     Range,
     Readiness,
+    Report,
     ReportedCluster,
     ReportedFinding,
     ReportedMute,
@@ -423,6 +425,12 @@ def _gather(rows: Sequence[_Row], key: Callable[[_Row], Hashable]) -> list[list[
 def unmuted(findings: Iterable[ReportedFinding]) -> list[ReportedFinding]:
     """The findings that no mute sets aside."""
     return [finding for finding in findings if finding.muted is None]
+
+
+def is_reached(fail_on: Severity, report: Report) -> bool:
+    """Return whether some finding that is not muted is as severe as `fail_on`, or more."""
+    found = (one.severity for cluster in report.clusters for one in unmuted(cluster.findings))
+    return any(SEVERITY_RANK[one] <= SEVERITY_RANK[fail_on] for one in found)
 
 
 def warns(cluster: ReportedCluster, beside: str = "") -> bool:

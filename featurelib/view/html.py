@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -20,13 +20,18 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from featurelib import words
+from featurelib.config.fleet import Choice, Fleet
+from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
 from featurelib.planning.files import file_names
 from featurelib.view import digest, today, trend
+from featurelib.view.ci import CiForm, render_for_ci
 from featurelib.view.digest import warns
 from featurelib.view.model import SEVERITY_RANK, VERDICT_RANK, Report, ReportedFinding
 from featurelib.view.plot import BARS, Plot, draw
-from featurelib.view.report import IN_FULL
+from featurelib.view.prometheus import render_prometheus
+from featurelib.view.report import IN_FULL, MOST, narrow
+from featurelib.view.sheets import render_sheets
 from featurelib.view.trend import HEIGHT, gather_levels, gather_moves, setbacks
 from featurelib.view.trend import WIDTH as LONG
 from featurelib.words import code_text, metadata_first
@@ -103,6 +108,52 @@ class PartPage:
 
     name: str
     report: Report
+
+
+def pages_of(
+    report: Report, fleet: Fleet, listed_in: str, say: Callable[[str], None]
+) -> Iterator[tuple[str, str]]:
+    """Name and text of every page of a report: the one file first, then what Prometheus and CI
+    servers read, then a page for each cluster that the one file only lists."""
+    parts = part_pages(report, fleet, listed_in, say)
+    yield PAGE, render_html(report, parts=parts)
+    yield "report.prom", render_prometheus(report)
+    for form in CiForm:
+        yield form.file, render_for_ci(report, form, listed_in)
+    yield from render_pages(report, most=MOST)
+    for page in parts:
+        yield page.name, render_html(page.report, whole=report)
+    yield from render_sheets(report)
+
+
+OWNERS, VIEWS = "owners", "views"  # folders of pages
+NOBODY = "\0"  # no owner is called so
+
+
+def part_pages(
+    report: Report, fleet: Fleet, listed_in: str, say: Callable[[str], None]
+) -> list[PartPage]:
+    """A page for each owner and view of the inventory; where clusters have owners, one for those
+    without. Says which view meets nothing."""
+    owners = {owner: Choice(owner=[owner]) for owner in fleet.owners}
+    if owners:
+        owners[NOBODY] = Choice(owner=[""])
+    pages = []
+    for folder, choices in (
+        (OWNERS, owners),
+        (VIEWS, {view.name: Choice(view=view.name) for view in fleet.view}),
+    ):
+        names = html_names(choices, {NOBODY: "nobody"}, folder.removesuffix("s"))
+        for name, choice in zip(names, choices.values(), strict=True):
+            try:
+                part = fleet.choose(choice, listed_in)
+            except ConfigError as error:
+                say(f"warning: {error} It has no page.")
+                continue
+            mine = narrow(report, part) if part else report
+            if mine.clusters:
+                pages.append(PartPage(name=f"{folder}/{name}", report=mine))
+    return pages
 
 
 def explain_codes(report: Report) -> list[tuple[ReportedFinding, list[str]]]:

@@ -17,13 +17,12 @@ from featurelib.cli.night import (
     expect_folder,
     expect_landing,
     go_on,
-    is_reached,
-    part_pages,
 )
 from featurelib.config.fleet import Fleet, FleetEntry, View
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import Severity
-from featurelib.view.html import IN_FULL, page_names, render_html
+from featurelib.view.digest import is_reached
+from featurelib.view.html import IN_FULL, page_names, part_pages, render_html
 from tests.cli.forked import forks
 from tests.report.page import read_page
 from tests.report.tables import finding, judged, plan, report
@@ -178,15 +177,13 @@ def test_muted_findings_do_not_count_for_fail_on() -> None:
         finding("a", "incompatible_with_finalized", "critical", **muted),
         finding("a", "ghost_broker", "warning"),
     ]
-    tables = judged([plan("a", "BLOCKED")], rows)
-    reached = [severity for severity in Severity if is_reached(severity, tables)]
+    said = report(judged([plan("a", "BLOCKED")], rows))
+    reached = [severity for severity in Severity if is_reached(severity, said)]
     assert reached == [Severity.WARNING, Severity.INFO]
-    assert not is_reached(Severity.INFO, judged([plan("a", "BLOCKED")], rows[:1]))
+    assert not is_reached(Severity.INFO, report(judged([plan("a", "BLOCKED")], rows[:1])))
 
 
-def test_each_owner_and_view_has_a_page_that_whatever_name_keeps_in_its_folder(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_each_owner_and_view_has_a_page_that_whatever_name_keeps_in_its_folder() -> None:
     owners = [*HOSTILE, "payments", "Payments", "nobody", "../../etc/passwd", "con", "", ".", "a/b"]
     entries = [
         FleetEntry(id=f"c{i}", name=f"n{i}", owner=owner, contact=f"#c{i}", labels={"env": "prod"})
@@ -200,8 +197,9 @@ def test_each_owner_and_view_has_a_page_that_whatever_name_keeps_in_its_folder(
     fleet = Fleet(cluster=tuple(entries), view=views)
     rows = [plan(entry.id, "BLOCKED") for entry in entries]
     said = report(judged([*rows, plan("stranger", "READY")]), inventory=fleet)
-    parts = part_pages(said, fleet)
-    assert "[[view]] 'gone': owner paymants: expected" in capsys.readouterr().err
+    told: list[str] = []
+    parts = part_pages(said, fleet, "fleet.toml", told.append)
+    assert "[[view]] 'gone': owner paymants: expected" in "".join(told)
     names = [page.name for page in parts]
     assert len({name.casefold() for name in names}) == len(names) == len(owners) + 2
     assert all(re.fullmatch(r"(owners|views)/[A-Za-z0-9_][\w.-]*\.html", name) for name in names)
@@ -233,7 +231,7 @@ def test_a_page_of_many_clusters_leads_to_those_that_the_whole_has_pages_for() -
     fleet = Fleet(cluster=tuple(entries))
     tables = judged([plan(one.id, "BLOCKED") for one in entries] + [plan("C100", "UNKNOWN")])
     said = report(tables, inventory=fleet)
-    mine, nobody = part_pages(said, fleet)
+    mine, nobody = part_pages(said, fleet, "fleet.toml", lambda text: None)
     outside = [
         link
         for link in read_page(render_html(mine.report, whole=said)).links

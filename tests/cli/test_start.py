@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import featurelib
-from featurelib.cli.app import COMMANDS, load
+from featurelib.cli.app import COMMANDS, load, sentence_of
 
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "k41-forgotten"
 HEAVY = {"pandas", "pyspark", "kafka", "kazoo", "deltalake", "rich"}
@@ -48,9 +48,9 @@ def test_the_list_of_all_commands_imports_none_of_them(word: str, ends: int) -> 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_says_of_a_command_what_its_own_help_begins_with(name: str) -> None:
-    sentence, place = COMMANDS[name]
-    own = load(place)
-    assert (own.info.help if name == "plan" else own.__doc__).startswith(f"{sentence}\n")
+    own = load(COMMANDS[name])
+    said = own.info.help if name == "plan" else own.__doc__
+    assert said.startswith(f"{sentence_of(COMMANDS[name])}\n")
 
 
 def test_the_version_is_the_one_that_is_installed() -> None:

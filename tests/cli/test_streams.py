@@ -37,6 +37,7 @@ LINES = {
     "conformance": "",
     "collect": "--file c.db --out landing-{n}",
     "fleet": "--from-strimzi {fleet.parents[1]}/kubernetes/strimzi.json --fleet {fleet}",
+    "check": "--file c.db",
     "describe": "--file c.db",
     "why-not": "metadata.version=27 --file c.db",
     "what-if": "--file c.db --release 4.2",

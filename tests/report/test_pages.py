@@ -16,9 +16,8 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from featurelib.audit.findings import Mute
-from featurelib.cli.night import part_pages
 from featurelib.config.fleet import Fleet, FleetEntry
-from featurelib.view.html import render_html, render_pages
+from featurelib.view.html import part_pages, render_html, render_pages
 from featurelib.view.model import Report
 from tests.report.samples import made_up_nights, report_samples
 from tests.report.scenes import step
@@ -89,7 +88,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The pages looked at, by name."""
     said, fleet = hostile()
     texts = {
-        "hostile": render_html(said, parts=part_pages(said, fleet)),
+        "hostile": render_html(
+            said, parts=part_pages(said, fleet, "fleet.toml", lambda text: None)
+        ),
         "samples": render_html(report_samples()),
         "fleet": big_report(2500),
     }

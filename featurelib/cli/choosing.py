@@ -1,0 +1,107 @@
+"""The options that choose one cluster or several become what functions of the API take."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from featurelib.cli.entrance import say
+from featurelib.cli.options import read_pairs
+from featurelib.config.files import open_catalogue, quietly
+from featurelib.config.fleet import Choice
+from featurelib.errors import ConfigError
+from featurelib.source import Chosen, Wanted, choose_entries, open_fleet, usual_tables
+
+
+def chosen(wanted: Wanted, overlay: str | None = None) -> Chosen:
+    """The cluster that options choose; its look says its steps on standard error."""
+    return Chosen(wanted=wanted, catalogue=open_catalogue(overlay, say), say=say)
+
+
+def stored(
+    cluster: str | None = None,
+    tables: str | None = None,
+    run: int | None = None,
+    fleet: str | None = None,
+    overlay: str | None = None,
+) -> Chosen:
+    """The cluster as a night of the tables has it. Raises ConfigError where none is named."""
+    tables, fleet = usual_tables(tables, fleet, say)
+    if cluster is None:
+        raise ConfigError("expected a cluster, found none named. Give its id or name.")
+    return chosen(Wanted(cluster=cluster, tables=tables, run=run, fleet=fleet), overlay)
+
+
+def several(
+    clusters: list[str] | None = None,
+    every: bool = False,
+    *,
+    choice: Choice,
+    wanted: Wanted,
+    overlay: str | None = None,
+) -> list[Chosen]:
+    """The clusters that options choose. Of landing files without a name all that are in them are
+    chosen, and with --all those that the inventory expects, too. Raises ConfigError."""
+    catalogue, names = open_catalogue(overlay, say), list[str | None](clusters or [])
+    where, inventory = open_fleet(wanted.fleet, catalogue)
+    if not (names or wanted.addresses or wanted.capture or every or choice != Choice()):
+        raise ConfigError(
+            f"expected a cluster, found none named. Give ids or names of {where}, --all for every "
+            "cluster there, or say how one is reached: --bootstrap HOST:PORT, --file PATH."
+        )
+    if every and (names or wanted.addresses):
+        raise ConfigError("--all: expected no cluster named beside it, found one. Keep one.")
+    if not wanted.is_stored:
+        entries = choose_entries(clusters or [], choice, wanted, say)
+        names = [entry.id or None for entry in entries]
+    elif not names:
+        part = inventory.choose(choice, where)
+        names = [one.id for one in inventory.cluster if one.id in (part or ()) or every]
+        names += [None] * (part is None)
+    speak = say if len(names) == 1 else quietly  # steps of several would be mixed up
+    return [
+        Chosen(wanted=replace(wanted, cluster=one), catalogue=catalogue, say=speak) for one in names
+    ]
+
+
+def typed() -> str:
+    """The command line, to be typed again."""
+    return shlex.join(["featurelib", *sys.argv[1:]])
+
+
+def _nodes(nodes: list[str] = []) -> dict[int, str]:  # noqa: B006  # typer reads it and no more
+    return _releases("--node", nodes)
+
+
+def _add(add: list[str] = []) -> dict[int, str]:  # noqa: B006
+    return _releases("--add", add)
+
+
+def _finalize(finalize: list[str] = []) -> dict[str, str]:  # noqa: B006
+    return read_pairs("--finalize", finalize, "FEATURE=LEVEL, as group.version=1")
+
+
+def _releases(option: str, texts: list[str]) -> dict[int, str]:
+    """`ID=RELEASE` texts by node id. Raises ConfigError for what is none, or comes twice."""
+    expected, node = "ID=RELEASE, as 7=4.1.2", re.compile("0|[1-9][0-9]{0,9}")
+    found = read_pairs(
+        option, texts, expected, fits=lambda id_, _: bool(node.fullmatch(id_)) and int(id_) < 2**31
+    )
+    return {int(node): release for node, release in found.items()}
+
+
+# By parameter of a function of the API: the options that make its value; None: its own.
+CHOOSING: dict[str, Callable[..., Any] | None] = {
+    "cluster": chosen,
+    "timeline.cluster": stored,
+    "journal.cluster": None,
+    "clusters": several,
+    "command": typed,
+    "nodes": _nodes,
+    "add": _add,
+    "finalize": _finalize,
+}
