@@ -49,16 +49,16 @@ def test_a_check_agrees_with_the_plan_and_with_the_nightly(
         Node(id=1), Node(id=2, roles="broker", properties=ONE_LEADER), release_version="4.1"
     )
     old = kraft_cluster(Node(id=1, release="3.9.2"), release_version="3.7")
-    reached = {
-        new.cluster_id: ways(new),
-        old.cluster_id: ways(old),
-        zookeeper_cluster.cluster_id: ("--zookeeper", zookeeper_cluster.zookeeper),
-    }
+    zk = zookeeper_cluster
+    way = ("--bootstrap", zk.bootstrap, "--zookeeper", zk.zookeeper)
+    [of_zookeeper] = checked(*way)[1]["clusters"]
+    reached = {new.cluster_id: ways(new), old.cluster_id: ways(old), of_zookeeper["key"]: way}
     entries = {
-        new.cluster_id: f'bootstrap = ["{new.bootstrap}"]',
+        new.cluster_id: f"bootstrap = {json.dumps(new.bootstrap.split(','))}",
         old.cluster_id: f'bootstrap = ["{old.bootstrap}"]\n'
         f'controller_bootstrap = ["{old.controller_bootstrap}"]',
-        zookeeper_cluster.cluster_id: f'zookeeper = "{zookeeper_cluster.zookeeper}"',
+        of_zookeeper["key"]: f"bootstrap = {json.dumps(zk.bootstrap.split(','))}\n"
+        f'zookeeper = "{zk.zookeeper}"',
     }
     fleet = tmp_path / "fleet.toml"
     fleet.write_text("".join(f'[[cluster]]\nid = "{key}"\n{way}\n' for key, way in entries.items()))
@@ -115,18 +115,24 @@ def test_a_stopped_broker_is_named_with_what_to_paste_and_another_cluster_is_ref
     cluster = kraft_cluster(Node(id=1), forgotten, release_version="4.1")
     address = cluster.nodes[1].broker
     command = f"kafka-cluster.sh unregister --bootstrap-server {address} --id 2"
-    cluster.stop_node(2, kill=True)
 
     def look() -> tuple[int, str]:
         way = ("--bootstrap", address, "--fail-on", "blocker", "--timeout", "5")
         code, out, _ = run("check", *way)
         return code, out
 
-    until(lambda: command in look()[1])  # it is fenced some seconds later
     code, out = look()
     assert (code, "BLOCKED: broker 2 holds back metadata.version" in out) == (1, True), out
-    assert f"featurelib why-not metadata.version=29 --bootstrap {address}" in out
-    assert "metadata.version 29 (4.2-IV1)" in out
+    next_command = f"featurelib why-not metadata.version=29 --bootstrap {address}"
+    assert out.splitlines()[-1].strip() == next_command
+    assert run(*shlex.split(next_command)[1:], "--timeout", "5")[0] == 0
+    cluster.stop_node(2, kill=True)
+    until(lambda: command in look()[1])  # it is fenced some seconds later
+    code, out = look()
+    next_command = f"featurelib plan upgrade-all --probe --bootstrap {address}"
+    assert (code, out.splitlines()[-1].strip()) == (0, next_command), out
+    code, out, err = run(*shlex.split(next_command)[1:], "--timeout", "5")
+    assert (code, "broker 2" in (out + err).casefold()) == (3, True), (out, err)
 
     fleet = tmp_path / "fleet.toml"
     fleet.write_text(f'[[cluster]]\nid = "another"\nname = "a"\nbootstrap = ["{address}"]\n')
