@@ -33,8 +33,8 @@ def readiness(cluster: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def codes(cluster: dict[str, Any]) -> list[tuple[object, ...]]:
-    keys = ("code", "severity", "role", "node_id", "feature", "remedy")
-    # A live look has no landing file to say which of its lines came first.
+    # Remedies name the landing folder, which a live look has none of.
+    keys = ("code", "severity", "role", "node_id", "feature", "finalized", "level", "supported")
     return sorted((tuple(str(f[key]) for key in keys) for f in cluster["findings"]), key=str)
 
 
