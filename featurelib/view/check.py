@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from featurelib.audit.missing import NOT_LANDED
 from featurelib.feature import Severity, Verdict
 from featurelib.planning.reasons import UNPROVEN
 from featurelib.view.digest import (
-    NOT_LANDED,
     ahead_lines,
     fill_in,
     group_findings,
