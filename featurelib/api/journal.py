@@ -22,6 +22,7 @@ from featurelib.api.documents import (
     SettledDocument,
     UnexplainedDocument,
 )
+from featurelib.catalogue import Catalogue
 from featurelib.config.files import journal_path, open_catalogue
 from featurelib.config.fleet import Choice, Fleet, FleetPart
 from featurelib.controller.holder import say_seconds
@@ -74,7 +75,18 @@ def journal(
                 "one: it is of the whole journal. Leave one of them out."
             )
         return _verified(journal, kept)
-    catalogue = open_catalogue(overlay)
+    return _entries(cluster, choice, only_open, fleet, journal, open_catalogue(overlay))
+
+
+def _entries(
+    cluster: str | None,
+    choice: Choice,
+    only_open: bool,
+    fleet: str | None,
+    journal: str | None,
+    catalogue: Catalogue,
+) -> Answer[tuple[JournalEntry, ...]]:
+    """What was sent from here, to one cluster, to those of a choice or to all."""
     path = journal_path(journal)
     where, inventory = open_fleet(fleet, catalogue)
     part = inventory.choose(choice, where)

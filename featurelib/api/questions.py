@@ -112,19 +112,12 @@ def what_if(
 ) -> Answer[WhatIf]:
     """The verdicts if nodes or levels were others.
 
-    If nodes ran other software, were gone, or came:
-
     \b
         featurelib what-if payments-eu --node 7=4.1.2 --remove 9
         featurelib what-if payments-eu --release 4.2
         featurelib what-if payments-eu --add 10=4.2 --finalize metadata.version=4.1
-        featurelib what-if ghost-broker --remove 2 --tables build/samples/tables
         featurelib what-if old-cluster --ibp 2.6
         featurelib what-if payments-eu --kafka-features "upgrade --release-version 4.3"
-
-    In Python: what_if("payments-eu", nodes={7: "4.1.2"}, finalize={"group.version": 1}). The value
-    has `before` and `after`, what differs, `election`, and `tool`; a row is one feature that
-    differs.
 
     The evidence is changed as the nodes' own answers would change it, and judged again as the
     nightly judges. A node advertises what production software of its release does. Whether it may

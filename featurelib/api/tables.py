@@ -373,19 +373,13 @@ def open_tables(
 def timeline(cluster: AnyCluster, *, journal: str | None = None) -> Answer[Timeline]:
     """Who could what when in one cluster.
 
-    Ranges, finalized levels by epoch, and what went back:
-
     \b
         featurelib timeline payments-eu --tables TABLES
-        featurelib timeline k41-forgotten
 
-    Read from the histories that the nightly keeps (silver.node_advertisement, finalized_features).
-    Marked as going back: a node whose range ends lower or that lost a feature, a level that went
-    down, an epoch that is smaller than before. Nodes that changed alike stand in one line. Who sent
-    a level stands beside it where the journal of this machine knows.
-
-    In Python: timeline(open_tables(FOLDER)["payments-eu"]).frame(). A row is one change of one
-    feature: since and until when, who (nodes, or `finalized`), before, after, whether it went back.
+    Ranges, finalized levels by epoch, and what went back, from the histories that the nightly keeps
+    (silver.node_advertisement, finalized_features). Marked as going back: a node whose range ends
+    lower or that lost a feature, a level that went down, an epoch that is smaller than before.
+    Who sent a level stands there where the journal of this machine knows.
 
     Exit codes: 0 answered; 2 usage; 5 nothing is known of the cluster.
     """
