@@ -262,7 +262,8 @@ def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:
 
     folded = store.newest_run(CLUSTER_SNAPSHOT) or 0
     landed = clusters(LANDING_LINE, ("reason", "is null", None), ("run", ">", folded))
-    if (newest := store.newest_run(UPGRADE_PLANS)) is not None:
+    newest = store.newest_run(AUDIT_RUN)  # of a run that ended
+    if newest is not None and store.exists(UPGRADE_PLANS) and store.exists(tables.FINDINGS):
         of: Wanted = ("run", "=", newest)
         silent = clusters(tables.FINDINGS, of, ("code", "=", NOT_LANDED))
         landed |= clusters(UPGRADE_PLANS, of) - silent
