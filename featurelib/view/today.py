@@ -62,8 +62,8 @@ HELPS = 4  # remedies in one line
 KINDS = 3  # of findings, named in one line
 FEATURES = 2  # of a plan, named in one line
 NEEDS = (
-    "A cluster needs a person if it is BLOCKED or UNKNOWN, has a finding worse than info, has a "
-    "plan, its levels or its software went back, or nothing landed from it this night."
+    "A cluster needs action if it is BLOCKED or UNKNOWN, if a finding is worse than info, if it has "
+    "a plan, if a level or its software was downgraded, or if this run has no data of it."
 )
 FORGOTTEN = "finalization_forgotten"  # a plan's approval is its remedy
 
@@ -306,7 +306,7 @@ def _not_landed(clusters: Clusters, newest: datetime | None, as_of: datetime) ->
     texts = [f"Nothing that counts landed from {some(since, KINDS)}."] if late else []
     if missing:
         names = some([cluster.name for cluster in missing], KINDS)
-        texts.append(f"{names} never landed: nothing is known there.")
+        texts.append(f"No data was ever collected from {names}.")
     ahead = [cluster.name for _, early, _, cluster in late if early]
     if ahead:
         texts.append(f"Lines from {some(ahead, 2)} are dated ahead: set its collector's clock.")
@@ -430,10 +430,8 @@ def lead(report: Report) -> str:
         muted = f" {count_muted(fleet.muted, fleet.muted_until)}." if fleet.muted else ""
         return f"{what}, and nothing is left to finalize, in {clusters}.{muted}"
     verb = "needs" if fleet.need_person == 1 else "need"
-    text = f"{fleet.need_person:,} of {clusters} {verb} a person"
-    if fleet.can_move:
-        text += f"; {fleet.can_move:,} can finalize something now"
-    return f"{text}."
+    text = f"{fleet.need_person:,} of {clusters} {verb} action."
+    return text + f" {fleet.can_move:,} can be upgraded now." * bool(fleet.can_move)
 
 
 def part_text(report: Report) -> str:
@@ -445,7 +443,7 @@ def part_text(report: Report) -> str:
 
 
 def lead_note(report: Report) -> str:
-    """What `need a person` in the lead counts; empty where the lead does not say it."""
+    """What `need action` in the lead counts; empty where the lead does not say it."""
     fleet = report.fleet
     if not fleet.clusters or is_all_old(fleet) or fleet.need_person == fleet.can_move == 0:
         return ""

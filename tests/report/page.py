@@ -43,8 +43,9 @@ class _Reader(HTMLParser):
         if tag == "a":
             self.page.links.append(given.get("href") or "")
         self.page.articles += tag == "article"
-        if "data-s" in given and given.get("class") in set(Verdict):
-            self.page.rows.append(given["class"] or "")
+        verdict = (given.get("class") or "").removesuffix(" critical")
+        if "data-s" in given and verdict in set(Verdict):
+            self.page.rows.append(verdict)
         if tag not in VOID:
             self._in.append((tag, given))
 

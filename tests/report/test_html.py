@@ -263,12 +263,12 @@ def test_tiles_say_what_changed_since_the_night_before() -> None:
     nights = made_up_nights(20261121080000, SEEN)
     said = report(tables, nights=nights, before=before)
     text = " ".join(read_page(render_html(said)).texts)
-    assert "BLOCKED (-2 since last night)" in text
-    assert "READY (+1 since last night)" in text
-    assert "UNKNOWN (as last night)" in text
+    assert "BLOCKED (-2 since the last run)" in text
+    assert "READY (+1 since the last run)" in text
+    assert "UNKNOWN (as in the last run)" in text
     assert "BLOCKED → READY c BLOCKED → gone g" in text
     first = render_html(report(tables, nights=nights[-1:]))
-    assert "last night" not in first
+    assert "the last run" not in first
     assert "the night before" not in first
     assert "Over " not in first
 
@@ -364,7 +364,8 @@ def test_what_is_newly_critical_is_told_first_though_its_verdict_stayed() -> Non
         ("READY → BLOCKED", ["calm", "worse"]),
     ]
     text = " ".join(read_page(render_html(said)).texts)
-    assert "UP_TO_DATE (as last night; 2 of them critical)" in text
+    assert "2 critical" in text
+    assert "UP_TO_DATE (as in the last run)" in text
     assert "newly critical, UP_TO_DATE as before new" in text
     assert "was UP_TO_DATE" not in text
     assert "newly critical, UP_TO_DATE as before  new\n" in render_text(said)

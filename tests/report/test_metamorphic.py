@@ -145,8 +145,17 @@ BARE: dict[str, list[Row]] = {
     "incompatible": [],
 }
 
+MOVE = {"request": 1, "feature": "metadata.version", "from_level": 0, "to_level": 0}
+SPACED = {name: [] for name in BARE} | {
+    "plans": [
+        BARE["plans"][0]
+        | {"cluster": " 0", "steps": [MOVE | {"upgrade_type": "UPGRADE", "timeout_ms": 60000}]}
+    ]
+}
+
 
 @example(BARE, 60, (), 0)
+@example(SPACED, 60, (), 0)
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(fleets(), st.sampled_from([60, 80, 100, 120]), MUTES, st.integers(0, 6))
 def test_all_forms_of_a_report_count_the_same(
@@ -225,7 +234,9 @@ def check_today(text: str, document: Any) -> None:
         # Nothing is told twice above the plans.
         assert plans == 7 or not [key for key in critical if fixed[key] > critical[key]]
     part = text.partition("\nToday\n")[2].partition("\n\n")[0]
-    verbs = re.findall(rf"^({'|'.join(get_args(Verb))})(?:  | ·)", part, re.MULTILINE)
+    # `Verb NAME:` stands above a command, and a name may begin with a space.
+    task_row = rf"^({'|'.join(get_args(Verb))})(?:  | · )(?!.*:\n\S)"
+    verbs = re.findall(task_row, part, re.MULTILINE)
     assert verbs == [task["verb"] for task in tasks]
 
 
@@ -234,8 +245,8 @@ def check_page(page: Page, document: Any) -> None:
     fleet = document["fleet"]
     shown = {label: int(number.replace(",", "")) for number, label in page.tiles}
     assert {verdict: shown[verdict] for verdict in Verdict} == fleet["clusters_by_verdict"]
-    assert shown["need a person"] == fleet["need_person"]
-    assert shown["can finalize something now"] == fleet["can_move"]
+    assert shown["need action"] == fleet["need_person"]
+    assert shown["can be upgraded now"] == fleet["can_move"]
     unfit = "node that does" if fleet["incompatible_nodes"] == 1 else "nodes that do"
     assert shown[f"{unfit} not fit what is finalized"] == fleet["incompatible_nodes"]
     muted, first = ("muted findings", "the first ") if fleet["muted"] > 1 else ("muted finding", "")

@@ -158,7 +158,7 @@ def test_nothing_is_cut_on_paper(browser: Browser, files: dict[str, Path], name:
     assert set(page.locator("article > header").evaluate_all(breaks)) == {"avoid, avoid"}
     assert set(page.locator(".trends table").evaluate_all(breaks)) <= {"avoid, auto"}
     tops = "(all) => all.map((e) => e.offsetTop)"
-    assert len(set(page.locator(".tiles li").evaluate_all(tops))) == 1
+    assert len(set(page.locator(".tiles li").evaluate_all(tops))) == 2
     # One line says what can be finalized, too, and has the room of that column.
     assert page.locator("#grid th.said").evaluate("(e) => e.offsetWidth") > 718 / 5
     assert page.locator(".plots:empty").count() == 0  # behind which a sheet may end
@@ -456,8 +456,8 @@ def test_a_count_brings_the_table_that_it_narrows_into_view(
     for where, words, shown in (
         blocked,
         blocked,  # the address is there already
-        (".tiles li", "need a person", 17),
-        (".tiles li", "can finalize", 6),
+        (".tiles li", "need action", 17),
+        (".tiles li", "can be upgraded", 6),
         (".today li", "2 more", 5),
     ):
         page.evaluate("scrollTo(0, 0)")

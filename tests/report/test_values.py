@@ -352,8 +352,8 @@ def test_who_never_landed_and_for_how_many_nights_others_did_not_is_said_newest_
     said = [f"{name} since {time_text(now - timedelta(hours=age))}" for name, age in ages.items()]
     assert task.text == (
         f"Nothing that counts landed from {said[3]} (1 night), {said[2]} (1 night), {said[1]} (3 "
-        "nights). lost never landed: nothing is known there. Lines from early are dated ahead: "
-        "set its collector's clock."
+        "nights). No data was ever collected from lost. Lines from early are dated ahead: set its "
+        "collector's clock."
     )
 
 
