@@ -62,8 +62,8 @@ HELPS = 4  # remedies in one line
 KINDS = 3  # of findings, named in one line
 FEATURES = 2  # of a plan, named in one line
 NEEDS = (
-    "A cluster needs action if it is BLOCKED or UNKNOWN, if a finding is worse than info, if it has "
-    "a plan, if a level or its software was downgraded, or if this run has no data of it."
+    "A cluster needs action if it is BLOCKED or UNKNOWN, if a finding is worse than info, if it "
+    "has a plan, if a level or its software was downgraded, or if this run has no data of it."
 )
 FORGOTTEN = "finalization_forgotten"  # a plan's approval is its remedy
 
