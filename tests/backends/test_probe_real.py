@@ -71,17 +71,19 @@ def test_what_3_9_lists_to_nobody_is_proven_by_its_controller(
 
 
 @pytest.mark.parametrize(("release", "level"), [("3.9.2", 21), ("3.3.2", 7)])
-def test_a_cluster_at_its_ceiling_is_up_to_date_once_its_controller_agreed_to_stay(
+def test_the_controller_of_a_cluster_at_its_ceiling_agrees_to_stay_which_proves_registrations(
     kraft_cluster: Callable[..., RunningCluster], tmp_path: Path, release: str, level: int
 ) -> None:
-    """Nothing could be asked for, and so nothing was proven, for ever: the present level can."""
+    """Nothing can be upgraded, so the probe is for the present level."""
     version = release.rpartition(".")[0]
     cluster = kraft_cluster(Node(id=1, release=release), release_version=version)
     before = levels(cluster.bootstrap)
     lines, said = collected(tmp_path / "out", "--probe", *ways(cluster))
     without = [line for line in lines if b'"kind":"probe"' not in line]
     assert f"the controller agreed, validating only: {METADATA} {level} to {level}" in said
-    assert (verdict(judged(without)), verdict(judged(lines))) == ("UNKNOWN", "UP_TO_DATE")
+    assert (verdict(judged(without)), verdict(judged(lines))) == ("UP_TO_DATE", "UP_TO_DATE")
+    assert "registrations_unproven" in codes(without)
+    assert "registrations_unproven" not in codes(lines)
     assert levels(cluster.bootstrap) == before
 
 
