@@ -122,7 +122,7 @@ def test_a_night_that_brings_nothing_and_dies_once_makes_the_snapshots_anew(
     histories = [t for t in SILVER if not t.is_rebuilt]
     before = [rows_of(tmp_path, table, without=()) for table in histories]
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "append", die)
+        patch.setattr(Store, "overwrite", die)
         with pytest.raises(KeyboardInterrupt):
             refine(Store(session, str(tmp_path)), lambda _: None)
     for report in (["refine: snapshot of every cluster written", "refine: histories written"],
