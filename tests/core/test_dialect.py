@@ -28,7 +28,17 @@ from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
 
 ROW: dict[str, object] = {"rule": "unsupported_by_node", "asks": "everyone"}
 PLACES = {"role", "node", "feature", "level", "range", "finalized", "detail", "dated"}
-PLACES |= {"observed_at", "epoch", "way", "software", "name", "cluster", "principal", "namespace"}
+PLACES |= {
+    "observed_at",
+    "epoch",
+    "way",
+    "software",
+    "name",
+    "cluster",
+    "principal",
+    "namespace",
+    "newer",
+}
 PLACES |= {
     "to_fix",
     "inventory",
