@@ -244,7 +244,7 @@ def _outcome(planned: Planned) -> str:
 
 
 def show(plan: str, fleet: str | None = None, overlay: str | None = None) -> Answer[PlanFile]:
-    """What a plan would do, request by request.
+    """Show what a plan would do, request by request.
 
     What each brings, and whether there is a way back:
 

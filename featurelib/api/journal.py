@@ -49,7 +49,7 @@ def journal(
     journal: str | None = None,
     overlay: str | None = None,
 ) -> Answer[Any]:
-    """What was sent from here, and what became of it.
+    """Show the requests that were sent from here, and their outcomes.
 
     Who approved it and why, too.
 
@@ -86,7 +86,7 @@ def _entries(
     journal: str | None,
     catalogue: Catalogue,
 ) -> Answer[tuple[JournalEntry, ...]]:
-    """What was sent from here, to one cluster, to those of a choice or to all."""
+    """Return the requests sent from here to one cluster, to those of a choice or to all."""
     path = journal_path(journal)
     where, inventory = open_fleet(fleet, catalogue)
     part = inventory.choose(choice, where)

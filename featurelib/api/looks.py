@@ -152,7 +152,7 @@ def _look_once(chosen: Chosen) -> _Look:
 
 
 def _report(looks: Sequence[_Look], fleet: Fleet, listed_in: str) -> Report:
-    """What all looks come to, as the nightly reports it."""
+    """Judge the lines of all looks, and return the report that the nightly would make."""
     first, entries = looks[0].chosen, {one.entry.id: one for one in looks if one.entry.id}
     wanted, catalogue = first.wanted, first.catalogue
     settings, file = find_settings(wanted.config)

@@ -371,7 +371,7 @@ def open_tables(
 
 
 def timeline(cluster: AnyCluster, *, journal: str | None = None) -> Answer[Timeline]:
-    """Who could what when in one cluster.
+    """Show the feature history of one cluster.
 
     \b
         featurelib timeline payments-eu --tables TABLES

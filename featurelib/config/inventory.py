@@ -139,7 +139,7 @@ class _MskNode(msgspec.Struct, frozen=True):
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    """What one of the commands prints; `aws kafka describe-cluster-v2` has one cluster."""
+    """The output of one of the commands; `aws kafka describe-cluster-v2` has one cluster."""
 
     clusters: list[_MskCluster] | None = msgspec.field(default=None, name="ClusterInfoList")
     cluster: _MskCluster | None = msgspec.field(default=None, name="ClusterInfo")
