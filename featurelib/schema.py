@@ -4,8 +4,8 @@ A *version* is an end of a supported range, a *level* is chosen. Both are int16,
 Times are microseconds since the epoch in UTC. `line_id` is the first eight bytes of a landing
 line's SHA-256, big-endian and signed: it finds the line again in `bronze.landing_line`.
 
-Schemas are plain values; featurelib.rows holds columns of these types, and only featurelib.arrow
-knows what Arrow calls them.
+columns.toml says in a sentence what a column of a table holds. Schemas are plain values;
+featurelib.rows holds columns of these types, and only featurelib.arrow knows what Arrow calls them.
 """
 
 from __future__ import annotations
@@ -221,14 +221,14 @@ TEXT_FIELDS = {"feature": "names"} | dict.fromkeys(f"{_TEXTS} {_OF_STATUS}".spli
 SNAPSHOT = Schema.of(
     [
         ("cluster", TEXT),
-        ("observed_at", TIME),  # of the newest line that counts; null = there is none
-        ("waiting", INT),  # lines dated later than what was judged: none of them counts yet
-        ("features_node", TEXT),  # the newest text that was read, untouched; null = none was
-        ("names", BYTES),  # MessagePack
-        ("texts", BYTES),  # MessagePack
+        ("observed_at", TIME),
+        ("waiting", INT),
+        ("features_node", TEXT),
+        ("names", BYTES),
+        ("texts", BYTES),
         *((part, BYTES) for part in LAYOUT),
-        ("checksum", LONG),  # of all columns before it; null = nothing landed
-        ("state", BYTES),  # what the next fold needs and the core does not
+        ("checksum", LONG),
+        ("state", BYTES),
     ]
 )
 
@@ -248,26 +248,17 @@ FINDING = Schema.of(
         ("observed_at", TIME),
         ("line_id", LONG),
         ("detail", TEXT),
-        ("muted", TEXT),  # why conf/audit.toml sets it aside; null = it does not
-        ("muted_until", DATE),  # the last day on which it does, in UTC
-        # What the remedy names beside node and feature: a principal, a resource of Strimzi as
-        # NAMESPACE/NAME, or what keeps a broker from registering.
+        ("muted", TEXT),
+        ("muted_until", DATE),
         ("to_fix", TEXT),
     ]
 )
 
 # What a finding says to people, for whoever asks with SQL; all of it safe to show.
-FINDING_TEXTS = Schema.of(
-    [
-        ("name", TEXT),  # what the inventory calls the cluster, or its id
-        ("message", TEXT),
-        ("remedy", TEXT),
-        ("command", TEXT),  # empty: there is none
-    ]
-)
+FINDING_TEXTS = Schema.of((name, TEXT) for name in ("name", "message", "remedy", "command"))
 
-# What the nodes of a cluster support, a row a node half and feature. Without a feature: the node
-# answered and lists none. Without an end of the range: the response may leave that out.
+# What nodes support, a row a node half and feature. A null feature: the node lists none. A null end
+# of a range: the response may leave that out.
 SUPPORTED_RANGE = Schema.of(
     [
         ("cluster", TEXT),
@@ -312,19 +303,14 @@ READINESS = Schema.of(
         ("cluster", TEXT),
         ("feature", TEXT),
         ("verdict", TEXT),
-        ("finalized_level", LEVEL),  # 0 = not finalized; null = no trustworthy witness
-        ("target", LEVEL),  # the level to finalize next; null unless READY
+        ("finalized_level", LEVEL),
+        ("target", LEVEL),
         ("ceiling", LEVEL),
-        ("available", LEVEL),  # supported by every node, beyond the ceiling; null = nothing is
-        ("blockers", INT),  # findings that stand between the finalized level and the ceiling
+        ("available", LEVEL),
+        ("blockers", INT),
         ("unknowns", INT),
-        # The lowest level (0 = not finalized) that can be had again without losing metadata, and
-        # the first level on the way to the target from which the present one cannot be had again.
-        # READY rows of catalogued features only; null = nobody can tell, or there is none.
         ("downgrade_floor", LEVEL),
         ("point_of_no_return", LEVEL),
-        # When it was READY first, by the times nights were judged as of; UNKNOWN rows keep it,
-        # all others lose it.
         ("ready_since", TIME),
     ]
 )
@@ -349,26 +335,19 @@ RETURN = Schema.of([("feature", TEXT), ("downgrade_floor", LEVEL), ("point_of_no
 UPGRADE_PLAN = Schema.of(
     [
         ("cluster", TEXT),
-        ("verdict", TEXT),  # the worst of its features
+        ("verdict", TEXT),
         ("phase", TEXT),
         ("nodes", INT),
         ("steps", ListOf(of=STEP)),
-        ("dialects", ListOf(of=TEXT)),  # that its controllers may speak; all were asked
-        # The plan file (featurelib.planning.files) of the steps that are ours to send now, null
-        # without any: what else manages the cluster moves is in `steps` only.
+        ("dialects", ListOf(of=TEXT)),
         ("plan", TEXT),
-        # Releases whose production software supports what is finalized, now and after the steps;
-        # null = not known (ZooKeeper mode, or some level is not), or without steps.
         ("may_join", ListOf(of=TEXT)),
         ("may_join_after", ListOf(of=TEXT)),
-        # Of what the steps move, and of metadata.version; null without steps.
         ("returns_after", ListOf(of=RETURN)),
-        ("mode", TEXT),  # who keeps its metadata (featurelib.feature.ClusterMode); null = not known
-        # The oldest and the newest software that its nodes run, but for nodes that are gone: by
-        # what they say, else by the inventory; null = not known.
+        ("mode", TEXT),
         ("release", TEXT),
         ("newest_release", TEXT),
-        ("newest_line", TIME),  # when the newest line of it was read; null = nothing landed
+        ("newest_line", TIME),
     ]
 )
 
@@ -379,20 +358,20 @@ LEVEL_OF = Schema.of([("feature", TEXT), ("level", LEVEL)])
 CLUSTER = Schema.of(
     [
         ("cluster", TEXT),
-        ("name", TEXT),  # or the id
+        ("name", TEXT),
         ("owner", TEXT),
         ("contact", TEXT),
-        ("labels", ListOf(of=TEXT)),  # each as key=value
+        ("labels", ListOf(of=TEXT)),
         ("managed_by", TEXT),
-        ("mode", TEXT),  # this, releases and the newest line as in UPGRADE_PLAN
+        ("mode", TEXT),
         ("release", TEXT),
         ("newest_release", TEXT),
         ("phase", TEXT),
-        ("verdict", TEXT),  # the worst of its features
-        ("severity", TEXT),  # of its worst finding that is not muted; null = there is none
-        ("metadata_version", LEVEL),  # as it is finalized; null = not known, or it has none
-        ("metadata_version_name", TEXT),  # 4.0-IV3
-        ("levels", ListOf(of=LEVEL_OF)),  # all that is finalized; null = not known
+        ("verdict", TEXT),
+        ("severity", TEXT),
+        ("metadata_version", LEVEL),
+        ("metadata_version_name", TEXT),
+        ("levels", ListOf(of=LEVEL_OF)),
         ("newest_line", TIME),
     ]
 )

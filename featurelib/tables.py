@@ -8,7 +8,10 @@ appended with the run's number, never replaced.
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 
 from featurelib import schema
 from featurelib.schema import BYTES, LEVEL, LONG, NODE, TEXT, TIME, Kind, ListOf, Schema
@@ -49,6 +52,13 @@ class Table:
         return f"{self.layer}.{self.name}"
 
     @property
+    def about(self) -> dict[str, str]:
+        """Return the sentence that says what a column holds, by column; columns.toml has them."""
+        said = _sentences()
+        own = said["columns"] | said.get(self.full_name, {})
+        return {name: own[name] for name in self.schema.names if name in own}
+
+    @property
     def application(self) -> str:
         """Whose runs Delta counts; a table that is rebuilt counts those of its own version."""
         return f"featurelib/{self.full_name}{f'@{self.version}' if self.is_rebuilt else ''}"
@@ -57,6 +67,12 @@ class Table:
     def name_in_schema(self) -> str:
         """Its name where all tables stand in one schema of a catalog."""
         return f"{self.layer}_{self.name}"
+
+
+@cache
+def _sentences() -> dict[str, dict[str, str]]:
+    text = resources.files(__package__).joinpath("columns.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
 
 
 def is_name(tables: str) -> bool:
@@ -270,15 +286,11 @@ AUDIT_RUN = Table(
             ("up_to_date", LONG),
             ("unknown", LONG),
             ("findings", LONG),
-            # Null in nights of an earlier featurelib. Clusters by the oldest software of
-            # their nodes that run, and by their finalized metadata.version, as far as these are
-            # known. Software that goes further than the catalogue is `newer than 4.4`.
             ("releases", ListOf(of=ON_RELEASE)),
             ("metadata_versions", ListOf(of=AT_LEVEL)),
-            # How long clusters are READY, each since its first feature was; null where none is.
             ("median_wait_hours", LONG),
             ("longest_wait_hours", LONG),
-            ("out", TEXT),  # the folder of its report; null = there is none, or it is not known
+            ("out", TEXT),
         ]
     ),
     required=frozenset({"run", "as_of"}),

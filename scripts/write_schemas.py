@@ -60,14 +60,14 @@ def _table(each: Table) -> list[str]:
         f"- Version: {each.version}",
     ]
     rows = [
-        [code(name), _type(kind), "–" if name in each.required else "yes"]
+        [code(name), _type(kind), "–" if name in each.required else "yes", each.about[name]]
         for name, kind in each.schema.fields
     ]
     return [
         f"## {each.full_name}",
         each.comment,
         "\n".join(said),
-        table(["column", "type", "may be null"], rows),
+        table(["column", "type", "may be null", "holds"], rows),
     ]
 
 

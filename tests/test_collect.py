@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.cluster_view import Sight
 from featurelib.backends.base import Abilities, Backend, Say, open_backend
 from featurelib.catalogue import load
 from featurelib.collect import (
@@ -41,6 +41,7 @@ from featurelib.model import Step
 from tests.backends.clusters import KRAFT, TABLES, ZK, broker, controller
 from tests.backends.simulator import Simulated
 from tests.controller.clusters import OLD, Wrapped
+from tests.seeing import see
 
 CATALOGUE = load()
 Kind = TypeVar("Kind")

@@ -205,23 +205,6 @@ def _gather(lines: Iterable[bytes]) -> tuple[_Lines, _Lines, list[tuple[int, str
     return accepted, unread, rejected
 
 
-def see(
-    lines: Iterable[bytes],
-    *,
-    catalogue: Catalogue,
-    as_of: int | None,
-    max_age: int,
-    fleet: Fleet = NO_FLEET,
-    cluster_id: str | None = None,
-    severities: dict[str, Severity] | None = None,
-) -> Sight:
-    """Terms.see_lines by these terms."""
-    terms = Terms(
-        catalogue=catalogue, as_of=as_of, max_age=max_age, fleet=fleet, severities=severities
-    )
-    return terms.see_lines(lines, cluster_id)
-
-
 def _choose(
     found: Collection[str], rejected: Sequence[tuple[int, str]], wanted: str | None, choosing: str
 ) -> str:

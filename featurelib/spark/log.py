@@ -76,11 +76,27 @@ RECENT = 20  # commits of a local log that are read first
 
 
 def spark_schema(table: Table) -> T.StructType:
-    """The table's schema in Spark's types; required columns are NOT NULL."""
+    """The table's schema in Spark's types and with its comments; required columns are NOT NULL."""
     fields = from_arrow_schema(arrow.schema_of(table.schema)).fields
+    about = {name: {"comment": comment} for name, comment in table.about.items()}
     return T.StructType(
-        [T.StructField(f.name, f.dataType, f.name not in table.required) for f in fields]
+        [
+            T.StructField(f.name, f.dataType, f.name not in table.required, about.get(f.name))
+            for f in fields
+        ]
     )
+
+
+def comment_of(field: T.StructField) -> str:
+    """The comment of a column as SQL has it; empty = it has none."""
+    comment = field.metadata.get("comment", "").replace("'", "\\'")
+    return f" COMMENT '{comment}'" if comment else ""
+
+
+def column_of(field: T.StructField) -> str:
+    """A new column as SQL has it."""
+    required = "" if field.nullable else " NOT NULL"
+    return f"`{field.name}` {field.dataType.simpleString()}{required}{comment_of(field)}"
 
 
 class PathLog:
@@ -218,9 +234,15 @@ class PathLog:
         return (whole if exactly is None else whole.filter(exactly)).select(names)
 
     def _schema(self, *, coded: bool = False) -> pa.Schema:
-        needed = self._table.required
-        fields = arrow.schema_of(self._table.schema, coded=coded)
-        return pa.schema([field.with_nullable(field.name not in needed) for field in fields])
+        needed, about = self._table.required, self._table.about
+        return pa.schema(
+            [
+                field.with_nullable(field.name not in needed).with_metadata(
+                    {"comment": about[field.name]} if field.name in about else None
+                )
+                for field in arrow.schema_of(self._table.schema, coded=coded)
+            ]
+        )
 
 
 class CatalogLog:
@@ -256,10 +278,7 @@ class CatalogLog:
         )
 
     def create(self, properties: Mapping[str, str], replace: bool) -> None:
-        columns = ", ".join(
-            f"`{f.name}` {f.dataType.simpleString()}{'' if f.nullable else ' NOT NULL'}"
-            for f in spark_schema(self._table)
-        )
+        columns = ", ".join(map(column_of, spark_schema(self._table)))
         how = "CREATE OR REPLACE TABLE" if replace else "CREATE TABLE IF NOT EXISTS"
         comment = self._table.comment.replace("'", "\\'")
         self._session.sql(

@@ -47,6 +47,8 @@ from featurelib.spark.log import (
     Wanted,
     alter,
     as_column,
+    column_of,
+    comment_of,
     fit,
     pairs,
     read_note,
@@ -397,11 +399,17 @@ class Store:
             )
 
     def _carry_over(self, table: Table, head: Head) -> None:
-        """Give the table the columns that this release added; rows that are there have null."""
-        missing = [f for f in spark_schema(table).fields if f.name not in head.schema.names]
-        if missing:
-            columns = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in missing)
+        """Give the table the columns that this release added, and comments where it has none; rows
+        that are there have null."""
+        fields, known = spark_schema(table).fields, {f.name: f.metadata for f in head.schema}
+        new = [f for f in fields if f.name not in known]
+        if new:
+            columns = ", ".join(map(column_of, new))
             alter(self.session, self.in_sql(table), f"ADD COLUMNS ({columns})")
+        bare = [f for f in fields if "comment" in f.metadata and known.get(f.name) == {}]
+        if bare:
+            columns = ", ".join(f"`{f.name}`{comment_of(f)}" for f in bare)
+            alter(self.session, self.in_sql(table), f"ALTER COLUMN {columns}")
         version = {VERSION_PROPERTY: str(table.version)}
         if head.properties[VERSION_PROPERTY] != str(table.version):
             alter(self.session, self.in_sql(table), f"SET TBLPROPERTIES ({pairs(version)})")

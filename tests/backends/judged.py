@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from featurelib.audit.cluster_view import NO_FLEET, Sight, see
+from featurelib.audit.cluster_view import NO_FLEET, Sight
 from featurelib.catalogue import load
 from featurelib.config.fleet import Fleet
 from featurelib.feature import UpgradeType
 from tests.backends.rig.cluster import RunningCluster
 from tests.cli.commands import run
+from tests.seeing import see
 from tests.walk.wire import Line
 
 CATALOGUE, METADATA = load(), "metadata.version"

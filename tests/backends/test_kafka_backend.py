@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from kafka.admin import ACLOperation
 
-from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.cluster_view import Sight
 from featurelib.audit.evidence import ALL_BROKERS, KAFKAS_DEFAULT, OWN_FILE
 from featurelib.backends.base import Backend
 from featurelib.backends.credentials import Credentials
@@ -40,6 +40,7 @@ from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node
 from tests.backends.rig.security import may, password
 from tests.cli.commands import run
+from tests.seeing import see
 
 TIMEOUT = 5.0  # seconds
 CATALOGUE = load()

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.audit.cluster_view import see
 from featurelib.backends import embedded
 from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.catalogue import load
@@ -27,6 +26,7 @@ from featurelib.planning.planner import make_plan
 from tests.backends.simulator import Simulated
 from tests.cli.commands import run
 from tests.controller.clusters import AGE, say_nothing, zookeeper
+from tests.seeing import see
 
 CATALOGUE = load()
 JOURNAL = "state/featurelib/journal.sqlite"

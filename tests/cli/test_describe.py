@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.audit.cluster_view import see
 from featurelib.catalogue import load
 from featurelib.config.fleet import FleetEntry
 from featurelib.questions.describe import Description, FindingShown, LevelShown, NodeShown, describe
@@ -18,6 +17,7 @@ from featurelib.view.layout import WIDEST as WIDTH
 from tests.backends.clusters import KRAFT, broker
 from tests.cli.commands import run
 from tests.core import test_software as software
+from tests.seeing import see
 from tests.test_collect import embedded
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.audit.cluster_view import see
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
 from featurelib.model import Plan
 from featurelib.planning.files import ForPeople, write_plan
@@ -18,6 +17,7 @@ from featurelib.planning.planner import make_plan
 from tests.cli import commands
 from tests.core.test_planfile import MEANING
 from tests.report.samples import CATALOGUE, HOURS_72, SAMPLES
+from tests.seeing import see
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.cluster_view import Sight
 from featurelib.backends.base import Abilities, Backend, Say
 from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.catalogue import Catalogue, load
@@ -33,6 +33,7 @@ from featurelib.planning.planner import make_plan
 from featurelib.planning.requirements import features_of, require
 from tests.backends.clusters import broker, controller, zk_broker
 from tests.backends.simulator import Simulated
+from tests.seeing import see
 
 CATALOGUE = load()
 AGE = 72 * 3_600_000_000

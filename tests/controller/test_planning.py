@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.cluster_view import Sight
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.dry_run import judge_again
@@ -34,6 +34,7 @@ from tests.core.oracle import Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper
 from tests.core.scale import some
 from tests.report.samples import CATALOGUE, HOURS_72, SAMPLES, judge_samples, read_samples
+from tests.seeing import see
 
 ELR, GROUP, SHARE = "eligible.leader.replicas.version", "group.version", "share.version"
 STREAMS, TRANSACTION = "streams.version", "transaction.version"

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.cluster_view import Sight
 from featurelib.audit.evidence import (
     ALL_BROKERS,
     KAFKAS_DEFAULT,
@@ -57,6 +57,7 @@ from tests.core.lines import (
 )
 from tests.core.oracle import Cluster as Described
 from tests.core.oracle import Node as Half
+from tests.seeing import see
 
 CATALOGUE = load_catalogue()
 RECORDED = Path(__file__).parents[1] / "data" / "configured_voters"

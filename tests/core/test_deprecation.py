@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from featurelib.audit.audit import Judged
 from featurelib.audit.checks import MINIMUM_CODE as CODE
 from featurelib.audit.checks import raised_by
-from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.cluster_view import Sight
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.cluster import Request, Update, build
@@ -25,6 +25,7 @@ from tests.core.oracle import BROKER, Cluster, Node
 from tests.core.oracle_cases import TABLES
 from tests.core.random_clusters import kraft
 from tests.report.samples import CATALOGUE
+from tests.seeing import see
 
 Told = dict[str, tuple[int, str]]
 

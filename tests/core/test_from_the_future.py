@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from featurelib.audit.cluster_view import Sight, Terms, see
+from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.audit.columns import SKEW
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.errors import NoEvidenceError
@@ -19,6 +19,7 @@ from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from featurelib.snapshot.state import freeze
 from tests.core.lines import codes, findings, readiness
 from tests.report.samples import CATALOGUE, SAMPLES
+from tests.seeing import see
 
 DAY = 24 * 3_600_000_000
 LINES = (SAMPLES / "k41-forgotten" / "landing.jsonl").read_bytes().splitlines()

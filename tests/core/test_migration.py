@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from featurelib.audit.audit import Judged
-from featurelib.audit.cluster_view import Sight, Terms, see
+from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.audit.evidence import Expected
 from featurelib.catalogue import load as load_catalogue
 from featurelib.errors import ConfigError
@@ -32,6 +32,7 @@ from featurelib.snapshot.state import freeze
 from featurelib.view.digest import summarize_cluster
 from tests.core.lines import AS_OF, codes, findings, judge_lines, landings, rows_of
 from tests.core.oracle import METADATA
+from tests.seeing import see
 
 DATA = Path(__file__).parents[1] / "data" / "migration"
 CLUSTER = "c9WZNVeaTbGZmkJdv6uI5w"

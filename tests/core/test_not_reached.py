@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from featurelib.audit.audit import Judged
-from featurelib.audit.cluster_view import Sight, Terms, see
+from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.audit.evidence import Expected
 from featurelib.audit.findings import FindingWords
 from featurelib.errors import NoEvidenceError
@@ -43,6 +43,7 @@ from tests.core.lines import (
 from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
 from tests.core.random_clusters import with_changes
 from tests.report.samples import CATALOGUE
+from tests.seeing import see
 
 LEVELS: dict[str, Any] = {"levels": {METADATA: 25}, "epoch": 900}
 BROKER = Node(node_id=1, ranges={METADATA: (7, 27)}, **LEVELS)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from featurelib.audit.cluster_view import see
 from featurelib.audit.evidence import Expected
 from featurelib.audit.findings import FindingWords
 from featurelib.audit.remedies import Action, action_for_gone
@@ -41,6 +40,7 @@ from tests.core.lines import (
 from tests.core.oracle import BROKER, CONTROLLER, METADATA, Cluster, Node
 from tests.core.test_agreement import znode, zookeeper
 from tests.report.samples import SAMPLES
+from tests.seeing import see
 
 OLD, NEW = {METADATA: (7, 25)}, {METADATA: (7, 29)}
 LEVELS = {METADATA: 25}

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from featurelib.audit.cluster_view import Sight, Terms, see
+from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.errors import InputError, NoEvidenceError
@@ -21,6 +21,7 @@ from featurelib.schema import BYTES, SNAPSHOT
 from tests.core.lines import HOUR, codes, findings, rows_of
 from tests.report.samples import CATALOGUE, FLEET, SAMPLES, judge_fleet, judge_samples, read_samples
 from tests.rows import newest, some
+from tests.seeing import see
 
 TABLES = ("findings", "incompatible", "readiness")
 BATCH, NAMES, NEWEST = read_samples().batch, read_samples().names, read_samples().newest

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from featurelib.audit.cluster_view import PlainCluster, Sight, see
+from featurelib.audit.cluster_view import PlainCluster, Sight
 from featurelib.catalogue import load
 from featurelib.catalogue.rows import ApiKeys, releases_offering
 from featurelib.catalogue.rows import read_release_apis as read_rows
@@ -27,6 +27,7 @@ from featurelib.questions.describe import describe
 from featurelib.questions.why_not import LevelStatus, why_not
 from featurelib.view.report import report_run, summarize
 from tests.core.lines import MAX_AGE
+from tests.seeing import see
 
 CATALOGUE = load()
 RECORDED = Path(__file__).parent / "data" / "software.jsonl.xz"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from featurelib import tables
 from featurelib.schema import LONG, TEXT, Schema
 from featurelib.tables import ALL, FINDINGS, Table, with_run
 
@@ -24,6 +25,17 @@ def test_what_a_table_says_of_its_columns_are_columns_it_has(table: Table) -> No
     assert table.grain
     assert table.comment.endswith(".")
     assert len(set(table.schema.names)) == len(table.schema.names)
+
+
+def test_every_column_has_a_sentence_of_its_own_table_or_of_all_and_none_is_left_over() -> None:
+    said = tables._sentences()
+    for table in ALL:
+        assert list(table.about) == table.schema.names
+        assert set(said.pop(table.full_name, ())) <= set(table.schema.names)
+    every = {name for table in ALL for name in table.schema.names}
+    assert said.keys() == {"columns"}
+    assert said["columns"].keys() <= every
+    assert all(text.endswith(".") for table in ALL for text in table.about.values())
 
 
 def test_a_run_is_the_first_column() -> None:

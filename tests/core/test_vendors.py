@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.cluster_view import Sight
 from featurelib.catalogue import Catalogue, load, with_overlay
 from featurelib.config.files import open_catalogue
 from featurelib.config.fleet import Fleet, FleetEntry
@@ -19,6 +19,7 @@ from featurelib.planning.planner import make_plan
 from featurelib.questions.why_not import why_not
 from tests.core.lines import codes, findings, judge_clusters
 from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
+from tests.seeing import see
 
 ROOT = Path(__file__).parents[2]
 AUTOMQ = ROOT / "conf" / "overlays" / "automq.toml"

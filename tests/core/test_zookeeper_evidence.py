@@ -8,7 +8,6 @@ import json
 import pytest
 
 from featurelib.audit.audit import Judged
-from featurelib.audit.cluster_view import see
 from featurelib.catalogue import load
 from featurelib.errors import NoEvidenceError
 from tests.core.lines import (
@@ -23,6 +22,7 @@ from tests.core.lines import (
     readiness,
 )
 from tests.core.oracle import Node
+from tests.seeing import see
 
 WIDE, NARROW = {"f": (1, 6)}, {"f": (1, 5)}
 RANK = {"f": 4}

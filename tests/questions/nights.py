@@ -15,7 +15,7 @@ from deltalake import write_deltalake
 
 from featurelib.arrow import schema_of, table_of
 from featurelib.audit.audit import Judged, judge
-from featurelib.audit.cluster_view import Sight, Terms, see
+from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect
@@ -37,6 +37,7 @@ from featurelib.tables import (
 )
 from tests.report.samples import HOURS_72, SAMPLES, read_samples
 from tests.rows import make, newest
+from tests.seeing import see
 
 CATALOGUE = load_catalogue()
 RUN = 20261121080000

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from featurelib.audit.cluster_view import Sight, Terms, see
+from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.features_znode import ZnodeChange, ZnodeReason
@@ -17,6 +17,7 @@ from tests.core.lines import AS_OF, MAX_AGE, microseconds
 from tests.core.lines import lines_of as lines_of_cluster
 from tests.core.oracle import Cluster, Node
 from tests.questions.nights import CATALOGUE, TERMS, lines_of, sight
+from tests.seeing import see
 
 ZOOKEEPER = (
     "zk-282-disabled", "zk-282-ignored-broker", "zk-282-min-above-one", "zk-282-ranges",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.cluster_view import Sight
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.features_znode import Entries, ZnodeChange
@@ -18,6 +18,7 @@ from tests.core.controllers.election import elect as elect_by_oracle
 from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
 from tests.core.oracle import BROKER, Cluster, Node
 from tests.questions.nights import CATALOGUE
+from tests.seeing import see
 
 VERSIONS = ("2.6", "2.7", "3.2", "3.3", "3.9")
 RELEASE = {"zk-2.7": "2.8.2", "zk-3.3": "3.9.2"}  # of the oracle, for each dialect

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from featurelib.audit.cluster_view import Sight, Terms, see
+from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.audit.findings import wordings
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.core.dialect import STRICT, load
@@ -31,6 +31,7 @@ from tests.core.scale import WHOLE, some
 from tests.core.test_agreement import SCENES
 from tests.questions.nights import NAMES, TERMS, sight
 from tests.report.samples import CATALOGUE, HOURS_72, read_samples
+from tests.seeing import see
 
 CASES = some(100)  # a fifth of a second each
 UNSURE = {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.cluster_view import Sight
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.errors import ConfigError, NoEvidenceError
@@ -20,6 +20,7 @@ from tests.core.random_clusters import RELEASES, kraft, zookeeper
 from tests.core.test_software import lines_of as recorded
 from tests.core.test_software import look
 from tests.questions.nights import CATALOGUE, NAMES, TERMS, sight
+from tests.seeing import see
 
 
 def ask(name: str, changes: Changes) -> WhatIf:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.cluster_view import Sight
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import NoEvidenceError
 from featurelib.feature import METADATA_VERSION
@@ -25,6 +25,7 @@ from tests.core.oracle import STALE, Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper
 from tests.core.scale import some
 from tests.questions.nights import CATALOGUE, NAMES, sight
+from tests.seeing import see
 from tests.test_collect import OK, WITH_UPGRADE, Fake, asked, contents, judged
 
 # Rules that refuse a level for being too low: one below READY's target may be refused by them.

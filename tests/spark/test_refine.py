@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from featurelib.audit.cluster_view import see
 from featurelib.audit.columns import latest
 from featurelib.catalogue import load
 from featurelib.errors import NoEvidenceError
@@ -36,6 +35,7 @@ from featurelib.tables import (
 from tests.core.lines import MAX_AGE
 from tests.core.test_from_the_future import moved
 from tests.core.test_zookeeper_evidence import BEFORE, LATER, NARROW, cut, registered, silence
+from tests.seeing import see
 from tests.spark.nights import (
     RUN,
     SAMPLES,

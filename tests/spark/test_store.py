@@ -22,6 +22,7 @@ from pyspark.errors import ArithmeticException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from featurelib import tables
 from featurelib.arrow import schema_of, type_of
 from featurelib.errors import (
     BusyError,
@@ -35,7 +36,7 @@ from featurelib.schema import INT, LONG, SHORT, TEXT, TIME, ListOf, Schema
 from featurelib.spark.executors import Executors
 from featurelib.spark.log import Mode, Wanted, fit, spark_schema, storage_options
 from featurelib.spark.store import Store, resolve_uri
-from featurelib.tables import FINDINGS, Table
+from featurelib.tables import FINDINGS, INGEST_RUN, Table
 
 RUN = 20261121000000
 THING = Table(
@@ -105,8 +106,9 @@ def test_append_adds_overwrite_replaces_a_run_counts_once_and_every_version_can_
     assert store.append(THING, things(session, RUN + 1), RUN + 1) == before + 1  # of no row
     after = store.overwrite(THING, things(session, RUN + 2, 9), RUN + 2)
     expected = fit(THING, things(session, RUN, 1, 2))
+    there = store.read(THING, before)
     assert_df_equality(
-        store.read(THING, before), expected, ignore_row_order=True, ignore_nullable=True
+        there, expected, ignore_row_order=True, ignore_nullable=True, ignore_metadata=True
     )
     assert [row.level for row in store.read(THING).collect()] == [9]
     assert store.version(THING) == after
@@ -335,6 +337,33 @@ def test_a_table_that_is_rebuilt_is_empty_for_the_release_after(
     assert [row.level for row in later.read(new).collect()] == ["a"]
     with pytest.raises(TableError, match="A newer featurelib"):
         store.read(old)
+
+
+@either
+def test_columns_have_comments_and_a_table_of_an_earlier_release_gets_those_that_it_lacks(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def comments(table: Table) -> dict[str, str]:
+        fields = store.session.sql(f"DESCRIBE {store.in_sql(table)}").collect()
+        return {row.col_name: row.comment or "" for row in fields}
+
+    store.create(INGEST_RUN)
+    assert comments(INGEST_RUN) == INGEST_RUN.about
+    with monkeypatch.context() as patched:
+        patched.setattr(tables, "_sentences", lambda: {"columns": {}})
+        store.create(THING)
+    assert not any(comments(THING).values())
+    sentences = {"columns": {"run": "It's a run."}}
+    monkeypatch.setattr(tables, "_sentences", lambda: sentences)
+    Store(store.session, store.root).create(THING)
+    assert comments(THING) == {"run": "It's a run.", "level": "", "note": ""}
+    sentences["columns"] = {"run": "Other words.", "note": "A note."}  # words of users stay
+    later = Store(store.session, store.root)
+    later.create(THING)
+    assert comments(THING) == {"run": "It's a run.", "level": "", "note": "A note."}
+    version = later.version(THING)
+    Store(store.session, store.root).create(THING)
+    assert later.version(THING) == version
 
 
 def test_retention_is_set_and_vacuum_keeps_what_is_younger(store: Store) -> None:

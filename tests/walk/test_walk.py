@@ -11,10 +11,10 @@ from random import Random
 
 import pytest
 
-from featurelib.audit.cluster_view import see
 from featurelib.catalogue import load
 from featurelib.config.fleet import Fleet, FleetEntry
 from tests.backends.rig.jars import UnavailableError
+from tests.seeing import see
 from tests.walk.cases import Case, read_case, write_case
 from tests.walk.comparing import (
     KINDS,

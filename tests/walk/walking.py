@@ -16,13 +16,14 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.cluster_view import Sight
 from featurelib.backends.base import Backend, open_backend
 from featurelib.catalogue import Catalogue, load
 from featurelib.collect import Collected, collect_one, probe
 from featurelib.config.fleet import Fleet, FleetEntry
 from tests.backends.rig.kraft import Node
 from tests.backends.rig.process import NotReadyError
+from tests.seeing import see
 from tests.walk.cases import Case, write_case
 from tests.walk.comparing import (
     Compared,
