@@ -65,10 +65,10 @@ def commands(tables: Path, cluster: str) -> dict[str, list[str]]:
         "DuckDB, both histories of it": [sys.executable, "-c", SELECT, cluster, *histories],
         "why-not, every node in the way": [*start, "why-not", cluster, "metadata.version=33", *at],
         "what-if": [*start, "what-if", cluster, "--release", "4.2", *at],
-        "roll": [*start, "roll", cluster, "--to", "4.2", *at],
-        "timeline": [*start, "timeline", cluster, *at],
+        "can-roll": [*start, "can-roll", cluster, "--to", "4.2", *at],
+        "history": [*start, "history", cluster, *at],
         "diff": [*start, "diff", "--last", *at],
-        "waves of the fleet": [*start, "waves", "upgrade-all", *at],
+        "waves of the fleet": [*start, "waves", "plan", "upgrade-all", *at],
     }
 
 

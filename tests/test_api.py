@@ -17,15 +17,15 @@ from featurelib import (
     UpgradeType,
     apply,
     approve,
+    can_roll,
     connect,
     describe_features,
     diff,
-    embedded,
+    history,
     open_tables,
     plan,
     range_plot,
-    roll,
-    timeline,
+    sandbox,
     update_features,
     what_if,
     why_not,
@@ -65,7 +65,7 @@ GHOST = "h0FOOR_sRsiOiKHch7mH4w"
 
 
 def live(folder: Path, cluster: Cluster = KRAFT, mode: str = "kraft") -> Live:
-    """An embedded cluster of two controllers and two brokers, or of one ZooKeeper-mode broker."""
+    """A sandbox cluster of two controllers and two brokers, or of one ZooKeeper-mode broker."""
     path = folder / "cluster.db"
     with Simulated(str(path), TABLES, mode=mode, cluster_id="c-1") as made:
         made.put(cluster, 9)
@@ -404,14 +404,14 @@ def test_questions_are_answered_of_a_live_cluster(tmp_path: Path) -> None:
 
 
 def test_an_embedded_cluster_is_made_like_a_release_or_a_capture(tmp_path: Path) -> None:
-    made = embedded(str(tmp_path / "new.db"), software="4.1", metadata="3.9", brokers=2)
+    made = sandbox(str(tmp_path / "new.db"), software="4.1", metadata="3.9", brokers=2)
     assert levels(made)[METADATA] == 21
-    copy = embedded(str(tmp_path / "copy.db"), capture=str(SAMPLES / "ghost-broker"))
+    copy = sandbox(str(tmp_path / "copy.db"), capture=str(SAMPLES / "ghost-broker"))
     assert not plan(copy).is_made
     copy.unregister(2)
     assert plan(copy).is_made
     with pytest.raises(ConfigError, match="expected no file there, found one"):
-        embedded(str(tmp_path / "copy.db"))
+        sandbox(str(tmp_path / "copy.db"))
 
 
 def test_a_cluster_that_nothing_leads_to_is_said_at_once(tmp_path: Path) -> None:
@@ -470,7 +470,7 @@ def test_tables_are_opened_for_the_clusters_of_one_owner(night: str) -> None:
 
 
 def test_a_roll_is_asked_of_a_look_and_of_a_night(tmp_path: Path, night: str) -> None:
-    live_one = roll(live(tmp_path), "4.2")
+    live_one = can_roll(live(tmp_path), "4.2")
     assert live_one.value.may_join
     assert str(live_one).startswith("c-1: software of 4.2 may join now")
     [row] = live_one.rows
@@ -480,7 +480,7 @@ def test_a_roll_is_asked_of_a_look_and_of_a_night(tmp_path: Path, night: str) ->
         7,
         True,
     )
-    stored = open_tables(night, fleet=str(SAMPLES / "fleet.toml")).roll("k42-dynamic", "4.1")
+    stored = open_tables(night, fleet=str(SAMPLES / "fleet.toml")).can_roll("k42-dynamic", "4.1")
     assert not stored.value.may_join
     rows = {row["feature"]: row for row in stored.rows}
     assert (rows[METADATA]["level"], rows[METADATA]["max_version"], rows[METADATA]["fits"]) == (
@@ -491,13 +491,13 @@ def test_a_roll_is_asked_of_a_look_and_of_a_night(tmp_path: Path, night: str) ->
     assert rows["streams.version"]["max_version"] is None
     assert rows[GROUP]["fits"]
     with pytest.raises(ConfigError, match=r"--to 9\.9"):
-        roll(live(tmp_path), "9.9")
+        can_roll(live(tmp_path), "9.9")
 
 
 def test_a_timeline_is_what_tables_remember(tmp_path: Path, night: str) -> None:
     tables = open_tables(night, fleet=str(SAMPLES / "fleet.toml"))
-    told = tables.timeline("zk-roll-282-332")
-    assert str(told) == repr(timeline(tables["zk-roll-282-332"]))
+    told = tables.history("zk-roll-282-332")
+    assert str(told) == repr(history(tables["zk-roll-282-332"]))
     assert str(told).startswith("zk-roll-282-332: nothing went back\n")
     assert told.value.regressions == 0
     frame = told.frame()
@@ -507,7 +507,7 @@ def test_a_timeline_is_what_tables_remember(tmp_path: Path, night: str) -> None:
     seen = frame[(frame["who"] == "brokers 2-3") & (frame["feature"] == "tiering")].iloc[0]
     assert (seen["before"], seen["after"], seen["went_back"]) == (None, "1-3", False)
     with pytest.raises(ConfigError, match="expected a cluster of the nightly's tables"):
-        timeline(live(tmp_path))
+        history(live(tmp_path))
 
 
 def test_a_night_is_compared_with_the_one_before_it(night: str) -> None:

@@ -190,7 +190,7 @@ def test_where_a_secret_or_a_file_is_missing_nobody_is_asked_and_that_is_recorde
 
 class Fake:
     """A backend of KRaft that says what it is told, a request to validate included, and counts
-    what it is sent: for what an embedded cluster never does."""
+    what it is sent: for what a sandbox cluster never does."""
 
     where = "fake:1"
 

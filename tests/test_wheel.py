@@ -63,11 +63,11 @@ def test_a_plan_is_made_approved_and_applied_with_what_is_in_the_wheel(
 ) -> None:
     for line in (
         "--version",
-        "embedded make c.db --software 4.1 --metadata 3.9",
+        "sandbox make c.db --software 4.1 --metadata 3.9",
         "collect --file c.db --out landing",
         "plan upgrade-all --capture landing --as-of newest --out of-files.json",
         "what-if --capture landing --remove 1",
-        "roll --capture landing --to 4.2",
+        "can-roll --capture landing --to 4.2",
         "plan upgrade-all --file c.db --out plan.json",
         "show plan.json",
         "approve plan.json --expires 1h --reason test --by me --yes",

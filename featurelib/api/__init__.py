@@ -1,15 +1,15 @@
 """featurelib from Python: what a program or a notebook asks for; the commands do the same.
 
-    connect, embedded, open_tables      the cluster it is about, or a whole fleet
+    connect, sandbox, open_tables      the cluster it is about, or a whole fleet
     check                               what may be finalized now, in one cluster or in many
     describe_features, update_features  KIP-584's Admin, by all nodes, and honest about outcomes
-    why_not, what_if, roll, range_plot  questions
+    why_not, what_if, can_roll, range_plot  questions
     watch                               one look after the other, while software is rolled
-    timeline, diff                      what tables remember
+    history, diff                       what tables remember
     waves, waves_status                 in which order a fleet is upgraded, and how far it is
     plan, approve, apply                a change, bound to what was seen
 
-A cluster is a text (an id or name of conf/fleet.toml), or what connect, embedded or a table's
+A cluster is a text (an id or name of conf/fleet.toml), or what connect, sandbox or a table's
 `tables[name]` gives. Errors are of featurelib.errors; a message says what to do next.
 """
 
@@ -28,18 +28,18 @@ from featurelib.api.clusters import Live as Live
 from featurelib.api.clusters import Stored as Stored
 from featurelib.api.clusters import connect as connect
 from featurelib.api.clusters import describe_features as describe_features
-from featurelib.api.clusters import embedded as embedded
+from featurelib.api.clusters import sandbox as sandbox
 from featurelib.api.looks import ClusterLook as ClusterLook
 from featurelib.api.looks import check as check
 from featurelib.api.looks import watch as watch
+from featurelib.api.questions import can_roll as can_roll
 from featurelib.api.questions import range_plot as range_plot
-from featurelib.api.questions import roll as roll
 from featurelib.api.questions import what_if as what_if
 from featurelib.api.questions import why_not as why_not
 from featurelib.api.tables import NightTables as NightTables
 from featurelib.api.tables import diff as diff
+from featurelib.api.tables import history as history
 from featurelib.api.tables import open_tables as open_tables
-from featurelib.api.tables import timeline as timeline
 from featurelib.api.tables import waves as waves
 from featurelib.api.tables import waves_status as waves_status
 from featurelib.controller.apply import FeatureResult as FeatureResult

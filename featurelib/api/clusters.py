@@ -136,7 +136,7 @@ def connect(
 
         connect("payments-eu")                              # conf/fleet.toml says how
         connect(bootstrap="kafka-1:9092,kafka-2:9092")      # brokers to ask first
-        connect(file="cluster.db")                          # an embedded cluster
+        connect(file="cluster.db")                          # a sandbox cluster
 
     `controllers` are listeners that brokers do not name (before Kafka 3.9), `zookeeper` is only
     read. `fleet`, `config` and `overlay` are files in the place of conf/fleet.toml, conf/audit.toml
@@ -157,7 +157,7 @@ def connect(
     return live
 
 
-def embedded(
+def sandbox(
     file: str,
     *,
     software: str = NEWEST_RELEASE,
@@ -167,10 +167,10 @@ def embedded(
     capture: str | None = None,
     overlay: str | None = None,
 ) -> Embedded:
-    """A new cluster in a file, which answers as Kafka's controllers do: to learn, and to try plans.
+    """Make a cluster in a file that answers as Kafka's controllers do: to learn, and to try plans.
 
-        cluster = embedded("cluster.db", software="4.1", metadata="3.9")
-        copy = embedded("copy.db", capture="data/samples/ghost-broker")
+        cluster = sandbox("cluster.db", software="4.1", metadata="3.9")
+        copy = sandbox("copy.db", capture="data/samples/ghost-broker")
 
     `capture` makes it like the cluster of these landing lines, a file or a folder. One that is
     there already is reached with connect(file=…). Raises ConfigError, LandingError.
@@ -226,7 +226,7 @@ class Described(Answer[Description]):
 
 
 def describe_features(cluster: AnyCluster) -> Described:
-    """Every node of a cluster, and what is finalized.
+    """Show every node of a cluster, and what is finalized.
 
     Who is there, and what each supports (KIP-584, describeFeatures; Kafka's own asks one broker).
     Every listener is asked, and nothing is changed. Equal nodes stand together; a range that does

@@ -110,10 +110,10 @@ class OfTables(Document):
 DOCUMENTS: dict[str, tuple[type[Document], type]] = {
     "why-not": (OfCluster, WhyNot),
     "what-if": (OfCluster, WhatIf),
-    "roll": (OfCluster, Roll),
+    "can-roll": (OfCluster, Roll),
     "describe": (OfDescribed, Description),
     "watch": (OfCluster, Watched),
-    "timeline": (OfCluster, Timeline),
+    "history": (OfCluster, Timeline),
     "diff": (OfTables, Diff),
     "collect": (OfRound, Round),
 }

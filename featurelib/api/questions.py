@@ -57,7 +57,7 @@ def _answer(
 
 
 def why_not(cluster: AnyCluster, feature: str, level: int | str) -> Answer[WhyNot]:
-    """Why a level cannot be finalized: every proof, and the smallest change that unlocks it.
+    """Explain why a level cannot be finalized: all proof, and the smallest change that unlocks it.
 
         why_not("payments-eu", "metadata.version", "4.1")
         why_not(tables["ghost-broker"], "metadata.version", 27).frame()
@@ -110,7 +110,7 @@ def what_if(
     kafka_features: str | None = None,
     tool: str | None = None,
 ) -> Answer[WhatIf]:
-    """The verdicts if nodes or levels were others.
+    """Show the verdicts if nodes or levels were others.
 
     \b
         featurelib what-if payments-eu --node 7=4.1.2 --remove 9
@@ -178,13 +178,13 @@ def _turn_row(turn: Turn) -> Row:
     return row
 
 
-def roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
-    """May a release join now, and be rolled back later?
+def can_roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
+    """Say whether a release may join now, and be rolled back later.
 
     \b
-        featurelib roll payments-eu --to 4.2
-        featurelib roll k42-dynamic --to 4.1 --tables build/samples/tables
-        featurelib roll payments-eu --to 4.0 --json
+        featurelib can-roll payments-eu --to 4.2
+        featurelib can-roll k42-dynamic --to 4.1 --tables build/samples/tables
+        featurelib can-roll payments-eu --to 4.0 --json
 
     Every node is tried with the ranges that production software of the release advertises, by every
     generation of controllers that may lead now, in Kafka's words. If levels have to go down or up
@@ -192,8 +192,8 @@ def roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
     runs now may come back right after the roll, whether it may once the new levels are finalized,
     and from which level on it may not. Nothing is sent.
 
-    In Python: roll("payments-eu", "4.2").value.may_join. A row is one finalized feature: its level,
-    the range of that software, None = no such feature, and whether that fits.
+    In Python: can_roll("payments-eu", "4.2").value.may_join. A row is one finalized feature: its
+    level, the range of that software, None = no such feature, and whether that fits.
 
     Exit codes: 0 answered, also where it may not join; 2 usage; 5 no evidence.
     """

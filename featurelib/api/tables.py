@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from featurelib.api.clusters import Answer, AnyCluster, Stored, choose, to_frame
 from featurelib.api.documents import OfCluster, OfTables, WavesDocument, document
-from featurelib.api.questions import range_plot, roll, what_if, why_not
+from featurelib.api.questions import can_roll, range_plot, what_if, why_not
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Conditions, read
 from featurelib.audit.findings import NO_SITE, FindingColumns, FindingWords
@@ -214,13 +214,13 @@ class NightTables:
         """As featurelib.what_if, of one cluster of this night."""
         return what_if(self[cluster], **changes)
 
-    def roll(self, cluster: str, to: str) -> Answer[Roll]:
-        """As featurelib.roll, of one cluster of this night."""
-        return roll(self[cluster], to)
+    def can_roll(self, cluster: str, to: str) -> Answer[Roll]:
+        """As featurelib.can_roll, of one cluster of this night."""
+        return can_roll(self[cluster], to)
 
-    def timeline(self, cluster: str) -> Answer[Timeline]:
-        """As featurelib.timeline, up to this night."""
-        return timeline(self[cluster])
+    def history(self, cluster: str) -> Answer[Timeline]:
+        """As featurelib.history, up to this night."""
+        return history(self[cluster])
 
     def diff(self, before: int | None = None) -> Answer[Diff]:
         """As featurelib.diff: this night against the one before it, or against `before`."""
@@ -370,11 +370,11 @@ def open_tables(
     return NightTables(lake, wanted, catalogue, Choice(owner=owner, label=label, view=view))
 
 
-def timeline(cluster: AnyCluster, *, journal: str | None = None) -> Answer[Timeline]:
+def history(cluster: AnyCluster, *, journal: str | None = None) -> Answer[Timeline]:
     """Show the feature history of one cluster.
 
     \b
-        featurelib timeline payments-eu --tables TABLES
+        featurelib history payments-eu --tables TABLES
 
     Ranges, finalized levels by epoch, and what went back, from the histories that the nightly keeps
     (silver.node_advertisement, finalized_features). Marked as going back: a node whose range ends
@@ -387,8 +387,8 @@ def timeline(cluster: AnyCluster, *, journal: str | None = None) -> Answer[Timel
     wanted, catalogue = chosen.wanted, chosen.catalogue
     if wanted.tables is None:
         raise ConfigError(
-            "timeline: expected a cluster of the nightly's tables, found one that is looked at. "
-            "Only tables remember. As: timeline(open_tables(FOLDER)['payments-eu'])"
+            "history: expected a cluster of the nightly's tables, found one that is looked at. "
+            "Only tables remember. As: history(open_tables(FOLDER)['payments-eu'])"
         )
     fleet, name = open_fleet(wanted.fleet, catalogue)[1], wanted.cluster or ""
     entry = fleet.named(name) or FleetEntry(id=name)

@@ -1,4 +1,4 @@
-"""An embedded cluster as a backend: it is looked at and updated as a real cluster is.
+"""A sandbox cluster as a backend: it is looked at and updated as a real cluster is.
 
 It gives what nodes of its release say over the wire, and not what the file knows beyond that:
 fenced brokers of before 4.0 stay hidden, a node that does not run gives no answer. Which versions a
@@ -61,8 +61,8 @@ def open_file(file: str, catalogue: Catalogue) -> EmbeddedCluster:
     """The embedded cluster in a file. Raises ConfigError where none is."""
     if not Path(file).is_file():
         raise ConfigError(
-            f"{file}: expected an embedded cluster, found no such file. "
-            f"Make one: featurelib embedded make {file}"
+            f"{file}: expected a sandbox cluster, found no such file. "
+            f"Make one: featurelib sandbox make {file}"
         )
     return EmbeddedCluster(file, catalogue.tables)
 

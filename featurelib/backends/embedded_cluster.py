@@ -365,7 +365,7 @@ class StateFile:
             found = dict(self._db.execute("SELECT name, value FROM about"))
         if found.get("form") != FORM:
             raise InputError(
-                f"{self.path}: expected an embedded cluster of form {FORM}, found "
+                f"{self.path}: expected a sandbox cluster of form {FORM}, found "
                 f"{found.get('form', 'an older one')}. "
                 "Open it with the release of featurelib that made it."
             )
@@ -373,7 +373,7 @@ class StateFile:
 
     def _wrong_file(self, found: str) -> InputError:
         return InputError(
-            f"{self.path}: expected an embedded cluster's file, found: {found}. Name another file."
+            f"{self.path}: expected a sandbox cluster's file, found: {found}. Name another file."
         )
 
     def close(self) -> None:

@@ -68,7 +68,7 @@ def approve(
     overlay: str | None = None,
     as_json: bool = False,
 ) -> int:
-    """Let a plan be applied, until a time.
+    """Approve a plan, until a time.
 
     The approval is a file beside the plan.
 

@@ -25,7 +25,7 @@ GROUPS = msgspec.toml.decode(
     type=dict[str, dict[str, str]],
 )
 COMMANDS = {name: place for commands in GROUPS.values() for name, place in commands.items()}
-SENDING = {*GROUPS["Change"], "collect", "fleet", "rules", "conformance", "embedded"}
+SENDING = {*GROUPS["Change"], "collect", "inventory", "rules", "conformance", "sandbox"}
 LOOKING = COMMANDS.keys() - SENDING  # an interrupt of these leaves nothing to do again
 
 

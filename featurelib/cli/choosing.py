@@ -97,7 +97,7 @@ def _releases(option: str, texts: list[str]) -> dict[int, str]:
 # By parameter of a function of the API: the options that make its value; None: its own.
 CHOOSING: dict[str, Callable[..., Any] | None] = {
     "cluster": chosen,
-    "timeline.cluster": stored,
+    "history.cluster": stored,
     "journal.cluster": None,
     "clusters": several,
     "command": typed,

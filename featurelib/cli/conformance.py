@@ -57,7 +57,7 @@ def conformance(
         featurelib conformance
         featurelib conformance --json
 
-    Each exchange is sent to an embedded cluster in the recorded state. The error code, the words,
+    Each exchange is sent to a sandbox cluster in the recorded state. The error code, the words,
     the results, the levels afterwards, and whether the epoch moved, are compared. What a recording
     cannot decide is no difference: it is counted as undecided, with the reason.
 
@@ -175,7 +175,7 @@ TOGETHER = "\u00a0"  # no line ends between a dialect and its number
 
 
 def rules(name: str | None = None, dialects: bool = False, as_json: bool = False) -> int:
-    """What a controller asks of an update, rule by rule.
+    """Show what a controller asks of an update, rule by rule.
 
     \b
         featurelib rules

@@ -34,7 +34,7 @@ def version_mapping(
     overlay: str | None = None,
     as_json: bool = False,
 ) -> int:
-    """What a release version means for every feature.
+    """Show what a release version means for every feature.
 
     A version maps differently in the tools of different releases, so name the software that runs:
 
@@ -66,7 +66,7 @@ def feature_dependencies(
     overlay: str | None = None,
     as_json: bool = False,
 ) -> int:
-    """What a level of a feature needs of other features.
+    """Show what a level of a feature needs of other features.
 
     \b
         featurelib feature-dependencies --feature eligible.leader.replicas.version=1
@@ -102,7 +102,7 @@ def initial_levels(
     overlay: str | None = None,
     as_json: bool = False,
 ) -> int:
-    """What a new cluster starts with, or why it cannot.
+    """Show what a new cluster starts with, or why it cannot.
 
     It runs nothing. It says what `kafka-storage.sh format` of that release would write, or all that
     it would refuse; the tool itself names only the first.

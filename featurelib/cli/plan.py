@@ -28,7 +28,7 @@ from featurelib.source import Source, Wanted
 from featurelib.view.plan import STANDARD_OUTPUT
 
 PLANS = "plans"
-PLAN_HELP = """A plan for one cluster, or why there is none.
+PLAN_HELP = """Make a plan for one cluster, or say why there is none.
 
 \b
     featurelib plan payments-eu upgrade-all
@@ -119,7 +119,7 @@ def command(name: Command) -> Callable[[Callable[..., Intent]], Callable[..., In
 
 @command(Command.UPGRADE_ALL)
 def upgrade_all(stepwise: bool = False) -> Intent:
-    """Every feature as far as it is READY.
+    """Raise every feature as far as it is READY.
 
     As the nightly plans it: up to the production default, nothing lowered, nothing that cannot be
     taken back. What cannot go up is left out, and it is said what holds it.
@@ -132,7 +132,7 @@ def upgrade_all(stepwise: bool = False) -> Intent:
 
 @command(Command.DOWNGRADE_ALL)
 def downgrade_all(release_version: str, stepwise: bool = False) -> Intent:
-    """Every feature down to what the software of a release knows.
+    """Lower every feature to what the software of a release knows.
 
     For an emergency: the levels first, then the software. Nothing is raised; features that release
     does not know are deleted. A release that knows none at all (2.7 to 3.2) is refused.
@@ -150,7 +150,7 @@ def upgrade(
     feature: list[str] = [],  # noqa: B006  # typer reads the default and never changes it
     stepwise: bool = False,
 ) -> Intent:
-    """Named levels, or those of a release version.
+    """Raise named levels, or those of a release version.
 
     All of them, or none. Without any option: the newest production levels of the software that the
     active controller runs. Whatever would go down is refused, each by name.
@@ -176,7 +176,7 @@ def downgrade(
     unsafe: bool = False,
     stepwise: bool = False,
 ) -> Intent:
-    """Named levels, or those of a release version, down.
+    """Lower named levels, or to those of a release version.
 
     All of them, or none. Whatever would go up is refused, each by name.
 
@@ -195,7 +195,7 @@ def downgrade(
 
 @command(Command.DISABLE)
 def disable(feature: list[str], unsafe: bool = False) -> Intent:
-    """Features to level 0: they are not finalized any more.
+    """Take features to level 0: they are not finalized any more.
 
     \b
         featurelib plan payments-eu disable --feature share.version
@@ -211,7 +211,7 @@ def update(
     unsafe: bool = False,
     stepwise: bool = False,
 ) -> Intent:
-    """Several features, each its own way, as in KIP-584.
+    """Change several features, each its own way, as in KIP-584.
 
     \b
         featurelib plan payments-eu update --upgrade f:2 --downgrade g:3 --delete h

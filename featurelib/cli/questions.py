@@ -39,7 +39,7 @@ FINDINGS_FOUND = NOT_READY = 1  # exit codes
 def why_not(
     words: list[str], wanted: Wanted, overlay: str | None = None, as_json: bool = False
 ) -> int:
-    """Why a level cannot be finalized, and what helps.
+    """Explain why a level cannot be finalized, and what helps.
 
     All the proof, and the smallest change that unlocks it:
 
@@ -72,7 +72,7 @@ def watch(
     overlay: str | None = None,
     as_json: bool = False,
 ) -> int:
-    """A roll as it goes on, until a level is READY.
+    """Follow a rolling upgrade until a level is READY.
 
     Who runs what, what could be finalized at this moment, and what is still missing:
 
@@ -159,7 +159,7 @@ def diff(
     limit: int = MOST,
     as_json: bool = False,
 ) -> int:
-    """What two nights found, against each other.
+    """Compare what two runs found.
 
     New, resolved, unchanged, incomparable:
 
@@ -197,7 +197,7 @@ def report(
     limit: int = LIMIT,
     as_json: bool = False,
 ) -> int:
-    """The report of a night, of all clusters or of some.
+    """Print the report of a run, of all clusters or of some.
 
     As the nightly printed it:
 
@@ -246,13 +246,13 @@ def waves(
     limit: int = MOST,
     as_json: bool = False,
 ) -> int:
-    """In which order a fleet is upgraded, ring by ring.
+    """Plan in which order a fleet is upgraded, ring by ring.
 
     The READY clusters of a night in rings, and how far they are:
 
     \b
-        featurelib waves 4.1 --tables TABLES
-        featurelib waves 4.1 --by environment=test,production --by region --out waves.json
+        featurelib waves plan 4.1 --tables TABLES
+        featurelib waves plan 4.1 --by environment=test,production --by region --out waves.json
         featurelib waves status waves.json --tables TABLES
 
     Canaries go first, one cluster of each kind of change; then the values of a label, or the
@@ -288,7 +288,7 @@ def waves(
         return _AT_GATE[status.value.gate]
     answer = api.waves(
         night,
-        words[0],
+        words[1],
         by=by,
         soak="7d" if soak is None else soak,
         max_parallel=5 if max_parallel is None else max_parallel,
@@ -310,17 +310,12 @@ _AT_GATE = {
 
 
 def _waves_file(words: list[str], options: dict[str, object]) -> str | None:
-    """The file of `waves status FILE`, None for a target. Raises ConfigError for other words."""
+    """Return the file of `waves status FILE`; None for `plan TARGET`. Raises ConfigError."""
     is_status = words[0] == "status"
-    if words == ["status"]:
+    if len(words) != 2 or not (is_status or words[0] == "plan"):
         raise ConfigError(
-            "status: expected the file of waves beside it, found none. As: featurelib waves status "
-            "waves.json"
-        )
-    if len(words) != 1 + is_status:
-        raise ConfigError(
-            f"{' '.join(words)}: expected a target, as 4.1, or `status FILE`, found "
-            f"{len(words)} word{'s' * (len(words) != 1)}. As: featurelib waves 4.1 --out waves.json"
+            f"waves {' '.join(words)}: expected `plan TARGET`, as plan 4.1, or `status FILE`, as "
+            "status waves.json. As: featurelib waves plan 4.1 --out waves.json"
         )
     given = [name for name, value in options.items() if value is not None]
     if is_status and given:

@@ -110,8 +110,8 @@ _STRANGE = re.compile("unknown field `([^`]*)`")
 _MISSING_ID = "Object missing required field `id`"
 _NO_ID = (
     'expected an id, found none. Add the cluster\'s id, id = "…": kafka-cluster.sh cluster-id '
-    "--bootstrap-server HOST:PORT prints it, and featurelib fleet --bootstrap HOST:PORT --fleet "
-    "/dev/null prints the whole entry"
+    "--bootstrap-server HOST:PORT prints it, and featurelib inventory import --bootstrap HOST:PORT "
+    "--fleet /dev/null prints the whole entry"
 )
 # What somebody is known to finalize, and nothing else.
 _MANAGED = {STRIMZI: (METADATA_VERSION,)}
@@ -133,7 +133,7 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     bootstrap: tuple[str, ...] = ()  # host:port of brokers
     controller_bootstrap: tuple[str, ...] = ()  # host:port of controllers' listeners
     zookeeper: str = ""  # host:port,host:port/chroot
-    file: str = ""  # an embedded cluster
+    file: str = ""  # a sandbox cluster
     security: Security = Security()
     controller_security: Security | None = None  # of controllers' listeners, where it differs
     zookeeper_security: Security = Security()  # of ZooKeeper, which never takes Kafka's

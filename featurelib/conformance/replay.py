@@ -56,7 +56,7 @@ class ReplayReport:
 def replay(
     exchanges: Iterable[Exchange], tables: Tables, dialect: Dialect | None = None
 ) -> ReplayReport:
-    """Put every exchange to an embedded cluster of its release, in the order of the recording.
+    """Put every exchange to a sandbox cluster of its release, in the order of the recording.
 
     With `dialect` that one answers, whatever the release. Raises InputError for a release no
     dialect is of.

@@ -1,7 +1,7 @@
 """Requests put to clusters as plain values: what refuses each, the reply, and what would follow.
 
 A batch of one, or of a few, through the engine that judges a fleet. `answer` is one controller's
-word (an embedded cluster's, a recording's); `try_requests` puts each to the policy as well,
+word (a sandbox cluster's, a recording's); `try_requests` puts each to the policy as well,
 before anything is sent; `judge_again` does so with the rest of a plan on a fresh look, by steps.
 """
 

@@ -311,7 +311,7 @@ def _json_lines(kind: str, texts: Numbered, source: ToolOutput) -> Iterator[byte
             continue
         keys = _object(text)
         if keys is None or "ClusterInfo" in keys:
-            aws = " What aws kafka prints is for featurelib fleet --from-msk FILE."
+            aws = " What aws kafka prints is for featurelib inventory import --from-msk FILE."
             more = aws if text.lstrip()[:1] == "{" else ""
             raise source.fault(f"expected one JSON object, found {show(text)}.{more}", number)
         for name, expected in (("kind", kind), ("cluster_id", source.cluster_id)):

@@ -262,7 +262,7 @@ class _Reader:
         return WaveUnlock(
             message=f"Its software goes up to {METADATA_VERSION} {knows}, and {there}.",
             remedy=f"Upgrade its software to Kafka {first} or later first.",
-            command=f"featurelib roll {name} --to {first}{self._asked.ways(entry)}",
+            command=f"featurelib can-roll {name} --to {first}{self._asked.ways(entry)}",
         )
 
     def _works(

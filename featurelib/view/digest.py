@@ -546,7 +546,7 @@ def ahead_lines(cluster: ReportedCluster) -> list[str]:
     if cluster.joining is not None:
         lines.append(
             f"releases that may join: {cluster.joining.text}; before software is rolled back, run "
-            "featurelib roll, since older controllers may need a newer metadata snapshot"
+            "featurelib can-roll, since older controllers may need a newer metadata snapshot"
         )
     return lines
 

@@ -101,7 +101,7 @@ class ConformanceDocument(Document):
 
 
 class EmbeddedDocument(Document, kw_only=True):
-    """featurelib embedded; unregister says neither mode nor levels"""
+    """featurelib sandbox; unregister says neither mode nor levels"""
 
     file: str
     cluster: str
@@ -122,7 +122,7 @@ class ConvertedDocument(Document):
 
 
 class FoundDocument(Document):
-    """featurelib fleet; clusters as the inventory has them, and notes"""
+    """featurelib inventory import; clusters as the inventory has them, and notes"""
 
     clusters: list[dict[str, Any]]
     known: int

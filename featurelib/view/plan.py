@@ -544,7 +544,7 @@ def waves_status_page(
     _names("In no place of the plan", found.strangers, limit, page)
     _names("Held by the plan, and READY now", found.unlocked, limit, page)
     if found.strangers or found.unlocked:
-        page.line("Made again, the plan takes them in: featurelib waves TARGET --out FILE")
+        page.line("Made again, the plan takes them in: featurelib waves plan TARGET --out FILE")
     if found.gate is WaveGate.DONE:
         page.line("Every step is done.")
     return page

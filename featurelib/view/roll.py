@@ -1,4 +1,4 @@
-"""The answer of `featurelib roll` as text: may a release join, what comes first, the way back."""
+"""The answer of `can-roll` as text: may a release join, what comes first, the way back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Updates an embedded cluster until it is killed: `python -m tests.backends.crashing FILE`.
+"""Updates a sandbox cluster until it is killed: `python -m tests.backends.crashing FILE`.
 
 Every request moves two levels at once, so a state between two of them would show. A line is
 printed when an answer has been given, so whoever reads it knows what must be on the disk.

@@ -1,4 +1,4 @@
-"""What may happen to an embedded cluster beside updates: nodes come, go and lag, leaders change."""
+"""What may happen to a sandbox cluster beside updates: nodes come, go and lag, leaders change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from featurelib.feature import Role
 
 
 class Simulated(EmbeddedCluster):
-    """An embedded cluster to which more may happen than the product does to one."""
+    """A sandbox cluster to which more may happen than the product does to one."""
 
     @property
     def epoch(self) -> int:

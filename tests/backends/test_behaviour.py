@@ -297,7 +297,7 @@ def test_a_plan_is_refused_after_another_writer(subject: Subject) -> None:
 
 def test_a_file_that_is_not_there_is_no_embedded_cluster(tmp_path: Path) -> None:
     path = str(tmp_path / "nothing")
-    with pytest.raises(ConfigError, match=f"featurelib embedded make {path}"):
+    with pytest.raises(ConfigError, match=f"featurelib sandbox make {path}"):
         open_embedded(FleetEntry(id="x", file=path), CATALOGUE)
     assert not Path(path).exists()
 

@@ -1,4 +1,4 @@
-"""How an embedded cluster behaves beyond its laws; what its nodes answer: lines that land, in the
+"""How a sandbox cluster behaves beyond its laws; what its nodes answer: lines that land, in the
 shape of recorded ones; and the file it is kept in: its form, and that a crash leaves before or
 after."""
 
@@ -258,7 +258,7 @@ def test_another_file_is_refused_and_left_alone(tmp_path: Path) -> None:
         before = path.read_bytes()
         with pytest.raises(InputError, match=found) as error:
             Simulated(str(path), TABLES)
-        assert str(error.value).startswith(f"{path}: expected an embedded cluster's file")
+        assert str(error.value).startswith(f"{path}: expected a sandbox cluster's file")
         assert path.read_bytes() == before
     with pytest.raises(InputError, match="unable to open"):
         Simulated(str(tmp_path / "nowhere" / "cluster"), TABLES)
@@ -277,7 +277,7 @@ def test_a_file_of_another_form_is_refused(tmp_path: Path, change: str, found: s
     with sqlite3.connect(path) as db:
         db.executescript(change)
     db.close()
-    says = f"expected an embedded cluster of form 2, found {found}"
+    says = f"expected a sandbox cluster of form 2, found {found}"
     with pytest.raises(InputError, match=says):
         Simulated(str(path), TABLES)
 

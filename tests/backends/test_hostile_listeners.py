@@ -182,7 +182,7 @@ COMMANDS = (
     "describe",
     "plan upgrade-all",
     "why-not some.feature=2",
-    "roll --to 4.2",
+    "can-roll --to 4.2",
 )
 
 

@@ -173,7 +173,9 @@ def test_a_cluster_at_an_address_becomes_an_entry_of_the_inventory(
     kraft_node: RunningCluster,
 ) -> None:
     """Its first broker is enough, and what is printed collects it."""
-    code, out, said = run("fleet", "--bootstrap", kraft_node.bootstrap, "--fleet", "/dev/null")
+    code, out, said = run(
+        "inventory", "import", "--bootstrap", kraft_node.bootstrap, "--fleet", "/dev/null"
+    )
     assert code == 0, said
     [entry] = parse_fleet(out, "printed").cluster
     assert (entry.id, entry.bootstrap) == (kraft_node.cluster_id, (kraft_node.bootstrap,))

@@ -102,7 +102,9 @@ def test_what_the_server_lists_is_what_kubectl_prints(server: ApiServer, tmp_pat
     assert sum("continue=" in path for path in server.asked) == 3
     code, out, err = collect("kubernetes:", tmp_path / "landing")
     assert (code, len([*(tmp_path / "landing").iterdir()])) == (0, 3), err
-    code, out, _ = run("fleet", "--from-strimzi", "kubernetes:", "--fleet", "/dev/null")
+    code, out, _ = run(
+        "inventory", "import", "--from-strimzi", "kubernetes:", "--fleet", "/dev/null"
+    )
     assert (code, out.count("[[cluster]]")) == (0, 3)
 
 

@@ -471,13 +471,13 @@ def test_a_controller_is_unregistered_from_metadata_version_33_on_and_no_voter(
 ) -> None:
     """KIP-1312; of voters it is refused (KAFKA-20865)."""
     path = str(tmp_path / "new.db")
-    assert run("embedded", "make", path, "--software", "4.4", "--controllers", "1")[0] == 0
+    assert run("sandbox", "make", path, "--software", "4.4", "--controllers", "1")[0] == 0
     with Simulated(path, CATALOGUE.tables) as cluster:
         before = cluster.cluster
         voter = next(node for node in before.nodes if node.role is Role.CONTROLLER)
         observer = replace(voter, node_id=102, voter=False)
         cluster.put(replace(before, nodes=(*before.nodes, observer)))
-    words = ("embedded", "unregister", path, "--controller", "--node")
+    words = ("sandbox", "unregister", path, "--controller", "--node")
     code, _, err = run(*words, str(voter.node_id))
     assert (code, "one of the controllers that do not vote 102" in err) == (2, True)
     code, out, _ = run(*words, "102")

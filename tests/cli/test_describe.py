@@ -201,14 +201,14 @@ def test_requests_that_another_tool_showed_tell_the_release_and_no_level(
     assert ["broker", "1", "not", "asked", "4.0", "?"] in [row.split() for row in out.splitlines()]
     assert "no answer from" not in out
     for release in ("3.9", "4.1"):  # nobody says what is finalized
-        _, out, _ = run("roll", "--capture", "L", "--to", release, "--as-of", "newest")
+        _, out, _ = run("can-roll", "--capture", "L", "--to", release, "--as-of", "newest")
         assert out.splitlines()[:2] == [
             f"c: software of {release} joins or not: UNKNOWN",
             "finalized: not known",
         ]
         assert "may join" not in out
         assert "its controllers would let" not in out
-        told = run("roll", "--capture", "L", "--to", release, "--as-of", "newest", "--json")
+        told = run("can-roll", "--capture", "L", "--to", release, "--as-of", "newest", "--json")
         assert json.loads(told[1])["may_join"] is False
 
 

@@ -23,7 +23,7 @@ ENDLESS = "/dev/zero"
         ("plan", "c", "upgrade-all", "--fleet", ENDLESS),
         ("plan", "c", "upgrade-all", "--config", ENDLESS, "--file", "c.db"),
         ("describe", "--capture", ENDLESS),
-        ("fleet", "--from-msk", ENDLESS),
+        ("inventory", "import", "--from-msk", ENDLESS),
     ],
 )
 def test_a_file_without_end_is_one_line(

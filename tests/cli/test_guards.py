@@ -42,7 +42,7 @@ def settle(folder: Path, *, signature: bool | None = None, fleet: str | None = N
 
 def cluster() -> str:
     """A new cluster in ../cluster.db; its id."""
-    made = run("embedded", "make", "../cluster.db", "--software", "4.1", "--metadata", "3.9")
+    made = run("sandbox", "make", "../cluster.db", "--software", "4.1", "--metadata", "3.9")
     assert made[0] == 0
     return made[1].partition("cluster ")[2].partition(",")[0]
 

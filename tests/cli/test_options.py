@@ -16,7 +16,7 @@ from featurelib.cli.plan import plan
 from featurelib.source import Wanted
 from tests.cli.commands import run
 
-QUESTIONS = ("why-not", "what-if", "roll")
+QUESTIONS = ("why-not", "what-if", "can-roll")
 JOBS = sorted(path.stem for path in (Path(__file__).parents[2] / "jobs").glob("[!_]*.py"))
 
 
@@ -61,7 +61,7 @@ def test_two_ways_to_evidence_contradict_each_other_everywhere(command: str) -> 
     own = {
         "why-not": ["metadata.version=27"],
         "what-if": ["--release", "4.2"],
-        "roll": ["--to", "4.2"],
+        "can-roll": ["--to", "4.2"],
         "plan": ["upgrade-all"],
     }
     code, _, err = run(command, *own.get(command, []), "--capture", "a", "--file", "b")

@@ -47,19 +47,19 @@ def test_the_samples_tables_are_read_where_nothing_is_named(
     code, out, _ = run("report")
     assert (code, "taken away with ticket 4711 (ann)" in out) == (0, True)
     monkeypatch.setattr(source, "SAMPLE_TABLES", tmp_path / "none")
-    code, _, err = run("timeline", "ghost-broker")
+    code, _, err = run("history", "ghost-broker")
     assert (code, "--tables: expected the folder of the nightly's tables" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
     ("name", "question"),
-    [("k41-forgotten", "why-not metadata.version=27"), ("zk-282-ranges", "roll --to 3.9")],
+    [("k41-forgotten", "why-not metadata.version=27"), ("zk-282-ranges", "can-roll --to 3.9")],
 )
 def test_a_plan_of_a_cluster_that_only_its_address_names_works_as_it_is_printed(
     tmp_path: Path, name: str, question: str
 ) -> None:
     file, fleet = str(tmp_path / "copy.db"), tmp_path / "fleet.toml"
-    featurelib.embedded(file, capture=capture(name))
+    featurelib.sandbox(file, capture=capture(name))
     fleet.write_text('[[cluster]]\nid = "another"\n')
     _, out, _ = run(*question.split(), "--file", file, "--fleet", str(fleet))
     [command] = [line for line in out.splitlines() if line.startswith("  featurelib plan ")]
@@ -93,7 +93,7 @@ def test_a_leftover_is_called_not_registered_and_its_way_out_is_the_real_one_alo
 
 def test_from_python_a_copy_of_the_cluster_then_does_what_was_said(tmp_path: Path) -> None:
     file = str(tmp_path / "copy.db")
-    cluster = featurelib.embedded(file, capture=capture("zk-282-ranges"))
+    cluster = featurelib.sandbox(file, capture=capture("zk-282-ranges"))
     found = featurelib.what_if(cluster, ibp="2.6")
     assert found.value.election is not None
     assert found.value.election.settled is not None

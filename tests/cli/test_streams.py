@@ -36,23 +36,23 @@ LINES = {
     "rules": "",
     "conformance": "",
     "collect": "--file c.db --out landing-{n}",
-    "fleet": "--from-strimzi {fleet.parents[1]}/kubernetes/strimzi.json --fleet {fleet}",
+    "inventory": "import --from-strimzi {fleet.parents[1]}/kubernetes/strimzi.json --fleet {fleet}",
     "check": "--file c.db",
     "describe": "--file c.db",
     "why-not": "metadata.version=27 --file c.db",
     "what-if": "--file c.db --release 4.2",
-    "roll": "--file c.db --to 4.2",
+    "can-roll": "--file c.db --to 4.2",
     "watch": "--file c.db --until metadata.version=27",
-    "timeline": "ghost-broker --tables tables --fleet {fleet}",
+    "history": "ghost-broker --tables tables --fleet {fleet}",
     "diff": "--last --tables tables",
     "report": "--tables tables --fleet {fleet}",
-    "waves": "4.1 --tables tables --fleet {fleet}",
+    "waves": "plan 4.1 --tables tables --fleet {fleet}",
     "show": "p.json",
     "approve": "p.json --expires 24h --yes --out a-{n}.json",
     "apply": "p.json --approval a.json --yes --file c-{n}.db --journal j-{n}.db",
     "journal": "--journal j.db",
     "resume": "--journal j.db",
-    "embedded": "make e-{n}.db --software 4.1",
+    "sandbox": "make e-{n}.db --software 4.1",
     "plan": "upgrade-all --file c.db --out p-{n}.json",
 }
 FLEET = SAMPLES / "fleet.toml"
@@ -79,7 +79,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.chdir(home)
     try:
         for line in (
-            "embedded make c.db --software 4.1 --metadata 3.9",
+            "sandbox make c.db --software 4.1 --metadata 3.9",
             "plan upgrade-all --file c.db --out p.json",
             "approve p.json --expires 24h --yes --out a.json",
             "apply p.json --approval a.json --yes --file d.db --journal j.db",

@@ -37,7 +37,7 @@ class Window:
         entries = []
         for name in CLUSTERS:
             file = str(folder / f"{name}.db")
-            made = run("embedded", "make", file, "--software", "4.1", "--metadata", "3.9", "--json")
+            made = run("sandbox", "make", file, "--software", "4.1", "--metadata", "3.9", "--json")
             cluster = json.loads(made[1])["cluster"]
             entries.append(f'[[cluster]]\nid = "{cluster}"\nname = "{name}"\nfile = "{name}.db"\n')
         (folder / "fleet.toml").write_text("\n".join(entries))

@@ -460,7 +460,11 @@ def test_answers_kept_as_json_get_their_envelope() -> None:
         ("metadata_log", [*HEAD, "| offset: 1 keySize: 4"], "found 1 that cannot be read"),
         ("features_describe", ["hello"], "dump.txt: expected lines 'Feature: …'"),
         ("features_describe", ["", "Feature: a.version    SupportedMinVersion: 0"], "dump.txt:2: "),
-        ("describe_cluster", ["{"], "What aws kafka prints is for featurelib fleet --from-msk"),
+        (
+            "describe_cluster",
+            ["{"],
+            "What aws kafka prints is for featurelib inventory import --from-msk",
+        ),
         ("api_versions", ['{"a":1}', "hello"], "dump.txt:1: "),
         ("api_versions", ["", '{"node_id": 1}'], "dump.txt:2: role is missing"),
         ("api_versions", ['{"kind": "znode"}'], "dump.txt:1: kind: expected api_versions"),

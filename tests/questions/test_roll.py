@@ -1,4 +1,4 @@
-"""What `roll` promises of controllers whose metadata log may still replay a level.
+"""What `can-roll` promises of controllers whose metadata log may still replay a level.
 
 Each answer was given beside real nodes: 4.2.1 to 4.1.2 ends at once and starts after a snapshot;
 3.9.2 formatted with 3.3-IV0 to 4.0.1, 4.1.2, 4.2.1 and 4.3.1 ends, and starts after a snapshot.

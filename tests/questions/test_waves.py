@@ -165,12 +165,12 @@ def test_what_is_unknown_and_too_old_says_both() -> None:
     assert held.unlocks[0].message.startswith(
         "Its software goes up to metadata.version 27 (4.1-IV1)"
     )
-    assert held.unlocks[0].command == "featurelib roll c --to 4.4"
+    assert held.unlocks[0].command == "featurelib can-roll c --to 4.4"
     assert "Broker 2 did not answer" in held.unlocks[1].message
 
 
 def landed(file: str, at: timedelta = timedelta()) -> tuple[str, ClusterState]:
-    """What an embedded cluster says now, folded."""
+    """What a sandbox cluster says now, folded."""
     with closing(open_backend(FleetEntry(id="", file=file), CATALOGUE)) as backend:
         raws = look(backend, FleetEntry(id=""), lambda said: None)
     lines = [(line, read_samples_id(raw)) for raw in raws if isinstance(line := read(raw), Landing)]
@@ -187,7 +187,7 @@ def test_every_step_is_accepted_by_the_controller_one_after_the_other(
     name: str, tmp_path: Path
 ) -> None:
     file = str(tmp_path / "c.db")
-    fl.embedded(file, capture=str(SAMPLES / name))
+    fl.sandbox(file, capture=str(SAMPLES / name))
     rows = snapshot_rows([landed(file)])
     one = Terms(catalogue=CATALOGUE, as_of=None, max_age=HOURS_72).see(rows)
     [there] = standing(one, "upgrade-all", of_rows.newest(rows), HOURS_72).candidates
@@ -204,7 +204,7 @@ def test_nights_open_the_gates(tmp_path: Path) -> None:
     names, begin = ("refused-metadata", "k41-forgotten"), datetime.now(UTC)
     files = {name: str(tmp_path / f"{name}.db") for name in names}
     for name, file in files.items():
-        fl.embedded(file, capture=str(SAMPLES / name))
+        fl.sandbox(file, capture=str(SAMPLES / name))
     root, days = tmp_path / "tables", 0
 
     def night() -> fl.Tables:

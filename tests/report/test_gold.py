@@ -129,7 +129,7 @@ def test_the_command_that_collects_again_is_filled_in_and_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, made, _ = run("embedded", "make", "c.db", "--json")
+    code, made, _ = run("sandbox", "make", "c.db", "--json")
     own = json.loads(made)["cluster"]
     entries = (Entry(id=own, name="mine", file="c.db"), Entry(id="d"))
     (tmp_path / "f.toml").write_text(f'[[cluster]]\nid = "{own}"\nname = "mine"\nfile = "c.db"\n')

@@ -7,7 +7,7 @@ and every READY, BLOCKED and quoted answer is put to the active controller, vali
     wire.py        requests to one listener, byte by byte
     world.py       the cluster under our hands
     steps.py       what may happen to it
-    returning.py   what `roll` promises of a node, beside the node that is started
+    returning.py   what `can-roll` promises of a node, beside the node that is started
     comparing.py   the product's sentences beside the controller's
     applying.py    a plan applied for real, beside the metadata log
     walking.py     the loop; what it counts

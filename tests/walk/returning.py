@@ -1,4 +1,4 @@
-"""Promises about software beside nodes that are really started: what `featurelib roll` answers for
+"""Promises about software beside nodes that are really started: what `can-roll` answers for
 the release of a node, then that node's start with it, on the disk that it has.
 
 A promise is about one half or both of one node: "may join now", "not yet" (a controller's log may

@@ -1,4 +1,4 @@
-"""`featurelib embedded`: a cluster in one file, to learn with and to try plans on."""
+"""`featurelib sandbox`: a cluster in one file, to learn with and to try plans on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from featurelib.view.documents import as_json as to_json
 from featurelib.words import count
 
 
-def embedded(
+def sandbox(
     action: str,
     file: str,
     software: str = NEWEST_RELEASE,
@@ -32,9 +32,9 @@ def embedded(
     It needs no Kafka, and answers as a real cluster would.
 
     \b
-        featurelib embedded make cluster.db --software 4.1 --metadata 3.9
-        featurelib embedded make copy.db --capture data/samples/ghost-broker
-        featurelib embedded unregister copy.db --node 2
+        featurelib sandbox make cluster.db --software 4.1 --metadata 3.9
+        featurelib sandbox make copy.db --capture data/samples/ghost-broker
+        featurelib sandbox unregister copy.db --node 2
         featurelib describe --file cluster.db
 
     `unregister` removes the registration of a broker, as kafka-cluster.sh unregister does. With
@@ -43,13 +43,13 @@ def embedded(
     Exit codes: 0 done, 2 usage.
     """
     if action not in ("make", "unregister"):
-        raise ConfigError(f"embedded {action}: expected make or unregister, found {action!r}.")
+        raise ConfigError(f"sandbox {action}: expected make or unregister, found {action!r}.")
     catalogue = open_catalogue(overlay, say)
     role, is_new = Role.CONTROLLER if controller else Role.BROKER, action == "make"
     if is_new and node is not None:
         raise ConfigError("--node: expected with unregister only, found it with make.")
     if is_new:
-        api.embedded(
+        api.sandbox(
             file,
             software=software,
             metadata=metadata,
@@ -59,7 +59,7 @@ def embedded(
             overlay=overlay,
         )
     elif node is None:
-        raise ConfigError("embedded unregister: expected --node ID, found none. Name the broker.")
+        raise ConfigError("sandbox unregister: expected --node ID, found none. Name the broker.")
     with open_file(file, catalogue) as opened:
         if node is not None:
             opened.unregister(node, role)

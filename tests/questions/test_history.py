@@ -217,7 +217,7 @@ def test_the_command_names_who_sent_and_says_what_its_journal_does_not_know(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     [[cluster, _]] = [one for one in read_samples().names.items() if one[1] == "ghost-broker"]
-    path, words = tmp_path / "journal", ("timeline", cluster, "--tables", str(tables), "--journal")
+    path, words = tmp_path / "journal", ("history", cluster, "--tables", str(tables), "--journal")
     with closing(Journal(path)) as journal, journal.lock(cluster, "x", seconds=60) as lock:
         for where in (cluster, "c"):
             entry = asked(-240, "group.version", 1, Fate.APPLIED, where)

@@ -1,4 +1,4 @@
-"""`featurelib fleet`: entries for the inventory, from what others list of their clusters."""
+"""The command `featurelib inventory`: entries from what others list of their clusters."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from featurelib.view.documents import as_json as to_json
 from featurelib.words import count
 
 
-def fleet(
+def inventory(
+    action: str,
     from_strimzi: str | None = None,
     from_msk: list[str] | None = None,
     bootstrap: list[str] | None = None,
     fleet: str | None = None,
     as_json: bool = False,
 ) -> int:
-    """Entries for the inventory, of what others list.
+    """Make entries for the inventory, of what others list.
 
     Clusters that the inventory has, by id or by managed_as, are left out, so what is printed can
     be added to it, today and again next week. It is TOML, and complete but for secrets. Amazon
@@ -37,14 +38,20 @@ def fleet(
 
     \b
         kubectl get kafka,kafkanodepool,strimzipodset -A -o json |
-            featurelib fleet --from-strimzi - >> conf/fleet.toml
-        featurelib fleet --from-msk clusters.json --from-msk nodes.json >> conf/fleet.toml
-        featurelib fleet --bootstrap kafka-1.example:9092 >> conf/fleet.toml
+            featurelib inventory import --from-strimzi - >> conf/fleet.toml
+        featurelib inventory import --from-msk clusters.json --from-msk nodes.json >> fleet.toml
+        featurelib inventory import --bootstrap kafka-1.example:9092 >> conf/fleet.toml
     """
+    if action != "import":
+        raise ConfigError(
+            f"inventory {action}: expected import, found {action!r}. As: featurelib inventory "
+            "import --bootstrap HOST:PORT"
+        )
     if (given := sum(map(bool, (from_strimzi, from_msk, bootstrap)))) != 1:
         raise ConfigError(
-            "fleet: expected one of --from-strimzi FILE, --from-msk FILE and --bootstrap HOST:PORT,"
-            f" found {'several' if given else 'none'}. See featurelib fleet --help."
+            "inventory import: expected one of --from-strimzi FILE, --from-msk FILE and "
+            f"--bootstrap HOST:PORT, found {'several' if given else 'none'}. "
+            "See featurelib inventory --help."
         )
     where, inventory = open_fleet(fleet, None)
     if from_strimzi is not None:

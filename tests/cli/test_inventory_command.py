@@ -1,4 +1,4 @@
-"""`featurelib fleet`: what it prints is an inventory, of any names, and adds nothing twice."""
+"""`inventory import`: what it prints is an inventory, of any names, and adds nothing twice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def uncommented(text: str) -> str:
 def test_what_is_printed_is_read_as_an_inventory_and_added_once(tmp_path: Path) -> None:
     conf = tmp_path / "fleet.toml"
     conf.write_text('[[cluster]]\nid = "other"\n')
-    code, out, err = run("fleet", "--from-strimzi", STRIMZI, "--fleet", str(conf))
+    code, out, err = run("inventory", "import", "--from-strimzi", STRIMZI, "--fleet", str(conf))
     assert (code, err.count("left out")) == (0, 1)
     conf.write_text(conf.read_text() + out)
     known = parse_fleet(conf.read_text(), str(conf)).cluster
@@ -40,14 +40,14 @@ def test_what_is_printed_is_read_as_an_inventory_and_added_once(tmp_path: Path) 
         "kafka/orders",
         "search/logs",
     ]
-    code, out, err = run("fleet", "--from-strimzi", STRIMZI, "--fleet", str(conf))
+    code, out, err = run("inventory", "import", "--from-strimzi", STRIMZI, "--fleet", str(conf))
     assert (code, out) == (0, "")
     assert "3 clusters listed, 3 of them in" in err
 
 
 def test_an_entry_of_amazons_is_a_comment_until_it_has_an_id(tmp_path: Path) -> None:
     files = [w for n in ("clusters", "nodes") for w in ("--from-msk", str(DATA / f"msk/{n}.json"))]
-    code, out, _ = run("fleet", *files, "--fleet", "/dev/null")
+    code, out, _ = run("inventory", "import", *files, "--fleet", "/dev/null")
     assert (code, parse_fleet(out, "f").cluster) == (0, ())
     entries = tomllib.loads(uncommented(out))["cluster"]
     assert entries[0] == {
@@ -63,7 +63,7 @@ def test_an_entry_of_amazons_is_a_comment_until_it_has_an_id(tmp_path: Path) -> 
     filled = uncommented(out).replace('id = ""', 'id = "c"', 1).replace('id = ""', 'id = "d"')
     conf = tmp_path / "fleet.toml"
     conf.write_text(filled)
-    known_by_arn = run("fleet", *files, "--fleet", str(conf))
+    known_by_arn = run("inventory", "import", *files, "--fleet", str(conf))
     assert known_by_arn[:2] == (0, "")
 
 
@@ -146,11 +146,11 @@ def test_one_cluster_that_was_described_alone_is_taken() -> None:
 @pytest.mark.parametrize("text", ["", "{}", '{"ClusterInfoList":[{}]}', "[" * 10_000])
 def test_what_is_something_else_is_told_with_its_file(tmp_path: Path, text: str) -> None:
     (tmp_path / "odd.json").write_text(text)
-    code, out, err = run("fleet", "--from-msk", str(tmp_path / "odd.json"))
+    code, out, err = run("inventory", "import", "--from-msk", str(tmp_path / "odd.json"))
     assert (code, out) == (2, "")
     assert "odd.json: expected what aws kafka list-clusters-v2 or" in err
     (tmp_path / "odd.json").write_bytes(b"\xff")
-    assert run("fleet", "--from-msk", str(tmp_path / "odd.json"))[0] == 2
+    assert run("inventory", "import", "--from-msk", str(tmp_path / "odd.json"))[0] == 2
 
 
 def test_a_listener_that_asks_something_of_a_client_is_said_to() -> None:
@@ -170,9 +170,11 @@ def test_a_listener_that_asks_something_of_a_client_is_said_to() -> None:
 
 def test_one_source_is_named_and_an_address_that_nobody_answers_ends_with_5() -> None:
     for words in ([], ["--from-strimzi", STRIMZI, "--bootstrap", "127.0.0.1:1"]):
-        code, out, err = run("fleet", *words)
+        code, out, err = run("inventory", "import", *words)
         assert (code, out) == (2, "")
         assert "expected one of --from-strimzi FILE, --from-msk FILE and --bootstrap" in err
-    code, out, err = run("fleet", "--bootstrap", "127.0.0.1:1", "--fleet", "/dev/null")
+    code, out, err = run(
+        "inventory", "import", "--bootstrap", "127.0.0.1:1", "--fleet", "/dev/null"
+    )
     assert (code, out) == (5, "")
     assert "expected at least one node to answer" in err
