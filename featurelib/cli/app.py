@@ -24,6 +24,7 @@ GROUPS = msgspec.toml.decode(
     resources.files(__package__).joinpath("commands.toml").read_bytes(),
     type=dict[str, dict[str, str]],
 )
+OTHER_WORDS = GROUPS.pop("other words")
 COMMANDS = {name: place for commands in GROUPS.values() for name, place in commands.items()}
 SENDING = {*GROUPS["Change"], "collect", "inventory", "rules", "conformance", "sandbox"}
 LOOKING = COMMANDS.keys() - SENDING  # an interrupt of these leaves nothing to do again
@@ -47,7 +48,7 @@ def make_app(only: str | None = None) -> typer.Typer:
     """
     app = typer.Typer(
         name="featurelib",
-        cls=CommandGroup,
+        cls=_Commands,
         help="Feature levels of Apache Kafka clusters: what maps to what, what may be finalized.",
         add_completion=False,
         no_args_is_help=True,
@@ -69,6 +70,18 @@ def make_app(only: str | None = None) -> typer.Typer:
         elif only not in COMMANDS:
             app.command(name, help=sentence_of(place), rich_help_panel=panel)(_entrance)
     return app
+
+
+class _Commands(CommandGroup):
+    """All commands. A likely word that is none is answered with the command that does it."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except typer.TyperException as error:
+            if args[0] in OTHER_WORDS:
+                vars(error)["message"] += f" `{OTHER_WORDS[args[0]]}` does that."
+            raise
 
 
 def _show_version(wanted: bool) -> None:

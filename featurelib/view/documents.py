@@ -122,7 +122,7 @@ class ConvertedDocument(Document):
 
 
 class FoundDocument(Document):
-    """featurelib inventory import; clusters as the inventory has them, and notes"""
+    """featurelib inventory; clusters as the inventory has them, and notes"""
 
     clusters: list[dict[str, Any]]
     known: int
