@@ -442,9 +442,9 @@ def test_tables_are_asked_like_a_live_cluster(night: str) -> None:
     ghost = fleet[fleet["cluster"] == "ghost-broker"].iloc[0]
     assert (ghost["verdict"], ghost["blocker"], ghost["warning"]) == ("BLOCKED", 1, 1)
     assert (ghost["owner"], "region=eu" in ghost["labels"]) == ("payments", True)
-    why = tables.why_not("ghost-broker", METADATA, 27)
+    why = why_not(tables["ghost-broker"], METADATA, 27)
     assert "samples/ghost-broker/landing.jsonl" in str(why.rows[0]["line"])
-    after = tables.what_if("ghost-broker", remove=[2]).frame()
+    after = what_if(tables["ghost-broker"], remove=[2]).frame()
     row = after[after["feature"] == METADATA].iloc[0]
     assert (row["verdict_before"], row["verdict_after"], row["target_after"]) == (
         "BLOCKED",
@@ -454,7 +454,7 @@ def test_tables_are_asked_like_a_live_cluster(night: str) -> None:
     assert describe_features(tables["ghost-broker"]).finalized_features_epoch is not None
     assert plan(tables["k37-forgotten"]).is_made
     assert not plan(tables["k41-forgotten"]).is_made  # all of it waits for its owner
-    drawn = tables.range_plot("ghost-broker", [METADATA])
+    drawn = range_plot(tables["ghost-broker"], [METADATA])
     assert 'class="holds"' in drawn.svg(METADATA)
     assert "broker 2: 7–25 · in the way" in str(drawn)
 
@@ -480,7 +480,7 @@ def test_a_roll_is_asked_of_a_look_and_of_a_night(tmp_path: Path, night: str) ->
         7,
         True,
     )
-    stored = open_tables(night, fleet=str(SAMPLES / "fleet.toml")).can_roll("k42-dynamic", "4.1")
+    stored = can_roll(open_tables(night, fleet=str(SAMPLES / "fleet.toml"))["k42-dynamic"], "4.1")
     assert not stored.value.may_join
     rows = {row["feature"]: row for row in stored.rows}
     assert (rows[METADATA]["level"], rows[METADATA]["max_version"], rows[METADATA]["fits"]) == (
@@ -496,7 +496,7 @@ def test_a_roll_is_asked_of_a_look_and_of_a_night(tmp_path: Path, night: str) ->
 
 def test_a_timeline_is_what_tables_remember(tmp_path: Path, night: str) -> None:
     tables = open_tables(night, fleet=str(SAMPLES / "fleet.toml"))
-    told = tables.history("zk-roll-282-332")
+    told = history(tables["zk-roll-282-332"])
     assert str(told) == repr(history(tables["zk-roll-282-332"]))
     assert str(told).startswith("zk-roll-282-332: nothing went back\n")
     assert told.value.regressions == 0
@@ -512,7 +512,7 @@ def test_a_timeline_is_what_tables_remember(tmp_path: Path, night: str) -> None:
 
 def test_a_night_is_compared_with_the_one_before_it(night: str) -> None:
     tables = open_tables(night, fleet=str(SAMPLES / "fleet.toml"))
-    found = tables.diff()
+    found = diff(tables)
     assert (found.value.before, found.value.after) == (BEFORE, RUN)
     assert str(found) == str(diff(tables, BEFORE, RUN))
     assert {(row["cluster"], row["state"]) for row in found.rows} == {
@@ -525,9 +525,9 @@ def test_a_night_is_compared_with_the_one_before_it(night: str) -> None:
     assert "25 clusters without a difference" in str(found)
     earlier = open_tables(night, run=BEFORE, fleet=str(SAMPLES / "fleet.toml"))
     with pytest.raises(NoEvidenceError, match=f"expected a night before {BEFORE}"):
-        earlier.diff()
+        diff(earlier)
     with pytest.raises(ConfigError, match="expected one of the 2 runs"):
-        tables.diff(before=1)
+        diff(tables, 1)
 
 
 def test_what_stands_in_tables_cannot_be_changed(night: str) -> None:
@@ -535,7 +535,7 @@ def test_what_stands_in_tables_cannot_be_changed(night: str) -> None:
     with pytest.raises(ConfigError, match="expected a cluster that answers, found what tables say"):
         update_features(tables["k41-forgotten"], {GROUP: FeatureUpdate(level=1)})  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="the nearest are"):
-        tables.why_not("ghost-borker", METADATA, 27)
+        why_not(tables["ghost-borker"], METADATA, 27)
 
 
 def test_tables_that_are_not_there_are_named_with_the_command_that_makes_them(

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from featurelib.api.clusters import Answer, AnyCluster, Stored, choose, to_frame
 from featurelib.api.documents import OfCluster, OfTables, WavesDocument, document
-from featurelib.api.questions import can_roll, range_plot, what_if, why_not
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Conditions, read
 from featurelib.audit.findings import NO_SITE, FindingColumns, FindingWords
@@ -60,11 +59,8 @@ from featurelib.questions.nights import (
     read_timeline,
 )
 from featurelib.questions.nights import diff as compare
-from featurelib.questions.roll import Roll
 from featurelib.questions.setbacks import find_lowered
 from featurelib.questions.waves import Aim, Asked
-from featurelib.questions.what_if import WhatIf
-from featurelib.questions.why_not import WhyNot
 from featurelib.rows import TableRows, join_rows, make_rows, texts_of
 from featurelib.snapshot.history import histories
 from featurelib.source import RUN_TIME, Wanted, open_fleet, usual_settings
@@ -86,7 +82,7 @@ from featurelib.view.trend import Past, ask_first
 from featurelib.words import clean
 
 if TYPE_CHECKING:
-    from featurelib.view.html import RangePlot
+    pass
 
 Row = dict[str, object]
 FINALIZED = "finalized"
@@ -206,34 +202,6 @@ class NightTables:
         wanted = replace(self._wanted, cluster=entry.id, run=self.run)
         return Stored(wanted=wanted, catalogue=self.catalogue)
 
-    def why_not(self, cluster: str, feature: str, level: int | str) -> Answer[WhyNot]:
-        """As featurelib.why_not, of one cluster of this night."""
-        return why_not(self[cluster], feature, level)
-
-    def what_if(self, cluster: str, **changes: Any) -> Answer[WhatIf]:
-        """As featurelib.what_if, of one cluster of this night."""
-        return what_if(self[cluster], **changes)
-
-    def can_roll(self, cluster: str, to: str) -> Answer[Roll]:
-        """As featurelib.can_roll, of one cluster of this night."""
-        return can_roll(self[cluster], to)
-
-    def history(self, cluster: str) -> Answer[Timeline]:
-        """As featurelib.history, up to this night."""
-        return history(self[cluster])
-
-    def diff(self, before: int | None = None) -> Answer[Diff]:
-        """As featurelib.diff: this night against the one before it, or against `before`."""
-        return diff(self, before)
-
-    def waves(self, target: str, **wanted: Any) -> WavesAnswer:
-        """As featurelib.waves, from this night."""
-        return waves(self, target, **wanted)
-
-    def range_plot(self, cluster: str, features: Sequence[str] = ()) -> RangePlot:
-        """As featurelib.range_plot, of one cluster of this night."""
-        return range_plot(self[cluster], features)
-
 
 def report_night(
     read: Read,
@@ -349,7 +317,7 @@ def open_tables(
 
         tables = open_tables("build/samples/tables", fleet="data/samples/fleet.toml")
         tables.fleet()
-        tables.why_not("ghost-broker", "metadata.version", 27)
+        why_not(tables["ghost-broker"], "metadata.version", 27)
 
     `fleet` is the inventory that names the clusters; default conf/fleet.toml. `owner`, `label`
     (`KEY=VALUE` or `KEY`) and `view` choose clusters, as the options of commands do. Raises

@@ -222,7 +222,7 @@ def test_nights_open_the_gates(tmp_path: Path) -> None:
         "".join(f'[[cluster]]\nid = "{ids[name]}"\nname = "{name}"\n' for name in names), "utf-8"
     )
     path = str(tmp_path / "waves.json")
-    answer = night().waves("4.1", soak="6h")
+    answer = fl.waves(night(), "4.1", soak="6h")
     answer.save(path)
     steps = [list(step.works) for step in answer.value.steps]
     assert [[work.name for work in works] for works in steps] == [
@@ -256,7 +256,7 @@ def test_nights_open_the_gates(tmp_path: Path) -> None:
     ]
     assert "Every step is done." in str(fl.waves_status(night(), path))
     # What is there by now is at the target when the plan is made again.
-    again = night().waves("4.1").value
+    again = fl.waves(night(), "4.1").value
     assert (again.rings, len(again.reached)) == ((), 2)
 
 
@@ -301,7 +301,7 @@ def test_a_ring_soaks_as_long_as_trouble_took_after_an_earlier_step(tmp_path: Pa
     )
     tables = fl.open_tables(str(tmp_path), fleet=str(inventory))
     order = ",".join(names)
-    answer = tables.waves("4.1", by=f"n={order}")
+    answer = fl.waves(tables, "4.1", by=f"n={order}")
     found = {ring.name: (ring.steps[0].soak, ring.steps[0].soak_why) for ring in answer.value.rings}
     step = "metadata.version 24 (4.0-IV2)"
     assert found == {
@@ -312,7 +312,7 @@ def test_a_ring_soaks_as_long_as_trouble_took_after_an_earlier_step(tmp_path: Pa
         str(answer).split()
     )
     # Trouble is no reason to soak less than is asked for.
-    longer = tables.waves("4.1", by=f"n={order}", soak="14d").value
+    longer = fl.waves(tables, "4.1", by=f"n={order}", soak="14d").value
     assert {step.soak for step in longer.steps} == {"14d"}
     # Who stands lower than before is asked about first, and nobody else.
     [asked] = (work for step in answer.value.steps for work in step.works if work.note)
