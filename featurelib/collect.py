@@ -47,6 +47,7 @@ from featurelib.errors import (
     UnreachableError,
 )
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, UpgradeType, Verdict
+from featurelib.findings import tagged
 from featurelib.landing import ApiVersionsAnswer, Landing, NodeMetrics, Quarantined, read
 from featurelib.landing.fields import write_line
 from featurelib.landing.kinds import ProbedUpdate
@@ -54,7 +55,6 @@ from featurelib.landing.responses import ALTER, NOT_AUTHORIZED, UpdateFeatures
 from featurelib.landing.samples import KIND as METRICS
 from featurelib.landing.strimzi import StrimziFleet, objects_of, read_resources
 from featurelib.model import Move, Step
-from featurelib.planning.reasons import UNPROVEN
 from featurelib.planning.requirements import steps_of
 from featurelib.questions.draft import Draft
 
@@ -376,9 +376,6 @@ def _listener(said: ApiVersionsAnswer | NodeMetrics) -> NodeListener:
 _DAY = 86_400_000_000  # microseconds; the lines are of this moment
 _TIMEOUT_MS = 10_000  # a collector does not wait as long as somebody who writes
 _NOTHING = "probe: nothing was sent: "
-# Nodes whose range is not known: that they do not block is what the controller is asked.
-_UNSEEN = frozenset({"node_not_answering", "node_not_asked", "range_unknown"})
-_UNSEEN |= {"evidence_too_old", "evidence_too_new"}
 
 
 def probe(
@@ -417,9 +414,10 @@ def _sight(entry: FleetEntry, lines: Sequence[bytes], catalogue: Catalogue) -> t
     fleet = Fleet(cluster=(msgspec.structs.replace(entry, id=cluster_id),))
     terms = Terms(catalogue=catalogue, as_of=None, max_age=_DAY, fleet=fleet)
     seen = terms.see_lines(lines)
-    found = [row for row in seen.judged.findings.to_pylist() if row["code"] in UNPROVEN | _UNSEEN]
+    unsure, unseen = tagged("unproven", "unseen"), tagged("unseen")
+    found = [row for row in seen.judged.findings.to_pylist() if row["code"] in unsure]
     draft = Draft(seen.rows, seen.newest)
-    for node_id in {row["node_id"] for row in found if row["code"] in _UNSEEN}:
+    for node_id in {row["node_id"] for row in found if row["code"] in unseen}:
         draft.remove(node_id)
     draft.forget_configured()  # whom the controller asks is what it is asked
     row = draft.row() if found else seen.rows

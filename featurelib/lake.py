@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from featurelib.audit.audit import Judged
-from featurelib.audit.findings import DOWN
 from featurelib.errors import (
     ConfigError,
     NoEvidenceError,
@@ -26,6 +25,7 @@ from featurelib.errors import (
     install_line,
 )
 from featurelib.faults import damaged, explaining, in_a_line
+from featurelib.findings import tagged
 from featurelib.rows import NONE, TableRows
 from featurelib.schema import FINDING, SNAPSHOT, TIME
 from featurelib.tables import (
@@ -347,7 +347,9 @@ def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, lis
         levels = [row | {"ceiling": None} for row in levels]  # another judge aims elsewhere
     found = read(FINDINGS, [*of, ("severity", "=", "critical")], ["cluster", "muted"]).to_pylist()
     bad = {row["cluster"] for row in found if row["muted"] is None}
-    down = read(FINDINGS, [*of, ("code", "in", list(DOWN))], ["cluster", "role", "node_id"])
+    down = read(
+        FINDINGS, [*of, ("code", "in", sorted(tagged("down")))], ["cluster", "role", "node_id"]
+    )
     silent = {(row["cluster"], row["role"], row["node_id"]) for row in down.to_pylist()}
     judged = {one["cluster"]: (one["verdict"], one["cluster"] in bad) for one in plans}
     return nights, judged, levels, silent

@@ -26,6 +26,7 @@ FLOORS = {
     "featurelib.rows": 0,
     "featurelib.errors": 0,
     "featurelib.faults": 0,
+    "featurelib.findings": 0,
     "featurelib.catalogue": 0,
     "featurelib.core": 1,
     "featurelib.audit": 2,

@@ -13,12 +13,10 @@ Findings only; no verdict hangs on them. Four questions, each of all clusters of
 
 from __future__ import annotations
 
-import tomllib
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 
 import numpy as np
 
@@ -40,6 +38,7 @@ from featurelib.core.rules import (
     metadata_version_unmet,
 )
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, SILENT_METADATA_VERSION, Role
+from featurelib.findings import finding_rows
 from featurelib.rows import NONE, Bool, Int, TableRows, make_rows, texts_of
 from featurelib.schema import INCOMPATIBLE_BROKER
 
@@ -52,7 +51,7 @@ def find_incompatible(evidence: Evidence, said: BatchFindings) -> TableRows:
     """Nodes whose range does not hold what is finalized: findings, and featurelib.schema's rows."""
     asked, who = evidence.questions, evidence.subjects
     pair, subject = _unfit(evidence)
-    question, fates = asked.pair_question[pair], _fates()
+    question, fates = asked.pair_question[pair], finding_rows()[INCOMPATIBLE_CODE].fates
     is_metadata = asked.of_feature(METADATA_VERSION)[question]
     low, high = (asked.listed(ends, pair) for ends in (asked.pair_min, asked.pair_max))
     # What it does not support may be the minimum alone.
@@ -144,14 +143,6 @@ def _own_answers(
             details[row] = f"Its software supports {low}-{high}. {details[row]}"
             wrong[row] = PROTOCOL
     return details, wrong
-
-
-@cache
-def _fates() -> dict[str, str]:
-    """What nodes do that do not support what is finalized, by mode, role and feature."""
-    text = resources.files(__package__).joinpath("findings.toml").read_text(encoding="utf-8")
-    fates: dict[str, str] = tomllib.loads(text)[INCOMPATIBLE_CODE]["fates"]
-    return fates
 
 
 def levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[Levels, Int, Bool]:

@@ -13,15 +13,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cache
-from importlib import resources
 from typing import TypedDict
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from featurelib.audit.columns import node_key, place
 from featurelib.audit.managed import instead, managed_codes
@@ -34,8 +33,9 @@ from featurelib.audit.remedies import (
     software,
 )
 from featurelib.catalogue import Catalogue
-from featurelib.core.dialect import STRICT, Dialect, RuleWords, load
+from featurelib.core.dialect import STRICT, Dialect, load
 from featurelib.feature import METADATA_VERSION, Role, Severity
+from featurelib.findings import FindingRow, finding_rows, tagged
 from featurelib.rows import (
     NONE,
     Bool,
@@ -235,30 +235,12 @@ def _add_expired(
     said.add(EXPIRED, np.array(where, dtype=np.int64), detail=details)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wording(RuleWords):
-    """What a code says to a person, and what it rests on."""
-
-    source: str
-    # Where a node's range begins above what is finalized, or only its listener fails.
-    other: str = ""
-    other_command: str = ""
-
-
 @cache
-def wordings(dialect: Dialect) -> dict[str, Wording]:
-    """Every code's wording: the dialect's rules and the findings about evidence."""
-    table = resources.files(__package__).joinpath("findings.toml").read_bytes()
-    about_evidence = msgspec.toml.decode(table, type=dict[str, Wording])
-    return about_evidence | {
-        row.code: Wording(**asdict(row.words), source=row.rule.source) for row in dialect.rules
-    }
+def wordings(dialect: Dialect) -> dict[str, FindingRow]:
+    """Return the row of every code: of findings about evidence, and of the dialect's rules."""
+    return finding_rows() | {row.code: row.words for row in dialect.rules}
 
 
-# Who is gone, and findings about the range of a node.
-GONE = ("ghost_broker", "ghost_controller")
-DOWN = (*GONE, "node_not_answering", "silent_broker")
-RANGE_UNKNOWN = "range_unknown"
 _OF_GHOST = (
     "Once it runs, it says so itself. If it has to stay off, plan or collect with --probe, or "
     "collect a dump of the metadata log."
@@ -275,19 +257,7 @@ ZNODE = "registration in ZooKeeper"  # of a broker whose registration says nothi
 _OF_PROTOCOL = (
     "{feature} is finalized at {finalized}, and {role} {node} registers no features. {detail}"
 )
-OF_RANGE = ("unsupported_by_node", "evidence_too_old", INCOMPATIBLE_CODE)
-
-# The core composes these details itself, of whole sentences, and cuts and escapes what it quotes;
-# or they are a controller's refusal, which names who is in the way at its end.
-COMPOSED = frozenset({
-    "features_node_damaged", "features_node_ambiguous", "side_effect_by_name", "probe_refused",
-    "metadata_version_not_pinned", "strimzi_not_carried_out", "strimzi_contradicted",
-    INCOMPATIBLE_CODE, EXPIRED, "ghost_broker", "right_missing", "right_withheld",
-    "cluster_not_reached", "features_node_deleted",
-})  # fmt: skip
-COMPOSED_LENGTH = 1200
-# The detail of these is the least release that helps.
-RELEASED = frozenset({"ghost_controller", "voter_not_registered", "unsupported_by_node"})
+COMPOSED_LENGTH = 1200  # of a detail that is composed of sentences
 WAY = "{way}"  # of remedies.toml, by the finding's role and metadata.version
 COLLECT = "{collect}"  # a command; none for who looks at the cluster itself, and just asks again
 
@@ -350,7 +320,7 @@ class FindingWords:
 
     def of(
         self, columns: FindingColumns, site: Site = NO_SITE, ghost: FindingColumns | None = None
-    ) -> Wording:
+    ) -> FindingRow:
         """The words of its code, filled in for the cluster at this site. `ghost`: the finding that
         calls the node gone, if one does; its remedy holds for what its range blocks, too."""
         wording = self._wordings.get(columns["code"]) or _unworded(columns["code"])
@@ -374,8 +344,8 @@ class FindingWords:
         if columns["to_fix"] in (Action.START_NEWER, Action.REGISTER_NEWER) and not is_above:
             wording, action = replace(wording, remedy=f"{WAY}."), Action(columns["to_fix"])
         way = remedies()[action]
-        if (
-            ghost is not None and columns["code"] == RANGE_UNKNOWN
+        if ghost is not None and columns["code"] in tagged(
+            "range_unseen"
         ):  # the ghost's words have the rest
             wording, values["detail"] = replace(wording, remedy=_OF_GHOST), ""
         values["way"] = way.text.format_map(values)
@@ -392,7 +362,7 @@ class FindingWords:
             remedy=_open_sentence(wording.remedy, values),
             command=filled(_fill_command(command, values), site.address),
         )
-        if ghost is None or columns["code"] not in OF_RANGE:
+        if ghost is None or columns["code"] not in tagged("of_range"):
             return said
         way_out = self.of(ghost, site)
         return replace(said, remedy=way_out.remedy, command=way_out.command)
@@ -436,7 +406,11 @@ class FindingWords:
         """What was seen, safe to show, with the names of levels of metadata.version added."""
         if not text:
             return None
-        shown = clean(text, COMPOSED_LENGTH) if code in COMPOSED else clean(text).removesuffix(".")
+        shown = (
+            clean(text, COMPOSED_LENGTH)
+            if code in tagged("sentences")
+            else clean(text).removesuffix(".")
+        )
         return _DATED_LEVEL.sub(self._add_name, shown)
 
     def _values(self, columns: FindingColumns) -> dict[str, str]:
@@ -445,7 +419,7 @@ class FindingWords:
         low, high = columns["min_version"], columns["max_version"]
         ends = None if low is None or high is None else (low, high)
         now = "an unknown level" if finalized is None else level_text(catalogue, feature, finalized)
-        release = (detail or "") if columns["code"] in RELEASED else ""
+        release = (detail or "") if columns["code"] in tagged("release") else ""
         namespace, _, name = (columns["to_fix"] or "").rpartition("/")
         return {
             "role": columns["role"] or "node",
@@ -477,20 +451,20 @@ class FindingWords:
 
 def ghosts(findings: TableRows) -> dict[tuple[str, str | None, int | None], int]:
     """The positions of the findings that call nodes gone, by cluster, role and node."""
-    at = np.flatnonzero(_is_one_of(findings, GONE))
+    at = np.flatnonzero(_is_one_of(findings, tagged("stale")))
     keys = (findings[name].take(at).to_pylist() for name in ("cluster", "role", "node_id"))
     return dict(zip(zip(*keys, strict=True), at.tolist(), strict=True))
 
 
 def _gone(findings: TableRows) -> Int:
     """Of each row about the range of a node the row that calls that node gone; -1 = none does."""
-    gone = np.flatnonzero(_is_one_of(findings, GONE))
+    gone = np.flatnonzero(_is_one_of(findings, tagged("stale")))
     keys = node_key(*(_numbers(findings[name]) for name in ("cluster", "role", "node_id")))
     found = pick(gone, place(keys[gone], np.argsort(keys[gone]), keys), -1)
-    return np.where(_is_one_of(findings, (*OF_RANGE, RANGE_UNKNOWN)), found, -1)
+    return np.where(_is_one_of(findings, tagged("of_range", "range_unseen")), found, -1)
 
 
-def _is_one_of(findings: TableRows, codes: Sequence[str]) -> Bool:
+def _is_one_of(findings: TableRows, codes: Iterable[str]) -> Bool:
     return np.logical_or.reduce([findings.texts("code").equal(code) for code in codes])
 
 
@@ -539,9 +513,9 @@ def _open_sentence(template: str, values: dict[str, str]) -> str:
     return text[:1].upper() + text[1:] if template.startswith(("{role}", WAY)) else text
 
 
-def _unworded(code: str) -> Wording:
+def _unworded(code: str) -> FindingRow:
     """A code that this release has no words for: another release wrote the finding."""
-    return Wording(
+    return FindingRow(
         severity=Severity.WARNING,
         source="",
         message=code_text(code).replace("{", "{{").replace("}", "}}") + " {detail}",

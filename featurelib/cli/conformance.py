@@ -31,6 +31,7 @@ from featurelib.conformance.rulebook import (
 from featurelib.core.dialect import GENERATIONS, STRICT, Dialect, load
 from featurelib.core.rules import NODE_COLUMNS, UPDATE_COLUMNS
 from featurelib.errors import ConfigError, InputError
+from featurelib.findings import tagged
 from featurelib.view.documents import ConformanceDocument, RulesDocument, fill
 from featurelib.view.documents import as_json as to_json
 from featurelib.view.layout import Page, wrap
@@ -169,7 +170,6 @@ def _print(reports: dict[str, ReplayReport], most: int | None) -> None:
 #
 # Everything printed is read from the rules and the dialects' tables themselves.
 
-OWN_DIALECT = "refused_by_own_controller"
 WIDTH = 96
 TOGETHER = "\u00a0"  # no line ends between a dialect and its number
 
@@ -219,7 +219,7 @@ def _entry(name: str, book: dict[str, RulebookEntry]) -> RulebookEntry:
     near = difflib.get_close_matches(name, book, n=3, cutoff=0.5)
     hint = f"; near it: {', '.join(near)}" if near else ""
     found = f"none such{hint}. `featurelib rules` lists them all."
-    if name == OWN_DIALECT:
+    if name in tagged("own_dialect"):
         found = (
             "a finding: the cluster's own controllers refuse what the policy lets pass. The "
             "finding names the rule they refuse by: `featurelib rules` and that name says what it "

@@ -131,7 +131,7 @@ def parse_settings(text: str, where: str) -> Settings:
     if unknown:
         raise ConfigError(
             f"{where}: [severities] names {', '.join(unknown)}, which no finding is called. "
-            "The codes are in featurelib/audit/findings.toml and core/dialects/strict.toml."
+            "The codes are in featurelib/findings.toml and core/dialects/strict.toml."
         )
     return settings
 

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 
-from featurelib.audit.findings import Wording, wordings
+from msgspec.structs import replace
+
 from featurelib.core.dialect import (
     GENERATIONS,
     KIP,
@@ -18,9 +19,9 @@ from featurelib.core.dialect import (
     RuleRow,
     WalkOrder,
     load,
-    rule_words,
 )
 from featurelib.core.rules import RULES, Rule
+from featurelib.findings import FindingRow, finding_rows, rule_rows
 
 DIALECTS = (*GENERATIONS, KIP, STRICT)
 _KRAFT = tuple(name for name in GENERATIONS if name.startswith("kraft"))
@@ -66,7 +67,7 @@ class RulebookEntry:
     """A rule, what it says to a person, and every row that asks it."""
 
     rule: Rule
-    wording: Wording
+    wording: FindingRow
     questions: tuple[Question, ...]
 
     @property
@@ -121,8 +122,7 @@ def rulebook() -> dict[str, RulebookEntry]:
     return {
         name: RulebookEntry(
             rule=rule,
-            wording=wordings(load(STRICT)).get(name)
-            or Wording(**asdict(rule_words(name)), source=rule.source),
+            wording=replace((rule_rows() | finding_rows())[name], source=rule.source),
             questions=tuple(q for q in every if q.row.rule is rule),
         )
         for name, rule in RULES.items()

@@ -22,9 +22,10 @@ from featurelib.core.dry_run import judge_again
 from featurelib.core.outcome import LevelsSeen
 from featurelib.errors import ProtocolError
 from featurelib.feature import Role, Severity, Witness
+from featurelib.findings import tagged
 from featurelib.landing import ApiVersionsAnswer, Landing, read
 from featurelib.model import Passed, Plan, Step
-from featurelib.planning.reasons import UNPROVEN, Reasons
+from featurelib.planning.reasons import Reasons
 from featurelib.planning.requirements import features_of, require
 
 Node = tuple[Role, int]
@@ -46,7 +47,7 @@ class Look:
     @property
     def is_unproven(self) -> bool:
         """Whether the controller may ask somebody whom nothing shows."""
-        return not UNPROVEN.isdisjoint(self.sight.judged.findings["code"].to_pylist())
+        return not tagged("unproven").isdisjoint(self.sight.judged.findings["code"].to_pylist())
 
     def seen(self, features: Iterable[str]) -> LevelsSeen:
         """The levels as the witness that is believed says them, of `features` and all others. What

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cache
 from importlib import resources
@@ -24,7 +24,8 @@ import numpy.typing as npt
 
 from featurelib.catalogue import ANY, Tables
 from featurelib.core.rules import GROUP_COLUMNS, REQUEST_COLUMNS, RULES, SCOPES, Rule
-from featurelib.feature import Severity, release_line, release_number
+from featurelib.feature import release_line, release_number
+from featurelib.findings import FindingRow, rule_rows
 
 
 class Absence(StrEnum):
@@ -92,29 +93,6 @@ def is_before(version: str, first: str) -> bool:
     return bool(number and first) and number < release_number(first)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleWords:
-    """A finding's severity and texts. {placeholders} are columns of the finding; `title` says what
-    is so in several clusters, "" = a policy's fault that no cluster shows."""
-
-    severity: Severity
-    message: str
-    remedy: str
-    command: str = ""
-    title: str = ""
-
-
-@cache
-def _words() -> dict[str, RuleWords]:
-    text = resources.files(__package__).joinpath("rules.toml").read_bytes()
-    return msgspec.toml.decode(text, type=dict[str, RuleWords])
-
-
-def rule_words(name: str) -> RuleWords:
-    """The words of rule `name`. Raises KeyError for a rule without words."""
-    return _words()[name]
-
-
 STRICT = "strict"  # the policy that decides READY
 KIP = "kip"
 HONOURED: Final = "honoured"  # a request to validate only is not applied
@@ -170,7 +148,7 @@ class RuleRow:
     code_number: int
     says: str
     says_absent: str
-    words: RuleWords  # for a person, whichever dialect asks
+    words: FindingRow = field(compare=False)  # for a person, whichever dialect asks
     not_in_audits: str  # why an audit, which only raises levels, does not ask it; else empty
 
     @property
@@ -339,7 +317,7 @@ def _compile(row: dict[str, object], code: int, invalid: str, *, door: bool = Fa
         code_number=code if read.code is None else read.code,
         says=says,
         says_absent=absent,
-        words=rule_words(rule.name),
+        words=msgspec.structs.replace(rule_rows()[rule.name], source=rule.source),
         not_in_audits=read.not_in_audits,
     )
 

@@ -15,12 +15,11 @@ from shlex import quote
 
 import msgspec
 
-from featurelib.audit.findings import wordings
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet, FleetEntry
-from featurelib.core.dialect import STRICT, load
 from featurelib.errors import RefusedError
 from featurelib.feature import METADATA_VERSION
+from featurelib.findings import code_of, finding_rows
 from featurelib.model import Guards, Move, Step
 from featurelib.planning.requirements import features_of, guards_of
 from featurelib.words import clean, level_text
@@ -86,7 +85,7 @@ def _known(moves: Sequence[Move], owner: str) -> list[Move]:
 def _kubectl(move: Move, entry: FleetEntry, catalogue: Catalogue) -> str:
     """Set spec.kafka.metadataVersion of Strimzi's Kafka resource."""
     space, _, name = entry.managed_as.rpartition("/")
-    return wordings(load(STRICT))["metadata_version_not_pinned"].command.format(
+    return finding_rows()[code_of("unpinned")].command.format(
         namespace=quote(space or "NAMESPACE"),
         name=quote(name or entry.title),
         version=catalogue.level_name(move.feature, move.to_level),

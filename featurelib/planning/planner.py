@@ -41,6 +41,7 @@ from featurelib.core.dry_run import (
     who_may_lead,
 )
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, Severity, UpgradeType, Verdict
+from featurelib.findings import code_of, tagged
 from featurelib.landing.responses import NOT_AUTHORIZED
 from featurelib.model import Guards, Move, Plan, Reason, Step
 from featurelib.planning.goal import (
@@ -53,13 +54,11 @@ from featurelib.planning.goal import (
     stay_at_ceiling,
 )
 from featurelib.planning.owners import NOTHING, Shares, share
-from featurelib.planning.reasons import PROBE, UNPROVEN, VOUCHED, Reasons, ladder, refusing
+from featurelib.planning.reasons import PROBE, Reasons, ladder, refusing
 from featurelib.planning.requirements import features_of, require
 from featurelib.words import mend_first, metadata_first
 
 Levels = Mapping[str, int]
-_REST_ON_LEVELS = frozenset({"dependency_unmet", "dependant_broken", "metadata_version_unmet"})
-_RIGHT = "right_withheld"
 _NOT_ASKED = "--probe: nothing was sent: "
 _WHOLE = "every node that the controller asks was seen; apply asks it before it sends."
 _DONE = "there is nothing to do."
@@ -149,7 +148,7 @@ def make_plan(
         side_effects=side_effects(catalogue, steps, sight.evidence),
     )
     more = _warnings_of_steps(sight, mode_of(sight), steps, catalogue)
-    vouched = (one.message for one in reasons.of_codes(VOUCHED))
+    vouched = (one.message for one in reasons.of_codes(tagged("declared")))
     return replace(made, plan=plan, warnings=(*warnings, *more, *vouched))
 
 
@@ -170,7 +169,7 @@ def plan_by_probe(
     Raises UnreachableError where it says nothing; nothing is ever written.
     """
     seen = make_plan(sight, intent, catalogue, guards=guards)
-    if not any(reason.code in UNPROVEN for reason in seen.refusals):
+    if not any(reason.code in tagged("unproven") for reason in seen.refusals):
         say(f"{_NOT_ASKED}{_WHOLE if seen.plan or seen.refusals else _DONE}")
         return seen
     whole = as_if_seen()
@@ -189,7 +188,7 @@ def plan_by_probe(
         reply = validate(backend, step, say)
         if reply.code == NOT_AUTHORIZED:
             text = f"The controller was not heard: {reply.message}"
-            lacks = Reason(judge=PROBE, code=_RIGHT, message=text)
+            lacks = Reason(judge=PROBE, code=code_of("withheld"), message=text)
             return replace(proven, plan=None, refusals=(*seen.refusals, lacks))
         if not accepts(reply, step):
             against = tuple(Reasons(sight, catalogue).of_reply(step, reply))
@@ -231,7 +230,7 @@ def _against(
     else:  # nobody knows what the controllers would say; the policy does not wait for them
         request = request_of(Step(updates=goal.moves, timeout_ms=TIMEOUT_MS), load(GENERATIONS[-1]))
         refusals = refusals_by([(sure.cluster, request)], load(STRICT), catalogue.tables)[0]
-    resting = _REST_ON_LEVELS if unsure else frozenset[str]()
+    resting = tagged("dependency") if unsure else frozenset[str]()
     known = [one for one in refusals if one.feature not in unsure and one.code not in resting]
     return tuple(Reasons(sure, catalogue).of_refusals(known))
 

@@ -15,11 +15,8 @@ from typing import Any
 import numpy as np
 
 from featurelib.audit.cluster_view import Sight
-from featurelib.audit.findings import GONE, RANGE_UNKNOWN, FindingColumns, FindingWords, wordings
-from featurelib.audit.majority import NO_LEADER, NO_MAJORITY
-from featurelib.audit.missing import NODE_UNREAD
+from featurelib.audit.findings import FindingColumns, FindingWords, wordings
 from featurelib.audit.remedies import Action, action_for_gone, remedies
-from featurelib.audit.target import PROBE_REFUSED
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Cluster, Half, Node, Request, Update, unregistered
 from featurelib.core.compatibility import may_join
@@ -28,23 +25,14 @@ from featurelib.core.dry_run import refused_by
 from featurelib.core.reply import NO_ERROR, Reply, read_refusal
 from featurelib.core.rules import below_local_min, unsupported_by_node
 from featurelib.feature import METADATA_VERSION, Role, Severity, Verdict
+from featurelib.findings import code_of, tagged
 from featurelib.model import Reason, Step
 from featurelib.planning.goal import software_of
 from featurelib.words import level_text
 
 Moves = dict[str, int]
-# The findings that a controller's yes stands for, asked to validate just what is planned.
-UNPROVEN = frozenset({"registrations_unproven", "configured_voters_unknown", RANGE_UNKNOWN})
 EVIDENCE = "evidence"  # who refuses what nobody knows enough about
 PROBE = "probe"  # the controller itself, asked to validate only
-_OF_NODES, _OF_VOTERS = "unsupported_by_node", "voter_not_registered"
-_OF_CONFIGURED = "configured_voter_not_registered"
-_NAMING = frozenset({_OF_NODES, _OF_VOTERS, _OF_CONFIGURED})  # what is said of each node
-_BEYOND = "level_newer_than_catalogue"
-# What tells of levels that were not asked for.
-_NOT_MISSING = frozenset({_BEYOND, "epoch_went_back"})
-_ABOUT_LEVELS = frozenset({"witnesses_disagree", "level_unknown", "level_name_unknown"})
-VOUCHED = frozenset({"controller_vouched", "voters_vouched"})
 
 
 class Reasons:
@@ -55,7 +43,9 @@ class Reasons:
         self._wordings = wordings(load(STRICT))
         self._words = FindingWords(catalogue)
         self._rows: list[dict[str, Any]] = sight.judged.findings.to_pylist()
-        self._gone = {(r["role"], r["node_id"]): r for r in self._rows if r["code"] in GONE}
+        self._gone = {
+            (r["role"], r["node_id"]): r for r in self._rows if r["code"] in tagged("stale")
+        }
 
     def of_findings(self, feature: str, *, unknown: bool) -> Iterator[Reason]:
         """What the audit found in a feature's way; with `unknown`, what is missing besides."""
@@ -75,16 +65,17 @@ class Reasons:
         told = set[str]()
         for row in self._rows:
             code, feature = row["code"], row["feature"]
-            is_ours = feature in features or (feature in near and code in _ABOUT_LEVELS)
+            is_ours = feature in features or (feature in near and code in tagged("disputed"))
             if (feature is None or is_ours) and self._is_missing(code):
                 told.add(feature or "")
                 yield self._of_finding(row)
-            elif code == "epoch_went_back" and unsure:
+            elif code in tagged("epoch_fell") and unsure:
                 told |= unsure
                 yield self._of_finding(row)
         for feature in sorted(unsure - told) if "" not in told else ():
+            unknown = code_of("level_unseen")
             text = f"No trustworthy witness says at which level {feature} is finalized."
-            yield Reason(judge=EVIDENCE, code="level_unknown", feature=feature, message=text)
+            yield Reason(judge=EVIDENCE, code=unknown, feature=feature, message=text)
 
     def of_unknown(self, moves: Mapping[str, int]) -> Iterator[Reason]:
         """What keeps these levels from a verdict: missing evidence, and levels of what they depend
@@ -97,12 +88,12 @@ class Reasons:
         unsure = {row["feature"] for row in rows if row["verdict"] == Verdict.UNKNOWN}
         for other in sorted((needed & unsure) - moves.keys()):
             found = self.of_findings(other, unknown=False)
-            yield from (reason for reason in found if reason.code == _BEYOND)
+            yield from (reason for reason in found if reason.code in tagged("newer"))
 
     def of_probe(self, levels: Mapping[str, int]) -> Iterator[Reason]:
         """What the controller itself refused, asked to validate just these levels only."""
         for row in self._rows:
-            if row["code"] == PROBE_REFUSED and levels.get(row["feature"]) == row["level"]:
+            if row["code"] in tagged("refused") and levels.get(row["feature"]) == row["level"]:
                 yield replace(self._of_finding(row), judge=PROBE)
 
     def of_codes(self, codes: Container[str], feature: str | None = None) -> Iterator[Reason]:
@@ -114,14 +105,14 @@ class Reasons:
     def to_mend(self) -> Iterator[Reason]:
         """What to see to before any node restarts: what is critical, and a silent majority."""
         for row in self._rows:
-            if row["severity"] == Severity.CRITICAL or row["code"] == NO_MAJORITY:
+            if row["severity"] == Severity.CRITICAL or row["code"] in tagged("no_majority"):
                 yield self._of_finding(row)
 
     def of_refusals(self, refusals: Sequence[Reason]) -> Iterator[Reason]:
         """The policy's reasons with every node that offends, and what to do about it in this
         cluster; a controller's in Kafka's words."""
         for refusal in refusals:
-            if refusal.judge == STRICT and refusal.code in _NAMING:
+            if refusal.judge == STRICT and refusal.code in tagged("names_nodes"):
                 for node in sorted(self._offending(refusal), key=lambda one: one.half):
                     yield self._with_way(self._of_policy(refusal, node), node)
             elif refusal.judge == STRICT and refusal.code in self._wordings:
@@ -131,13 +122,14 @@ class Reasons:
 
     def of_release(self) -> Iterator[Reason]:
         """Return that nobody knows which release the controllers run."""
-        return self.of_refusals([Reason(judge=STRICT, code="release_unknown", level=0, message="")])
+        unknown = Reason(judge=STRICT, code=code_of("no_release"), level=0, message="")
+        return self.of_refusals([unknown])
 
     def _offending(self, refusal: Reason) -> Sequence[Node]:
         cluster = self._sight.cluster
-        if refusal.code == _OF_VOTERS:
+        if refusal.code in tagged("voter"):
             return unregistered(cluster, Asks.QUORUM)
-        if refusal.code == _OF_CONFIGURED:
+        if refusal.code in tagged("configured"):
             return unregistered(cluster, Asks.CONFIGURED_ONLY)
         return refusing(cluster.nodes, refusal.feature, refusal.level or 0)
 
@@ -145,7 +137,7 @@ class Reasons:
         """The same reason with what to do about this node, in this cluster."""
         cluster, moves = self._sight.cluster, {reason.feature: reason.level or 0}
         release = first_release(cluster, self._catalogue, moves)
-        action = action_for(cluster, node, moves, (reason.code,))
+        action = action_for(cluster, node, moves, frozenset({reason.code}))
         way = remedies()[action].of(node.node_id, release, self._sight.site.address)
         remedy = f"{way.text[:1].upper()}{way.text[1:]}."
         return replace(reason, remedy=remedy, command=way.command)
@@ -156,9 +148,9 @@ class Reasons:
         current = self._sight.cluster.level(refusal.feature)
         detail = ", ".join(self._detail(refusal))
         reason = self._worded(STRICT, refusal, current, detail=detail, node=node)
-        if refusal.code == "lossy_safe_downgrade":
+        if refusal.code in tagged("lossy"):
             return replace(reason, remedy=self._lossless(reason.feature, current) or reason.remedy)
-        return self._of_dependency(reason) if refusal.code == "dependency_unmet" else reason
+        return self._of_dependency(reason) if refusal.code in tagged("consequence") else reason
 
     def _lossless(self, feature: str, current: int) -> str:
         """How far down nothing is lost, by the catalogue of the controller's release."""
@@ -187,7 +179,7 @@ class Reasons:
     def _detail(self, refusal: Reason) -> Iterator[str]:
         """What a rule of the policy has to add, as the audit adds it."""
         cluster = self._sight.cluster
-        if refusal.code == _OF_CONFIGURED:
+        if refusal.code in tagged("configured"):
             yield str(cluster.active)
         for known in self._catalogue.dependencies:
             needs = known.other == refusal.feature and known.least > (refusal.level or 0)
@@ -202,7 +194,7 @@ class Reasons:
             if code != NO_ERROR:
                 refusal = Reason(
                     judge=PROBE,
-                    code=PROBE_REFUSED,
+                    code=code_of("refused"),
                     feature=move.feature,
                     level=move.to_level,
                     message="",
@@ -215,7 +207,7 @@ class Reasons:
                         known = {move.feature: named.range} if named.range else {}
                         lacking, odd = (
                             replace(node, supported=known),
-                            replace(refusal, code=_OF_NODES),
+                            replace(refusal, code=code_of("unsupported")),
                         )
                         yield self._with_way(self._of_policy(odd, lacking), lacking)
 
@@ -241,7 +233,7 @@ class Reasons:
 
     def _of_row(self, row: FindingColumns, judge: str) -> Reason:
         """A row of featurelib.schema.FINDING, or one like it, in words."""
-        alone = row["code"] == RANGE_UNKNOWN  # nobody says beside it that the node is gone
+        alone = row["code"] in tagged("range_unseen")  # nobody says beside it that the node is gone
         ghost: Any = None if alone else self._gone.get((row["role"], row["node_id"]))
         said = self._words.of(row, self._sight.site, ghost)
         low, high = row["min_version"], row["max_version"]
@@ -264,12 +256,14 @@ class Reasons:
         cluster, half = self._sight.cluster, (row["role"], row["node_id"])
         nodes = (*cluster.nodes, *unregistered(cluster, Asks.CONFIGURED_ONLY))
         found = [node for node in nodes if (node.role.text, node.node_id) == half]
-        is_known = found and row["code"] in _NAMING
+        is_known = found and row["code"] in tagged("names_nodes")
         return self._with_way(reason, found[0]) if is_known else reason
 
     def _is_missing(self, code: str) -> bool:
         unknown = self._wordings[code].severity is Severity.UNKNOWN
-        return code in (NO_LEADER, *NODE_UNREAD) or (unknown and code not in _NOT_MISSING)
+        return code in tagged("no_leader", "znode_unread") or (
+            unknown and code not in tagged("elsewhere")
+        )
 
     def levels_unknown(self) -> set[str]:
         """The features of which nobody who can be trusted says at which level they are."""
@@ -340,10 +334,10 @@ def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> 
     moves = min(choices, key=lambda m: (len(in_the_way(m)), sum(m.values()), sorted(m.items())))
     codes = _refused(cluster, moves, catalogue)
     wanted = in_the_way(moves)
-    if "voter_not_registered" in codes:
+    if codes & tagged("voter"):
         wanted |= {node.half: node for node in unregistered(cluster, Asks.QUORUM)}
     nodes = [node for _, node in sorted(wanted.items())]
-    if "configured_voter_not_registered" in codes:
+    if codes & tagged("configured"):
         nodes += unregistered(cluster, Asks.CONFIGURED_ONLY)
     fixes = tuple(
         Fix(role=n.role, node_id=n.node_id, action=action_for(cluster, n, moves, codes))
@@ -377,11 +371,11 @@ def _choices(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> Iterator[M
     yield moves
 
 
-def action_for(cluster: Cluster, node: Node, moves: Moves, codes: Container[str]) -> Action:
+def action_for(cluster: Cluster, node: Node, moves: Moves, codes: frozenset[str]) -> Action:
     """What to do about a node that is in the way of `moves`, where these rules refuse them."""
-    if node.voter and not node.registered and "voter_not_registered" in codes:
+    if node.voter and not node.registered and codes & tagged("voter"):
         return Action.REGISTER
-    if not node.voter and not node.registered and "configured_voter_not_registered" in codes:
+    if not node.voter and not node.registered and codes & tagged("configured"):
         return Action.RECONFIGURE
     if not node.running and node.gone:
         level = cluster.level(METADATA_VERSION)

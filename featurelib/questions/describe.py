@@ -18,6 +18,7 @@ from featurelib.audit.findings import FindingWords
 from featurelib.audit.registrations import ranges_of
 from featurelib.catalogue import Catalogue
 from featurelib.feature import METADATA_VERSION, ClusterMode, Role, Severity, Witness
+from featurelib.findings import finding_rows
 from featurelib.words import level_text, metadata_first, newer_than
 
 
@@ -106,22 +107,6 @@ class Description:
         return any(node.profile is not None for node in self.nodes) or bool(self.witnesses)
 
 
-# What the audit calls a node, as the word for it here; the first that fits is said.
-_CALLED = {
-    "ghost_broker": "ghost",
-    "ghost_controller": "ghost",
-    "silent_broker": "silent",
-    "expected_node_missing": "expected, not there",
-    "strimzi_node_missing": "Strimzi's, not there",
-    "expected_node_not_registered": "not registered",
-    "controller_vouched": "vouched for by the owner",
-    "node_probed": "answered for by its controller",
-    "node_not_answering": "not answering",
-    "node_not_asked": "not asked",
-    "range_unknown": "range unknown",
-    "range_from_metrics": "running, by its metrics",
-    "range_inferred": "in ZooKeeper mode, range inferred",
-}
 _WITNESSES = {
     Witness.FEATURES_NODE: "features node",
     Witness.BROKER: "brokers",
@@ -184,10 +169,10 @@ def _nodes(
     who, member, epochs = evidence.subjects, evidence.membership, evidence.listeners.field("epoch")
     releases = {(n.role, n.node_id): n.release for n in sight.cluster.nodes}
     called = {
-        (row["role"], row["node_id"]): word
-        for code, word in reversed(_CALLED.items())  # the first that fits is put in last
+        (row["role"], row["node_id"]): known.state
+        for code, known in reversed(finding_rows().items())  # the first that fits is put in last
         for row in findings
-        if row["code"] == code
+        if known.state and row["code"] == code
     }
     leads = Role.CONTROLLER if member.kraft[0] else Role.BROKER if member.zookeeper[0] else None
     # Whom nobody names leads where it has no rival, and answers: silence makes no controller.

@@ -11,10 +11,9 @@ from typing import Any
 
 from featurelib.audit.findings import InForce, SetAside
 from featurelib.core.dialect import GENERATIONS
+from featurelib.findings import code_of
 from featurelib.model import Reason
 from featurelib.planning.goal import GOAL
-
-REFUSED = "refused_by_own_controller"  # the finding of what a controller would answer
 
 
 def over_reason(mutes: InForce, reason: Reason) -> SetAside | None:
@@ -22,7 +21,7 @@ def over_reason(mutes: InForce, reason: Reason) -> SetAside | None:
     if reason.judge == GOAL:  # what was asked is wrong by itself: no finding
         return None
     if reason.judge in GENERATIONS:
-        return mutes.over(REFUSED, feature=reason.feature)
+        return mutes.over(code_of("own_dialect"), feature=reason.feature)
     return mutes.over(reason.code, role=reason.role, node_id=reason.node_id, feature=reason.feature)
 
 

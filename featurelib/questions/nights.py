@@ -20,21 +20,20 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from featurelib.audit.findings import INCOMPATIBLE_CODE, wordings
+from featurelib.audit.findings import wordings
 from featurelib.controller.journal import JournalEntry
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.outcome import Fate
 from featurelib.errors import NoEvidenceError
 from featurelib.feature import Role, Severity, Verdict
+from featurelib.findings import code_of, tagged
 from featurelib.lake import FOUND, Lake
 from featurelib.planning.files import SKEW
 from featurelib.questions.describe import Ends
 from featurelib.rows import TableRows
 from featurelib.snapshot.history import (
     LOG,
-    NOT_REACHED,
     REGISTRATION,
-    TOO_OLD,
     EpochBack,
     LevelChange,
     LevelMove,
@@ -468,7 +467,7 @@ class _Night:
         self.critical, codes = set[str](), defaultdict[str, list[tuple[str, str | None]]](list)
         columns = (found[name].to_pylist() for name in ("severity", "muted"))
         for (cluster, code, *_), severity, muted in zip(self._keys, *columns, strict=True):
-            if code in (*TOO_OLD, NOT_REACHED):
+            if code in tagged("too_old", "unreached"):
                 codes[cluster].append((code, muted))
             if severity == "critical" and not muted:
                 self.critical.add(cluster)
@@ -512,7 +511,7 @@ class _Night:
         if (row["severity"] if words is None else words.severity) == Severity.UNKNOWN:
             return None  # about the evidence itself
         is_blocker = row["severity"] == Severity.BLOCKER
-        here = cluster, INCOMPATIBLE_CODE, row["role"], row["node_id"], feature
+        here = cluster, code_of("unfit"), row["role"], row["node_id"], feature
         if is_blocker and not is_new and here in self._there:
             return Why.FINALIZED
         ready = self._readiness.get((cluster, feature))
@@ -529,7 +528,7 @@ class _Night:
     def unfit(self) -> defaultdict[tuple[str, str], list[str]]:
         """By cluster and feature the nodes that its finalized level does not fit."""
         found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-        misfits = (key for key in self._there if key[1] == INCOMPATIBLE_CODE)
+        misfits = (key for key in self._there if key[1] in tagged("unfit"))
         for cluster, _, role, node_id, feature in sorted(misfits):
             found[cluster, feature].append(f"{role} {node_id}")
         return found

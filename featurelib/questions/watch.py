@@ -17,6 +17,7 @@ from featurelib.catalogue import ANY, Catalogue
 from featurelib.core.dialect import GENERATIONS
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION, ClusterMode, Role, Verdict
+from featurelib.findings import tagged
 from featurelib.model import Reason
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
@@ -26,7 +27,6 @@ from featurelib.questions.why_not import named_level
 from featurelib.words import clean, level_text, moment
 
 GONE = "no_longer_listed"
-_OF_A_RANGE = "unsupported_by_node"  # said by what a node lacks
 
 
 class NodeState(StrEnum):
@@ -250,7 +250,9 @@ def _missing(refusals: Sequence[Reason], nodes: Sequence[NodeNow]) -> Iterator[M
         for one in nodes
         if one.state in (NodeState.SILENT, NodeState.GONE)
     }
-    others = [one for one in refusals if one.node not in silent and one.code != _OF_A_RANGE]
+    others = [
+        one for one in refusals if one.node not in silent and one.code not in tagged("unsupported")
+    ]
     of_policy = [one for one in others if one.judge not in GENERATIONS]
     is_shown = bool(of_policy or silent) or any(one.lacks for one in nodes)
     for one in of_policy if is_shown else others:

@@ -17,13 +17,14 @@ import numpy as np
 
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions
-from featurelib.audit.findings import GONE, FindingWords, Mute
+from featurelib.audit.findings import FindingWords, Mute
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet, FleetEntry, FleetPart
 from featurelib.config.settings import Settings
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION, Severity, UpgradeType, Verdict
+from featurelib.findings import tagged
 from featurelib.lake import Lake
 from featurelib.model import Move
 from featurelib.planning.owners import option_of, owner_command, whom_to_ask
@@ -53,9 +54,6 @@ from featurelib.words import clean, level_text, time_text
 Row = dict[str, Any]
 SHOWN = 3  # things in the way of a cluster that are listed
 _HOLDING = (Severity.CRITICAL, Severity.BLOCKER, Severity.UNKNOWN)
-# Where Strimzi's command would change nothing, or ours would be set back.
-_OPERATOR = ("strimzi_not_in_inventory", "strimzi_not_carried_out", "strimzi_contradicted")
-_UNPINNED = "metadata_version_not_pinned"
 _TEXTS = ("message", "remedy", "command")  # of a finding
 _LONGEST_COMMAND = 400
 
@@ -182,8 +180,8 @@ class _Reader:
         self._entries = {entry.id: entry for entry in asked.fleet.cluster}
         self._features = _by_cluster(judged.readiness.to_pylist())
         severity = judged.findings["severity"].to_pylist()
-        code, others = judged.findings["code"].to_pylist(), (*_OPERATOR, _UNPINNED)
-        worded = {*others, *GONE}  # who is gone has one remedy for all that its range blocks
+        code, others = judged.findings["code"].to_pylist(), tagged("operator", "unpinned")
+        worded = others | tagged("stale")  # one remedy for all that the range of a node blocks
         tells = [s in _HOLDING or c in worded for s, c in zip(severity, code, strict=True)]
         holding = judged.findings.take(np.flatnonzero(tells))
         sites = {name: entry.site for name, entry in self._entries.items()}
@@ -227,7 +225,7 @@ class _Reader:
         operator = list[Row]()
         if any(one["feature"] == METADATA_VERSION for one in ready):
             operator = [one for one in self._of_operator[cluster] if one["muted"] is None]
-        if strays := [one for one in operator if one["code"] in _OPERATOR]:
+        if strays := [one for one in operator if one["code"] in tagged("operator")]:
             return _held(entry, "operator", _said(strays))
         note = ""
         if operator:  # it is not pinned

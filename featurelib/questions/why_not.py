@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featurelib.audit.cluster_view import Sight
-from featurelib.audit.findings import INCOMPATIBLE_CODE, wordings
-from featurelib.audit.target import PROBE_AGREED, agreed_levels
+from featurelib.audit.findings import wordings
+from featurelib.audit.target import agreed_levels
 from featurelib.audit.verdict import TIMEOUT_MS
 from featurelib.catalogue import ANY, Catalogue
 from featurelib.core.cluster import Cluster, Range
@@ -38,6 +38,7 @@ from featurelib.feature import (
     Severity,
     UpgradeType,
 )
+from featurelib.findings import tagged
 from featurelib.model import Move, Reason, Step
 from featurelib.planning.goal import GOAL, Command, Intent, goal_of, read_level, software_of
 from featurelib.planning.planner import known_cluster, lowest_supported, mode_of, only_narrow, turn
@@ -153,7 +154,7 @@ def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> Why
     )
     seen, reasons = _seen(sight), Reasons(sight, catalogue)
     if level == found.current:
-        misfits = map(_proof_of, reasons.of_codes((INCOMPATIBLE_CODE,), feature))
+        misfits = map(_proof_of, reasons.of_codes(tagged("unfit"), feature))
         return replace(found, proofs=tuple(_dated(proof, seen) for proof in misfits))
     up = level > sight.cluster.level(feature)
     moves = _moves(sight, feature, level, catalogue) if up else {feature: level}
@@ -254,9 +255,10 @@ def _proof_of(reason: Reason, **more: Any) -> Proof:
 def _agreement(sight: Sight, moves: Moves, seen: _Seen) -> Proof | None:
     """That the controller itself agreed to these levels, if it was asked about all of them."""
     for row in sight.judged.findings.to_pylist():
-        if row["code"] == PROBE_AGREED and moves.items() <= agreed_levels(sight.evidence):
-            message = wordings(load(STRICT))[PROBE_AGREED].message.format_map(row)
-            agreed = Reason(judge=PROBE, code=PROBE_AGREED, message=message)
+        code = row["code"]
+        if code in tagged("accepted") and moves.items() <= agreed_levels(sight.evidence):
+            message = wordings(load(STRICT))[code].message.format_map(row)
+            agreed = Reason(judge=PROBE, code=code, message=message)
             return _dated(_proof_of(agreed), seen)
     return None
 

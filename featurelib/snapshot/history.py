@@ -26,6 +26,7 @@ import msgspec
 import numpy as np
 
 from featurelib.feature import Verdict, Witness
+from featurelib.findings import tagged
 from featurelib.rows import Column, Int, TableRows, make_rows, numbers_of, spread, texts_of
 from featurelib.schema import Schema
 from featurelib.snapshot.state import ONE_LOOK, Map
@@ -33,8 +34,6 @@ from featurelib.tables import FINALIZED_FEATURES, Table
 from featurelib.words import metadata_first
 
 REGISTRATION = "registration"
-TOO_OLD = frozenset({"evidence_too_old", "levels_too_old"})
-NOT_REACHED = "cluster_not_reached"
 LATE = timedelta(hours=20)  # behind the fleet's newest line: a night went by without the cluster
 Levels = defaultdict[str, dict[str, int | None]]  # by cluster and feature
 _NOTHING = ((None, None, None),)
@@ -337,8 +336,8 @@ def late_since(
     """The time of a cluster's newest line where it is late, or nobody was reached since; else None.
     A mute of what is too old, or of that, sets this aside as well. `findings`: the code of each,
     and what mutes it."""
-    late = [found for found in findings if found[0] in (*TOO_OLD, NOT_REACHED)]
-    is_lost = is_late(newest_line, fleet) or any(code == NOT_REACHED for code, _ in late)
+    late = [found for found in findings if found[0] in tagged("too_old", "unreached")]
+    is_lost = is_late(newest_line, fleet) or any(code in tagged("unreached") for code, _ in late)
     return newest_line if is_lost and all(muted is None for _, muted in late) else None
 
 

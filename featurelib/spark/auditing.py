@@ -23,7 +23,6 @@ from featurelib import arrow, tables
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Conditions, Waiting
 from featurelib.audit.findings import NO_SITE, Mute
-from featurelib.audit.missing import NOT_LANDED
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet
@@ -31,6 +30,7 @@ from featurelib.core.dialect import STRICT
 from featurelib.errors import NoEvidenceError, TableError
 from featurelib.faults import explaining
 from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
+from featurelib.findings import code_of
 from featurelib.planning.requirements import Guarding
 from featurelib.rows import NONE
 from featurelib.schema import SNAPSHOT
@@ -202,7 +202,7 @@ def run_row(
 def _adoption(judged: Judged, as_of: int, catalogue: Catalogue) -> dict[str, object]:
     """What clusters run, what they have finalized, and how long they are READY."""
     ready, found = judged.readiness, judged.findings
-    newer = found.texts("code").equal("level_newer_than_catalogue")
+    newer = found.texts("code").equal(code_of("newer"))
     newer &= found.texts("feature").equal(METADATA_VERSION)
     beyond = set(found["cluster"].take(np.flatnonzero(newer)).to_pylist())
     runs = zip(*(judged.plans[of].to_pylist() for of in ("cluster", "release")), strict=True)
@@ -265,7 +265,7 @@ def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:
     newest = store.newest_run(AUDIT_RUN)  # of a run that ended
     if newest is not None and store.exists(UPGRADE_PLANS) and store.exists(tables.FINDINGS):
         of: Wanted = ("run", "=", newest)
-        silent = clusters(tables.FINDINGS, of, ("code", "=", NOT_LANDED))
+        silent = clusters(tables.FINDINGS, of, ("code", "=", code_of("no_data")))
         landed |= clusters(UPGRADE_PLANS, of) - silent
     return sorted(landed.difference(known.to_pylist()))
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from featurelib.audit.missing import NOT_LANDED
 from featurelib.feature import Severity, Verdict
-from featurelib.planning.reasons import UNPROVEN
+from featurelib.findings import tagged
 from featurelib.view.digest import (
     ahead_lines,
     fill_in,
@@ -45,7 +44,7 @@ def next_step(found: ReportedCluster, name: str, ways: str, *, is_live: bool) ->
         return sentence, (f"featurelib plan{name} upgrade-all{ways}",)
     if theirs and found.owner_command:
         return f"{found.managed_by} finalizes this:", (found.owner_command,)
-    if is_live and codes and codes <= UNPROVEN:
+    if is_live and codes and codes <= tagged("unproven"):
         sentence = "Ask the controller to validate, not to write. That needs ALTER on the cluster."
         return sentence, (f"featurelib plan{name} upgrade-all --probe{ways}",)
     if found.verdict is Verdict.BLOCKED and held and held[0].ceiling:
@@ -117,8 +116,9 @@ def _goal(ready: Readiness) -> str:
 def _findings(found: ReportedCluster, page: Page) -> None:
     """Each finding that is more than a note, what to do, and the commands."""
     shown = unmuted(found.findings)
-    is_told = any(one.severity is Severity.UNKNOWN and one.code != NOT_LANDED for one in shown)
-    groups = group_findings([one for one in shown if one.code != NOT_LANDED or not is_told])
+    known = [one for one in shown if one.code not in tagged("no_data")]
+    is_told = any(one.severity is Severity.UNKNOWN for one in known)
+    groups = group_findings(known if is_told else shown)
     for group in groups:
         if group.severity is Severity.INFO:
             continue

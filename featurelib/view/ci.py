@@ -20,10 +20,10 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 import msgspec
 
 from featurelib.audit.findings import NO_SITE, WAY, wordings
-from featurelib.audit.majority import NO_MAJORITY
 from featurelib.audit.remedies import Action, remedies
 from featurelib.core.dialect import STRICT, load
 from featurelib.feature import Severity, Verdict
+from featurelib.findings import tagged
 from featurelib.view.digest import late_since, unmuted
 from featurelib.view.model import Report, ReportedCluster, ReportedFinding
 from featurelib.words import code_text
@@ -108,7 +108,9 @@ def _cases(cluster: ReportedCluster, fleet: datetime | None) -> Iterator[Case]:
 def _case(
     name: str, verdict: Verdict, own: Sequence[ReportedFinding], whole: Sequence[ReportedFinding]
 ) -> Case:
-    critical = [f for f in own if f.severity is Severity.CRITICAL or f.code == NO_MAJORITY]
+    critical = [
+        f for f in own if f.severity is Severity.CRITICAL or f.code in tagged("no_majority")
+    ]
     held = [found for found in (*own, *whole) if found.severity is _HOLDS.get(verdict)]
     wrong = unmuted(critical)
     if verdict is BLOCKED:

@@ -15,14 +15,12 @@ from fractions import Fraction
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
-from featurelib.audit.findings import DOWN, GONE, SetAside, wordings
-from featurelib.audit.majority import NO_LEADER, NO_MAJORITY
-from featurelib.audit.missing import NODE_UNREAD, NOT_LANDED
+from featurelib.audit.findings import SetAside, wordings
 from featurelib.audit.remedies import ANY_ADDRESS
 from featurelib.core.dialect import STRICT, load
 from featurelib.feature import METADATA_VERSION, ClusterMode, Severity, Verdict
+from featurelib.findings import code_of, tagged
 from featurelib.snapshot import history
-from featurelib.snapshot.history import TOO_OLD
 from featurelib.view.model import (
     SEVERITY_RANK,
     Cause,
@@ -39,29 +37,11 @@ from featurelib.view.model import (
 )
 from featurelib.words import clean, code_text, count, metadata_first, nodes, some, time_text
 
-BY_NODE = "unsupported_by_node"
-# What a node that is gone holds back by, and what its cause says of that.
-OF_GHOSTS = {
-    BY_NODE: "",
-    "range_unknown": ", of which nobody knows what they support",
-    "evidence_too_old": ", and were seen too long ago to judge by",
-}
-CONSEQUENCE = "dependency_unmet"  # follows from another finding: a cause only where it is alone
-AHEAD = "evidence_from_the_future"
-NOT_LISTED = "not_in_inventory"
-NODE_MISSING = "expected_node_missing"
-NOT_ANSWERING = "node_not_answering"
-# Of findings as grave a quorum that stands still goes first, then where a restart finalizes what
-# nobody approved, and the inventory last.
-TURNS = {NO_LEADER: -2, NO_MAJORITY: -2, **dict.fromkeys(NODE_UNREAD, -1), NOT_LISTED: 1}
-SILENT = frozenset({NOT_ANSWERING, NODE_MISSING, "strimzi_node_missing"})
-OF_OURS = ("side_effect_by_name", "refused_by_own_controller")  # the commands are ours
 HOLDS_BACK = frozenset({Severity.BLOCKER, Severity.UNKNOWN})
 WARNS = frozenset({Severity.CRITICAL, Severity.UNKNOWN, Severity.WARNING})
 # A person has to look even where conf/audit.toml made light of the findings.
 OPEN = frozenset({Verdict.UNKNOWN, Verdict.BLOCKED})
 IDLE = "nothing to do"
-UNSTABLE = "unstable_features_enabled"
 TAKE_OUT = "take it out of the settings file"
 FEATURES = 1  # named in one line; the others are counted
 MUTED_FEATURES = 3  # named in one line
@@ -106,7 +86,7 @@ def release_texts(cluster: ReportedCluster) -> list[str]:
     """Return `Kafka 4.2`, `without broker 2` and `finalized 4.0`: what runs, which nodes do not,
     and what is finalized where that is another."""
     software, finalized = software_text(cluster), cluster.finalized_release
-    down = nodes_of([f for f in cluster.findings if f.code in DOWN])
+    down = nodes_of([f for f in cluster.findings if f.code in tagged("down")])
     parts = [f"Kafka {software}", f"without {down}" if down else ""] if software else []
     parts += [f"finalized {finalized}" if finalized and finalized != software else ""]
     return list(filter(None, parts))
@@ -168,34 +148,44 @@ def rank_causes(clusters: Sequence[ReportedCluster]) -> tuple[Cause, ...]:
 
 def _rank(cause: Cause, shares: Counter[int]) -> tuple[Fraction, int, bool, int, str, str]:
     share = sum((Fraction(number, causes) for causes, number in shares.items()), Fraction())
-    answers = cause.code != NOT_ANSWERING
+    answers = cause.code not in tagged("not_answering")
     return -share, -cause.clusters, answers, cause.nodes, cause.title, cause.severity
 
 
 def _causes_of(cluster: ReportedCluster) -> Iterator[tuple[_Key, ReportedFinding]]:
     found = [one for one in cluster.findings if one.severity in HOLDS_BACK]
-    others = [finding for finding in found if finding.code != CONSEQUENCE]
+    others = [finding for finding in found if finding.code not in tagged("consequence")]
+    by_range = tagged("unsupported")
     metadata = {
         finding.node_id: finding.supported
         for finding in found
-        if (finding.code, finding.feature) == (BY_NODE, METADATA_VERSION)
+        if finding.code in by_range and finding.feature == METADATA_VERSION
     }
     ghosts = gone_nodes(cluster.findings)
     for finding in others or found:
         key = _Key(finding.code, finding.severity)
-        if finding.code in OF_GHOSTS and (finding.role, finding.node_id) in ghosts:
+        if titles_of(finding.code)[1] and (finding.role, finding.node_id) in ghosts:
             key = key._replace(ghosts=True)  # to be unregistered, whatever it supported
-        elif finding.code == BY_NODE and finding.node_id in metadata:
+        elif finding.code in by_range and finding.node_id in metadata:
             key = key._replace(feature=METADATA_VERSION, supported=metadata[finding.node_id])
-        elif finding.code == BY_NODE:
+        elif finding.code in by_range:
             key = key._replace(feature=finding.feature, supported=finding.supported)
         yield key, finding
 
 
-def title_of(code: str) -> str:
-    """What is so in clusters with this finding, or its code where no cluster shows that alone."""
-    said = wordings(load(STRICT)).get(code)
-    return (said and said.title) or code_text(code)
+def titles_of(code: str) -> tuple[str, str]:
+    """Return what is so in clusters with this finding, or its code where no cluster shows that
+    alone; and of nodes that are off and still registered, "" = nothing else."""
+    row = wordings(load(STRICT)).get(code)
+    return (row and row.title) or code_text(code), row.title_stale if row else ""
+
+
+def turn_of(code: str) -> int:
+    """Return the order among findings as grave: a quorum that stands still goes first, then what a
+    restart finalizes and nobody approved, and the inventory last."""
+    if code in tagged("no_leader", "no_majority"):
+        return -2
+    return -1 if code in tagged("znode_unread") else int(code in tagged("unlisted"))
 
 
 def _cause(
@@ -204,13 +194,12 @@ def _cause(
     clusters = {cluster.key: cluster.name for cluster, _ in rows}
     who = {(c.key, finding.node_id) for c, finding in rows if finding.node_id is not None}
     features = {finding.feature for _, finding in rows if finding.feature is not None}
-    title = title_of(key.code)
+    title, title_stale = titles_of(key.code)
     if key.ghosts:
-        title = "nodes that are off and still registered"
-        title += OF_GHOSTS[key.code]
-    elif key.code == BY_NODE and key.supported is None:
+        title = title_stale
+    elif key.code in tagged("unsupported") and key.supported is None:
         title = f"nodes that do not support {key.feature} at all"
-    elif key.code == BY_NODE and key.supported is not None:
+    elif key.code in tagged("unsupported") and key.supported is not None:
         title = f"nodes that support {key.feature} {key.supported.text}"
     return Cause(
         title=title,
@@ -253,8 +242,8 @@ def summarize_cluster(
         parts.append(f"nothing that counts landed since {time_text(late)}")
     is_bare = verdict is Verdict.UP_TO_DATE and not has_features
     idle = "no node of it has a feature to finalize" if is_bare else IDLE
-    if any(finding.code == UNSTABLE for finding in shown):
-        idle = code_text(UNSTABLE)
+    if any(finding.code in tagged("unstable") for finding in shown):
+        idle = code_text(code_of("unstable"))
     if mode is ClusterMode.MIGRATING:
         idle = f"{mode.value}: nothing moves until that has ended"
     muted = count_muted(sum(finding.muted is not None for finding in findings), None)
@@ -270,7 +259,7 @@ def _problem(findings: Findings, severity: Severity) -> str:
     first = [finding for finding in found if finding.code == codes[0]]
     who = nodes_of(first)
     # Why nodes did not answer, where all of them failed alike, or how many voters did.
-    reasons = {one.detail for one in first if one.code in (NOT_ANSWERING, NO_MAJORITY)}
+    reasons = {one.detail for one in first if one.code in tagged("not_answering", "no_majority")}
     reason = reasons.pop() if len(reasons) == 1 else None
     text = code_text(codes[0]) + (f" ({who})" if who else "")
     text += f": {reason.rstrip('.')}" if reason else ""
@@ -281,10 +270,10 @@ def _problem(findings: Findings, severity: Severity) -> str:
 def _in_the_way(findings: Findings) -> str:
     """`system off; broker 2 holds back metadata.version and 2 more`."""
     found = [finding for finding in findings if finding.severity is Severity.BLOCKER]
-    by_node = [finding for finding in found if finding.code == BY_NODE]
+    by_node = [finding for finding in found if finding.code in tagged("unsupported")]
     if not by_node:
         return _problem(findings, Severity.BLOCKER)
-    codes = {finding.code for finding in found} - {BY_NODE, CONSEQUENCE}
+    codes = {finding.code for finding in found} - tagged("unsupported", "consequence")
     named = sorted({finding.feature or "" for finding in by_node}, key=metadata_first)
     verb = "holds" if len({finding.node_id for finding in by_node}) == 1 else "hold"
     text = f"{nodes_of(by_node)} {verb} back {some(named, FEATURES)}"
@@ -303,7 +292,7 @@ def nodes_of(findings: Collection[ReportedFinding | SetAside]) -> str:
 
 def has_landed(findings: Findings) -> bool:
     """Whether anything landed from the cluster that has these findings."""
-    return all(finding.code != NOT_LANDED for finding in findings)
+    return all(finding.code not in tagged("no_data") for finding in findings)
 
 
 def late_since(
@@ -315,24 +304,25 @@ def late_since(
 
 def is_ahead(findings: Findings) -> bool:
     """Whether newer lines of the cluster wait for their time: its collector's clock is ahead."""
-    return any(found.code == AHEAD for found in findings)
+    return any(found.code in tagged("dated_ahead") for found in findings)
 
 
 def gone_nodes(findings: Findings) -> set[tuple[str | None, int | None]]:
     """Role and id of the nodes that are gone: to collect again shows nothing new of them."""
-    return {(found.role, found.node_id) for found in findings if found.code in GONE}
+    return {(found.role, found.node_id) for found in findings if found.code in tagged("stale")}
 
 
 def is_too_old(cluster: ReportedCluster) -> bool:
     """Whether a cluster is UNKNOWN for the age of what nodes said that are not gone."""
-    old = {(one.role, one.node_id) for one in cluster.findings if one.code in TOO_OLD}
+    old = {(one.role, one.node_id) for one in cluster.findings if one.code in tagged("too_old")}
     return bool(old - gone_nodes(cluster.findings)) and cluster.verdict is Verdict.UNKNOWN
 
 
 def is_silent(findings: Findings, number: int) -> bool:
     """Whether none of the cluster's `number` of nodes answered: what else is unknown follows."""
-    silent = {finding.node_id for finding in findings if finding.code in SILENT}
-    return len(silent) == number and any(finding.code == NOT_ANSWERING for finding in findings)
+    silent = {finding.node_id for finding in findings if finding.code in tagged("silent")}
+    asked = tagged("not_answering")
+    return len(silent) == number and any(finding.code in asked for finding in findings)
 
 
 # Findings of one cluster gathered for reading: fifty old nodes that hold back three features are
@@ -433,9 +423,10 @@ def is_reached(fail_on: Severity, report: Report) -> bool:
     return any(SEVERITY_RANK[one] <= SEVERITY_RANK[fail_on] for one in found)
 
 
-def warns(cluster: ReportedCluster, beside: str = "") -> bool:
-    """Whether something unmuted, `beside` a code, is more than what holds the cluster back."""
-    return any(one.severity in WARNS and one.code != beside for one in unmuted(cluster.findings))
+def warns(cluster: ReportedCluster, beside: Collection[str] = ()) -> bool:
+    """Whether something unmuted, `beside` these codes, is more than what holds the cluster back."""
+    found = unmuted(cluster.findings)
+    return any(one.severity in WARNS and one.code not in beside for one in found)
 
 
 def needs_person(verdict: Verdict, findings: Findings, steps: Sequence[ReportedStep]) -> bool:

@@ -16,6 +16,7 @@ from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import FleetEntry
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.feature import METADATA_VERSION
+from featurelib.findings import tagged
 from featurelib.model import Guards, Plan, Reason
 from featurelib.planning.files import Approval, ForPeople, PlanFile, digest, say_span
 from featurelib.planning.outlook import NONE, ChangeOutlook, StepOutlook, level_names, look_ahead
@@ -45,7 +46,6 @@ from featurelib.words import (
 )
 
 STANDARD_OUTPUT = "-"
-UNKNOWN_LEVEL = "unknown_level"  # of a reason: what was asked for is no level
 BESIDE = "Also in the file. The digest does not cover it, and nothing above is taken from it:"
 
 
@@ -285,7 +285,7 @@ def _reasons(reasons: Sequence[Reason], catalogue: Catalogue, page: Page) -> Non
     given: set[str] = set()
     for feature in dict.fromkeys(reason.feature for reason in reasons):
         mine = [reason for reason in reasons if reason.feature == feature]
-        asked = [reason for reason in mine if reason.code != UNKNOWN_LEVEL and feature]
+        asked = [reason for reason in mine if reason.code not in tagged("no_level") and feature]
         levels = {reason.level for reason in asked if reason.level is not None}
         title = clean(feature) if feature else "the whole cluster"
         named = [level_text(catalogue, feature, level) for level in sorted(levels)]

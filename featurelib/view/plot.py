@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 
 from featurelib.feature import Role, Verdict
-from featurelib.view.digest import BY_NODE
+from featurelib.findings import tagged
 from featurelib.view.model import Level, Readiness, ReportedCluster, ReportedReturn
 from featurelib.words import brokers_and_controllers, count
 
@@ -106,8 +106,11 @@ def _bars(feature: str, cluster: ReportedCluster, seen: Seen) -> list[Bar]:
     ranges nobody knows are the last. Of more than fit a sheet of paper those come first that are in
     the way, and one bar stands for what is left."""
     unfit = {(node.role, node.node_id) for node in cluster.incompatible if node.feature == feature}
-    about = (BY_NODE, feature)
-    holding = {(f.role, f.node_id) for f in cluster.findings if (f.code, f.feature) == about}
+    holding = {
+        (found.role, found.node_id)
+        for found in cluster.findings
+        if found.code in tagged("unsupported") and found.feature == feature
+    }
     alike: dict[Ends, list[Node]] = defaultdict(list)
     silent = list[Node]()
     for nodes, ranges in seen:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
 
-from featurelib.audit.findings import GONE
 from featurelib.feature import Severity, Verdict
-from featurelib.view.digest import NOT_ANSWERING, has_landed, unmuted
+from featurelib.findings import tagged
+from featurelib.view.digest import has_landed, unmuted
 from featurelib.view.model import Report, ReportedCluster
 
 PREFIX = "featurelib_"
@@ -69,15 +69,16 @@ def _of_clusters(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
     gone: list[Sample] = []
     findings: list[Sample] = []
     newest: list[Sample] = []
+    asked, stale = tagged("not_answering"), tagged("stale")
     for one in report.clusters:
         more = {"phase": one.phase, "managed_by": one.managed_by or ""}
         told.append((_labels(**_about(one), verdict=one.verdict, **more), 1))
         landed.append((_labels(**_about(one)), has_landed(one.findings)))
         at = one.newest_line
         newest.append((_labels(**_about(one)), None if at is None else at.timestamp()))
-        nodes = {found.node_id for found in one.findings if found.code == NOT_ANSWERING}
+        nodes = {found.node_id for found in one.findings if found.code in asked}
         silent.append((_labels(**_about(one)), len(nodes)))
-        ghosts = {(found.role, found.node_id) for found in one.findings if found.code in GONE}
+        ghosts = {(found.role, found.node_id) for found in one.findings if found.code in stale}
         gone.append((_labels(**_about(one)), len(ghosts)))
         counts = dict.fromkeys(Severity, 0)
         for found in unmuted(one.findings):

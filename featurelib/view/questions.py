@@ -11,6 +11,7 @@ from featurelib.audit.remedies import Action, remedies
 from featurelib.core.dialect import GENERATIONS, STRICT
 from featurelib.core.features_znode import ENABLED, ZnodeContent
 from featurelib.feature import Severity
+from featurelib.findings import tagged
 from featurelib.questions.election import ElectionOutcome, Foreseen
 from featurelib.questions.kafka_features import ToolRun
 from featurelib.questions.muted import over_reason, over_row
@@ -78,7 +79,6 @@ NAME_RELEASE = (
     "only if you know which release the controllers run: name it in conf/fleet.toml; a wrong one "
     "gives a wrong answer"
 )
-_NEVER_REGISTERED = frozenset({"voter_not_registered", "configured_voter_not_registered"})
 _HEADS = {
     LevelStatus.NOTHING: "nothing stands in the way",
     LevelStatus.FINALIZED: "it is finalized already",
@@ -126,7 +126,7 @@ def _proofs(proofs: Sequence[Proof], page: QuestionPage) -> None:
 
 
 def _node_row(proof: Proof, several: bool, page: QuestionPage) -> tuple[str, ...]:
-    is_absent = proof.supported is None and proof.code in _NEVER_REGISTERED
+    is_absent = proof.supported is None and proof.code in tagged("voter", "configured")
     supports = range_text(page.catalogue, proof.feature, proof.supported)
     return (
         proof.node,
@@ -196,7 +196,7 @@ def _way_out(found: WhyNot, page: QuestionPage) -> None:
         _remedies(found.proofs, page)
     if found.unknown:
         page.line("  and find out what is not known")
-    if any(proof.code == "lossy_safe_downgrade" for proof in found.proofs):
+    if any(proof.code in tagged("lossy") for proof in found.proofs):
         return  # nothing that is done to the cluster unlocks it
     if now != later:
         page.item(LOOK_AGAIN if page.later == later else COLLECT_AGAIN, 2)
@@ -228,7 +228,7 @@ def _unlock(found: WhyNot, way: WayOut, page: QuestionPage) -> None:
     if way.only_own_controllers and len([d for d in found.dialects if d in GENERATIONS]) > 1:
         page.item(NAME_RELEASE, 2)
     done = {fix.action for fix in way.fixes} & {Action.REGISTER, Action.RECONFIGURE}
-    fixed = _NEVER_REGISTERED if done else frozenset[str]()
+    fixed = tagged("voter", "configured") if done else frozenset[str]()
     rules = [proof for proof in found.proofs if not proof.node and proof.code not in fixed]
     _remedies(rules, page)
     if not (way.fixes or way.only_own_controllers or rules):

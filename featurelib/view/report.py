@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar, get_type_hints
@@ -21,7 +21,6 @@ import numpy as np
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Evidence
 from featurelib.audit.findings import NO_SITE, FindingWords, Mute, Site, covered, ghosts
-from featurelib.audit.strimzi import NOT_CARRIED_OUT
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet as Inventory
 from featurelib.config.fleet import FleetEntry as Entry
@@ -36,16 +35,14 @@ from featurelib.feature import (
     Verdict,
     release_number,
 )
+from featurelib.findings import tagged
 from featurelib.planning.owners import Shares, owner_command, share
 from featurelib.planning.requirements import guards_of, steps_of
 from featurelib.rows import TableRows
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN, Schema
 from featurelib.snapshot.history import LevelChange
 from featurelib.view.digest import (
-    NOT_ANSWERING,
-    OF_OURS,
     OPEN,
-    TURNS,
     after_all,
     has_landed,
     is_silent,
@@ -56,6 +53,7 @@ from featurelib.view.digest import (
     rank_causes,
     recount,
     summarize_cluster,
+    turn_of,
     unmuted,
 )
 from featurelib.view.model import (
@@ -360,7 +358,9 @@ class _Reader:
         late = late_since(row["newest_line"], findings, self._newest)
         collect = self._site(entry).collect
         if is_silent(findings, row["nodes"] or 0):  # of equal severity the root goes first
-            findings.sort(key=lambda f: (SEVERITY_RANK[f.severity], f.code != NOT_ANSWERING))
+            findings.sort(
+                key=lambda f: (SEVERITY_RANK[f.severity], f.code not in tagged("not_answering"))
+            )
         return ReportedCluster(
             key=row["cluster"],
             id=clean(row["cluster"]),
@@ -411,7 +411,7 @@ class _Reader:
         """What makes the cluster's owner move that or, where it was asked to, shows why it does
         not."""
         for found in findings:
-            asked = found.level if found.code == NOT_CARRIED_OUT else None
+            asked = found.level if found.code in tagged("not_carried_out") else None
             if asked and any(asked.number >= move.to_level for move in shares.theirs):
                 return found.command
         return owner_command(shares.theirs, entry, self._catalogue)
@@ -439,14 +439,15 @@ class _Reader:
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
         ghost = self._ghosts.get((row["cluster"], row["role"], row["node_id"]))
         words = self._words.of(row, self._site(entry), ghost)
-        has_ours = words.command and row["code"] in OF_OURS
+        has_ours = words.command and row["code"] in tagged("ours")
         ours = printable(self._ways(entry)) if has_ours else ""
         line_id = row["line_id"]
         line = None if line_id is None else self._find_line(line_id)
         return self._read(
             ReportedFinding,
             row,
-            **asdict(words) | {"severity": row["severity"], "command": words.command + ours},
+            **msgspec.structs.asdict(words)
+            | {"severity": row["severity"], "command": words.command + ours},
             line_id=None if line_id is None else f"{line_id & 0xFFFF_FFFF_FFFF_FFFF:016x}",
             line=None if line is None else clean_place(line),
             detail=self._words.detail(row["code"], row["detail"]),
@@ -528,7 +529,7 @@ def _worst_first(cluster: ReportedCluster) -> tuple[bool, bool, int, str, str]:
 def _finding_order(found: ReportedFinding) -> tuple[object, ...]:
     return (
         SEVERITY_RANK[found.severity],
-        TURNS.get(found.code, 0),
+        turn_of(found.code),
         found.code,
         found.role or "",
         -1 if found.node_id is None else found.node_id,

@@ -16,17 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from featurelib.audit.findings import GONE
-from featurelib.audit.majority import NO_LEADER, NO_MAJORITY
-from featurelib.audit.strimzi import NOT_CARRIED_OUT
 from featurelib.feature import Severity, Verdict
+from featurelib.findings import tagged
 from featurelib.planning.owners import ADVICE
-from featurelib.snapshot.history import LATE, NOT_REACHED
+from featurelib.snapshot.history import LATE
 from featurelib.view.digest import (
-    BY_NODE,
-    NOT_LISTED,
-    SILENT,
-    TURNS,
     count_muted,
     fill_in,
     group_findings,
@@ -36,7 +30,8 @@ from featurelib.view.digest import (
     no_returns,
     parts,
     step_text,
-    title_of,
+    titles_of,
+    turn_of,
     unmuted,
     warns,
 )
@@ -53,7 +48,7 @@ from featurelib.view.model import (
     Task,
     Verb,
 )
-from featurelib.view.trend import EPOCH_BACK, setbacks
+from featurelib.view.trend import setbacks
 from featurelib.words import age, count, nodes, some, time_text
 
 AUDIT = "./spark-submit.sh audit"
@@ -65,7 +60,6 @@ NEEDS = (
     "A cluster needs action if it is BLOCKED or UNKNOWN, if a finding is worse than info, if it "
     "has a plan, if a level or its software was downgraded, or if this run has no data of it."
 )
-FORGOTTEN = "finalization_forgotten"  # a plan's approval is its remedy
 
 Clusters = Sequence[ReportedCluster]
 Rows = Sequence[tuple[ReportedCluster, ReportedFinding | None]]  # None: nothing is found there
@@ -80,19 +74,20 @@ def plan_day(
 ) -> tuple[Task, ...]:
     """Return the tasks of these clusters, worst first as the report has them."""
     found = [(cluster, one) for cluster in clusters for one in unmuted(cluster.findings)]
-    strangers = [row for row in found if row[1].code == NOT_LISTED]
-    add = [_fix("Add", title_of(NOT_LISTED), strangers)] if strangers else []
+    strangers = [row for row in found if row[1].code in tagged("unlisted")]
+    add = [_fix("Add", titles_of(strangers[0][1].code)[0], strangers)] if strangers else []
     if is_all_old(fleet):  # nothing else is known
         return (_collect_again(clusters, run), *_not_landed(clusters, None, run.as_of), *add)
     grave = [row for row in found if row[1].severity is Severity.CRITICAL]
     old = {c.key for c in clusters} - {one.key for one in (change.verdicts if change else ())}
     # Of what is critical what keeps from restarts goes first, then what is so since this night.
-    grave.sort(key=lambda row: (TURNS.get(row[1].code, 0), row[0].key in old))
-    few = [(c, f) for c, f in found if f.code == NO_MAJORITY and c.verdict is Verdict.UNKNOWN]
+    grave.sort(key=lambda row: (turn_of(row[1].code), row[0].key in old))
+    dim = [(c, f) for c, f in found if c.verdict is Verdict.UNKNOWN]
+    few = [(c, f) for c, f in dim if f.code in tagged("no_majority")]
     # A quorum is told of before the nodes that it lacks.
-    told = {one.key for one, finding in found if finding.code in (NO_LEADER, NO_MAJORITY)}
+    told = {one.key for one, finding in found if finding.code in tagged("no_leader", "no_majority")}
     worse = {(c.key, f.role, f.node_id) for c, f in grave}
-    silent = [(c, f) for c, f in found if f.code in SILENT and c.verdict is Verdict.UNKNOWN]
+    silent = [(c, f) for c, f in dim if f.code in tagged("silent")]
     silent = [(c, f) for c, f in silent if c.key not in told]
     silent = [(c, f) for c, f in silent if (c.key, f.role, f.node_id) not in worse]
     unsure = [_fix("Check", *kind) for kind in _kinds(few, 1)]
@@ -101,7 +96,7 @@ def plan_day(
     first += _not_landed(clusters, run.newest_line, run.as_of)
     waits = {key for task in first for key in task.clusters}
     plans = [*_waiting([one for one in clusters if one.key not in waits])]
-    done_by = {one.code for _, one in found if one.command} - {BY_NODE}
+    done_by = {one.code for _, one in found if one.command} - tagged("unsupported")
     causes = sorted(causes, key=lambda c: (not c.ghosts and c.code not in done_by, -c.alone))
     bad = {one.key for one, _ in grave}  # the first tasks say what is critical
     left = _without([*unsure, *first, *start, *plans], clusters)
@@ -150,8 +145,8 @@ def _held_back(
 
     def left(kept: Sequence[Task]) -> Rows:
         rows = [(one, _root(one)) for one in _without([*above, *kept], clusters)]
-        added = NOT_LISTED if any(task.verb == "Add" for task in kept) else ""
-        return [row for row in rows if row[1] is None or row[1].code != added]
+        added = tagged("unlisted") if any(task.verb == "Add" for task in kept) else ()
+        return [row for row in rows if row[1] is None or row[1].code not in added]
 
     by_key = {one.key: one for one in clusters if one.needs_person}
     freed = ((one, [by_key[key] for key in one.unlocked if key in by_key]) for one in causes)
@@ -164,7 +159,7 @@ def _held_back(
 def _root(cluster: ReportedCluster) -> ReportedFinding | None:
     """The worst finding of a cluster or, of a node that is gone, the one that says so."""
     found = unmuted(cluster.findings)
-    gone = {(one.role, one.node_id): one for one in found if one.code in GONE}
+    gone = {(one.role, one.node_id): one for one in found if one.code in tagged("stale")}
     worst = next(iter(found), None)
     return worst and gone.get((worst.role, worst.node_id), worst)
 
@@ -217,7 +212,7 @@ def _kinds(rows: Rows, most: int) -> list[tuple[str, Rows]]:
     further ones, and counts the clusters of each."""
     held = defaultdict[str, list[tuple[ReportedCluster, ReportedFinding | None]]](list)
     for row in rows:
-        held[title_of(row[1].code) if row[1] else "no finding says why"].append(row)
+        held[titles_of(row[1].code)[0] if row[1] else "no finding says why"].append(row)
     kinds = list(held.items())
     rest = kinds[most - 1 :]
     if len(rest) < 2:
@@ -238,7 +233,7 @@ def _fix(verb: Verb, title: str, rows: Rows) -> Task:
         return _task(verb, distinct, f"{title[:1].upper()}{title[1:]}.", _helps(rows), codes=codes)
     text = " ".join(filter(None, (groups[0].messages[0], groups[0].others)))
     # What unregisters stands in the cluster's part alone, beside when that is right.
-    commands = () if first.code in GONE else groups[0].commands
+    commands = () if first.code in tagged("stale") else groups[0].commands
     how = f"{first.remedy} {fill_in(first.command) * bool(commands)}".rstrip()
     return _task(verb, distinct, text, how, "\n".join(commands), codes)
 
@@ -288,7 +283,7 @@ def _ask(went: Mapping[str, Clusters], lowered: Iterable[ChangedLevel]) -> Itera
         ]
         how = f"{some(lower, KINDS)}. " * bool(lower)
         how += "Ask who did it, why, and what was lost, before anything there is raised."
-        codes = {one.code for cluster in found for one in cluster.findings} & {EPOCH_BACK}
+        codes = {one.code for cluster in found for one in cluster.findings} & tagged("epoch_fell")
         yield _task("Ask", found, f"{text[:1].upper()}{text[1:]}.", how, codes=codes)
 
 
@@ -314,7 +309,7 @@ def _not_landed(clusters: Clusters, newest: datetime | None, as_of: datetime) ->
         found = [*(row[-1] for row in late), *missing]
         whole = _whole_owners(clusters, found)
         texts += [f"Among them are {whole}: look first at what these share."] if whole else []
-        lost = [(c, f) for c in found for f in unmuted(c.findings) if f.code == NOT_REACHED]
+        lost = [(c, f) for c in found for f in unmuted(c.findings) if f.code in tagged("unreached")]
         first, why = lost[0] if lost else (found[0], None)
         whose, which = ("the collectors", first.name) if found[1:] else ("its collector", "it")
         again = len(ahead) + len(lost) < len(late)
@@ -338,7 +333,8 @@ def _waiting(clusters: Clusters) -> Iterator[Task]:
     """The plans that wait for an approval of ours, and those for the owner of a managed cluster.
     Clusters that are READY as a whole come first; last what warns."""
     kept = [one for one in clusters if one.steps]
-    plans = sorted(kept, key=lambda one: (warns(one, FORGOTTEN), one.verdict is not Verdict.READY))
+    late = tagged("forgotten")  # a plan's approval is its remedy
+    plans = sorted(kept, key=lambda one: (warns(one, late), one.verdict is not Verdict.READY))
     ours = [cluster for cluster in plans if parts(cluster)[0]]
     theirs = [cluster for cluster in plans if parts(cluster)[1]]
     verbs: tuple[tuple[Verb, Clusters], ...] = (("Approve", ours), ("Hand over", theirs))
@@ -348,7 +344,7 @@ def _waiting(clusters: Clusters) -> Iterator[Task]:
         first = mine[0]
         shown = [step_text(replace(one, managed_by=None)) for one in parts(first)[mine is theirs]]
         others = f", and levels of {count(len(mine) - 1, 'more cluster')}." if mine[1:] else "."
-        warned = [one.name for one in mine if warns(one, FORGOTTEN)]
+        warned = [one.name for one in mine if warns(one, late)]
         text = f"{first.name}: " * bool(mine[1:]) + some(shown, FEATURES) + others
         before = f"Read the findings of {some(warned, 2)} first. " if warned else ""
         before += _one_way({one.name: no_returns(one, parts(one)[mine is theirs]) for one in mine})
@@ -356,7 +352,7 @@ def _waiting(clusters: Clusters) -> Iterator[Task]:
         how = f"Read {'each' if mine[1:] else 'the'} plan, then approve it."
         how = _by_managers([one.managed_by or "" for one in mine]) if mine is theirs else how
         for found in first.findings if mine is theirs else ():
-            if found.code == NOT_CARRIED_OUT and found.command == first.owner_command:
+            if found.code in tagged("not_carried_out") and found.command == first.owner_command:
                 how += f" {first.name} was asked for it already, and does not do it. {found.remedy}"
         command = first.owner_command if mine is theirs else first.commands[0]
         yield _task(verb, mine, text, before + how, command or "")
@@ -398,11 +394,12 @@ def _one_way(points: Mapping[str, Sequence[str]]) -> str:
 
 def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:
     """The one change that lets these clusters move; none where all that holds them is muted."""
-    codes = GONE if cause.ghosts else (cause.code,)
+    codes = tagged("stale") if cause.ghosts else (cause.code,)
     rows = [(c, f) for c in clusters for f in unmuted(c.findings) if f.code in codes]
     if not rows:
         return
-    verbs: dict[str, Verb] = {BY_NODE: "Upgrade", **dict.fromkeys(SILENT, "Check")}
+    verbs: dict[str, Verb] = dict.fromkeys(tagged("silent"), "Check")
+    verbs |= dict.fromkeys(tagged("unsupported"), "Upgrade")
     verb = "Check" if cause.ghosts else verbs.get(cause.code, "Fix")  # who is off may come back
     task = _fix(verb, cause.title.replace("nodes that ", "nodes ", 1), rows)
     holds = ""

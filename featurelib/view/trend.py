@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from featurelib.audit.findings import DOWN
 from featurelib.catalogue import Catalogue
 from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
+from featurelib.findings import tagged
 from featurelib.snapshot.history import (
     LevelMove,
     changed_levels,
@@ -49,7 +49,6 @@ from featurelib.words import (
 
 Night = Mapping[str, Any]  # a row of gold.audit_run
 Node = tuple[str, str | None, int | None]  # cluster, role, id
-EPOCH_BACK = "epoch_went_back"
 BLOCKS = "▁▂▃▄▅▆▇█"
 CRITICAL = Severity.CRITICAL
 POINTS = 30  # blocks in one line of text
@@ -126,7 +125,7 @@ def compare(
     )
     fell = list[ChangedNodes]()
     for one in clusters:
-        down = (f for f in unmuted(one.findings) if f.code in DOWN)
+        down = (f for f in unmuted(one.findings) if f.code in tagged("down"))
         new = [f for f in down if (one.key, f.role, f.node_id) not in past.silent]
         if one.key in before and (who := nodes_of(new)):
             fell.append(ChangedNodes(key=one.key, name=one.name, nodes=who))
@@ -176,9 +175,10 @@ def setbacks(
 ) -> dict[str, list[ReportedCluster]]:
     """What went back, the gravest first, and in which of these clusters: why has to be asked."""
     moved = (*change.levels, *change.lowered) if change else ()
+    fell = tagged("epoch_fell")
     of = {
         "metadata went back": {
-            c.key for c in clusters if any(f.code == EPOCH_BACK for f in unmuted(c.findings))
+            c.key for c in clusters if any(f.code in fell for f in unmuted(c.findings))
         },
         "levels went down": {o.key for o in moved if o.after.number < o.before.number},
         "software went back": {one.key for one in change.ceilings} if change else set[str](),

@@ -11,6 +11,7 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import GENERATIONS, STRICT, load
 from featurelib.core.features_znode import ZnodeChange, ZnodeReason
 from featurelib.feature import METADATA_VERSION, UpgradeType
+from featurelib.findings import tagged
 from featurelib.model import Move
 from featurelib.planning.goal import GOAL
 from featurelib.planning.outlook import NONE, ChangeOutlook
@@ -168,8 +169,8 @@ def show_muted(found: Iterable[SetAside | None], page: Page, head: str = MUTED) 
 
 def newest_text(findings: Iterable[ReportedFinding], catalogue: Catalogue) -> str:
     """Says that the newest software there goes further than the catalogue; "" = it does not."""
-    beyond = ("level_newer_than_catalogue", METADATA_VERSION)
-    is_newer = any((one.code, one.feature) == beyond for one in findings)
+    newer = tagged("newer")
+    is_newer = any(one.code in newer and one.feature == METADATA_VERSION for one in findings)
     return newer_than(catalogue) if is_newer else ""
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import parse_fleet
 from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
+from featurelib.findings import finding_rows
 from featurelib.rows import TableRows
 from featurelib.schema import SNAPSHOT
 from featurelib.snapshot import fold_lines, snapshot_rows
@@ -51,7 +50,7 @@ from tests.core.random_clusters import with_changes
 from tests.report.samples import read_samples
 from tests.rows import make, some
 
-CODES = tomllib.loads((resources.files("featurelib") / "audit/findings.toml").read_text("utf-8"))
+CODES = finding_rows()
 LEVELS: dict[str, Any] = {"levels": {METADATA: 25}, "epoch": 900}
 BROKER = Node(node_id=1, ranges={METADATA: (7, 27)}, **LEVELS)
 VOTER = Node(node_id=9, role=CONTROLLER, ranges={METADATA: (7, 27)}, **LEVELS)

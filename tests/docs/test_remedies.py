@@ -12,8 +12,8 @@ import pytest
 
 from featurelib.audit.findings import wordings
 from featurelib.audit.remedies import Action, remedies
-from featurelib.conformance.rulebook import DIALECTS
-from featurelib.core.dialect import STRICT, load, rule_words
+from featurelib.core.dialect import STRICT, load
+from featurelib.findings import rule_rows
 from featurelib.planning.owners import COMMANDS
 
 TESTS = Path(__file__).parents[1]
@@ -92,8 +92,7 @@ def printed() -> set[str]:
     """Every command that a finding, a rule or an action can print."""
     every = wordings(load(STRICT)).values()
     said = {one for words in every for one in (words.command, words.other_command)}
-    rows = (row for name in DIALECTS for row in (*load(name).rules, *load(name).door))
-    said |= {rule_words(row.rule.name).command for row in rows}
+    said |= {words.command for words in rule_rows().values()}
     said |= {way.command for way in remedies().values()}
     return said - {"", "{way}"}
 

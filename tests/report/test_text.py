@@ -19,7 +19,7 @@ from featurelib.model import Reason
 from featurelib.planning.goal import Command, Goal, Intent
 from featurelib.planning.planner import Planned
 from featurelib.snapshot.history import LevelChange, LevelMove
-from featurelib.view.digest import BY_NODE, history_lines
+from featurelib.view.digest import history_lines
 from featurelib.view.html import render_html
 from featurelib.view.layout import width_of
 from featurelib.view.model import render_json
@@ -33,6 +33,7 @@ from tests.report.page import read_page
 from tests.report.samples import CATALOGUE, made_up_nights, report_samples
 from tests.report.tables import AS_OF, finding, judged, plan, report, unfit
 
+BY_NODE = "unsupported_by_node"
 ESCAPES = re.compile(r"\x1b\[[\d;]*m")
 HOSTILE = [
     "\x1b]0;owned\x07\x1b[2J\x1b[31mred",
@@ -326,7 +327,14 @@ def test_each_of_several_ghosts_has_its_own_command() -> None:
         assert (f"<code>{line}</code>" in page, f"<pre>{line}</pre>" in page) == (False, True)
     # So has each of the reasons against a plan, whose remedy is said once.
     reasons = tuple(
-        Reason(judge=STRICT, code=BY_NODE, message=f"{i}.", feature="f", remedy="r", command=line)
+        Reason(
+            judge=STRICT,
+            code="unsupported_by_node",
+            message=f"{i}.",
+            feature="f",
+            remedy="r",
+            command=line,
+        )
         for i, line in enumerate(lines)
     )
     planned = Planned(intent=Intent(command=Command.UPGRADE_ALL), goal=Goal(), refusals=reasons)
