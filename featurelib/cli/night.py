@@ -195,7 +195,9 @@ def judge_and_publish(
     from featurelib.spark.judging import CORE_COLUMNS
 
     audited = _judge(store, places, run, say)
-    store.maintain(LANDING_LINE, places.settings.retention_days, places.settings.vacuum)
+    days, vacuum = places.settings.retention_days, places.settings.vacuum
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        list(pool.map(lambda table: store.maintain(table, days, vacuum), ALL))
     # What commands without Spark can be given: not a name.
     tables = (store.is_named and store.folder.removeprefix("file:")) or places.tables
     asked = Asked(

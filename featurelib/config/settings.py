@@ -73,8 +73,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The keys of conf/audit.toml."""
 
     max_age_hours: float = 72.0  # older evidence decides nothing; a long weekend is 72 hours
-    retention_days: int = 90  # how long old versions of bronze stay readable
-    vacuum: bool = False  # whether files older than that are deleted
+    retention_days: int = 90  # how long old versions of tables stay readable
+    vacuum: bool = False  # whether older files are deleted, and small ones joined
     require_signature: bool = False  # whether an approval has to be signed
     allowed_signers: str = "allowed_signers"  # whose signatures count; beside the settings' file
     longest_approval_hours: float = 168.0  # how long an approval may last; a week is 168 hours

@@ -10,7 +10,7 @@ same catalogue and policy, of a cluster that was judged then, on evidence that w
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 
 from featurelib.audit.findings import wordings
 from featurelib.controller.journal import JournalEntry
@@ -56,7 +55,7 @@ from featurelib.tables import (
 from featurelib.words import nodes
 
 Row = dict[str, Any]
-Flags = npt.NDArray[np.bool_]
+Key = tuple[Any, ...]  # of a finding, by KEY
 KEY = ("cluster", "code", "role", "node_id", "feature")
 _SEVERITIES = list(Severity)
 BROKER, CONTROLLER = Role.BROKER.text, Role.CONTROLLER.text
@@ -380,19 +379,20 @@ def diff(
     clusters it is about, None = all. Raises ConfigError for a night that is not there."""
     was, now = _Night(lake, before, part), _Night(lake, after, part)
     alike = was.judged_by == now.judged_by
-    gone, come = was.missing_in(now), now.missing_in(was)
+    gone, come, both = (
+        {key for key in keys if part is None or key[0] in part}
+        for keys in (was.found - now.found, now.found - was.found, now.found & was.found)
+    )
     found: dict[str, dict[State, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for night, other, only, state in (
-        (was, now, gone, State.RESOLVED),
-        (now, was, come, State.NEW),
-    ):
+    sides = (was, now, gone, State.RESOLVED), (now, was, come, State.NEW)
+    for night, other, only, state in sides:
         for row in night.rows(only):
             why = Why.JUDGED_OTHERWISE if not alike else other.why_silent(row, is_new=other is was)
             if why is None:
                 found[row["cluster"]][state].append(row)
             else:
                 found[row["cluster"]][State.INCOMPARABLE].append(row | {"why": why})
-    both = now.count_by_cluster(~come)
+    unchanged = Counter(key[0] for key in both)
     every = was.verdicts.keys() | now.verdicts.keys()
     levels = _levels_moved(was, now)
     moved = {name for name in every if was.verdicts.get(name) != now.verdicts.get(name)}
@@ -412,7 +412,7 @@ def diff(
                 ceilings=levels[cluster][1] if cluster in levels else (),
                 new=rows[State.NEW],
                 resolved=rows[State.RESOLVED],
-                unchanged=both.get(cluster, 0),
+                unchanged=unchanged[cluster],
                 incomparable=rows[State.INCOMPARABLE],
             )
         )
@@ -421,7 +421,7 @@ def diff(
         before=before,
         after=after,
         judged_alike=alike,
-        counts=counts | {State.UNCHANGED: sum(both.values())},
+        counts=counts | {State.UNCHANGED: len(both)},
         same=len(every) - len(clusters),
         clusters=tuple(clusters),
     )
@@ -458,21 +458,19 @@ class _Night:
     """The findings of one night, and what it knew."""
 
     def __init__(self, lake: Lake, run: int, part: Container[str] | None) -> None:
-        row = next(row for row in lake.runs.to_pylist() if row["run"] == lake.run(run))
+        row = lake.night(run)
         self.judged_by = (row["catalogue"], row["dialect"])
         self._lake, self._run = lake, run
         found = lake.rows(FINDINGS, run=run, columns=[*KEY, "severity", "muted"])
-        self._keys = _keys(found)
-        self._there = set(self._keys)
+        keys = _keys(found)
+        self.found = set(keys)
         self.critical, codes = set[str](), defaultdict[str, list[tuple[str, str | None]]](list)
         columns = (found[name].to_pylist() for name in ("severity", "muted"))
-        for (cluster, code, *_), severity, muted in zip(self._keys, *columns, strict=True):
+        for (cluster, code, *_), severity, muted in zip(keys, *columns, strict=True):
             if code in tagged("too_old", "unreached"):
                 codes[cluster].append((code, muted))
             if severity == "critical" and not muted:
                 self.critical.add(cluster)
-        chosen = [part is None or key[0] in part for key in self._keys]
-        self._chosen = np.array(chosen, dtype=bool)
         wanted = ["cluster", "verdict", "newest_line"]
         plans = lake.rows(UPGRADE_PLANS, run=run, columns=wanted).to_pylist()
         newest = max((one["newest_line"] for one in plans if one["newest_line"]), default=None)
@@ -481,24 +479,13 @@ class _Night:
         late = (late_since(o["newest_line"], newest, codes[o["cluster"]]) for o in judged)
         self.silent = {o["cluster"]: at for o, at in zip(judged, late, strict=True) if at}
 
-    def missing_in(self, other: _Night) -> Flags:
-        """Which of its findings the other night does not have."""
-        keys = zip(self._keys, self._chosen.tolist(), strict=True)
-        return np.array([chosen and key not in other._there for key, chosen in keys], dtype=bool)
-
-    def rows(self, which: Flags) -> Iterator[Row]:
+    def rows(self, keys: Set[Key]) -> Iterator[Row]:
         """These findings whole, read only if there are any."""
-        if which.any():
+        if keys:
             found = self._lake.rows(FINDINGS, run=self._run, columns=FOUND)
-            wanted = {self._keys[at] for at in np.flatnonzero(which).tolist()}
             # A table is not read in one order every time.
-            at = [i for i, key in enumerate(_keys(found)) if key in wanted]
+            at = [i for i, key in enumerate(_keys(found)) if key in keys]
             yield from found.take(np.array(at, dtype=np.int64)).to_pylist()
-
-    def count_by_cluster(self, which: Flags) -> dict[str, int]:
-        """How many of these findings each cluster has."""
-        chosen = np.flatnonzero(which & self._chosen).tolist()
-        return Counter(str(self._keys[at][0]) for at in chosen)
 
     def why_silent(self, row: Row, *, is_new: bool) -> Why | None:
         """Why this night may not have found what another did; None where its silence counts.
@@ -512,7 +499,7 @@ class _Night:
             return None  # about the evidence itself
         is_blocker = row["severity"] == Severity.BLOCKER
         here = cluster, code_of("unfit"), row["role"], row["node_id"], feature
-        if is_blocker and not is_new and here in self._there:
+        if is_blocker and not is_new and here in self.found:
             return Why.FINALIZED
         ready = self._readiness.get((cluster, feature))
         # Where nobody answers, nobody may list the feature.
@@ -528,7 +515,7 @@ class _Night:
     def unfit(self) -> defaultdict[tuple[str, str], list[str]]:
         """By cluster and feature the nodes that its finalized level does not fit."""
         found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-        misfits = (key for key in self._there if key[1] in tagged("unfit"))
+        misfits = (key for key in self.found if key[1] in tagged("unfit"))
         for cluster, _, role, node_id, feature in sorted(misfits):
             found[cluster, feature].append(f"{role} {node_id}")
         return found
@@ -550,6 +537,6 @@ class _Night:
         return {(row["cluster"], row["feature"]): row for row in rows.to_pylist()}
 
 
-def _keys(findings: TableRows) -> list[tuple[Any, ...]]:
+def _keys(findings: TableRows) -> list[Key]:
     """What tells two findings of a night apart; its cluster first."""
     return list(zip(*(findings[name].to_pylist() for name in KEY), strict=True))

@@ -41,7 +41,11 @@ from featurelib.schema import TIME
 from featurelib.tables import Table
 
 LOCAL = "file:"
-PLAIN_WRITER = 2  # the newest writer's protocol of which deltalake can do all
+# What writers of a table may have to do so that deltalake can commit to it.
+PLAIN_WRITER, PLAIN_FEATURES = 4, {"appendOnly", "invariants", "changeDataFeed"}
+RULES = ("delta.constraints.", "delta.generationExpression")  # which it would have to keep
+CHANGE_FEED = "delta.enableChangeDataFeed"
+SMALL_FILES = 200  # of a table, until they are joined
 CODEC: Literal["ZSTD"] = "ZSTD"  # of every table, whoever writes it
 GROUP_ROWS = 1 << 15  # of a file: whoever asks for one cluster reads a group or two
 
@@ -147,7 +151,7 @@ class PathLog:
         greater than the newest adds nothing, without a word. Texts may be coded: made plain here,
         before they are written, they would fill memory with what stands there a thousand times."""
         opened = self._opened()  # what comes after this is a conflict
-        if opened.protocol().min_writer_version > PLAIN_WRITER:
+        if not _is_plain(opened):
             plain = rows.cast(arrow.schema_of(self._table.schema))
             return write(session.createDataFrame(plain), self._table, self._uri, run, note, mode)
         if self._has(opened, run):
@@ -158,19 +162,28 @@ class PathLog:
             mode=mode,
             schema_mode="merge",  # columns of a later release are null
             commit_properties=_commit(self._table, run, note),
-            writer_properties=deltalake.WriterProperties(
-                compression=CODEC,
-                max_row_group_size=min(GROUP_ROWS, self._table.file_rows or GROUP_ROWS),
-            ),
+            writer_properties=self._form,
         )
         return None
+
+    @property
+    def _form(self) -> deltalake.WriterProperties:
+        rows = min(GROUP_ROWS, self._table.file_rows or GROUP_ROWS)
+        return deltalake.WriterProperties(compression=CODEC, max_row_group_size=rows)
+
+    def clean(self, joining: bool) -> None:
+        """Delete files that only old versions need; first join small ones, if there are many."""
+        opened = self._opened()
+        if joining and _is_plain(opened) and len(opened.file_uris()) > SMALL_FILES:
+            opened.optimize.compact(writer_properties=self._form)
+        opened.vacuum(dry_run=False, full=True)
 
     def write(self, rows: DataFrame, run: int, note: str, mode: Mode) -> None:
         """Add rows that Spark has; `overwrite`: in place of all that are there. Workers write files
         into the table's folder, and one commit of deltalake's makes them part of the table: Spark's
         own writer starts six jobs to learn the state of the log."""
         opened = self._opened()  # what comes after this is a conflict
-        if opened.protocol().min_writer_version > PLAIN_WRITER:
+        if not _is_plain(opened):
             return write(rows, self._table, self._uri, run, note, mode)
         if self._has(opened, run):
             return None
@@ -293,6 +306,11 @@ class CatalogLog:
         reader = session.read if version is None else session.read.option("versionAsOf", version)
         return reader.table(self._name)
 
+    def clean(self, joining: bool) -> None:
+        if joining:
+            self._session.sql(f"OPTIMIZE {self._name}")
+        self._session.sql(f"VACUUM {self._name}")
+
     def _run_in(self, note: str | None) -> int | None:
         """The run of a commit of ours; one of an earlier release names no application."""
         own = read_note(note)
@@ -345,6 +363,15 @@ def storage_options(session: SparkSession, uri: str) -> dict[str, str]:
     return {key: value for key, value in found.items() if value}
 
 
+def _is_plain(opened: deltalake.DeltaTable) -> bool:
+    """Return True if deltalake does all that this table asks of whoever appends to it."""
+    protocol = opened.protocol()
+    if protocol.writer_features is not None:
+        return set(protocol.writer_features) <= PLAIN_FEATURES
+    asked = f"{opened.metadata().configuration} {opened.schema().to_json()}"
+    return protocol.min_writer_version <= PLAIN_WRITER and not any(one in asked for one in RULES)
+
+
 def _commits(opened: deltalake.DeltaTable) -> Iterator[Commit]:
     for limit, known in ((RECENT, 0), (None, RECENT)):  # the whole log is seldom needed
         for commit in opened.history(limit)[known:]:
@@ -374,11 +401,6 @@ def read_delta(session: SparkSession, uri: str, version: int | None) -> DataFram
 def escape(path: str) -> str:
     """`path` where Spark takes a pattern."""
     return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)
-
-
-def alter(session: SparkSession, place: str, change: str) -> None:
-    """ALTER TABLE, of a table as SQL has it."""
-    session.sql(f"ALTER TABLE {place} {change}")
 
 
 def pairs(properties: Mapping[str, str]) -> str:

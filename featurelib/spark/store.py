@@ -39,13 +39,13 @@ from featurelib.rows import TableRows
 from featurelib.spark.executors import Executors
 from featurelib.spark.hold import LOCK_NAME, HoldingRun, Lease, expect_lock, hold_folder
 from featurelib.spark.log import (
+    CHANGE_FEED,
     LOCAL,
     CatalogLog,
     Head,
     Mode,
     PathLog,
     Wanted,
-    alter,
     as_column,
     column_of,
     comment_of,
@@ -56,7 +56,7 @@ from featurelib.spark.log import (
     storage_options,
 )
 from featurelib.spark.progress import telling
-from featurelib.tables import CHANGED, LANDING_LINE, Table, is_name
+from featurelib.tables import CHANGED, GOLD, LANDING_LINE, Table, is_name
 
 VERSION_PROPERTY = "featurelib.tableVersion"
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -324,16 +324,17 @@ class Store:
     def maintain(
         self, table: Table, retention_days: int = RETENTION_DAYS, vacuum: bool = False
     ) -> None:
-        """Set how long old versions stay readable; drop the files of older ones if asked."""
+        """Set how long old versions stay readable; if asked, join small files, except those of
+        bronze, the only witness of what was, and drop the files of older versions."""
         known, wanted = self.check(table).properties, _retention(retention_days)
         if any(known.get(key) != value for key, value in wanted.items()):
             self._expect_fit()
             with explaining(self.path(table)):
-                alter(self.session, self.in_sql(table), f"SET TBLPROPERTIES ({pairs(wanted)})")
-        if vacuum:  # never with RETAIN: that would override the table's own retention
+                self._alter(table, f"SET TBLPROPERTIES ({pairs(wanted)})")
+        if vacuum:  # by the table's own retention
             self._expect_fit()
             with explaining(self.path(table)):
-                self.session.sql(f"VACUUM {self.in_sql(table)}")
+                self._log(table).clean(joining=table.layer != LANDING_LINE.layer)
 
     def _write(
         self, table: Table, df: DataFrame, run: int, mode: Mode, folded: str | None = None
@@ -405,14 +406,18 @@ class Store:
         new = [f for f in fields if f.name not in known]
         if new:
             columns = ", ".join(map(column_of, new))
-            alter(self.session, self.in_sql(table), f"ADD COLUMNS ({columns})")
+            self._alter(table, f"ADD COLUMNS ({columns})")
         bare = [f for f in fields if "comment" in f.metadata and known.get(f.name) == {}]
         if bare:
             columns = ", ".join(f"`{f.name}`{comment_of(f)}" for f in bare)
-            alter(self.session, self.in_sql(table), f"ALTER COLUMN {columns}")
-        version = {VERSION_PROPERTY: str(table.version)}
-        if head.properties[VERSION_PROPERTY] != str(table.version):
-            alter(self.session, self.in_sql(table), f"SET TBLPROPERTIES ({pairs(version)})")
+            self._alter(table, f"ALTER COLUMN {columns}")
+        own = {key: of for key, of in head.properties.items() if key != VERSION_PROPERTY}
+        changed = {key: of for key, of in _properties(table).items() if key not in own}
+        if changed.items() - head.properties.items():
+            self._alter(table, f"SET TBLPROPERTIES ({pairs(changed)})")
+
+    def _alter(self, table: Table, change: str) -> None:
+        self.session.sql(f"ALTER TABLE {self.in_sql(table)} {change}")
 
     def _head(self, table: Table) -> Head | None:
         with explaining(self.path(table)):
@@ -464,6 +469,7 @@ def _properties(table: Table) -> dict[str, str]:
         VERSION_PROPERTY: str(table.version),
         "delta.enableDeletionVectors": "false",  # readers that know only Parquet must be right
         **_retention(RETENTION_DAYS),
+        **({CHANGE_FEED: "true"} if table in GOLD else {}),
         **({"delta.dataSkippingStatsColumns": ",".join(table.skip_by)} if table.skip_by else {}),
     }
 

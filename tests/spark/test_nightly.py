@@ -304,10 +304,13 @@ def test_two_nights_by_name_write_what_two_nights_by_path_write(
     job: Job, schema: str, session: SparkSession, tmp_path: Path
 ) -> None:
     landing, folder, out = tmp_path / "landing", tmp_path / "tables", tmp_path / "out"
+    (config := tmp_path / "audit.toml").write_text("retention_days = 30\nvacuum = true\n")
+    usual = ("--as-of", "newest", "--out", out)
     for run, sample in ((RUN, "ghost-broker"), (RUN + 1, "k39-static")):
         land(landing, sample, sample_lines(sample))
         for tables in (folder, schema):
-            options = ("--tables", tables, "--as-of", "newest", "--run", run, "--out", out)
+            options = ("--tables", tables, "--run", run, *usual)
+            options += ("--config", config) if tables == folder else ()
             ended = job("nightly", "--landing", landing, *options)
             assert ended.code == 0, ended.err
             forgets = "knows these names until this run ends" in ended.err
@@ -317,7 +320,10 @@ def test_two_nights_by_name_write_what_two_nights_by_path_write(
     for table in ALL:
         by_name = session.read.table(f"{schema}.{table.name_in_schema}")
         assert by_name.columns == table.schema.names
-        by_path = open_table(folder, table).to_pyarrow_table().drop_columns(counting(table))
+        written = open_table(folder, table)
+        kept = written.metadata().configuration["delta.deletedFileRetentionDuration"]
+        assert kept == "interval 30 days"  # every table is maintained
+        by_path = written.to_pyarrow_table().drop_columns(counting(table))
         assert in_order(by_name.drop(*counting(table)).toArrow()) == in_order(by_path)
 
     root = session.catalog.getDatabase(schema).locationUri.removeprefix("file:")

@@ -33,10 +33,11 @@ from featurelib.errors import (
 )
 from featurelib.lake import Lake, expect_whole_log, log_entries
 from featurelib.schema import INT, LONG, SHORT, TEXT, TIME, ListOf, Schema
+from featurelib.spark import store as store_module
 from featurelib.spark.executors import Executors
-from featurelib.spark.log import Mode, Wanted, fit, spark_schema, storage_options
+from featurelib.spark.log import CHANGE_FEED, Mode, Wanted, fit, spark_schema, storage_options
 from featurelib.spark.store import Store, resolve_uri
-from featurelib.tables import FINDINGS, INGEST_RUN, Table
+from featurelib.tables import AUDIT_RUN, FINDINGS, INGEST_RUN, Table
 
 RUN = 20261121000000
 THING = Table(
@@ -200,6 +201,59 @@ def test_a_table_with_features_that_deltalake_does_not_write_is_written_by_spark
     assert found == ([1, 2] if mode == "append" else [2])
     with pytest.raises(ConfigError, match="not greater than"):
         store.add(THING, row, RUN)
+
+
+@either
+def test_gold_tells_which_rows_a_run_added_and_deltalake_still_writes_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table of before gets the change feed as well; where a user stopped it, it stays off."""
+    with monkeypatch.context() as patched:
+        patched.setattr(store_module, "GOLD", ())
+        store.create(FINDINGS)
+    Store(store.session, store.root).create(FINDINGS, AUDIT_RUN)
+    off = f"ALTER TABLE {store.in_sql(AUDIT_RUN)} SET TBLPROPERTIES ('{CHANGE_FEED}' = 'false')"
+    store.session.sql(off)
+    Store(store.session, store.root).create(AUDIT_RUN)
+    assert store.check(AUDIT_RUN).properties[CHANGE_FEED] == "false"
+    row = {"run": RUN, "cluster": "a", "code": "b", "severity": "info"}
+    schema = schema_of(FINDINGS.schema)
+    version = store.add(FINDINGS, pa.Table.from_pylist([row], schema=schema), RUN)
+    again = pa.Table.from_pylist([row | {"run": RUN + 1}], schema=schema)
+    store.append(FINDINGS, store.session.createDataFrame(again), RUN + 1)
+    changes = store.session.read.option("readChangeFeed", True).option("startingVersion", version)
+    is_named = store.is_named
+    found = (
+        changes.table(store.path(FINDINGS))
+        if is_named
+        else changes.format("delta").load(store.path(FINDINGS))
+    )
+    assert sorted((row.run, row._change_type) for row in found.collect()) == [
+        (RUN, "insert"), (RUN + 1, "insert")
+    ]  # fmt: skip
+    if not is_named:
+        engines = store.session.sql(f"DESCRIBE HISTORY {store.in_sql(FINDINGS)} LIMIT 2").collect()
+        assert {str(row.engineInfo)[:8] for row in engines} == {"delta-rs"}
+
+
+def test_small_files_are_joined_where_files_of_old_versions_are_deleted(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("featurelib.spark.log.SMALL_FILES", 2)
+    table = replace(NUMBERED, layer="gold")
+    for of in (table, NUMBERED):
+        for run in range(RUN, RUN + 3):
+            store.add(of, numbered(run, "a"), run)
+    outside = [DeltaTable(store.path(of).removeprefix("file:")) for of in (table, NUMBERED)]
+    for vacuum, files in ((False, [3, 3]), (True, [1, 3])):  # bronze stays as it is
+        for of in (table, NUMBERED):
+            store.maintain(of, vacuum=vacuum)
+        for one in outside:
+            one.update_incremental()
+        assert [len(one.file_uris()) for one in outside] == files
+    assert sorted(row.run for row in store.read(table).collect()) == [RUN, RUN + 1, RUN + 2]
+    assert store.find_change(table) is None
+    store.add(table, numbered(RUN + 3, "b"), RUN + 3)
 
 
 def test_the_newest_run_is_known_after_checkpoints(store: Store) -> None:
