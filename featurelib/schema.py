@@ -10,9 +10,11 @@ featurelib.rows holds columns of these types, and only featurelib.arrow knows wh
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib import resources
 
 import numpy as np
 
@@ -73,148 +75,14 @@ BOOL, SHORT, INT, LONG = Scalar.BOOL, Scalar.SHORT, Scalar.INT, Scalar.LONG
 TEXT, BYTES, TIME, DATE = Scalar.TEXT, Scalar.BYTES, Scalar.TIME, Scalar.DATE
 LEVEL, NODE = SHORT, INT
 
-_MOMENT = [("at", "<i8"), ("line", "<i8")]  # when it was seen, in which line
-# What a row of silver.cluster_snapshot holds for the core, part by part: each part is a binary
-# column of records without padding, little-endian, as featurelib.snapshot.records writes and reads
-# them. `profile`, `full`, `partial` and `levels` are positions among the row's `profiles` or
-# `level_maps`; -1 = there was no map. Fields of TEXT_FIELDS are positions in a list of texts.
-_PARTS: dict[str, list[tuple[str, str]]] = {
-    # One record of what a cluster has one of.
-    "scalars": [
-        ("quorum_at", "<i8"),  # 0 = DescribeQuorum was never answered
-        ("quorum_line", "<i8"),
-        ("controller", "<i4"),  # the active one, by the newest evidence; -1 = not known
-        ("log_end", "<i8"),  # offsets below it are all known; 0 = the log proves nothing
-        ("log_at", "<i8"),  # when it was dumped; 0 = it is not complete, and proves no absence
-        # Offsets from log_end to it were not dumped, log_end = a line is missing; -1 = no gap.
-        ("log_gap_end", "<i8"),
-        ("migration", "<i1"),  # ZK_MIGRATION_STATE_RECORD; -1 = never seen
-        ("features_node_at", "<i8"),  # 0 = never read
-        ("features_node_line", "<i8"),
-        ("features_node_version", "<i8"),  # -1 = not known, -2 = it does not exist
-        ("features_node_recreated", "<i1"),
-        ("zookeeper", "<i1"),  # some znode of this cluster was read
-        ("waiting_at", "<i8"),  # the newest line that is dated later than what was judged
-        ("waiting_line", "<i8"),
-    ],
-    # Distinct maps feature → supported range: how many entries each has, and the entries in turn.
-    "profiles": [("size", "<i4")],
-    "ranges": [("feature", "<i4"), ("min_version", "<i2"), ("max_version", "<i2")],
-    # Distinct maps feature → finalized level, likewise.
-    "level_maps": [("size", "<i4")],
-    "levels": [("feature", "<i4"), ("min_level", "<i2"), ("level", "<i2")],
-    # What one listener of one node answered last. `full` answers come from ApiVersions v4 or later,
-    # or from a node that knows no v4; `partial` ones were asked at v3 or below and may leave out
-    # features whose minimum is 0 (KIP-1022, KAFKA-17011).
-    "listeners": [
-        ("node_id", "<i4"),
-        ("role", "<i1"),  # featurelib.feature.Role
-        ("full", "<i4"),
-        ("full_at", "<i8"),
-        ("full_line", "<i8"),
-        ("partial", "<i4"),
-        ("partial_at", "<i8"),
-        ("partial_line", "<i8"),
-        ("levels", "<i4"),
-        ("epoch", "<i8"),
-        ("highest_epoch", "<i8"),  # it ever answered
-        ("levels_at", "<i8"),
-        ("levels_line", "<i8"),
-        ("failed_at", "<i8"),  # 0 = it never failed to answer
-        ("failed_line", "<i8"),
-        ("error", "<i4"),  # why, in the collector's words
-        ("releases", "<i4"),  # it may be of by the requests it offers: 4.2, several with ;
-        ("releases_at", "<i8"),
-        ("scraped", "<i4"),  # what its process showed last as metrics, true of both its halves
-        ("scraped_at", "<i8"),
-        ("scraped_line", "<i8"),
-    ],
-    # A registration as ZooKeeper (`/brokers/ids/N`) or the metadata log holds it. Profile -1 = it
-    # lists no features at all (a registration below version 5), -2 = it cannot be read.
-    "registrations": [
-        ("node_id", "<i4"),
-        ("role", "<i1"),
-        ("witness", "<i1"),  # FEATURES_NODE = ZooKeeper, or METADATA_LOG
-        ("profile", "<i4"),
-        ("fenced", "<i1"),  # 1 fenced, 0 not, -1 this witness does not show it
-        *_MOMENT,
-    ],
-    # Registrations that a later round of reading ZooKeeper did not find.
-    "registrations_gone": [("node_id", "<i4")],
-    # One kind of witness of the finalized levels, at its highest epoch.
-    "witnesses": [
-        ("kind", "<i1"),  # featurelib.feature.Witness
-        ("levels", "<i4"),
-        ("epoch", "<i8"),
-        *_MOMENT,
-    ],
-    # Whom DescribeCluster listed: the lists, and the nodes of each in turn. `fenced_shown` = asked
-    # at v2 with include_fenced_brokers.
-    "members": [("role", "<i1"), ("fenced_shown", "<i1"), *_MOMENT, ("size", "<i4")],
-    "member": [("node_id", "<i4"), ("fenced", "<i1")],
-    "voters": [("node_id", "<i4"), ("follows", "<i1")],  # the leader saw it fetch just before
-    "observers": [("node_id", "<i4")],
-    # Nodes that found nobody who leads the quorum: controllers that knew of no leader, and brokers
-    # that passed DescribeQuorum on to nobody, and did not answer it.
-    "leaderless": [("role", "<i1"), ("node_id", "<i4"), *_MOMENT],
-    # What one node was configured with when it was asked last: its own (`resource` = its id), or
-    # the default of all brokers (""). Every key of featurelib.landing.responses is there.
-    "configs": [
-        ("node_id", "<i4"),  # who was asked
-        ("role", "<i1"),
-        ("resource", "<i4"),
-        ("key", "<i4"),
-        ("value", "<i4"),  # -1 = not set, or the node knows no such key
-        ("source", "<i1"),  # as in DescribeConfigsResponse; -1 = the key was not in the answer
-        *_MOMENT,
-    ],
-    # Requests that one half of the nodes refused for want of a right when they were made last, by
-    # each node that did.
-    "refusals": [
-        ("request", "<i4"),  # a kind of landing line
-        ("role", "<i1"),
-        ("node_id", "<i4"),  # -1 = the active controller, whoever it was
-        ("elsewhere", "<i1"),  # the other half answered it since
-        ("principal", "<i4"),
-        *_MOMENT,
-    ],
-    # What the controller answered to the newest request to validate only, an update each; none
-    # where something newer landed: the cluster may have changed since.
-    "probe": [
-        ("feature", "<i4"),
-        ("from_level", "<i4"),
-        ("to_level", "<i4"),
-        ("code", "<i4"),
-        ("message", "<i4"),
-        *_MOMENT,
-    ],
-    # What Strimzi's resources say of the cluster, if any landed: what the Kafka resource asks for,
-    # and its status (featurelib.landing.strimzi), -1 = it does not say; and the nodes to be there.
-    "strimzi": [
-        ("resource", "<i4"),
-        ("version", "<i4"),
-        ("metadata_version", "<i4"),
-        ("status_version", "<i4"),
-        ("status_metadata_version", "<i4"),
-        ("refused", "<i4"),
-        ("paused", "<i1"),
-        ("nodes_complete", "<i1"),
-        *_MOMENT,
-    ],
-    # The newest look that reached nobody, where no node's line is newer.
-    "not_reached": [
-        ("error", "<i4"),  # in the collector's words
-        ("answered_at", "<i8"),  # the newest line of before; null = there is none
-        *_MOMENT,
-    ],
-    "strimzi_nodes": [("node_id", "<i4"), ("role", "<i1"), ("version", "<i4")],
-    # Dumps of the metadata log of which two lines with one number differ.
-    "ambiguous_dumps": [("at", "<i8")],
-}
-LAYOUT = {part: np.dtype(fields) for part, fields in _PARTS.items()}
+# The parts of a row of silver.cluster_snapshot: snapshot.toml says what each field holds.
+_TABLE = resources.files(__package__).joinpath("snapshot.toml").read_text(encoding="utf-8")
+_PARTS: dict[str, dict[str, str]] = tomllib.loads(_TABLE)
+LAYOUT = {part: np.dtype([*fields.items()]) for part, fields in _PARTS.items()}
 # Fields that hold a position in a list of texts of the row, -1 = none, and which list: names of
 # features are alike in nearly every cluster.
 _TEXTS = "error releases resource key value request principal message version metadata_version"
+_TEXTS += " directory"
 _OF_STATUS = "status_version status_metadata_version refused"
 TEXT_FIELDS = {"feature": "names"} | dict.fromkeys(f"{_TEXTS} {_OF_STATUS}".split(), "texts")
 

@@ -98,6 +98,7 @@ BRACES = {
     "inventory": "the file of the inventory",
     "zookeeper": "the address of ZooKeeper, by the inventory",
     "text": "the text of the features node",
+    "directory": "the id of the voter's log directory, as Kafka's tools print it",
     "znode_version": "the version of the features node that was read",
     "principal": "who has to be granted the right, as `User:collector`",
     "name": "the name of Strimzi's resource",

@@ -32,6 +32,11 @@ def broker_key(keys: Int) -> Int:
     return keys & ~_CONTROLLER
 
 
+def other_half(keys: Int) -> Int:
+    """Return the keys of the other halves of the same processes."""
+    return keys ^ _CONTROLLER
+
+
 def find(keys: Int, wanted: Int) -> Int:
     """Positions of `wanted` in the sorted, distinct `keys`; -1 where it is not there."""
     if len(keys) == 0:

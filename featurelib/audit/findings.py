@@ -438,6 +438,7 @@ class FindingWords:
             "name": _argument(name, "NAME"),
             "to_fix": columns["to_fix"] or "",
             "text": columns["to_fix"] or "TEXT",
+            "directory": columns["to_fix"] or "DIRECTORY_ID",
             "znode_version": columns["to_fix"] or "VERSION",
             "principal": _argument(columns["to_fix"] or "", "User:NAME"),
             "observed_at": time_text(columns["observed_at"]) or "an unknown day",

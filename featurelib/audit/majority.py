@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from featurelib.audit.columns import broker_key, find
+from featurelib.audit.columns import broker_key, find, marked, node_key, place
 from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.findings import LISTENER
 from featurelib.audit.registrations import record_keys
@@ -84,6 +84,21 @@ def report_majority(said: BatchFindings, proven: Bool) -> Int:
             line=np.array([line]),
         )
     return count
+
+
+def report_dead_voters(said: BatchFindings) -> None:
+    """Add the voters of a dynamic quorum that do not respond and that its leader does not see."""
+    evidence, who = said.evidence, said.evidence.subjects
+    member, voters = evidence.membership, evidence.snapshots["voters"]
+    is_dynamic, _ = evidence.dynamic()
+    shows = is_dynamic & member.quorum_known & marked(len(is_dynamic), who.cluster[who.follows])
+    at, line = (of[who.cluster] for of in member.quorum_place)
+    dead = who.voter & ~who.answers & ~who.follows & shows[who.cluster]
+    dead &= at + ONE_LOOK >= who.failed_at
+    keys = node_key(voters.row, Role.CONTROLLER, voters.field("node_id"))
+    found = place(keys, np.argsort(keys, kind="stable"), who.key[dead])
+    ids = texts_of(voters.texts("directory", found))
+    said.of_nodes("voter_not_fetching", dead, (at, line), to_fix=ids)
 
 
 def _without_leader(evidence: Evidence, votes: Bool) -> tuple[Int, Int]:

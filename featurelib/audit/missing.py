@@ -26,7 +26,7 @@ from featurelib.audit.columns import distinct, find, latest, marked, node_key, s
 from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.finalized import UNSEEN, witness_text
 from featurelib.audit.findings import LISTENER, SECRET, ZNODE
-from featurelib.audit.majority import report_majority
+from featurelib.audit.majority import report_dead_voters, report_majority
 from featurelib.audit.registrations import Subjects, ranges_of
 from featurelib.audit.remedies import CONTROLLERS_UNREGISTER_FROM
 from featurelib.audit.target import Agreed, Judge
@@ -407,25 +407,36 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
         ("range_from_metrics", metrics),
     ):
         said.of_nodes(code, hit, (np.maximum(who.at, who.failed_at), line))
-    # Where all is old, to collect again is what helps: what is still not shown is said then.
-    unproven = evidence.landed & ~(evidence.levels.trusted & evidence.levels.too_old)
-    # Whoever is registered, nothing moves while a cluster migrates.
-    unproven &= ~evidence.membership.migrating
-    unproven &= ~evidence.membership.registrations_proven & ~proven
-    # Where no level is above what is finalized, a registration that nobody saw holds nothing back.
-    asked, ceiling = asking.asked, asking.bounds.ceiling
-    open_to = ~asked.known | (ceiling > asked.current) | (agreed.refusals > 0)
-    settled = marked(len(unproven), asked.cluster)
-    settled &= ~marked(len(unproven), asked.cluster[open_to])
-    count += np.where(settled, 0, said.of_clusters("registrations_unproven", unproven))
+    count += _registrations(asking, agreed, proven, said)
     member = evidence.membership
     waits = member.migrating & member.quorum_known
     waits &= ~marked(len(waits), evidence.snapshots["observers"].row)
     said.of_clusters("migration_waits", waits, member.quorum_place)
     count += _ghosts(asking, covered, said)
     count += report_majority(said, proven)
+    report_dead_voters(said)
     _static_voters(said)
     return count, covered
+
+
+def _registrations(asking: Judge, agreed: Agreed, proven: Bool, said: BatchFindings) -> Int:
+    """Add what is not known of registrations; by cluster, how many keep it from a verdict."""
+    evidence, member = said.evidence, said.evidence.membership
+    # Where all is old, to collect again is what helps: what is still not shown is said then.
+    unproven = evidence.landed & ~(evidence.levels.trusted & evidence.levels.too_old)
+    # Whoever is registered, nothing moves while a cluster migrates.
+    unproven &= ~member.migrating & ~member.registrations_proven & ~proven
+    # Where no level is above what is finalized, a registration that nobody saw holds nothing back.
+    asked, ceiling = asking.asked, asking.bounds.ceiling
+    open_to = ~asked.known | (ceiling > asked.current) | (agreed.refusals > 0)
+    settled = marked(len(unproven), asked.cluster)
+    settled &= ~marked(len(unproven), asked.cluster[open_to])
+    nodes_of, decided = evidence.snapshots["disputed"], proven | evidence.controller_decides
+    rows = member.disputed[~decided[nodes_of.row[member.disputed]]]
+    role, node, at, line = (nodes_of.field(n)[rows] for n in ("role", "node_id", "at", "line"))
+    where = nodes_of.row[rows]
+    count = said.of_clusters("lists_disagree", where, role=role, node_id=node, at=at, line=line)
+    return np.where(settled, 0, count + said.of_clusters("registrations_unproven", unproven))
 
 
 def _not_asked(who: Subjects, rows: Bool) -> list[str]:

@@ -23,6 +23,7 @@ from featurelib.audit.columns import (
     firsts,
     marked,
     node_key,
+    other_half,
     place,
     split_key,
 )
@@ -53,6 +54,7 @@ class Membership:
     quorum_line: Int
     controllers_known: Bool  # something lists the registered controllers
     controllers_lately: Bool  # … and is not too old
+    disputed: Int  # positions of nodes about which the lists that count differ
 
     @property
     def on_zookeeper(self) -> Bool:
@@ -82,6 +84,7 @@ class Sources:
         self.clusters = len(snapshots)
         self.listeners, self.registrations = snapshots["listeners"], snapshots["registrations"]
         self.listener_key = record_keys(self.listeners)
+        self.answered_at = np.maximum(*map(self.listeners.field, ("full_at", "partial_at")))
         self.registration_key = record_keys(self.registrations)
         voters = snapshots["voters"]
         self.voter_key = _controller_keys(voters)
@@ -134,8 +137,7 @@ class Sources:
     def others(self, listed: Bool) -> Int:
         """Return the keys of voters, and of listeners that no list of registrations is about.
         `listed`: the clusters of which some list has all brokers."""
-        flat, cluster = self.listeners, self.listeners.row
-        answered = np.maximum(flat.field("full_at"), flat.field("partial_at"))
+        flat, cluster, answered = self.listeners, self.listeners.row, self.answered_at
         listed_at = np.where(flat.field("role") == BROKER, self.authority_at[cluster], 0)
         listed_at += np.where(flat.field("role") == CONTROLLER, self.quorum_at[cluster], 0)
         # A metric does not say of which cluster its node is; who follows the log is of this one.
@@ -152,7 +154,7 @@ class Sources:
         flat, (cluster, _, _) = self.listeners, split_key(self.follower_key)
         listed_at = np.maximum(self.authority_at, self.quorum_at)
         listed_at = np.maximum(listed_at, self.zookeeper_at)
-        answered = np.maximum(flat.field("full_at"), flat.field("partial_at"))
+        answered = self.answered_at
         near = (answered + ONE_LOOK >= listed_at[flat.row]) & (answered >= flat.field("failed_at"))
         near &= answered > 0
         follow = self.follower_key[(self.quorum_at + ONE_LOOK >= self.authority_at)[cluster]]
@@ -176,12 +178,27 @@ class Sources:
         and are neither fenced in a list of brokers that was read since nor left out of it;
         `answered_at` is of all listeners. A metadata log may be cut before it unfences a broker."""
         keys, at = self.listener_key[listeners], answered_at[listeners]
-        cluster, _, _ = split_key(keys)
+        cluster = split_key(keys)[0]
         fenced = distinct(self.member_key[self.member_shown & (self.member_fenced == 1)])
         is_fenced = (find(fenced, keys) >= 0) & (self.shown_at[cluster] >= at)
         list_at = np.maximum(self.shown_at, self.plain_at)[cluster]
         left_out = (list_at >= at) & (self.listed_at(keys) < list_at)
         return ~(is_fenced | left_out | (self.listeners.field("failed_at")[listeners] > at))
+
+    def half_left_out(self, keys: Int, seen_at: Int) -> Bool:
+        """Return which node halves were `seen_at` in the run in which the other half of the process
+        responded, and not in the later run in which it did not. A time belongs to the nearer run.
+        """
+        other = place(self.listener_key, np.argsort(self.listener_key), other_half(keys))
+        answered_at = pick(self.answered_at, other, 0)
+        failed_at = pick(self.listeners.field("failed_at"), other, 0)
+        is_nearer = np.abs(seen_at - answered_at) < failed_at - seen_at
+        return (seen_at > 0) & (answered_at > 0) & (answered_at < failed_at) & is_nearer
+
+    def disputed(self, nodes: Records, log_at: Int) -> Int:
+        """Return which of these nodes lists differ about that nothing newer decides."""
+        authority_at = np.where(nodes.field("role") == BROKER, self.authority_at[nodes.row], 0)
+        return np.flatnonzero(nodes.field("at") >= np.maximum(authority_at, log_at[nodes.row]))
 
     def listed_at(self, keys: Int) -> Int:
         """Return when each of `keys` stood last in a list of DescribeCluster, 0 = in none."""
@@ -419,6 +436,7 @@ def read_nodes(
         quorum_line=snapshots.scalar("quorum_line"),
         controllers_known=listed,
         controllers_lately=lately,
+        disputed=said.disputed(snapshots["disputed"], log_at),
     )
     registered, others = said.registered(), said.others(brokers_listed)
     there = expected[find(said.seen(np.concatenate((registered, others))), expected) >= 0]
@@ -462,7 +480,7 @@ def _describe(
     # What answered after the quorum was asked, or just before it, is there.
     lost &= (way == REGISTERED) & ~(answered & (answered_at + ONE_LOOK >= said.quorum_at[cluster]))
     gone = (fenced == 1) | lost
-    left_out = _left_out(keys, np.maximum.reduce((answered_at, failed_at, shown.at)), entry_at)
+    left_out = _left_out(said, keys, np.maximum(answered_at, shown.at), failed_at, entry_at)
     return Subjects(
         key=keys,
         cluster=cluster,
@@ -500,12 +518,14 @@ def _describe(
     )
 
 
-def _left_out(keys: Int, asked_at: Int, registered_at: Int) -> Bool:
+def _left_out(said: Sources, keys: Int, heard_at: Int, failed_at: Int, registered_at: Int) -> Bool:
     """Return which node halves were last seen before the look in which at least half of the other
-    nodes of their role were asked; [keys]. Times in microseconds, 0 = never."""
+    nodes of their role were asked, or their other half; [keys]. Times are microseconds, 0 = never.
+    """
+    asked_at = np.maximum(heard_at, failed_at)
     seen_at = np.maximum(asked_at, registered_at)
     cluster, role, _ = split_key(keys)
-    left_out = np.zeros(len(keys), dtype=bool)
+    left_out = said.half_left_out(keys, heard_at)
     if not len(keys):
         return left_out
     group = np.cumsum(np.append(0, (np.diff(cluster) != 0) | (np.diff(role) != 0)))
@@ -515,7 +535,7 @@ def _left_out(keys: Int, asked_at: Int, registered_at: Int) -> Bool:
         mine = slice(starts[here], starts[here + 1] if here + 1 < len(starts) else None)
         times = np.sort(asked_at[mine][asked_at[mine] > 0])
         later = len(times) - np.searchsorted(times, seen_at[mine] + ONE_LOOK, side="right")
-        left_out[mine] = (asked_at[mine] > 0) & (later > 0) & (2 * later >= len(times) - 1)
+        left_out[mine] |= (asked_at[mine] > 0) & (later > 0) & (2 * later >= len(times) - 1)
     return left_out
 
 

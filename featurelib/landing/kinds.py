@@ -11,6 +11,7 @@ them. `registration`, `controller` and `tool_feature` read them; metadata_log re
 from __future__ import annotations
 
 import re
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, NamedTuple, Self
 
@@ -154,6 +155,7 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
 
 # A follower fetches twice a second (RaftClient, MAX_FETCH_WAIT_MS); a broker is fenced after 9 s.
 FOLLOWS_WITHIN_MS = 10_000
+_UUID = re.compile("-".join(f"[0-9a-fA-F]{{{n}}}" for n in (8, 4, 4, 4, 12)))
 # (key, value, source) of KEYS, by key; a key that is not set may be left out. Sources are those of
 # DescribeConfigsResponse: 2 one broker, 3 the default of brokers, 4 the node's file, 5 Kafka's own.
 Values = tuple[tuple[str, str | None, int], ...]
@@ -216,6 +218,7 @@ class QuorumDescription(NodeDescription, frozen=True, gc=False):
     voters: tuple[int, ...] = ()
     observers: tuple[int, ...] = ()
     following: tuple[int, ...] = ()
+    directories: tuple[tuple[int, str], ...] = ()  # of voters: directory ids as Kafka's tools write
 
 
 class ConfigDescription(NodeDescription, frozen=True, gc=False):
@@ -269,9 +272,12 @@ class DescribeQuorumLine(RequestLine, tag="describe_quorum", frozen=True, gc=Fal
         # A leader that was elected just now has nobody's time but its own.
         is_new = len(timed) < 2 <= len(quorum.current_voters)
         following = [one for one in timed if _follows(one, now) and not is_new]
-        ids = map(_ids, (quorum.current_voters, observers, following))
+        all_ids = map(_ids, (quorum.current_voters, observers, following))
         leads = quorum.leader_id, quorum.leader_epoch, quorum.high_watermark
-        return QuorumDescription(self, True, 0, *leads, *ids)
+        directories = ((one.replica_id, _directory(one)) for one in quorum.current_voters)
+        known = tuple(sorted(pair for pair in directories if pair[1]))
+        voters, observing, followers = all_ids
+        return QuorumDescription(self, True, 0, *leads, voters, observing, followers, known)
 
 
 def _quorum(answer: responses.DescribeQuorum) -> responses.Partition:
@@ -292,6 +298,16 @@ def _follows(replica: responses.Replica, now: int) -> bool:
     (LeaderState.describeReplicaState)."""
     at = _fetched_at(replica)
     return at >= 0 and now - at <= FOLLOWS_WITHIN_MS
+
+
+def _directory(replica: responses.Replica) -> str:
+    """Return the id of a voter's log directory as Kafka's tools read and print it, base64 of 16
+    bytes; "" = none is known, as in a static quorum."""
+    text = replica.replica_directory_id
+    if not (isinstance(text, str) and _UUID.fullmatch(text)):
+        return ""
+    raw = bytes.fromhex(text.replace("-", ""))
+    return urlsafe_b64encode(raw).decode().rstrip("=") if any(raw) else ""
 
 
 def _fetched_at(replica: responses.Replica) -> int:

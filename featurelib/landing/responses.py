@@ -136,7 +136,7 @@ class Replica(Part, frozen=True, gc=False):
     last_fetch_timestamp: Epoch | UnsetType = UNSET  # ms; -1 or UNSET = not known
     log_end_offset: Unused = UNSET
     last_caught_up_timestamp: Unused = UNSET
-    replica_directory_id: Unused = UNSET
+    replica_directory_id: object = UNSET  # a UUID; zeros or anything else = not known
 
 
 class Partition(Part, frozen=True, gc=False):

@@ -39,7 +39,7 @@ _KEPT: Final = {
     "listeners": (attrgetter("role", "node_id"), _NEWEST),  # by groups of its fields
     "registrations": (attrgetter("node_id"), _NEWEST),
     "witnesses": (attrgetter("kind"), attrgetter("incarnation", "epoch", "at", "line")),
-    "members": (attrgetter("role", "fenced_shown"), _NEWEST),
+    "members": (attrgetter("role", "fenced_shown", "members"), _NEWEST),
     "configs": (attrgetter("role", "node_id", "resource"), _NEWEST),
     "rights": (attrgetter("request", "role", "node_id"), _NEWEST),  # refused, or answered
     "migration_ready": (attrgetter("node_id"), _NEWEST),
@@ -225,7 +225,7 @@ class Fold:
         self._note_right(QUORUM, content, at, line)
         if content.answered:
             who = (content.voters, content.observers, content.leader_id, content.following)
-            new = kept.Quorum(content.leader_epoch, at, line, *who)
+            new = kept.Quorum(content.leader_epoch, at, line, *who, content.directories)
             self.state.quorum = max(self.state.quorum, new, key=_ORDER_OF_QUORUM)
             self.state.marks.append((at, content.high_watermark - 1))
         elif (of := content.request).role == Role.BROKER and not (content.error_code or of.why):

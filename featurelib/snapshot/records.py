@@ -22,6 +22,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import attrgetter
 from typing import TypeVar
 
 import msgspec
@@ -60,6 +61,7 @@ from featurelib.snapshot.state import (
     FeaturesNode,
     Listener,
     Map,
+    Members,
     Registration,
     WitnessedLevels,
     by_metrics,
@@ -78,6 +80,8 @@ _BYTES = ("names", "texts", *LAYOUT)
 _TEXTS = msgspec.msgpack.Decoder(list[str])
 _NO_SCALARS = {"controller": -1, "log_gap_end": -1, "migration": -1, "features_node_version": -1}
 NODE_GONE = -2  # in the place of the features node's version: its text is the last that was read
+_MOMENT = attrgetter("at", "line")
+_KIND = attrgetter("role", "fenced_shown")
 RecordArray = npt.NDArray[np.void]
 Tuples = Iterable[tuple[object, ...]]
 Struct = TypeVar("Struct", bound=msgspec.Struct)
@@ -363,6 +367,13 @@ class _Row:
         # Brokers that became KRaft's leave ZooKeeper, and are not gone.
         state = self._state
         stored, gone = (_stored(state), set[int]()) if self._kraft else registered(state)
+        text, quorum, directories = (
+            self._row.text_code,
+            state.quorum,
+            dict(state.quorum.directories),
+        )
+        newest = {_KIND(o): o for o in sorted(state.members, key=_MOMENT)}
+        lists = [newest[key] for key in sorted(newest)]
         parts: dict[str, Tuples] = {
             "scalars": [self._scalars()],
             "listeners": [self._listener(entry) for entry in state.listeners],
@@ -370,11 +381,13 @@ class _Row:
             "registrations_gone": [(node_id,) for node_id in sorted(gone)],
             "witnesses": self._witnesses(),
             "members": [
-                (one.role, one.fenced_shown, one.at, one.line, len(one.members))
-                for one in state.members
+                (one.role, one.fenced_shown, one.at, one.line, len(one.members)) for one in lists
             ],
-            "member": [member for one in state.members for member in one.members],
-            "voters": [(one, one in state.quorum.following) for one in state.quorum.voters],
+            "member": [member for one in lists for member in one.members],
+            "disputed": self._disputed(lists),
+            "voters": [
+                (one, one in quorum.following, text(directories.get(one))) for one in quorum.voters
+            ],
             "observers": [(observer,) for observer in state.quorum.observers],
             "leaderless": [(o.role, o.node_id, o.at, o.line) for o in state.leaderless],
             "configs": self._configs(),
@@ -452,6 +465,14 @@ class _Row:
             node = (known.node_id, known.role, int(Witness.METADATA_LOG), profile)
             # An old record that is dumped again says nothing of what came after it.
             yield (*node, known.fenced, min(known.at, self._state.log.at), known.line)
+
+    def _disputed(self, lists: Sequence[Members]) -> Iterator[tuple[object, ...]]:
+        """Yield each node about which a list differs from the newest one of its moment."""
+        for new in lists:
+            others = [o for o in self._state.members if _KIND(o) == _KIND(new)]
+            differ = {member for old in others for member in {*old.members} ^ {*new.members}}
+            for node_id in sorted({node_id for node_id, _ in differ}):
+                yield new.role, node_id, new.at, new.line
 
     def _witnesses(self) -> Iterator[tuple[object, ...]]:
         state = self._state

@@ -27,6 +27,7 @@ DAMAGED = -2  # there was something, and it cannot be read
 IDLE_WINDOW = 10_000_000  # microseconds
 IDLE_RECORD_INTERVAL = 500_000  # microseconds: Kafka's metadata.max.idle.interval.ms
 ONE_LOOK = 5 * 60 * 1_000_000  # microseconds: lines as near to each other may be of one look
+ONE_MOMENT = 10_000_000  # microseconds: lists of nodes as near to each other have to be alike
 
 
 class Listener(msgspec.Struct, array_like=True, gc=False):
@@ -82,7 +83,8 @@ class WitnessedLevels(msgspec.Struct, array_like=True, gc=False):
 
 
 class Members(msgspec.Struct, array_like=True, gc=False):
-    """Whom DescribeCluster listed, by (time, line), for each (role, fenced shown)."""
+    """One list of DescribeCluster, by (time, line); of each (role, fenced shown) the different
+    lists of its newest moment."""
 
     role: int
     fenced_shown: bool
@@ -101,6 +103,7 @@ class Quorum(msgspec.Struct, array_like=True, gc=False):
     observers: tuple[int, ...] = ()
     leader_id: int = -1
     following: tuple[int, ...] = ()  # the voters whom the leader saw fetch
+    directories: tuple[tuple[int, str], ...] = ()  # directory ids of voters, where they are known
 
 
 class Leaderless(msgspec.Struct, array_like=True, gc=False):
@@ -330,6 +333,16 @@ def _settle_marks(state: ClusterState) -> None:
     state.marks = [*before[-1:], *kept, *later[-_MARKS:]]
 
 
+def _settle_lists(state: ClusterState) -> None:
+    """Keep the lists of nodes of the newest moment."""
+    newest = dict[tuple[int, bool], int]()
+    for one in state.members:
+        key = one.role, one.fenced_shown
+        newest[key] = max(newest.get(key, 0), one.at)
+    since = {key: at - ONE_MOMENT for key, at in newest.items()}
+    state.members = [m for m in state.members if m.at >= since[m.role, m.fenced_shown]]
+
+
 def written_by(at: int, offset: int, time: int) -> int:
     """Return an offset that was surely written by `time`, where `offset` was seen at `at`.
 
@@ -343,6 +356,7 @@ def written_by(at: int, offset: int, time: int) -> int:
 def settle(state: ClusterState) -> None:
     """Sort the maps and drop those nothing names, so that equal states are equal bytes."""
     _settle_marks(state)
+    _settle_lists(state)
     pending = [event for segment in state.log.pending for event in segment.events]
     holders: list[tuple[object, str]] = [
         *((entry, name) for entry in state.listeners for name in _MAPS_OF_LISTENERS),

@@ -252,6 +252,33 @@ def test_a_voter_that_never_registered_is_started_with_the_software_named(
     assert verdict(judged(lines_of(cluster, tmp_path / "after"))) == "READY"
 
 
+@pytest.mark.parametrize("release", ["4.1.2", "4.2.1"])
+def test_a_dead_voter_is_taken_out_of_the_quorum_by_the_printed_command(
+    kraft_cluster: Clusters, tmp_path: Path, gone: Callable[[], None], release: str
+) -> None:
+    nodes = (Node(id=1), *(Node(id=i, roles="controller") for i in (2, 3)))
+    nodes = tuple(replace(node, release=release) for node in nodes)
+    cluster = kraft_cluster(*nodes, release_version=release[:3], dynamic=True)
+    tool = "kafka-metadata-quorum.sh --bootstrap-server HOST:PORT"
+    for i in (2, 3):
+        file = cluster.nodes[i].process.home / "server.properties"
+        add = f"{tool} --command-config {file} add-controller"
+        until(lambda add=add: carry_out(cluster, add).returncode == 0)  # type: ignore[misc]
+    before = findings(judged(lines_of(cluster, tmp_path / "before")))
+    assert not any(code == "voter_not_fetching" for code, *_ in before)
+    cluster.stop_node(3, kill=True)
+    gone()
+    row = findings(judged(lines_of(cluster, tmp_path / "dead")))
+    _, command = remedy(row["voter_not_fetching", "controller", 3])
+    assert "DIRECTORY_ID" not in command
+    done = carry_out(cluster, command)
+    assert done.returncode == 0, done
+    after = findings(judged(lines_of(cluster, tmp_path / "after")))
+    assert not any(code == "voter_not_fetching" for code, *_ in after)
+    table = carry_out(cluster, f"{tool} describe --replication").stdout
+    assert sorted(re.findall(r"^(\d+)\s.*(?:Leader|Follower)", table, re.M)) == ["1", "2"]
+
+
 def test_every_other_printed_command_is_taken_by_the_real_tools(
     kraft_cluster: Clusters, tmp_path: Path
 ) -> None:
@@ -265,7 +292,7 @@ def test_every_other_printed_command_is_taken_by_the_real_tools(
     for command in sorted(said - {"", "{way}", "{collect}"}):
         # Tried where tests/docs/test_remedies.py says.
         elsewhere = ("featurelib plan", "featurelib why-not", "kubectl", "grep", "zookeeper-shell")
-        if command.startswith(elsewhere) or "--metadata 3.3" in command:
+        if command.startswith(elsewhere) or re.search("--metadata 3.3|remove-controller", command):
             continue
         if command.startswith("featurelib"):
             assert run(*command.split()[1:])[0] == 0, command

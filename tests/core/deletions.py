@@ -261,9 +261,12 @@ def _answers_that_know_no_level(capture: Capture, without: Without) -> set[int]:
 def _failures(capture: Capture, without: Without) -> set[int]:
     """Lines that say that a node of KRaft did not answer, or refused the request, in a look of
     which too few other lines are left. The node's answer of before counts as long as evidence may
-    be old (conf/audit.toml). Where at least half of the other nodes of its role were asked more
-    than ONE_LOOK later, the node is `node_not_asked`; a cluster of one node has no others, and
-    seconds are one look."""
+    be old (conf/audit.toml), because a collector may be told to ask some nodes only.
+
+    Where at least half of the other nodes of its role were asked more than ONE_LOOK later, the node
+    is `node_not_asked`; so is the half of a process whose other half answered with it and failed
+    later. What is left takes two lines or more: a node that nobody was asked beside, or nodes asked
+    seconds later, which one slow look asks, too."""
     return {
         i
         for i in without

@@ -358,11 +358,23 @@ def asked_age(node: Node) -> int | None:
     return min(ages) if ages else None
 
 
+def is_of_earlier_look(node: Node, half: Node) -> bool:
+    """Whether the other half answered with it, and not when that was asked once more."""
+    if (half.node_id, half.role) == (node.node_id, node.role) or half.node_id != node.node_id:
+        return False
+    if node.answered is None or half.answered is None or half.failed is None:
+        return False
+    is_nearer = abs(half.answered - node.answered) < node.answered - half.failed
+    return half.failed < half.answered and is_nearer
+
+
 def is_left_out(cluster: Cluster, who: list[Node], node: Node) -> bool:
     """Whether half of the others of its role were asked in a look after it was seen last."""
     seen = asked_age(node)
     if seen is None:
         return False
+    if any(is_of_earlier_look(node, half) for half in who):
+        return True
     if cluster.log and is_registered(cluster, node):
         seen = min(seen, cluster.registry_age)
     ages = [asked_age(other) for other in who if other.role == node.role and other is not node]

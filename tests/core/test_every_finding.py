@@ -37,6 +37,7 @@ from tests.core.lines import (
     landings,
     line_of,
     lines_of,
+    listing,
     metrics_line,
     microseconds,
     not_reached_line,
@@ -163,6 +164,7 @@ DYNAMIC = {METADATA: 25, "kraft.version": 1}
 EARLIER = replace(BROKER, epoch=1000, answered=2)
 OF_NO_RELEASE = {METADATA: (1, 6)}
 FOLLOWED = quorum_line("c", (9,), observers=(77,))
+VOTERS = [(9, 0), (7, 1), (8, 60)]
 IN_VAIN = line_of("describe_quorum", "c", 0, asked_node=1, listener="broker", error="no answer")
 
 FIRES: dict[str, Callable[[], list[Found]]] = {
@@ -190,6 +192,7 @@ FIRES: dict[str, Callable[[], list[Found]]] = {
     "voters_vouched": lambda: judged(replace(GOOD, voters=None), expected=VOUCHED),
     "controller_vouched": lambda: judged(with_nodes(UNASKED, voters=(8, 9)), expected=VOUCHED),
     "registrations_unproven": lambda: judged(UNPROVEN),
+    "lists_disagree": lambda: judged(UNPROVEN, listing((1, False)), listing((1, False), (7, True))),
     "probe_agreed": lambda: judged(UNPROVEN, probe(error_code=0)),
     "probe_refused": lambda: judged(UNPROVEN, probe(error_code=95, error_message="Broker 7")),
     "node_probed": lambda: judged(
@@ -252,6 +255,9 @@ FIRES: dict[str, Callable[[], list[Found]]] = {
     "ghost_controller": lambda: judged(with_nodes(UNASKED, controllers_listed=True)),
     "quorum_without_leader": lambda: judged(
         with_nodes(replace(UNASKED, failed=0), voters=(8, 9)), IN_VAIN
+    ),
+    "voter_not_fetching": lambda: judged(
+        with_both(ranges=KRAFT, levels=DYNAMIC, stored=DYNAMIC), quorum_line("c", VOTERS)
     ),
     "no_majority_answers": lambda: judged(with_nodes(replace(UNASKED, failed=0), voters=(8, 9))),
     "silent_broker": lambda: judged(with_nodes(replace(FENCED, fenced=False), of=ZOOKEEPER)),

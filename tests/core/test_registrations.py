@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -550,3 +551,88 @@ def test_a_node_that_was_left_out_when_the_others_were_asked_is_not_known(
     said = judge_lines(scene)
     assert {row["node_id"] for row in findings(said, "node_not_asked")} == left_out
     assert readiness(said, METADATA)["verdict"] == ("UNKNOWN" if left_out else "READY")
+
+
+@pytest.mark.parametrize(
+    ("answered", "again", "left_out"),
+    [(24, None, {1}), (20, None, {1}), (24, 0, set()), (2, None, set())],
+    ids=["with its broker half", "a little after it", "when that failed, too", "nearer to that"],
+)
+def test_a_controller_that_answered_with_its_broker_half_and_was_not_asked_again_is_not_known(
+    answered: int, again: int | None, left_out: set[int]
+) -> None:
+    """The broker half answered 24 hours ago, and is fenced and does not respond any more."""
+    broker = node(1, answered=24, failed=1, fenced=True)
+    half = node(1, CONTROLLER, answered=answered)
+    lines = [answer_line("c", broker), failure_line("c", broker), answer_line("c", half)]
+    lines += [answer_line("c", replace(half, answered=again))] * (again is not None)
+    said = judge_lines([*lines, *log(broker, half, age=0), quorum([(1, 0)])])
+    assert {row["node_id"] for row in findings(said, "node_not_asked")} == left_out
+    assert readiness(said, METADATA)["verdict"] == ("UNKNOWN" if left_out else "READY")
+
+
+def list_after(seconds: int, *nodes: tuple[int, bool], **keys: Any) -> bytes:
+    return listing(*nodes, **keys).replace(at(1, 0).encode(), at(1, seconds).encode())
+
+
+GHOST, NO_GHOST = ((1, False), (2, True)), ((1, False),)
+
+
+@pytest.mark.parametrize(
+    ("lines", "differ"),
+    [
+        ([list_after(0, *GHOST), list_after(5, *NO_GHOST)], {("broker", 2)}),
+        ([list_after(5, *GHOST), list_after(0, *NO_GHOST)], {("broker", 2)}),
+        ([list_after(0, (1, True)), list_after(5, *NO_GHOST)], {("broker", 1)}),
+        ([list_after(0, *GHOST), list_after(11, *NO_GHOST)], set()),
+        ([list_after(0, *NO_GHOST), list_after(5, *NO_GHOST)], set()),
+        ([list_after(0, *GHOST), list_after(5, *NO_GHOST), *log(*ME, age=0)], set()),
+        ([list_after(0, *GHOST, kind=2), list_after(5, *NO_GHOST, kind=2), ALONE],
+         {("controller", 2)}),
+    ],
+    ids=["a ghost is gone from the newer", "or stands in the newer alone", "one calls it fenced",
+         "read later", "alike", "the log is newer", "of controllers"],
+)  # fmt: skip
+def test_two_lists_of_one_moment_that_differ_prove_nothing(
+    lines: list[bytes], differ: set[tuple[str, int]]
+) -> None:
+    scene = [*ANSWERS, quorum([(1, 0)]), *lines]
+    for order in (scene, scene[::-1]):
+        said = judge_lines(order)
+        rows = findings(said, "lists_disagree")
+        assert {(row["role"], row["node_id"]) for row in rows} == differ
+        assert (readiness(said, METADATA)["verdict"] == "READY") == (not differ)
+
+
+DYNAMIC_LEVELS: dict[str, Any] = {
+    "levels": LEVELS | {"kraft.version": 1}, "ranges": NEW | {"kraft.version": (0, 1)},
+}  # fmt: skip
+DIRECTORY = b'"replica_id": 3, "replica_directory_id": "970315ca-0f0b-4ee0-b456-edaad2d4b465"'
+
+
+@pytest.mark.parametrize(
+    ("lines", "directory"),
+    [
+        ([quorum([(1, 0), (2, 1), (3, 60)]).replace(b'"replica_id": 3', DIRECTORY)],
+         "lwMVyg8LTuC0Vu2q0tS0ZQ"),
+        ([quorum([(1, 0), (2, 1), (3, 60)])], "DIRECTORY_ID"),
+        ([quorum([(1, 0), (2, 1), (3, 60)]), answer(3, CONTROLLER, **DYNAMIC_LEVELS)], None),
+        ([quorum([(1, 0), (2, 1), (3, 2)])], None),
+        ([quorum([1, 2, 3])], None),
+    ],
+    ids=["its directory is known", "it is not", "it answers", "it fetches", "no times are shown"],
+)  # fmt: skip
+def test_a_dead_voter_of_a_dynamic_quorum_is_taken_out_by_the_printed_command(
+    lines: list[bytes], directory: str | None
+) -> None:
+    nodes = [answer(1, **DYNAMIC_LEVELS)]
+    nodes += [answer(i, CONTROLLER, **DYNAMIC_LEVELS) for i in (1, 2)]
+    scene = [*nodes, silence(3, CONTROLLER), ALONE, *lines]
+    rows = findings(judge_lines(scene), "voter_not_fetching")
+    assert [row["node_id"] for row in rows] == ([] if directory is None else [3])
+    if directory is not None:
+        _, _, command = words(scene, "voter_not_fetching", 3)
+        assert command == (
+            "kafka-metadata-quorum.sh --bootstrap-server HOST:PORT remove-controller "
+            f"--controller-id 3 --controller-directory-id {directory}"
+        )

@@ -37,6 +37,10 @@ COMMANDS_TRIED = {
         "cited: KIP-1312, Public Interfaces; kafka-tools of 4.4.0 is not on Maven Central, so its "
         f"request was sent instead, by {REAL}::test_a_ghost_controller_is_unregistered_from_33_on"
     ),
+    "kafka-metadata-quorum.sh --bootstrap-server HOST:PORT remove-controller "
+    "--controller-id {node} --controller-directory-id {directory}": (
+        f"{REAL}::test_a_dead_voter_is_taken_out_of_the_quorum_by_the_printed_command"
+    ),
     "kafka-acls.sh --bootstrap-server HOST:PORT --add --allow-principal {principal} "
     "--operation Describe --cluster": EVERY_OTHER,
     "kafka-features.sh --bootstrap-server HOST:PORT upgrade --metadata 3.3": (
