@@ -30,6 +30,7 @@ from featurelib.config.files import (
     INVENTORY,
     SETTINGS,
     find_file,
+    find_place,
     find_settings,
     open_settings,
     quietly,
@@ -108,7 +109,12 @@ class Wanted:
     def _text(self) -> str:
         names = ("capture", "tables", "run", "as_of", "fleet", "config", *_WAYS)
         given = [(name, getattr(self, name)) for name in names]
-        return "".join(f" --{n.replace('_', '-')} {shlex.quote(str(v))}" for n, v in given if v)
+        demo = self.tables == str(relative(SAMPLE_TABLES))
+        if demo:
+            given = [pair for pair in given if pair not in demo_places().items()]
+        return " --demo" * demo + "".join(
+            f" --{n.replace('_', '-')} {shlex.quote(str(v))}" for n, v in given if v
+        )
 
     @property
     def is_stored(self) -> bool:
@@ -254,7 +260,7 @@ def open_fleet(fleet: str | None, catalogue: Catalogue | None) -> tuple[str, Fle
 
     Releases and features are checked with a catalogue only.
     """
-    path = find_file("--fleet", fleet, INVENTORY)
+    path = find_file("--fleet", find_place("fleet", fleet)[0], INVENTORY)
     if path is None:
         return str(HERE / INVENTORY), Fleet()
     return str(path), parse_fleet(read_file("--fleet", path), str(path), catalogue)
@@ -264,40 +270,25 @@ def _split(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",")) if text else ()
 
 
-def usual_tables(tables: str | None, fleet: str | None, say: Say) -> tuple[str, str | None]:
-    """The tables and the inventory, for what is asked of tables alone. Raises ConfigError."""
-    if tables is None:
-        if not SAMPLE_TABLES.is_dir():
-            raise ConfigError(
-                "--tables: expected the folder of the nightly's tables, found none named. Name it; "
-                "`./spark-submit.sh` makes those of the samples."
-            )
-        tables = str(relative(SAMPLE_TABLES))
-        say(f"reading the samples' tables, {tables}; others with --tables FOLDER")
-    if fleet is None and Path(tables).absolute() == SAMPLE_TABLES:
-        fleet = str(relative(SAMPLES / INVENTORY))
-    return tables, fleet
+def find_tables(tables: str | None) -> str:
+    """Return the folder of the tables: the one named, or that of the settings. Raises ConfigError
+    where nothing names one."""
+    found, _ = find_place("tables", tables)
+    if found is None:
+        raise ConfigError(
+            "No tables are named. Add --tables FOLDER, or --demo for those of the samples; to name "
+            "them once, set FEATURELIB_TABLES, or tables under [places] in audit.toml."
+        )
+    return found
 
 
-def usual_settings(tables: str, config: str | None) -> str | None:
-    """The settings file that was named, or the one the samples' tables were judged by."""
-    if config is None and Path(tables).absolute() == SAMPLE_TABLES:
-        return str(relative(SAMPLES / SETTINGS))
-    return config
-
-
-def _others(wanted: Wanted) -> str:
-    """What may be done in place of a name that the inventory does not have; where it is that of a
-    sample, and no inventory was named, the samples' tables have it."""
-    path = SAMPLES / INVENTORY
-    if wanted.fleet is not None or not path.is_file():
-        return _OTHERS
-    samples = parse_fleet(path.read_text(encoding="utf-8"), str(path))
-    if samples.named(wanted.cluster) is None:
-        return _OTHERS
-    made = "" if SAMPLE_TABLES.is_dir() else " (once ./spark-submit.sh has made them)"
-    asked = f"--tables {relative(SAMPLE_TABLES)} --fleet {relative(path)}"
-    return f"{_OTHERS}. It is a sample: {asked}{made}"
+def demo_places() -> dict[str, str]:
+    """Return tables, inventory and settings of the samples. Raises ConfigError where
+    ./spark-submit.sh has not made the tables yet."""
+    if not SAMPLE_TABLES.is_dir():
+        raise ConfigError("--demo: the samples' tables are not made yet. Run ./spark-submit.sh")
+    places = {"tables": SAMPLE_TABLES, "fleet": SAMPLES / INVENTORY, "config": SAMPLES / SETTINGS}
+    return {name: str(relative(path)) for name, path in places.items()}
 
 
 def _absolute(path: str) -> str:
@@ -403,7 +394,7 @@ class Chosen:
     def question(self) -> Source:
         """The same for a question, which takes what is at hand where nothing is named. Ages are
         judged as of when a night was judged, or as of the newest line of files."""
-        wanted = self._with_samples()
+        wanted = self.wanted
         if wanted.as_of is None and wanted.tables is not None:
             wanted = replace(wanted, as_of=RUN_TIME)
         elif wanted.as_of is None and wanted.capture is not None:
@@ -428,21 +419,6 @@ class Chosen:
             raise ConfigError(f"--probe: expected a live cluster to ask, found {found}. Keep one.")
         with self._looked_at() as found_live:
             yield found_live
-
-    def _with_samples(self) -> Wanted:
-        wanted = self.wanted
-        if wanted.capture is not None or wanted.addresses:
-            return wanted
-        if wanted.tables is None:
-            if wanted.fleet is not None or not SAMPLE_TABLES.is_dir():
-                return wanted
-            _, fleet = open_fleet(wanted.fleet, self.catalogue)
-            named = [entry for entry in fleet.cluster if wanted.cluster in (entry.id, entry.name)]
-            if any(entry.is_reachable for entry in named):
-                return wanted
-        tables, usual = usual_tables(wanted.tables, wanted.fleet, self.say)
-        config = usual_settings(tables, wanted.config)
-        return replace(wanted, tables=tables, fleet=usual, config=config)
 
     def _stored(self) -> Source:
         """What landing files or a night of the tables say."""
@@ -478,7 +454,7 @@ class Chosen:
         """A function that looks at the live cluster, each time anew, until the block ends; and the
         cluster. Raises ConfigError."""
         find_settings(self.wanted.config)  # what is wrong there is told before anybody is asked
-        reached = reach(self.wanted, self.catalogue, others=_others(self.wanted))
+        reached = reach(self.wanted, self.catalogue, others=_OTHERS)
         with closing(reached.open()) as backend:
             yield partial(self._look, reached, backend), backend
 

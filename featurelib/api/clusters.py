@@ -19,10 +19,10 @@ from featurelib.backends.embedded import captured, formatted, make_embedded
 from featurelib.backends.embedded_cluster import EmbeddedCluster
 from featurelib.catalogue import NEWEST_RELEASE
 from featurelib.collect import landing_lines
-from featurelib.config.files import choose_software, open_catalogue, quietly
+from featurelib.config.files import choose_software, open_catalogue
 from featurelib.errors import ConfigError, UnreachableError, install_line
 from featurelib.questions.describe import Description, describe
-from featurelib.source import NEWEST, RUN_TIME, Chosen, Wanted, usual_tables
+from featurelib.source import NEWEST, RUN_TIME, Chosen, Wanted
 from featurelib.view.describe import describe_page
 from featurelib.view.documents import as_json, fill
 from featurelib.view.layout import WIDEST, Page
@@ -241,7 +241,6 @@ def describe_features(cluster: AnyCluster) -> Described:
     chosen = choose(cluster)
     wanted = chosen.wanted
     if wanted.tables is not None:
-        wanted = replace(wanted, fleet=usual_tables(wanted.tables, wanted.fleet, quietly)[1])
         wanted = replace(wanted, as_of=wanted.as_of or RUN_TIME)
     elif wanted.capture is not None:
         wanted = replace(wanted, as_of=wanted.as_of or NEWEST)

@@ -63,7 +63,7 @@ from featurelib.questions.setbacks import find_lowered
 from featurelib.questions.waves import Aim, Asked
 from featurelib.rows import TableRows, join_rows, make_rows, texts_of
 from featurelib.snapshot.history import histories
-from featurelib.source import RUN_TIME, Wanted, open_fleet, usual_settings
+from featurelib.source import RUN_TIME, Wanted, open_fleet
 from featurelib.tables import AUDIT_RUN, FINALIZED_FEATURES, INGEST_RUN, is_name
 from featurelib.view.describe import diff_page, timeline_page
 from featurelib.view.documents import fill
@@ -127,7 +127,7 @@ class NightTables:
 
     def asked(self) -> Asked:
         """What a question about the whole fleet is judged by."""
-        settings, file = find_settings(usual_settings(self.lake.root, self._wanted.config))
+        settings, file = find_settings(self._wanted.config)
         return Asked(
             fleet=self._inventory,
             part=self.part,
@@ -142,7 +142,7 @@ class NightTables:
         """The night's report: the values behind its text, JSON and page. Of the clusters that were
         chosen; NoEvidenceError where that night judged none of them."""
         lake, run = self.lake, self.run
-        settings, _ = find_settings(usual_settings(lake.root, self._wanted.config))
+        settings, _ = find_settings(self._wanted.config)
         inventory = self._inventory.inventory
         try:
             return look_at_worst(

@@ -14,7 +14,7 @@ from featurelib.cli.options import read_pairs
 from featurelib.config.files import open_catalogue, quietly
 from featurelib.config.fleet import Choice
 from featurelib.errors import ConfigError
-from featurelib.source import Chosen, Wanted, choose_entries, open_fleet, usual_tables
+from featurelib.source import Chosen, Wanted, choose_entries, find_tables, open_fleet
 
 
 def chosen(wanted: Wanted, overlay: str | None = None) -> Chosen:
@@ -30,10 +30,11 @@ def stored(
     overlay: str | None = None,
 ) -> Chosen:
     """The cluster as a night of the tables has it. Raises ConfigError where none is named."""
-    tables, fleet = usual_tables(tables, fleet, say)
     if cluster is None:
         raise ConfigError("expected a cluster, found none named. Give its id or name.")
-    return chosen(Wanted(cluster=cluster, tables=tables, run=run, fleet=fleet), overlay)
+    return chosen(
+        Wanted(cluster=cluster, tables=find_tables(tables), run=run, fleet=fleet), overlay
+    )
 
 
 def several(

@@ -91,6 +91,21 @@ def with_options(
     return run
 
 
+def _demo(demo: bool = False) -> None:
+    """The option of every command that reads tables: those of the samples."""
+
+
+def _samples(given: Mapping[str, Any]) -> dict[str, str]:
+    """Return where the samples are. Raises ConfigError beside another place to read from."""
+    from featurelib.source import demo_places
+
+    places = demo_places()
+    for name in (*places, "capture", "bootstrap", "file"):
+        if given.get(name) is not None:
+            raise ConfigError(f"--demo: --{name} cannot stand beside it. Keep one.")
+    return places
+
+
 def _as_json(as_json: bool = False) -> bool:
     """The option of every function of the API."""
     return as_json
@@ -115,9 +130,13 @@ def _options(
         if words is not False:
             own.add(name)
             options.append(parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY))
+    if "tables" in own and command != "job":
+        options += _options(_demo, command, {})[0]
 
     def call(given: Mapping[str, Any]) -> Any:
         values = {name: given[name] for name in own}
+        if given.get("demo") and "tables" in own:
+            values |= {name: at for name, at in _samples(values).items() if name in own}
         return make(**values, **{name: build(given) for name, build in inner.items()})
 
     return options, call

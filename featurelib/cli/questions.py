@@ -25,7 +25,7 @@ from featurelib.lake import Lake
 from featurelib.planning.files import parse_span
 from featurelib.questions.gates import WaveGate
 from featurelib.questions.watch import Watched
-from featurelib.source import Wanted, usual_tables
+from featurelib.source import Wanted, find_tables
 from featurelib.view.ci import CiForm, render_for_ci
 from featurelib.view.documents import as_json as as_json_text
 from featurelib.view.layout import Page
@@ -175,7 +175,7 @@ def diff(
     Exit codes: 0 answered; 1 with --fail-on-new, if one is new; 2 usage; 5 there are no two nights.
     """
     catalogue = open_catalogue(overlay, say)
-    tables, fleet = usual_tables(tables, fleet, say)
+    tables = find_tables(tables)
     lake = Lake(tables)
     before, after = _choose(lake, runs or [], last)
     nights = NightTables(lake, Wanted(tables=tables, fleet=fleet), catalogue, choice)
@@ -216,7 +216,7 @@ def report(
     if (csv is not None) + (as_form is not None) + as_json > 1:
         raise ConfigError("expected one of --csv, --as and --json, found several. Keep one.")
     catalogue = open_catalogue(overlay, say)
-    tables, fleet = usual_tables(tables, fleet, say)
+    tables = find_tables(tables)
     wanted = Wanted(tables=tables, run=run, fleet=fleet, config=config)
     night = NightTables(Lake(tables), wanted, catalogue, choice)
     found = night.report
@@ -279,7 +279,7 @@ def waves(
         "--view": choice.view,
     }
     path = _waves_file(words, of_plans)
-    tables, fleet = usual_tables(tables, fleet, say)
+    tables = find_tables(tables)
     wanted = Wanted(tables=tables, run=run, fleet=fleet, config=config)
     night = NightTables(Lake(tables), wanted, catalogue, choice)
     if path is not None:

@@ -21,7 +21,7 @@ import msgspec
 
 from featurelib.catalogue import Catalogue, ReleaseCatalogue, load, with_overlay
 from featurelib.config import example
-from featurelib.config.settings import Settings, parse_settings
+from featurelib.config.settings import Places, Settings, parse_settings
 from featurelib.errors import ConfigError
 
 VARIABLE = "FEATURELIB_CONFIG"
@@ -51,6 +51,19 @@ def find_settings(config: str | None) -> tuple[Settings, str]:
             installed = _parse(usual) if is_there else Settings(allowed_signers="")
             settings = _stricter(settings, installed)
     return settings, str(path.absolute())
+
+
+def find_place(name: str, given: str | None, config: str | None = None) -> tuple[str | None, str]:
+    """Return a field of Places and what named it: the option, the variable FEATURELIB_NAME, or the
+    settings file; None and "" where nothing does. Raises ConfigError."""
+    variable = f"FEATURELIB_{name.upper()}"
+    if given is not None:
+        return given, f"--{name}"
+    if value := os.environ.get(variable):
+        return value, variable
+    settings, file = find_settings(config)
+    value = getattr(settings.places, name)
+    return value, file if value else ""
 
 
 def find_file(option: str, named: str | None, name: str) -> Path | None:
@@ -114,7 +127,11 @@ def _is_there(path: Path) -> bool:
 def _parse(path: Path) -> Settings:
     settings = parse_settings(read_file("--config", path), str(path))
     signers = str(path.parent / settings.allowed_signers)
-    return msgspec.structs.replace(settings, allowed_signers=signers)
+    places = {
+        name: value if value is None or "://" in value else str(path.parent / value)
+        for name, value in msgspec.structs.asdict(settings.places).items()
+    }
+    return msgspec.structs.replace(settings, allowed_signers=signers, places=Places(**places))
 
 
 def _stricter(here: Settings, installed: Settings) -> Settings:
@@ -124,13 +141,15 @@ def _stricter(here: Settings, installed: Settings) -> Settings:
         require_signature=here.require_signature or installed.require_signature,
         allowed_signers=installed.allowed_signers,
         longest_approval_hours=min(here.longest_approval_hours, installed.longest_approval_hours),
+        places=msgspec.structs.replace(here.places, journal=installed.places.journal),
     )
 
 
 def journal_path(journal: str | None) -> Path:
-    """The journal's file: the one named, or this user's."""
-    if journal is not None:
-        return Path(journal)
+    """Return the journal's file: the one named, or this user's. Raises ConfigError."""
+    named, _ = find_place("journal", journal)
+    if named is not None:
+        return Path(named)
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "featurelib" / "journal.sqlite"
 

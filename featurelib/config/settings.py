@@ -69,6 +69,17 @@ LONGEST_WAIT_NIGHTS = 366 * 100
 MICROSECONDS_AN_HOUR = 3_600_000_000
 
 
+class Places(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[places]: folders, URIs and files that are named once. A relative path begins at the folder
+    of the settings file."""
+
+    landing: str | None = None
+    tables: str | None = None
+    out: str | None = None  # of reports and plans
+    fleet: str | None = None  # the inventory
+    journal: str | None = None  # never from a settings file of the current folder
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The keys of conf/audit.toml."""
 
@@ -81,6 +92,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     forgotten_nights: int = 14  # READY for so many days is forgotten; 0 = never
     severities: dict[str, Severity] = {}  # finding code → severity
     mute: tuple[MuteEntry, ...] = ()
+    places: Places = Places()
 
     @property
     def longest_approval(self) -> timedelta:
@@ -146,6 +158,8 @@ def _unknown_keys(text: str) -> Iterator[str]:
     mutes = table.get("mute")
     if isinstance(mutes, list):
         parts += [("in [[mute]], ", row, MuteEntry) for row in mutes if isinstance(row, dict)]
+    if isinstance(places := table.get("places"), dict):
+        parts.append(("in [places], ", places, Places))
     for place, row, form in parts:
         known = form.__struct_fields__
         for key in row:

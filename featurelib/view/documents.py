@@ -121,6 +121,12 @@ class ConvertedDocument(Document):
     lines: int
 
 
+class ConfigDocument(Document):
+    """featurelib config"""
+
+    values: list[dict[str, str | None]]
+
+
 class FoundDocument(Document):
     """featurelib inventory; clusters as the inventory has them, and notes"""
 

@@ -149,17 +149,6 @@ def test_the_header_names_the_release_of_the_active_controller(tmp_path: Path) -
     assert "controllers 3-4  running                     4.3" in out
 
 
-@pytest.mark.parametrize("line", [["describe"], ["plan"]])
-def test_the_name_of_a_sample_leads_to_the_tables_of_the_samples(line: list[str]) -> None:
-    more = ["upgrade-all"] if line == ["plan"] else []
-    code, _, said = run(*line, "ghost-broker", *more)
-    asked = "It is a sample: --tables build/samples/tables --fleet data/samples/fleet.toml"
-    assert code == 2
-    assert asked in said
-    _, _, said = run(*line, "nobody", *more)
-    assert "It is a sample" not in said
-
-
 HEADS = ("Feature", "SupportedMinVersion", "SupportedMaxVersion", "FinalizedVersionLevel", "Epoch")
 ROWS = (
     ("confluent.metadata.version", "CP-7.3-IV3", "CP-8.1-IV1A", "CP-8.1-IV1A", "11"),

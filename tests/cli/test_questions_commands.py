@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 import featurelib
 from featurelib import source
+from featurelib.config.files import find_place, journal_path
 from featurelib.core.features_znode import ZnodeChange, ZnodeReason
 from featurelib.errors import ConfigError
 from featurelib.questions.election import Doubt
@@ -32,23 +34,68 @@ def capture(name: str) -> str:
     return str(SAMPLES / name)
 
 
-def test_the_samples_tables_are_read_where_nothing_is_named(
+def test_the_samples_tables_are_read_by_demo_alone(
     tables: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(source, "SAMPLE_TABLES", tables)
-    code, out, err = run("why-not", "ghost-broker", "metadata.version=27")
-    assert code == 0
-    assert err == f"reading the samples' tables, {tables}; others with --tables FOLDER\n"
+    code, out, err = run("why-not", "ghost-broker", "metadata.version=27", "--demo")
+    assert (code, err) == (0, "")
     assert f"tables in {tables}, run {RUN}" in " ".join(out.split())
     *_, last = out.splitlines()
-    again = ("--tables", str(tables), "--as-of", "run", "--out", str(tmp_path / "x"))
+    assert " --demo" in last
+    assert "--fleet" not in last
+    again = ("--as-of", "run", "--out", str(tmp_path / "x"))
     code, out, err = run(*last.partition("featurelib ")[2].split(), *again)
     assert (code, "Broker 2 does not support" in out + err) == (3, True)
-    code, out, _ = run("report")
+    code, out, _ = run("report", "--demo")
     assert (code, "taken away with ticket 4711 (ann)" in out) == (0, True)
+    code, _, err = run("report", "--demo", "--tables", "x")
+    assert (code, err) == (2, "error: --demo: --tables cannot stand beside it. Keep one.\n")
+    for words in (["report"], ["diff", "--last"], ["waves", "plan", "4.1"], ["history", "x"]):
+        code, _, err = run(*words)
+        assert (code, err.startswith("error: No tables are named. Add --tables")) == (2, True)
+    code, _, err = run("why-not", "ghost-broker", "metadata.version=27")  # which is a look
+    assert (code, "id or name 'ghost-broker'" in err) == (2, True)
     monkeypatch.setattr(source, "SAMPLE_TABLES", tmp_path / "none")
-    code, _, err = run("history", "ghost-broker")
-    assert (code, "--tables: expected the folder of the nightly's tables" in err) == (2, True)
+    code, _, err = run("history", "ghost-broker", "--demo")
+    assert (code, "--demo: the samples' tables are not made yet" in err) == (2, True)
+
+
+def test_places_are_named_once_and_the_nearest_name_rules(
+    tables: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    settings = tmp_path / "audit.toml"
+    settings.write_text('[places]\ntables = "none"\njournal = "sent"\nout = "s3a://bucket/out"\n')
+    monkeypatch.setenv("FEATURELIB_CONFIG", str(tmp_path))
+    code, _, err = run("report")
+    assert (code, str(tmp_path / "none") in err) == (2, True)
+    monkeypatch.setenv("FEATURELIB_TABLES", str(tables))
+    monkeypatch.setenv("FEATURELIB_FLEET", str(SAMPLES / "fleet.toml"))
+    assert run("report")[0] == 0
+    code, out, _ = run("config", "--json")
+    places = {row["name"]: (row["value"], row["source"]) for row in json.loads(out)["values"]}
+    assert (code, places["tables"]) == (0, (str(tables), "FEATURELIB_TABLES"))
+    assert places["journal"] == (str(tmp_path / "sent"), str(settings))
+    assert places["out"] == ("s3a://bucket/out", str(settings))
+    assert places["landing"] == (None, "not set")
+    assert places["fleet"] == (str(SAMPLES / "fleet.toml"), "FEATURELIB_FLEET")
+    assert places["max_age_hours"] == ("72.0", "default")
+    settings.write_text("max_age_hours = 24\n")
+    monkeypatch.setenv("COLUMNS", "200")
+    code, out, _ = run("config")
+    assert code == 0
+    assert f"max_age_hours 24.0 {settings}" in " ".join(out.split())
+
+
+def test_settings_of_the_current_folder_name_no_journal(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "audit.toml").write_text('[places]\njournal = "j"\ntables = "t"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert journal_path(None) == tmp_path / "state" / "featurelib" / "journal.sqlite"
+    assert find_place("tables", None)[0] == "conf/t"
 
 
 @pytest.mark.parametrize(

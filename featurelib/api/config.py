@@ -1,0 +1,60 @@
+"""Which folders, files and settings rule where no option names them, and what names each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from featurelib.api.clusters import Answer
+from featurelib.config.files import INVENTORY, find_file, find_place, find_settings, journal_path
+from featurelib.config.settings import Places, Settings
+from featurelib.view.documents import ConfigDocument, fill
+from featurelib.view.layout import Page
+
+Values = tuple[dict[str, str | None], ...]  # name, value, source
+
+
+def config(config: str | None = None, fleet: str | None = None) -> Answer[Values]:
+    """Show which folders, files and settings rule, and what names each.
+
+    \b
+        featurelib config
+        FEATURELIB_TABLES=/data/tables featurelib config --json
+
+    A folder or file is named by its option, by a variable as FEATURELIB_TABLES, or under [places]
+    of the settings; the first of these rules. Exit codes: 0 done; 2 a file cannot be read.
+    """
+    values = tuple(_values(config, fleet))
+
+    def page(width: int | None) -> Page:
+        made = Page(width)
+        made.table(
+            [
+                ["name", "value", "source"],
+                *([cell or "—" for cell in row.values()] for row in values),
+            ]
+        )
+        return made
+
+    document = fill(ConfigDocument, values=[*values])
+    return Answer(
+        value=values, make_rows=lambda: map(dict, values), make_document=lambda: document, page=page
+    )
+
+
+def _values(config: str | None, fleet: str | None) -> Iterator[dict[str, str | None]]:
+    settings, file = find_settings(config)
+    usual = {"fleet": find_file("--fleet", None, INVENTORY), "journal": journal_path(None)}
+    found: dict[str, tuple[str | None, str]] = {}
+    found["settings"] = file, "--config" if config else "usual places"
+    for name, given in msgspec.structs.asdict(settings).items():
+        text = str(len(given) if isinstance(given, dict | tuple) else given)
+        found[name] = text, "default" if given == getattr(Settings(), name) else file
+    del found["places"]
+    for name in Places.__struct_fields__:
+        found[name] = find_place(name, fleet if name == "fleet" else None, config)
+        if not found[name][1] and (path := usual.get(name)):
+            found[name] = str(path.absolute()), "usual places"
+    for name, (value, source) in found.items():
+        yield {"name": name, "value": value, "source": source or "not set"}
