@@ -67,7 +67,7 @@ def commands(tables: Path, cluster: str) -> dict[str, list[str]]:
         "what-if": [*start, "what-if", cluster, "--release", "4.2", *at],
         "can-roll": [*start, "can-roll", cluster, "--to", "4.2", *at],
         "history": [*start, "history", cluster, *at],
-        "diff": [*start, "diff", "--last", *at],
+        "diff": [*start, "diff", *at],
         "waves of the fleet": [*start, "waves", "plan", "upgrade-all", *at],
     }
 

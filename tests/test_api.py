@@ -524,7 +524,7 @@ def test_a_night_is_compared_with_the_one_before_it(night: str) -> None:
     assert ghost["why"] == "its cluster was judged in one of the nights only"
     assert "25 clusters without a difference" in str(found)
     earlier = open_tables(night, run=BEFORE, fleet=str(SAMPLES / "fleet.toml"))
-    with pytest.raises(NoEvidenceError, match=f"expected a night before {BEFORE}"):
+    with pytest.raises(NoEvidenceError, match=f"expected a run before {BEFORE}"):
         diff(earlier)
     with pytest.raises(ConfigError, match="expected one of the 2 runs"):
         diff(tables, 1)
@@ -541,7 +541,7 @@ def test_what_stands_in_tables_cannot_be_changed(night: str) -> None:
 def test_tables_that_are_not_there_are_named_with_the_command_that_makes_them(
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(ConfigError, match=r"found none.* running \./spark-submit\.sh"):
+    with pytest.raises(ConfigError, match=r"found none.*`\./spark-submit\.sh nightly` makes it"):
         open_tables(str(tmp_path / "none"))
     with pytest.raises(NoEvidenceError):
         open_tables(str(tmp_path))

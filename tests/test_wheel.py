@@ -88,7 +88,7 @@ def test_an_operator_s_install_is_small_and_says_what_tables_need(
     size = sum(file.stat().st_blocks * 512 for file in packages.rglob("*") if file.is_file())
     assert size <= MOST_MB << 20
     (tmp_path / "tables").mkdir()
-    for line in ("why-not c metadata.version=99 --tables tables", "diff --last --tables tables"):
+    for line in ("why-not c metadata.version=99 --tables tables", "diff --tables tables"):
         done = run(environment / "featurelib", *line.split(), folder=tmp_path)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), (line, done.stderr)
         assert "needs the packages deltalake and pyarrow. Install it" in done.stderr

@@ -8,7 +8,7 @@ import msgspec
 
 from featurelib.api.clusters import Answer
 from featurelib.config.files import INVENTORY, find_file, find_place, find_settings, journal_path
-from featurelib.config.settings import Places, Settings
+from featurelib.config.settings import NamedPlaces, Settings
 from featurelib.view.documents import ConfigDocument, fill
 from featurelib.view.layout import Page
 
@@ -26,15 +26,11 @@ def config(config: str | None = None, fleet: str | None = None) -> Answer[Values
     of the settings; the first of these rules. Exit codes: 0 done; 2 a file cannot be read.
     """
     values = tuple(_values(config, fleet))
+    rows = [[*values[0]], *([cell or "—" for cell in row.values()] for row in values)]
 
     def page(width: int | None) -> Page:
         made = Page(width)
-        made.table(
-            [
-                ["name", "value", "source"],
-                *([cell or "—" for cell in row.values()] for row in values),
-            ]
-        )
+        made.table(rows)
         return made
 
     document = fill(ConfigDocument, values=[*values])
@@ -52,7 +48,7 @@ def _values(config: str | None, fleet: str | None) -> Iterator[dict[str, str | N
         text = str(len(given) if isinstance(given, dict | tuple) else given)
         found[name] = text, "default" if given == getattr(Settings(), name) else file
     del found["places"]
-    for name in Places.__struct_fields__:
+    for name in NamedPlaces.__struct_fields__:
         found[name] = find_place(name, fleet if name == "fleet" else None, config)
         if not found[name][1] and (path := usual.get(name)):
             found[name] = str(path.absolute()), "usual places"

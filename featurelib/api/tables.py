@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os.path import isdir
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from featurelib.api.clusters import Answer, AnyCluster, Stored, choose, to_frame
 from featurelib.api.documents import OfCluster, OfTables, WavesDocument, document
@@ -45,7 +45,7 @@ from featurelib.lake import (
     places,
     read_quarantine,
 )
-from featurelib.planning.files import add_warning, file_names, parse_span
+from featurelib.planning.files import add_warning, expect_span, file_names
 from featurelib.planning.waves import FORMAT as WAVES_FORMAT
 from featurelib.planning.waves import WavePlan, Waving, read_waves
 from featurelib.questions.gates import WaveStatus, nights_since
@@ -64,7 +64,7 @@ from featurelib.questions.waves import Aim, Asked
 from featurelib.rows import TableRows, join_rows, make_rows, texts_of
 from featurelib.snapshot.history import histories
 from featurelib.source import RUN_TIME, Wanted, open_fleet
-from featurelib.tables import AUDIT_RUN, FINALIZED_FEATURES, INGEST_RUN, is_name
+from featurelib.tables import AUDIT_RUN, FINALIZED_FEATURES, INGEST_RUN
 from featurelib.view.describe import diff_page, timeline_page
 from featurelib.view.documents import fill
 from featurelib.view.model import Ingest, Report, ReportedCluster
@@ -81,9 +81,6 @@ from featurelib.view.report import MOST as MOST_SHOWN
 from featurelib.view.trend import Past, ask_first
 from featurelib.words import clean
 
-if TYPE_CHECKING:
-    pass
-
 Row = dict[str, object]
 FINALIZED = "finalized"
 _CHANGE = ("since", "until", "who", "feature", "before", "after", "epoch", "went_back")
@@ -94,13 +91,13 @@ MOST = 20  # clusters, and findings of each, in the text of a difference; the ro
 class NightTables:
     """One night; `tables[name]` is one cluster of it, which every function here takes."""
 
-    def __init__(
-        self, lake: Lake, wanted: Wanted, catalogue: Catalogue, choice: Choice | None = None
-    ) -> None:
-        self.lake, self._wanted, self.catalogue = lake, wanted, catalogue
+    def __init__(self, wanted: Wanted, catalogue: Catalogue, choice: Choice | None = None) -> None:
+        """`wanted` names the tables. Raises ConfigError where there are none."""
+        assert wanted.tables is not None
+        self.lake, self._wanted, self.catalogue = Lake(wanted.tables), wanted, catalogue
         self.listed_in, self._inventory = open_fleet(wanted.fleet, catalogue)
         self.part = self._inventory.choose(choice or Choice(), self.listed_in)
-        self.run = lake.run(wanted.run)
+        self.run = self.lake.run(wanted.run)
 
     def __repr__(self) -> str:
         return f"<tables in {self.lake.root}, run {self.run}, {len(self.clusters)} clusters>"
@@ -323,19 +320,9 @@ def open_tables(
     (`KEY=VALUE` or `KEY`) and `view` choose clusters, as the options of commands do. Raises
     ConfigError where there are no tables, NoEvidenceError for tables without a night.
     """
-    try:
-        lake = Lake(folder)
-    except ConfigError as error:
-        if is_name(folder):
-            raise
-        raise ConfigError(
-            f"{folder}: expected the folder of the nightly's tables, found none. Those of the "
-            "samples are made, in build/samples/tables, by running ./spark-submit.sh in the "
-            "folder of the checkout; then run this again."
-        ) from error
-    catalogue = open_catalogue(overlay)
     wanted = Wanted(tables=folder, run=run, as_of=RUN_TIME, fleet=fleet, config=config)
-    return NightTables(lake, wanted, catalogue, Choice(owner=owner, label=label, view=view))
+    choice = Choice(owner=owner, label=label, view=view)
+    return NightTables(wanted, open_catalogue(overlay), choice)
 
 
 def history(cluster: AnyCluster, *, journal: str | None = None) -> Answer[Timeline]:
@@ -383,18 +370,28 @@ def history(cluster: AnyCluster, *, journal: str | None = None) -> Answer[Timeli
 
 
 def diff(
-    tables: NightTables, before: int | None = None, after: int | None = None, *, limit: int = MOST
+    tables: NightTables,
+    before: int | None = None,
+    after: int | None = None,
+    *,
+    fail_on_new: Severity | None = None,
+    limit: int = MOST,
 ) -> Answer[Diff]:
-    """What two nights found, against each other: new, resolved, unchanged, incomparable.
+    """Compare what two runs found: new, resolved, unchanged, incomparable.
 
-        diff(tables)                            # this night against the one before it
-        diff(tables, before=20261120060000).frame()
+    Without `after` it is the newest run, without `before` the one before that:
 
-    Nights are runs; without `after` it is the night that `tables` was opened at, without `before`
-    the one before that. The value has `clusters` and `counts`; a row is one finding that is not in
-    both nights: its state, and why it cannot be compared. `limit` is of the text: clusters, and
-    findings of each; 0 = all. Raises ConfigError for a night that is not there, NoEvidenceError
-    where there is none before it, or for clusters that neither has.
+    \b
+        featurelib diff --tables TABLES
+        featurelib diff 20261120060000 20261121060000 --tables TABLES --json
+        featurelib diff --fail-on-new blocker --owner payments --tables TABLES
+
+    Findings stand by cluster. One that only one run has is called incomparable where the other
+    could not have found it: it was judged by another catalogue or policy, or it did not judge the
+    cluster, or evidence was missing.
+
+    In Python: diff(open_tables(FOLDER)).frame(); a row is one finding that is not in both runs.
+    Exit codes: 0 answered; 1 with --fail-on-new, if one is new; 2 usage; 5 there are no two runs.
     """
     lake, now = tables.lake, tables.run if after is None else after
     was = _before(lake, now) if before is None else lake.run(before)
@@ -409,6 +406,7 @@ def diff(
         ),
         make_document=lambda: document(fill(OfTables, made_from=tables.made_from), difference),
         page=lambda width: diff_page(difference, catalogue, limit, width, tables.part),
+        exit_code=int(fail_on_new is not None and difference.new_at_least(fail_on_new) > 0),
     )
 
 
@@ -443,8 +441,7 @@ def waves(
     cluster is planned, approved and applied by itself. `path`: where it is to stand; `limit` is of
     the text. Raises ConfigError.
     """
-    if parse_span(soak) is None:
-        raise ConfigError(f"--soak {soak}: expected a time as 30m, 24h or 7d, found none such.")
+    expect_span("--soak", soak)
     if max_parallel < 1:
         raise ConfigError(f"--max-parallel {max_parallel}: expected 1 or more.")
     parts = [one.partition("=") for one in ((by,) if isinstance(by, str) else by)]
@@ -517,8 +514,8 @@ def _before(lake: Lake, run: int) -> int:
     if earlier:
         return max(earlier)
     raise NoEvidenceError(
-        f"diff: expected a night before {run} below {lake.root}, found none. Run the nightly "
-        "again, or name two nights: diff(tables, before=RUN, after=RUN)"
+        f"diff: expected a run before {run} below {lake.root}, found none. Run the nightly "
+        "again, or name two runs: featurelib diff RUN RUN"
     )
 
 

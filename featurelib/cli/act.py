@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
 
@@ -70,10 +70,9 @@ def approve(
 ) -> int:
     """Approve a plan, until a time.
 
-    The approval is a file beside the plan.
-
     It shows each step, what goes down, what is deleted, and from where on there is no way back.
-    The approval names the plan's digest: of a plan that is changed afterwards it is none.
+    The approval, a file beside the plan, names the plan's digest: of a plan that is changed
+    afterwards it is none.
 
     \b
         featurelib approve payments.json --expires 24h --reason CHG-17
@@ -87,7 +86,9 @@ def approve(
     target = Path(plan).with_suffix(".approval.json") if out is None else Path(out)
     if withdraw:
         return _withdraw(target, reason, journal, as_json=as_json)
-    span, settings = _parse_span(expires), open_settings(config)
+    if expires is None:
+        raise ConfigError("expected --expires TIME or --withdraw, found neither. As --expires 24h.")
+    span, settings = files.expect_span("--expires", expires), open_settings(config)
     catalogue, file = open_catalogue(overlay, say), act.read_plan(plan)
     act.expect_finalized_by_us(file.plan, fleet, catalogue, config)
     approval = act.make_approval(file, span, by=by, reason=reason)
@@ -148,14 +149,6 @@ def _withdraw(file: Path, reason: str | None, journal: str | None, *, as_json: b
     print(f"{journal_path(journal)}: apply with this journal refuses every copy of it")
     print(f"with another journal a copy would hold until {until}")
     return 0
-
-
-def _parse_span(text: str | None) -> timedelta:
-    if text is None:
-        raise ConfigError("expected --expires TIME or --withdraw, found neither. As --expires 24h.")
-    if (span := files.parse_span(text)) is None:
-        raise ConfigError(f"--expires {text}: expected a time as 30m, 24h or 2d, found none such.")
-    return span
 
 
 def _replaced(target: Path) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from featurelib.api.tables import NightTables
 from featurelib.cli.entrance import say
 from featurelib.cli.options import read_pairs
 from featurelib.config.files import open_catalogue, quietly
@@ -35,6 +36,19 @@ def stored(
     return chosen(
         Wanted(cluster=cluster, tables=find_tables(tables), run=run, fleet=fleet), overlay
     )
+
+
+def nights(
+    choice: Choice,
+    tables: str | None = None,
+    run: int | None = None,
+    fleet: str | None = None,
+    config: str | None = None,
+    overlay: str | None = None,
+) -> NightTables:
+    """The run of the tables that options choose. Raises ConfigError, NoEvidenceError."""
+    wanted = Wanted(tables=find_tables(tables), run=run, fleet=fleet, config=config)
+    return NightTables(wanted, open_catalogue(overlay, say), choice)
 
 
 def several(
@@ -101,6 +115,8 @@ CHOOSING: dict[str, Callable[..., Any] | None] = {
     "history.cluster": stored,
     "journal.cluster": None,
     "clusters": several,
+    "diff.tables": nights,
+    "night": nights,
     "command": typed,
     "nodes": _nodes,
     "add": _add,

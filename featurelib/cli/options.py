@@ -68,8 +68,9 @@ def with_options(
     """The command `name` with a typer option for every parameter; `makers` make the values of the
     parameters of these names. A function of the API chooses its clusters by options, and its answer
     is printed."""
-    is_api = get_type_hints(command)["return"] is not int
-    if is_api:
+    hints = get_type_hints(command)
+    is_api = hints["return"] is not int
+    if is_api or "night" in hints:
         from featurelib.cli.choosing import CHOOSING
 
         mine = {one.removeprefix(f"{name}."): make for one, make in CHOOSING.items()}
@@ -96,10 +97,13 @@ def _demo(demo: bool = False) -> None:
 
 
 def _samples(given: Mapping[str, Any]) -> dict[str, str]:
-    """Return where the samples are. Raises ConfigError beside another place to read from."""
-    from featurelib.source import demo_places
+    """Return where the samples are. Raises ConfigError beside another place to read from, and where
+    ./spark-submit.sh has not made their tables."""
+    from featurelib.source import SAMPLE_TABLES, demo_places
 
     places = demo_places()
+    if not SAMPLE_TABLES.is_dir():
+        raise ConfigError("--demo: the samples' tables are not made yet. Run ./spark-submit.sh")
     for name in (*places, "capture", "bootstrap", "file"):
         if given.get(name) is not None:
             raise ConfigError(f"--demo: --{name} cannot stand beside it. Keep one.")

@@ -17,15 +17,13 @@ from featurelib.cli.choosing import chosen, several
 from featurelib.cli.entrance import say
 from featurelib.cli.options import print_answer
 from featurelib.cli.streams import Screen, output_is_lost
-from featurelib.config.files import open_catalogue, quietly
+from featurelib.config.files import quietly
 from featurelib.config.fleet import Choice
 from featurelib.errors import ConfigError, NoEvidenceError, RefusedError, UnreachableError
-from featurelib.feature import Severity
-from featurelib.lake import Lake
-from featurelib.planning.files import parse_span
+from featurelib.planning.files import expect_span
 from featurelib.questions.gates import WaveGate
 from featurelib.questions.watch import Watched
-from featurelib.source import Wanted, find_tables
+from featurelib.source import Wanted
 from featurelib.view.ci import CiForm, render_for_ci
 from featurelib.view.documents import as_json as as_json_text
 from featurelib.view.layout import Page
@@ -33,7 +31,7 @@ from featurelib.view.model import render_json
 from featurelib.view.sheets import Sheet, render_sheet
 from featurelib.view.text import LIMIT, write_text
 
-FINDINGS_FOUND = NOT_READY = 1  # exit codes
+NOT_READY = 1  # exit code
 
 
 def why_not(
@@ -91,7 +89,7 @@ def watch(
     before it was READY; 2 usage; 5 nothing answered the first look, or a cluster not the last one;
     130 Ctrl-C.
     """
-    limit = None if within is None else _seconds(within)
+    limit = None if within is None else expect_span("--timeout", within).total_seconds()
     wanted = replace(wanted, timeout=node_timeout)
     every_one = not (clusters or wanted.addresses or choice != Choice())
     found = several(clusters, every_one, choice=choice, wanted=wanted, overlay=overlay)
@@ -136,64 +134,10 @@ def _page(newest: Mapping[int, api.ClusterLook]) -> list[str]:
     return [*page]
 
 
-def _seconds(text: str) -> float:
-    """How long `90`, `90s` or `30m` is, in seconds. Raises ConfigError for what is no such time."""
-    number = text.removesuffix("s")
-    if number.isascii() and number.isdigit() and int(number):
-        return float(number)
-    if (span := parse_span(text)) is None:
-        raise ConfigError(
-            f"--timeout {text}: expected a time as 90s, 30m, 2h or 1d, found none such."
-        )
-    return span.total_seconds()
-
-
-def diff(
-    choice: Choice,
-    runs: list[int] | None = None,
-    last: bool = False,
-    fail_on_new: Severity | None = None,
-    tables: str | None = None,
-    fleet: str | None = None,
-    overlay: str | None = None,
-    limit: int = MOST,
-    as_json: bool = False,
-) -> int:
-    """Compare what two runs found.
-
-    New, resolved, unchanged, incomparable:
-
-    \b
-        featurelib diff --last --tables TABLES
-        featurelib diff 20261120060000 20261121060000 --tables TABLES --json
-        featurelib diff --last --fail-on-new blocker --owner payments --tables TABLES
-
-    Findings stand by cluster. One that only one night has is called incomparable where the other
-    night could not have found it: it was judged by another catalogue or policy, or it did not judge
-    the cluster, or evidence was missing.
-
-    Exit codes: 0 answered; 1 with --fail-on-new, if one is new; 2 usage; 5 there are no two nights.
-    """
-    catalogue = open_catalogue(overlay, say)
-    tables = find_tables(tables)
-    lake = Lake(tables)
-    before, after = _choose(lake, runs or [], last)
-    nights = NightTables(lake, Wanted(tables=tables, fleet=fleet), catalogue, choice)
-    answer = api.diff(nights, before, after, limit=limit)
-    print_answer(answer, as_json=as_json)
-    failed = fail_on_new is not None and answer.value.new_at_least(fail_on_new) > 0
-    return FINDINGS_FOUND if failed else 0
-
-
 def report(
-    choice: Choice,
-    tables: str | None = None,
-    run: int | None = None,
+    night: NightTables,
     csv: Sheet | None = None,
     as_form: CiForm | None = None,
-    fleet: str | None = None,
-    config: str | None = None,
-    overlay: str | None = None,
     limit: int = LIMIT,
     as_json: bool = False,
 ) -> int:
@@ -215,10 +159,6 @@ def report(
     """
     if (csv is not None) + (as_form is not None) + as_json > 1:
         raise ConfigError("expected one of --csv, --as and --json, found several. Keep one.")
-    catalogue = open_catalogue(overlay, say)
-    tables = find_tables(tables)
-    wanted = Wanted(tables=tables, run=run, fleet=fleet, config=config)
-    night = NightTables(Lake(tables), wanted, catalogue, choice)
     found = night.report
     if csv is not None:
         print(render_sheet(found, csv), end="")
@@ -232,17 +172,12 @@ def report(
 
 
 def waves(
-    choice: Choice,
+    night: NightTables,
     words: list[str],
     by: list[str] = [],  # noqa: B006
     soak: str | None = None,
     max_parallel: int | None = None,
     out: str | None = None,
-    tables: str | None = None,
-    run: int | None = None,
-    fleet: str | None = None,
-    config: str | None = None,
-    overlay: str | None = None,
     limit: int = MOST,
     as_json: bool = False,
 ) -> int:
@@ -268,20 +203,14 @@ def waves(
     2 usage; 3 what comes next is held, a person has to look; 5 there is no night, or its evidence
     does not show whether the gate is open.
     """
-    catalogue = open_catalogue(overlay, say)
     of_plans: dict[str, object] = {
         "--by": by or None,
         "--soak": soak,
         "--max-parallel": max_parallel,
         "--out": out,
-        "--owner": choice.owner,
-        "--label": choice.label,
-        "--view": choice.view,
+        "a choice of clusters": night.part,
     }
     path = _waves_file(words, of_plans)
-    tables = find_tables(tables)
-    wanted = Wanted(tables=tables, run=run, fleet=fleet, config=config)
-    night = NightTables(Lake(tables), wanted, catalogue, choice)
     if path is not None:
         status = api.waves_status(night, path, limit=limit)
         print_answer(status, as_json=as_json)
@@ -336,21 +265,3 @@ def _split(words: list[str]) -> tuple[str | None, str, str]:
             f"{' words' if len(words) > 2 else ''}."
         )
     return words[0] if len(words) == 2 else None, feature, level
-
-
-def _choose(lake: Lake, runs: list[int], last: bool) -> tuple[int, int]:
-    """The two nights, as named or the two newest. Raises ConfigError, NoEvidenceError."""
-    if last == bool(runs) or (runs and len(runs) != 2):
-        raise ConfigError(
-            f"expected two runs, or --last, found {len(runs)} run{'' if len(runs) == 1 else 's'}"
-            f"{' and --last' if last else ''}. As: featurelib diff --last"
-        )
-    if runs:
-        return lake.run(runs[0]), lake.run(runs[1])
-    known: list[int] = lake.runs["run"].to_pylist()
-    if len(known) < 2:
-        raise NoEvidenceError(
-            f"--last: expected two nights below {lake.root}, found one, {known[0]}. Run the "
-            "nightly again."
-        )
-    return known[1], known[0]

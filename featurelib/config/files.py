@@ -21,7 +21,7 @@ import msgspec
 
 from featurelib.catalogue import Catalogue, ReleaseCatalogue, load, with_overlay
 from featurelib.config import example
-from featurelib.config.settings import Places, Settings, parse_settings
+from featurelib.config.settings import NamedPlaces, Settings, parse_settings
 from featurelib.errors import ConfigError
 
 VARIABLE = "FEATURELIB_CONFIG"
@@ -54,8 +54,8 @@ def find_settings(config: str | None) -> tuple[Settings, str]:
 
 
 def find_place(name: str, given: str | None, config: str | None = None) -> tuple[str | None, str]:
-    """Return a field of Places and what named it: the option, the variable FEATURELIB_NAME, or the
-    settings file; None and "" where nothing does. Raises ConfigError."""
+    """Return a place and what named it: the option, the variable FEATURELIB_NAME, or the settings
+    file; None and "" where nothing does. Raises ConfigError."""
     variable = f"FEATURELIB_{name.upper()}"
     if given is not None:
         return given, f"--{name}"
@@ -131,7 +131,7 @@ def _parse(path: Path) -> Settings:
         name: value if value is None or "://" in value else str(path.parent / value)
         for name, value in msgspec.structs.asdict(settings.places).items()
     }
-    return msgspec.structs.replace(settings, allowed_signers=signers, places=Places(**places))
+    return msgspec.structs.replace(settings, allowed_signers=signers, places=NamedPlaces(**places))
 
 
 def _stricter(here: Settings, installed: Settings) -> Settings:

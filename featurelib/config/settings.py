@@ -69,7 +69,7 @@ LONGEST_WAIT_NIGHTS = 366 * 100
 MICROSECONDS_AN_HOUR = 3_600_000_000
 
 
-class Places(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NamedPlaces(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[places]: folders, URIs and files that are named once. A relative path begins at the folder
     of the settings file."""
 
@@ -92,7 +92,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     forgotten_nights: int = 14  # READY for so many days is forgotten; 0 = never
     severities: dict[str, Severity] = {}  # finding code → severity
     mute: tuple[MuteEntry, ...] = ()
-    places: Places = Places()
+    places: NamedPlaces = NamedPlaces()
 
     @property
     def longest_approval(self) -> timedelta:
@@ -159,7 +159,7 @@ def _unknown_keys(text: str) -> Iterator[str]:
     if isinstance(mutes, list):
         parts += [("in [[mute]], ", row, MuteEntry) for row in mutes if isinstance(row, dict)]
     if isinstance(places := table.get("places"), dict):
-        parts.append(("in [places], ", places, Places))
+        parts.append(("in [places], ", places, NamedPlaces))
     for place, row, form in parts:
         known = form.__struct_fields__
         for key in row:

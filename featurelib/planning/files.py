@@ -23,7 +23,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 
 from featurelib.audit.columns import SKEW_MINUTES
-from featurelib.errors import ApprovalError, PlanError
+from featurelib.errors import ApprovalError, ConfigError, PlanError
 from featurelib.model import Plan
 from featurelib.planning.requirements import plan_faults
 
@@ -44,8 +44,8 @@ _RESERVED = re.compile(
     r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?|(cluster|owner|view)-.*-[0-9a-f]{16}",
     re.IGNORECASE,
 )
-_SPAN = re.compile("([0-9]{1,5})([mhd])")
-_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+_SPAN = re.compile("([0-9]{1,5})([smhd])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 File = TypeVar("File")
 
 
@@ -316,9 +316,16 @@ def say_time(moment: datetime) -> str:
 
 
 def parse_span(text: str) -> timedelta | None:
-    """The span that people write as 30m, 24h or 2d; None for anything else, and for none at all."""
+    """Return the span that people write as 90s, 30m or 2d; None for anything else, and for 0."""
     match = _SPAN.fullmatch(text)
-    return int(match[1]) * _UNITS[match[2]] if match and int(match[1]) else None
+    return timedelta(**{_UNITS[match[2]]: int(match[1])}) if match and int(match[1]) else None
+
+
+def expect_span(option: str, text: str) -> timedelta:
+    """Return the span that an option names. Raises ConfigError for anything else."""
+    if (span := parse_span(text)) is None:
+        raise ConfigError(f"{option} {text}: expected a time as 90s, 30m, 24h or 7d.")
+    return span
 
 
 def say_span(span: timedelta) -> str:

@@ -428,7 +428,7 @@ class Change:
     ceilings: tuple[ChangedLevel, ...] = ()
     lowered: tuple[ChangedLevel, ...] = ()
     silent: tuple[ChangedNodes, ...] = ()
-    command: str = "featurelib diff --last"
+    command: str = "featurelib diff"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

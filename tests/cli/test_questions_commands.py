@@ -51,7 +51,7 @@ def test_the_samples_tables_are_read_by_demo_alone(
     assert (code, "taken away with ticket 4711 (ann)" in out) == (0, True)
     code, _, err = run("report", "--demo", "--tables", "x")
     assert (code, err) == (2, "error: --demo: --tables cannot stand beside it. Keep one.\n")
-    for words in (["report"], ["diff", "--last"], ["waves", "plan", "4.1"], ["history", "x"]):
+    for words in (["report"], ["diff"], ["waves", "plan", "4.1"], ["history", "x"]):
         code, _, err = run(*words)
         assert (code, err.startswith("error: No tables are named. Add --tables")) == (2, True)
     code, _, err = run("why-not", "ghost-broker", "metadata.version=27")  # which is a look
@@ -81,10 +81,9 @@ def test_places_are_named_once_and_the_nearest_name_rules(
     assert places["fleet"] == (str(SAMPLES / "fleet.toml"), "FEATURELIB_FLEET")
     assert places["max_age_hours"] == ("72.0", "default")
     settings.write_text("max_age_hours = 24\n")
-    monkeypatch.setenv("COLUMNS", "200")
     code, out, _ = run("config")
     assert code == 0
-    assert f"max_age_hours 24.0 {settings}" in " ".join(out.split())
+    assert f"max_age_hours · value 24.0 · source {settings}" in " ".join(out.split())
 
 
 def test_settings_of_the_current_folder_name_no_journal(
