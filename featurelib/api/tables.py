@@ -6,9 +6,9 @@ Read without Spark; nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from os.path import isdir
 from pathlib import Path
@@ -31,6 +31,7 @@ from featurelib.errors import (
     InputError,
     JournalError,
     NoEvidenceError,
+    RefusedError,
     SurroundingsError,
     TableError,
 )
@@ -48,7 +49,7 @@ from featurelib.lake import (
 from featurelib.planning.files import add_warning, expect_span, file_names
 from featurelib.planning.waves import FORMAT as WAVES_FORMAT
 from featurelib.planning.waves import WavePlan, Waving, read_waves
-from featurelib.questions.gates import WaveStatus, nights_since
+from featurelib.questions.gates import WaveGate, WaveStatus, nights_since
 from featurelib.questions.gates import waves_status as find_status
 from featurelib.questions.nights import (
     ClusterDiff,
@@ -410,41 +411,36 @@ def diff(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class WavesAnswer(Answer[WavePlan]):
-    """The waves of a fleet, for people to review."""
-
-    def save(self, path: str) -> None:
-        """Write the file that `waves_status` reads, whole or not at all. Raises ConfigError."""
-        files.write_whole(path, f"{self.json()}\n".encode())
-
-
 def waves(
     tables: NightTables,
     target: str,
     *,
-    by: str | Sequence[str] = (),
+    by: list[str] = [],  # noqa: B006  # typer reads the default and never changes it
     soak: str = "7d",
     max_parallel: int = 5,
     limit: int = MOST,
-    path: str | None = None,
-) -> WavesAnswer:
-    """In which order the fleet goes to a target: rings of clusters, and a gate between.
+    out: str | None = None,
+) -> Answer[WavePlan]:
+    """Plan in which order a fleet is upgraded, ring by ring.
 
-        waves(tables, "4.1")
-        waves(tables, "upgrade-all", by="environment=test,production").save("w.json")
+    \b
+        featurelib waves plan 4.1 --tables TABLES
+        featurelib waves plan 4.1 --by environment=test,production --by region --out waves.json
 
-    `target` is a release version, or upgrade-all: every feature as far as it is READY. `by`: a
-    label whose values are rings, or several, each as the option has it. `soak` is how long a step
-    stays healthy before the next, longer where trouble came later after an earlier step. The value
-    has `rings`, `held` and `reached`; a row is one cluster in one step. Nothing is sent: each
-    cluster is planned, approved and applied by itself. `path`: where it is to stand; `limit` is of
-    the text. Raises ConfigError.
+    Canaries go first, one cluster of each kind of change; then the values of a label, or the
+    clusters of least risk. Between two steps is a gate: it opens when all clusters of the steps
+    before are at their levels and none has a critical finding, and after the soak, which is longer
+    where trouble came later after an earlier step. What has no way back is never in one step with
+    what has one. A cluster that somebody else manages stands there with that owner's command.
+    UNKNOWN and BLOCKED ones are in no ring: what unlocks them is said.
+
+    In Python: waves(open_tables(FOLDER), "4.1").value has rings, held and reached; a row is one
+    cluster in one step. Exit codes: 0 answered; 2 usage; 5 there is no run.
     """
     expect_span("--soak", soak)
     if max_parallel < 1:
         raise ConfigError(f"--max-parallel {max_parallel}: expected 1 or more.")
-    parts = [one.partition("=") for one in ((by,) if isinstance(by, str) else by)]
+    parts = [one.partition("=") for one in by]
     labels = {key: tuple(filter(None, values.split(","))) for key, _, values in parts}
     if len(labels) < len(parts):
         raise ConfigError(
@@ -454,22 +450,27 @@ def waves(
     aim = Aim.of(target, tables.catalogue)
     again = replace(tables._wanted, as_of=None, run=None).ways[0]
     plan = tables.asked().plan(tables.lake, tables.run, aim, wanted)
-    return WavesAnswer(
+    answer = Answer(
         value=plan,
         make_rows=lambda: _wave_rows(plan),
         make_document=lambda: fill(WavesDocument, format=WAVES_FORMAT, waves=plan),
-        page=lambda width: waves_page(plan, tables.catalogue, limit, path, again, width),
+        page=lambda width: waves_page(plan, tables.catalogue, limit, out, again, width),
     )
+    if out is not None:
+        files.write_whole(out, f"{answer.json()}\n".encode())
+    return answer
 
 
 def waves_status(tables: NightTables, path: str, *, limit: int = MOST) -> Answer[WaveStatus]:
-    """How far the waves of a file are by this night: which gate is open, and what may be done now.
+    """Say which gate of a plan in waves is open, and what may be done now.
 
-        waves_status(tables, "waves.json")
+    \b
+        featurelib waves status waves.json --tables TABLES
 
-    The value has `steps`; a row is one of them. All clusters of the file count, whatever was chosen
-    of the tables. Raises ConfigError for one that was made from a later night, PlanError for other
-    files.
+    The runs since are read. All clusters of the file count, whatever was chosen of the tables.
+    Exit codes: 0 something may be done now, or all is done; 1 a step soaks; 2 usage; 3 what comes
+    next is held, a person has to look; 5 there is no run, or its evidence does not show whether
+    the gate is open.
     """
     plan = read_waves(read_file("waves status", Path(path)), path)
     if plan.run > tables.run:
@@ -487,7 +488,17 @@ def waves_status(tables: NightTables, path: str, *, limit: int = MOST) -> Answer
         make_rows=lambda: ({name: getattr(one, name) for name in _STEP} for one in found.steps),
         make_document=lambda: fill(WavesDocument, status=found),
         page=lambda width: waves_status_page(found, tables.catalogue, limit, width),
+        exit_code=_AT_GATE[found.gate],
     )
+
+
+_AT_GATE = {
+    WaveGate.DONE: 0,
+    WaveGate.OPEN: 0,
+    WaveGate.SOAKING: 1,
+    WaveGate.CLOSED: RefusedError.exit_code,
+    WaveGate.UNKNOWN: NoEvidenceError.exit_code,
+}
 
 
 _STEP = ("number", "ring", "way_back", "state", "clusters", "at_level", "since", "until")

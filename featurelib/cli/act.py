@@ -92,9 +92,8 @@ def approve(
     catalogue, file = open_catalogue(overlay, say), act.read_plan(plan)
     act.expect_finalized_by_us(file.plan, fleet, catalogue, config)
     approval = act.make_approval(file, span, by=by, reason=reason)
-    # What `featurelib apply` would refuse is told before anybody is asked.
-    now, longest = datetime.now(UTC), settings.longest_approval
-    files.expect_approved(approval, file.plan, now, longest=longest, path=plan)
+    now = datetime.now(UTC)  # what `apply` would refuse is told before anybody is asked
+    files.expect_approved(approval, file.plan, now, longest=settings.longest_approval, path=plan)
     if (why := why_signed(file, settings)) and not agent and key is None:
         raise ApprovalError(
             f"expected a signature ({why}), found neither --key nor --agent. Nothing was written. "

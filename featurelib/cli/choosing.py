@@ -116,6 +116,8 @@ CHOOSING: dict[str, Callable[..., Any] | None] = {
     "journal.cluster": None,
     "clusters": several,
     "diff.tables": nights,
+    "waves plan.tables": nights,
+    "waves status.tables": nights,
     "night": nights,
     "command": typed,
     "nodes": _nodes,

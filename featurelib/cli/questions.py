@@ -12,16 +12,15 @@ from dataclasses import replace
 
 from featurelib import api
 from featurelib.api.looks import EVERY_SECONDS, NODE_SECONDS
-from featurelib.api.tables import MOST, NightTables
+from featurelib.api.tables import NightTables
 from featurelib.cli.choosing import chosen, several
 from featurelib.cli.entrance import say
 from featurelib.cli.options import print_answer
 from featurelib.cli.streams import Screen, output_is_lost
 from featurelib.config.files import quietly
 from featurelib.config.fleet import Choice
-from featurelib.errors import ConfigError, NoEvidenceError, RefusedError, UnreachableError
+from featurelib.errors import ConfigError, UnreachableError
 from featurelib.planning.files import expect_span
-from featurelib.questions.gates import WaveGate
 from featurelib.questions.watch import Watched
 from featurelib.source import Wanted
 from featurelib.view.ci import CiForm, render_for_ci
@@ -169,90 +168,6 @@ def report(
     else:
         write_text(found, sys.stdout, limit=limit)
     return 0
-
-
-def waves(
-    night: NightTables,
-    words: list[str],
-    by: list[str] = [],  # noqa: B006
-    soak: str | None = None,
-    max_parallel: int | None = None,
-    out: str | None = None,
-    limit: int = MOST,
-    as_json: bool = False,
-) -> int:
-    """Plan in which order a fleet is upgraded, ring by ring.
-
-    The READY clusters of a night in rings, and how far they are:
-
-    \b
-        featurelib waves plan 4.1 --tables TABLES
-        featurelib waves plan 4.1 --by environment=test,production --by region --out waves.json
-        featurelib waves status waves.json --tables TABLES
-
-    Canaries go first, one cluster of each kind of change; then the values of a label, or the
-    clusters of least risk. Between two steps is a gate: it opens when all clusters of the steps
-    before are at their levels and none has a critical finding, and after the soak. What has no way
-    back is never in one step with what has one. A cluster that somebody else manages stands there
-    with that owner's command. UNKNOWN and BLOCKED ones are in no ring: what unlocks them is said.
-
-    `waves status` reads the nights since and says which gate is open, and what may be done now.
-    Nothing is sent: each cluster is planned, approved and applied by itself.
-
-    Exit codes: 0 answered; with `status` something may be done now, or all is done; 1 a step soaks;
-    2 usage; 3 what comes next is held, a person has to look; 5 there is no night, or its evidence
-    does not show whether the gate is open.
-    """
-    of_plans: dict[str, object] = {
-        "--by": by or None,
-        "--soak": soak,
-        "--max-parallel": max_parallel,
-        "--out": out,
-        "a choice of clusters": night.part,
-    }
-    path = _waves_file(words, of_plans)
-    if path is not None:
-        status = api.waves_status(night, path, limit=limit)
-        print_answer(status, as_json=as_json)
-        return _AT_GATE[status.value.gate]
-    answer = api.waves(
-        night,
-        words[1],
-        by=by,
-        soak="7d" if soak is None else soak,
-        max_parallel=5 if max_parallel is None else max_parallel,
-        limit=limit,
-        path=out,
-    )
-    if out is not None:
-        answer.save(out)
-    return print_answer(answer, as_json=as_json)
-
-
-_AT_GATE = {
-    WaveGate.DONE: 0,
-    WaveGate.OPEN: 0,
-    WaveGate.SOAKING: NOT_READY,
-    WaveGate.CLOSED: RefusedError.exit_code,
-    WaveGate.UNKNOWN: NoEvidenceError.exit_code,
-}
-
-
-def _waves_file(words: list[str], options: dict[str, object]) -> str | None:
-    """Return the file of `waves status FILE`; None for `plan TARGET`. Raises ConfigError."""
-    is_status = words[0] == "status"
-    if len(words) != 2 or not (is_status or words[0] == "plan"):
-        raise ConfigError(
-            f"waves {' '.join(words)}: expected `plan TARGET`, as plan 4.1, or `status FILE`, as "
-            "status waves.json. As: featurelib waves plan 4.1 --out waves.json"
-        )
-    given = [name for name, value in options.items() if value is not None]
-    if is_status and given:
-        raise ConfigError(
-            f"{given[0]}: expected no such option of `waves status`: its file says that. Leave it "
-            "out."
-        )
-    return words[1] if is_status else None
 
 
 def _split(words: list[str]) -> tuple[str | None, str, str]:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+import typer
 
 from featurelib.cli.app import COMMANDS, load
 from featurelib.cli.options import OPTIONS, with_options
-from featurelib.cli.plan import plan
 from featurelib.source import Wanted
 from tests.cli.commands import run
 
@@ -22,12 +22,15 @@ JOBS = sorted(path.stem for path in (Path(__file__).parents[2] / "jobs").glob("[
 
 def signatures() -> Iterator[tuple[str, dict[str, inspect.Parameter]]]:
     """Every command and job, with its options."""
-    made = {
-        name: with_options(load(place), name) for name, place in COMMANDS.items() if name != "plan"
-    }
-    for each in plan.registered_commands:
-        assert each.callback is not None
-        made[f"plan {each.name}"] = each.callback
+    made = {}
+    for name, place in COMMANDS.items():
+        command = load(place)
+        if isinstance(command, typer.Typer):
+            for each in command.registered_commands:
+                assert each.callback is not None
+                made[f"{name} {each.name}"] = each.callback
+        else:
+            made[name] = with_options(command, name)
     for name in JOBS:
         made[f"job {name}"] = with_options(importlib.import_module(f"jobs.{name}").main, "job")
     for name, command in made.items():

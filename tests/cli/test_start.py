@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import typer
 
 import featurelib
 from featurelib.cli.app import COMMANDS, load, sentence_of
@@ -49,7 +50,7 @@ def test_the_list_of_all_commands_imports_none_of_them(word: str, ends: int) -> 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_says_of_a_command_what_its_own_help_begins_with(name: str) -> None:
     own = load(COMMANDS[name])
-    said = own.info.help if name == "plan" else own.__doc__
+    said = own.info.help if isinstance(own, typer.Typer) else own.__doc__
     assert said.startswith(f"{sentence_of(COMMANDS[name])}\n")
 
 

@@ -222,8 +222,7 @@ def test_nights_open_the_gates(tmp_path: Path) -> None:
         "".join(f'[[cluster]]\nid = "{ids[name]}"\nname = "{name}"\n' for name in names), "utf-8"
     )
     path = str(tmp_path / "waves.json")
-    answer = fl.waves(night(), "4.1", soak="6h")
-    answer.save(path)
+    answer = fl.waves(night(), "4.1", soak="6h", out=path)
     steps = [list(step.works) for step in answer.value.steps]
     assert [[work.name for work in works] for works in steps] == [
         ["refused-metadata"],
@@ -301,7 +300,7 @@ def test_a_ring_soaks_as_long_as_trouble_took_after_an_earlier_step(tmp_path: Pa
     )
     tables = fl.open_tables(str(tmp_path), fleet=str(inventory))
     order = ",".join(names)
-    answer = fl.waves(tables, "4.1", by=f"n={order}")
+    answer = fl.waves(tables, "4.1", by=[f"n={order}"])
     found = {ring.name: (ring.steps[0].soak, ring.steps[0].soak_why) for ring in answer.value.rings}
     step = "metadata.version 24 (4.0-IV2)"
     assert found == {
@@ -312,7 +311,7 @@ def test_a_ring_soaks_as_long_as_trouble_took_after_an_earlier_step(tmp_path: Pa
         str(answer).split()
     )
     # Trouble is no reason to soak less than is asked for.
-    longer = fl.waves(tables, "4.1", by=f"n={order}", soak="14d").value
+    longer = fl.waves(tables, "4.1", by=[f"n={order}"], soak="14d").value
     assert {step.soak for step in longer.steps} == {"14d"}
     # Who stands lower than before is asked about first, and nobody else.
     [asked] = (work for step in answer.value.steps for work in step.works if work.note)
