@@ -27,6 +27,7 @@ __all__ = [
     "UpgradeType",
     "apply",
     "approve",
+    "audit",
     "can_roll",
     "check",
     "connect",

@@ -6,13 +6,15 @@ a word that stands in a thousand rows is made once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import operator
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
-from pyarrow.parquet import filters_to_expression
 
 from featurelib.rows import (
     NONE,
@@ -31,9 +33,20 @@ from featurelib.schema import BOOL, BYTES, DATE, INT, LONG, SHORT, TEXT, TIME, K
 from featurelib.schema import Schema as Columns
 
 if TYPE_CHECKING:
-    import pyarrow.compute as pc
     from pyarrow.dataset import Dataset
 
+    from featurelib.lake import Wanted
+
+NULLS = ("is null", "is not null")
+COMPARED: dict[str, Callable[[Any, Any], Any]] = {  # of columns of Arrow and of Spark
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": lambda column, values: column.isin(values),
+    "not in": lambda column, values: ~column.isin(values),
+}
 FAULTS = (pa.ArrowException, OSError)  # of files that are missing, damaged, or cannot be read
 _TYPES = {
     BOOL: pa.bool_(),
@@ -129,15 +142,50 @@ def folder(path: str) -> FileSystem:
     return SubTreeFileSystem(path, LocalFileSystem())
 
 
-def read_rows(
-    dataset: Dataset, columns: Columns, wanted: list[tuple[str, str, object]] | None
-) -> TableRows:
-    """The rows of a dataset for which all of `wanted` (a column, how it compares, with what) holds.
-    Raises one of FAULTS."""
-    # A table of an earlier release lacks the columns that were added since.
-    there = [name for name in columns.names if name in dataset.schema.names]
-    chosen = None if wanted is None else filters_to_expression(wanted)
-    return rows_of(scan(dataset, there, chosen), columns)
+def read(
+    dataset: Dataset, columns: Columns, wanted: Sequence[Wanted], names: Sequence[str]
+) -> pa.Table:
+    """Return the columns `names` of a dataset's rows for which all of `wanted` holds.
+
+    `columns` is the schema; a column that an earlier release did not write is null. The bounds in
+    Delta's log and in the files leave out files and groups. Raises one of FAULTS.
+    """
+    needed = dict.fromkeys((*names, *(name for name, _, _ in wanted)))
+    there = [name for name in needed if name in dataset.schema.names]
+    bounds = [one for one in by_bounds(columns, wanted) if one[0] in there]
+    rows = scan(dataset, there, as_expression(columns, bounds))
+    schema = schema_of(columns.select(needed))
+    filled = [
+        rows[field.name] if field.name in there else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    whole = pa.table(filled, names=schema.names).cast(schema)
+    if bounds != list(wanted):
+        whole = whole.filter(as_expression(columns, wanted))
+    return whole.select(names)
+
+
+def by_bounds(columns: Columns, wanted: Sequence[Wanted]) -> list[Wanted]:
+    """`wanted` by what the log knows of a file: the last of its times is cut to a millisecond."""
+    return [
+        (name, ">=", of // 1000 * 1000)
+        if how in (">", ">=") and columns[name] is TIME
+        else (name, how, of)
+        for name, how, of in wanted
+    ]
+
+
+def as_expression(columns: Columns, wanted: Sequence[Wanted]) -> pc.Expression | None:
+    """Return all of `wanted` as Arrow's; None = nothing is wanted."""
+    conditions = []
+    for name, how, of in wanted:
+        column, kind = pc.field(name), type_of(columns[name])
+        if how in NULLS:
+            conditions.append(column.is_null() if how == "is null" else column.is_valid())
+        else:
+            value = pa.array(of, kind) if isinstance(of, list) else pa.scalar(of, kind)
+            conditions.append(COMPARED[how](column, value))
+    return reduce(operator.and_, conditions) if conditions else None
 
 
 def scan(dataset: Dataset, names: list[str], wanted: pc.Expression | None) -> pa.Table:

@@ -7,7 +7,6 @@ there once its row in gold.audit_run is. Any Delta reader sees the same; this on
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from functools import cached_property
 from heapq import nsmallest
@@ -27,7 +26,7 @@ from featurelib.errors import (
 from featurelib.faults import damaged, explaining, in_a_line
 from featurelib.findings import tagged
 from featurelib.rows import NONE, TableRows
-from featurelib.schema import FINDING, SNAPSHOT, TIME
+from featurelib.schema import FINDING, SNAPSHOT
 from featurelib.tables import (
     AUDIT_RUN,
     CLUSTER_SNAPSHOT,
@@ -39,7 +38,7 @@ from featurelib.tables import (
     Table,
     is_name,
 )
-from featurelib.words import moment
+from featurelib.words import microseconds
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -200,23 +199,14 @@ class Lake:
         opened = self._opened(table, version)
         from featurelib import arrow  # it is there: the table could be opened
 
-        schema = table.schema if columns is None else table.schema.select(columns)
-        # A table on this machine Arrow reads by itself. Through deltalake's own way its threads
-        # call Python, and now and then one still does when the process ends, which aborts it.
-        files = None if "://" in self.root else arrow.folder(self._place(table))
-        chosen = [
-            (name, "!=", "")  # of a text; null compares as nothing
-            if how == "is not null"
-            else (name, how, moment(of) if table.schema[name] is TIME else of)
-            for name, how, of in by_bounds(table, wanted)
-        ] or None
-        dataset = opened.to_pyarrow_dataset(filesystem=files, file_pruning_predicate=chosen)
-        where = self._place(table)
+        names, where = table.schema.names if columns is None else columns, self._place(table)
+        dataset = opened.to_pyarrow_dataset(filesystem=files_at(where))
         try:
             with explaining(where):
-                return arrow.read_rows(dataset, schema, chosen)
+                rows = arrow.read(dataset, table.schema, wanted, names)
         except arrow.FAULTS as error:
             raise damaged(in_a_line(str(error)), where) from error
+        return arrow.rows_of(rows, table.schema.select(names))
 
     def _place(self, table: Table) -> str:
         return f"{self.root}/{table.name_in_schema if self._is_schema else table.path}"
@@ -277,11 +267,6 @@ class Lake:
             )
         self._open[table.full_name, version] = found
         return found
-
-
-def microseconds(at: datetime) -> int:
-    """A time as microseconds since 1970."""
-    return (at - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
 
 
 def places(read: Read, lines: Mapping[int, int], cluster: str | None = None) -> dict[int, str]:
@@ -353,16 +338,6 @@ def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, lis
     silent = {(row["cluster"], row["role"], row["node_id"]) for row in down.to_pylist()}
     judged = {one["cluster"]: (one["verdict"], one["cluster"] in bad) for one in plans}
     return nights, judged, levels, silent
-
-
-def by_bounds(table: Table, wanted: Sequence[Wanted]) -> list[Wanted]:
-    """`wanted` by what the log knows of a file: the last of its times is cut to a millisecond."""
-    return [
-        (name, ">=", of // 1000 * 1000)
-        if how in (">", ">=") and table.schema[name] is TIME
-        else (name, how, of)
-        for name, how, of in wanted
-    ]
 
 
 def expect_whole_log(entries: Iterable[tuple[str, int]], where: str) -> None:

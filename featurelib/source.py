@@ -53,6 +53,7 @@ from featurelib.errors import ConfigError, NoEvidenceError, SurroundingsError, T
 from featurelib.lake import Lake, places
 from featurelib.model import Guards
 from featurelib.planning.requirements import Guarding
+from featurelib.words import microseconds
 
 NEWEST = "newest"  # as of the newest line
 RUN_TIME = "run"  # --as-of of whoever asks about a night: when that night was judged
@@ -524,10 +525,8 @@ def parse_as_of(text: str | None) -> int | None:
     if text is None:
         return now()
     try:
-        moment = datetime.fromisoformat(text)
+        return microseconds(text)
     except ValueError as error:
         raise ConfigError(
             f"--as-of {text}: expected a time as 2026-11-21T06:00:00Z, or {NEWEST!r}."
         ) from error
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1_000_000)

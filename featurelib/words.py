@@ -159,6 +159,14 @@ def moment(microseconds: int | None) -> datetime | None:
     return datetime.fromtimestamp(microseconds / 1e6, UTC) if microseconds else None
 
 
+def microseconds(at: datetime | str) -> int:
+    """Return a time, also one in ISO-8601, as microseconds since 1970; without a zone it is UTC.
+    Raises ValueError."""
+    time = datetime.fromisoformat(at) if isinstance(at, str) else at
+    aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    return (aware - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
+
+
 def level_text(catalogue: Catalogue, feature: str | None, level: int | None) -> str:
     """`25 (4.0-IV3)`, `1`, `0 (not finalized)`, `not known`."""
     if level is None:

@@ -24,8 +24,8 @@ def main(tables: str, as_of: str | None = None, run: int | None = None) -> int:
     store = Store(open_session("featurelib refine"), tables)
     with store.hold(number, "refine", say):
         number = go_on(store, run, number)
-        counts = refine(store, say, as_of=when, run=number)
-    say(f"refine: {counts.clusters} clusters up to ingest run {counts.run}")
+        newest = refine(store, say, as_of=when, run=number)
+    say(f"refine: up to ingest run {newest}")
     return 0
 
 

@@ -2,6 +2,7 @@
 
     connect, sandbox, open_tables      the cluster it is about, or a whole fleet
     check                               what may be finalized now, in one cluster or in many
+    audit                               a table of landing lines, of Arrow, Polars, DuckDB, pandas
     describe_features, update_features  KIP-584's Admin, by all nodes, and honest about outcomes
     why_not, what_if, can_roll, range_plot  questions
     watch                               one look after the other, while software is rolled
@@ -29,6 +30,7 @@ from featurelib.api.clusters import Stored as Stored
 from featurelib.api.clusters import connect as connect
 from featurelib.api.clusters import describe_features as describe_features
 from featurelib.api.clusters import sandbox as sandbox
+from featurelib.api.lines import audit as audit
 from featurelib.api.looks import ClusterLook as ClusterLook
 from featurelib.api.looks import check as check
 from featurelib.api.looks import watch as watch

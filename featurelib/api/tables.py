@@ -41,7 +41,6 @@ from featurelib.lake import (
     LeftOut,
     Read,
     lines_of,
-    microseconds,
     night_before,
     places,
     read_quarantine,
@@ -80,7 +79,7 @@ from featurelib.view.report import (
 )
 from featurelib.view.report import MOST as MOST_SHOWN
 from featurelib.view.trend import Past, ask_first
-from featurelib.words import clean
+from featurelib.words import clean, microseconds
 
 Row = dict[str, object]
 FINALIZED = "finalized"

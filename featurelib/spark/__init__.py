@@ -8,20 +8,13 @@ The functions live in featurelib.spark.frames and are imported on first use: the
 (session, store, ingest, refine, auditing) are beside it, and workers import only what they run.
 """
 
+# ruff: noqa: F405  # the names of __all__ come with the star, for whoever reads types
+
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from featurelib.spark.frames import (
-        Audit,
-        Parsed,
-        audit,
-        finalized_levels,
-        incompatible,
-        parse,
-        snapshots,
-        supported_ranges,
-    )
+    from featurelib.spark.frames import *  # noqa: F403
 
 __all__ = [
     "Audit",

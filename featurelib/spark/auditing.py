@@ -9,7 +9,7 @@ judged again.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -33,16 +33,14 @@ from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_numb
 from featurelib.findings import code_of
 from featurelib.planning.requirements import Guarding
 from featurelib.rows import NONE
-from featurelib.schema import SNAPSHOT
 from featurelib.spark import gold
 from featurelib.spark.judging import (
     CELLS,
     CORE_COLUMNS,
-    PARTS,
     Judging,
+    expected_rows,
     judge_by,
-    rows_of,
-    tables_in,
+    judged_in,
 )
 from featurelib.spark.log import Wanted
 from featurelib.spark.store import Store
@@ -55,7 +53,7 @@ from featurelib.tables import (
     UPGRADE_PLANS,
     Table,
 )
-from featurelib.words import count, newer_than
+from featurelib.words import count, microseconds, newer_than
 
 WRITERS = 4
 HOUR = 3_600_000_000  # microseconds
@@ -123,54 +121,40 @@ def audit(
     if lost:
         say(f"warning: {count(len(lost), 'cluster')} lost in silver.cluster_snapshot: UNKNOWN.")
     absent = expected_rows(known["cluster"], fleet, lost)
-    parts = tables_in(judge_snapshots(store, judging, absent))
-    clusters = parts["plans"].num_rows
+    judged = judged_in(judge_snapshots(store, judging, absent))
+    clusters = len(judged.plans)
     if clusters == 0:
         raise NoEvidenceError(
             f"tables {store.root}: no cluster to judge, because no accepted line landed and "
             "the inventory expects none. Look at the reasons in bronze.landing_line."
         )
     say(f"audit: {clusters} clusters judged")
-    judged = write_gold(store, parts, fleet, catalogue or load_catalogue(), run, places)
-    store.add(AUDIT_RUN, run_row(judged, run, when, inputs, catalogue, out), run)
+    write_gold(store, judged, fleet, catalogue or load_catalogue(), run, places)
+    store.append(AUDIT_RUN, run_row(judged, run, when, inputs, catalogue, out), run)
     say("audit: gold tables written")
     return Audited(run=run, as_of=when, judged=judged, inputs=inputs)
 
 
 def write_gold(
     store: Store,
-    parts: dict[str, pa.Table],
+    judged: Judged,
     fleet: Fleet,
     catalogue: Catalogue,
     run: int,
     places: tuple[str, str],
-) -> Judged:
-    """Append what the core said, as PARTS, with the words beside it; returns it as rows.
+) -> None:
+    """Append what the core said, with the words beside it, side by side: a commit is mostly
+    waiting. The run's own row comes after them, so that a night without it did not end."""
 
-    Each table is written as soon as its rows are there, side by side: a commit is mostly waiting.
-    The run's own row comes after them, so that a night without it did not end.
-    """
-
-    def write(table: Table, rows: pa.Table) -> None:
+    def write(table: Table) -> None:
+        made = gold.rows_of(table, judged, fleet, catalogue, places)
+        rows = arrow.table_of(made, coded=True)
         of = pa.repeat(pa.scalar(run, pa.int64()), rows.num_rows)
-        store.add(table, rows.add_column(0, "run", of).select(table.schema.names), run)
+        store.append(table, rows.add_column(0, "run", of).select(table.schema.names), run)
 
     store.create(*tables.GOLD)
     with ThreadPoolExecutor(max_workers=WRITERS) as pool:
-        rows = {table: parts[part] for part, (table, _) in PARTS.items()}
-        findings = rows.pop(tables.FINDINGS)
-        writing = [pool.submit(write, table, of) for table, of in rows.items()]
-        judged = rows_of(parts)
-        said = gold.finding_texts(judged.findings, fleet, catalogue, places)
-        texts = arrow.table_of(said, coded=True)
-        for name in texts.column_names:
-            findings = findings.append_column(name, texts[name])
-        writing.append(pool.submit(write, tables.FINDINGS, findings))
-        clusters = arrow.table_of(gold.clusters(judged, fleet, catalogue), coded=True)
-        writing.append(pool.submit(write, tables.CLUSTERS, clusters))
-        for one in writing:
-            one.result()
-    return judged
+        list(pool.map(write, gold.TABLES))
 
 
 def run_row(
@@ -240,19 +224,6 @@ def _release() -> str:
         return "unpackaged"
 
 
-def expected_rows(known: pa.ChunkedArray, fleet: Fleet, lost: Sequence[str] = ()) -> pa.Table:
-    """CORE_COLUMNS without evidence, of every expected cluster that never landed, and of those that
-    are `lost`: their checksum is that of no row."""
-    landed = {*known.to_pylist(), *lost}
-    missing = [entry.id for entry in fleet.cluster if entry.id not in landed]
-    schema = arrow.schema_of(SNAPSHOT.select(CORE_COLUMNS))
-    size = len(missing) + len(lost)
-    rows = {name: pa.nulls(size, schema.field(name).type) for name in CORE_COLUMNS}
-    rows["cluster"] = pa.array([*missing, *lost], pa.string())
-    rows["checksum"] = pa.array([*[None] * len(missing), *[0] * len(lost)], pa.int64())
-    return pa.table(rows, schema=schema)
-
-
 def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:
     """Return clusters without a snapshot that landed: by the last run, or in bronze since the last
     fold."""
@@ -286,17 +257,10 @@ def read_waiting(store: Store) -> tuple[dict[str, dict[str, Waiting]], dict[str,
     if newest is None:
         return {}, {}
     inputs = {FEATURE_READINESS.full_name: store.version(FEATURE_READINESS)}
-    table = store.fetch(
-        FEATURE_READINESS,
-        [("run", "=", newest), ("ready_since", "is not null", None)],
-        ["cluster", "feature", "finalized_level", "ready_since"],
-        *inputs.values(),
-    )
-    since = table.column("ready_since").cast(pa.int64()).to_pylist()
-    names, features, levels = (
-        table.column(name).to_pylist() for name in ("cluster", "feature", "finalized_level")
-    )
+    columns = ["cluster", "feature", "finalized_level", "ready_since"]
+    ready: list[Wanted] = [("run", "=", newest), ("ready_since", "is not null", None)]
+    table = store.fetch(FEATURE_READINESS, ready, columns, *inputs.values())
     found: dict[str, dict[str, Waiting]] = defaultdict(dict)
-    for cluster, feature, at, level in zip(names, features, since, levels, strict=True):
-        found[cluster][feature] = Waiting(since=at, level=level)
+    for cluster, feature, level, since in zip(*(of.to_pylist() for of in table), strict=True):
+        found[cluster][feature] = Waiting(since=microseconds(since), level=level)
     return dict(found), inputs

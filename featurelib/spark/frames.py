@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 
 import pyarrow as pa
@@ -34,25 +34,16 @@ from featurelib.audit.evidence import supported_ranges as _supported
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet
-from featurelib.config.settings import Settings, mutes_of
+from featurelib.config.settings import Settings
 from featurelib.errors import InputError
-from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION, Severity
+from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION
 from featurelib.landing.line import ZNODE
-from featurelib.planning.requirements import Guarding
 from featurelib.rows import TableRows
 from featurelib.schema import FINALIZED_LEVEL, SNAPSHOT, SUPPORTED_RANGE, Schema
 from featurelib.spark import gold
 from featurelib.spark.folding import FOLDED, LATE, fold_batches
-from featurelib.spark.judging import (
-    CELLS,
-    CORE_COLUMNS,
-    PARTS,
-    judge_by,
-    read_evidence,
-    rows_of,
-    tables_in,
-)
-from featurelib.spark.lines import SCHEMA, parse_lines
+from featurelib.spark.judging import CELLS, CORE_COLUMNS, judge_as_of, judged_in, read_evidence
+from featurelib.spark.lines import SCHEMA, limit_of, line_column, parse_lines, wrong_lines
 
 SORTED = ("cluster", "run", "line_id")
 _LINE = ["content_hash", "line_id", "kind", "cluster", "observed_at", "reason", "raw"]
@@ -89,7 +80,7 @@ def snapshots(lines: DataFrame, as_of: datetime | str | None = None) -> DataFram
     Lines dated more than five minutes after `as_of` (None = no limit) wait: the row counts them and
     nothing else. Its binary columns are for the audit. Raises InputError.
     """
-    parsed, limit = parse(lines), _microseconds(as_of)
+    parsed, limit = parse(lines), limit_of(as_of)
     # A damaged line of a znode still says that its path was read.
     unread = (F.col("kind") == ZNODE) & F.col("cluster").isNotNull()
     accepted = parsed.accepted.unionByName(parsed.quarantined.where(unread))
@@ -172,27 +163,27 @@ class Audit:
     @property
     def clusters(self) -> DataFrame:
         """The clusters, a row each: software, finalized levels, phase, verdict, worst severity."""
-        return self._table(tables.CLUSTERS, partial(_clusters, self.fleet, self.catalogue))
+        return self._table(tables.CLUSTERS)
 
     @property
     def readiness(self) -> DataFrame:
         """The verdicts, a row a cluster and feature: finalized, target and maximum level."""
-        return self._part("readiness")
+        return self._table(tables.FEATURE_READINESS)
 
     @property
     def incompatible_brokers(self) -> DataFrame:
         """The nodes whose range excludes a finalized level, a row a node and feature."""
-        return self._part("incompatible")
+        return self._table(tables.INCOMPATIBLE_BROKERS)
 
     @property
     def findings(self) -> DataFrame:
         """The findings with message, remedy and command, a row a node and feature."""
-        return self._table(tables.FINDINGS, partial(_findings, self.fleet, self.catalogue))
+        return self._table(tables.FINDINGS)
 
     @property
     def plans(self) -> DataFrame:
         """The upgrade-all plans, a row a cluster."""
-        return self._part("plans")
+        return self._table(tables.UPGRADE_PLANS)
 
     def persist(self) -> Audit:
         """Keep what was judged, so that several actions judge once. See DataFrame.persist."""
@@ -202,14 +193,10 @@ class Audit:
         """Give back what `persist` keeps."""
         self.judged.unpersist()
 
-    def _part(self, part: str) -> DataFrame:
-        table, schema = PARTS[part]
-        return self._table(table, partial(_rows_of_part, part, schema))
-
-    def _table(self, table: tables.Table, made: Callable[..., pa.Table]) -> DataFrame:
+    def _table(self, table: tables.Table) -> DataFrame:
         names = [name for name in table.schema.names if name != "run"]
         schema = arrow.schema_of(table.schema.select(names))
-        unpack = partial(_unpack, made, schema)
+        unpack = partial(_unpack, table, self.fleet, self.catalogue)
         return self.judged.mapInArrow(unpack, from_arrow_schema(schema)).select(*names)
 
 
@@ -230,15 +217,7 @@ def audit(
     inventory, rules = fleet or Fleet(), settings or Settings()
     known, entries = catalogue or load_catalogue(), inventory.cluster
     rows = _with_as_of(snapshots(lines, as_of), lines, as_of, [entry.id for entry in entries])
-    conditions = Conditions(
-        as_of=0,
-        max_age=rules.max_age,
-        inventory=inventory.inventory,
-        mutes=mutes_of(rules.mute, inventory, "settings"),
-        forgotten=rules.forgotten,
-    )
-    guarding = Guarding.by(rules, inventory)
-    judge = partial(_judge, conditions, rules.severities, catalogue, guarding)
+    judge = partial(_judge, inventory, rules, catalogue)
     judged = rows.mapInArrow(judge, from_arrow_schema(CELLS)).select(*CELLS.names)
     return Audit(judged=judged, fleet=inventory, catalogue=known)
 
@@ -272,7 +251,7 @@ def _with_as_of(
         ids = [(cluster,) for cluster in expected]
         inventory = rows.sparkSession.createDataFrame(ids, "cluster string")
         rows = rows.join(F.broadcast(inventory), on="cluster", how="full")
-    moment = _microseconds(as_of)
+    moment = limit_of(as_of)
     if moment is not None:
         return rows.withColumn(_AS_OF, F.lit(moment))
     newest = F.coalesce(F.max(F.unix_micros("observed_at")), F.lit(0)).alias(_AS_OF)
@@ -280,15 +259,10 @@ def _with_as_of(
 
 
 def _judge(
-    conditions: Conditions,
-    severities: dict[str, Severity],
-    catalogue: Catalogue | None,
-    guarding: Guarding,
-    batches: _Batches,
+    fleet: Fleet, settings: Settings, catalogue: Catalogue | None, batches: _Batches
 ) -> Iterator[pa.RecordBatch]:
-    for batch, moment in _dated(batches):
-        judge = judge_by(replace(conditions, as_of=moment), severities, catalogue, guarding)
-        yield from judge([batch])
+    for batch, as_of in _dated(batches):
+        yield from judge_as_of(as_of, fleet, settings, catalogue)([batch])
 
 
 def _read(
@@ -305,49 +279,17 @@ def _dated(batches: _Batches) -> Iterator[tuple[pa.RecordBatch, int]]:
 
 
 def _unpack(
-    made: Callable[[pa.Table], pa.Table], schema: pa.Schema, batches: _Batches
+    table: tables.Table, fleet: Fleet, catalogue: Catalogue, batches: _Batches
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield from made(pa.Table.from_batches([batch])).select(schema.names).to_batches()
-
-
-def _rows_of_part(part: str, schema: Schema, cells: pa.Table) -> pa.Table:
-    return arrow.table_of(arrow.rows_of(tables_in(cells)[part], schema))
-
-
-def _findings(fleet: Fleet, catalogue: Catalogue, cells: pa.Table) -> pa.Table:
-    findings = rows_of(tables_in(cells)).findings
-    table, texts = arrow.table_of(findings), gold.finding_texts(findings, fleet, catalogue)
-    for name, column in zip(texts.schema.names, arrow.table_of(texts).columns, strict=True):
-        table = table.append_column(name, column)
-    return table
-
-
-def _clusters(fleet: Fleet, catalogue: Catalogue, cells: pa.Table) -> pa.Table:
-    return arrow.table_of(gold.clusters(rows_of(tables_in(cells)), fleet, catalogue))
-
-
-def _microseconds(as_of: datetime | str | None) -> int | None:
-    if as_of is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(as_of) if isinstance(as_of, str) else as_of
-    except ValueError as error:
-        raise InputError(
-            f"as_of {as_of!r} is no time. Give a datetime, or ISO-8601 as 2026-11-21T06:00:00Z."
-        ) from error
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1_000_000)
+        yield arrow.batch_of(gold.rows_of(table, judged_in(batch), fleet, catalogue))
 
 
 def _line_column(lines: DataFrame) -> Column:
     kinds = {field.name: field.dataType for field in lines.schema}
-    name = next((name for name in ("raw", "value") if name in kinds), None)
-    if name is None or not isinstance(kinds[name], _TEXT_TYPES):
-        raise InputError(
-            "The DataFrame of landing lines needs a column `value` or `raw` of type string or "
-            f"binary, a line a row. {_columns_of(lines)} Read files with spark.read.text(folder)."
-        )
+    name = line_column(name for name, kind in kinds.items() if isinstance(kind, _TEXT_TYPES))
+    if name is None:
+        raise wrong_lines(_columns_of(lines), "Read files with spark.read.text(folder).")
     return F.col(name)
 
 

@@ -29,7 +29,32 @@ from featurelib.rows import (
     texts_of,
 )
 from featurelib.schema import CLUSTER, FINDING_TEXTS, LEVEL_OF
+from featurelib.spark.judging import PARTS
+from featurelib.tables import AUDIT_RUN, CLUSTERS, FINDINGS, GOLD, Table
 from featurelib.words import clean, metadata_first
+
+TABLES = tuple(table for table in GOLD if table is not AUDIT_RUN)
+NOWHERE = (NO_SITE.landing, NO_SITE.inventory)  # the places in commands where none is known
+_PART_OF = {table: part for part, (table, _) in PARTS.items()}
+
+
+def rows_of(
+    table: Table,
+    judged: Judged,
+    fleet: Fleet,
+    catalogue: Catalogue,
+    places: tuple[str, str] = NOWHERE,
+) -> TableRows:
+    """Return the rows of one of TABLES, without the run."""
+    if table == CLUSTERS:  # a worker has a copy
+        return clusters(judged, fleet, catalogue)
+    if table != FINDINGS:
+        rows: TableRows = getattr(judged, _PART_OF[table])
+        return rows
+    texts = finding_texts(judged.findings, fleet, catalogue, places)
+    names = [name for name in table.schema.names if name != "run"]
+    columns = {**judged.findings.columns, **texts.columns}
+    return make_rows(table.schema.select(names), len(texts), columns)
 
 
 def clusters(judged: Judged, fleet: Fleet, catalogue: Catalogue) -> TableRows:
@@ -62,7 +87,7 @@ def finding_texts(
     findings: TableRows,
     fleet: Fleet,
     catalogue: Catalogue,
-    places: tuple[str, str] = (NO_SITE.landing, NO_SITE.inventory),
+    places: tuple[str, str] = NOWHERE,
 ) -> TableRows:
     """A row of featurelib.schema.FINDING_TEXTS for each finding. `places`: the landing folder and
     the inventory, for commands."""

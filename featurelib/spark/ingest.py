@@ -75,7 +75,7 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
     store.expect_newer(run, LANDING_LINE, CLUSTER_SNAPSHOT)
     counts = _commit(store, landing, files, run)
     bronze = store.newest_commit(LANDING_LINE).get("commit")
-    store.add(INGEST_RUN, _run_row(landing, files, counts, run), run, folded=bronze)
+    store.append(INGEST_RUN, _run_row(landing, files, counts, run), run, folded=bronze)
     say(
         f"ingest: {counts.lines} lines = {counts.accepted} accepted + {counts.repeated} repeated "
         f"+ {counts.quarantined} quarantined"
@@ -167,11 +167,12 @@ def read_lines(session: SparkSession, paths: list[str]) -> DataFrame:
 
     Workers open local files themselves, in chunks; others come through the JVM's memory.
     """
-    files = _open_files(session, paths)
     if all(path.startswith(LOCAL) for path in paths):
-        files = files.withColumn("content", F.lit(None).cast("binary"))
-    selected = files.select("path", "content")
-    return selected.mapInArrow(parse_files, from_arrow_schema(SCHEMA))
+        names = {"path": paths, "content": pa.nulls(len(paths), pa.binary())}
+        files = session.createDataFrame(pa.table(names))
+    else:
+        files = _open_files(session, paths).select("path", "content")
+    return files.mapInArrow(parse_files, from_arrow_schema(SCHEMA))
 
 
 def sum_lines(lines: DataFrame) -> DataFrame:

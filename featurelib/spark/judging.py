@@ -6,7 +6,7 @@ nothing that imports pandas, which takes longer to import than all of the rest t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import ceil
 
@@ -17,6 +17,8 @@ from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions, Evidence, read
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
+from featurelib.config.fleet import Fleet
+from featurelib.config.settings import Settings, mutes_of
 from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
 from featurelib.feature import Severity
@@ -75,6 +77,20 @@ def judge_by(
     return judge_batches
 
 
+def judge_as_of(
+    as_of: int, fleet: Fleet, settings: Settings, catalogue: Catalogue | None
+) -> Judging:
+    """Return judge_by of an inventory and settings: a first audit, without an earlier run."""
+    conditions = Conditions(
+        as_of=as_of,
+        max_age=settings.max_age,
+        inventory=fleet.inventory,
+        mutes=mutes_of(settings.mute, fleet, "settings"),
+        forgotten=settings.forgotten,
+    )
+    return judge_by(conditions, settings.severities, catalogue, Guarding.by(settings, fleet))
+
+
 def _cells(judged: Judged, observed_at: Int) -> pa.RecordBatch:
     """One row of CELLS."""
     cells: dict[str, Column | Int] = {"newest": observed_at.max(keepdims=True)}
@@ -86,22 +102,28 @@ def _cells(judged: Judged, observed_at: Int) -> pa.RecordBatch:
     return arrow.batch_of(make_rows(_CELLS, 1, cells))
 
 
-def tables_in(cells: pa.Table) -> dict[str, pa.Table]:
-    """What CELLS hold, as the four tables; their texts are coded."""
-    return {
-        part: pa.concat_tables(
-            [
-                arrow.schema_of(schema, coded=True).empty_table(),
-                *(pa.ipc.open_stream(cell.as_buffer()).read_all() for cell in cells[part]),
-            ]
-        )
-        for part, (_, schema) in PARTS.items()
-    }
+def judged_in(cells: pa.Table | pa.RecordBatch) -> Judged:
+    """Return what CELLS hold, as the core has it."""
+
+    def rows(part: str, schema: Schema) -> TableRows:
+        empty = arrow.schema_of(schema, coded=True).empty_table()
+        streams = (pa.ipc.open_stream(cell.as_buffer()) for cell in cells.column(part))
+        return arrow.rows_of(pa.concat_tables([empty, *(s.read_all() for s in streams)]), schema)
+
+    return Judged(**{part: rows(part, schema) for part, (_, schema) in PARTS.items()})  # type: ignore[arg-type]  # its evidence is none of them
 
 
-def rows_of(parts: dict[str, pa.Table]) -> Judged:
-    """Return the four tables as the core has them."""
-    return Judged(**{part: arrow.rows_of(parts[part], of) for part, (_, of) in PARTS.items()})  # type: ignore[arg-type]  # its evidence is none of them
+def expected_rows(known: pa.ChunkedArray, fleet: Fleet, lost: Sequence[str] = ()) -> pa.Table:
+    """CORE_COLUMNS without evidence, of every expected cluster that never landed, and of those that
+    are `lost`: their checksum is that of no row."""
+    landed = {*known.to_pylist(), *lost}
+    missing = [entry.id for entry in fleet.cluster if entry.id not in landed]
+    schema = arrow.schema_of(SNAPSHOT.select(CORE_COLUMNS))
+    size = len(missing) + len(lost)
+    rows = {name: pa.nulls(size, schema.field(name).type) for name in CORE_COLUMNS}
+    rows["cluster"] = pa.array([*missing, *lost], pa.string())
+    rows["checksum"] = pa.array([*[None] * len(missing), *[0] * len(lost)], pa.int64())
+    return pa.table(rows, schema=schema)
 
 
 def read_evidence(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from functools import partial
 from hashlib import sha256
 
@@ -19,10 +20,12 @@ import numpy as np
 import pyarrow as pa
 
 from featurelib.arrow import batch_of, schema_of
+from featurelib.errors import InputError
 from featurelib.landing import Quarantined, read
 from featurelib.rows import Column, Int, Texts, cells_of, make_rows, numbers_of, texts_of
 from featurelib.schema import LONG, Schema
 from featurelib.tables import LANDING_LINE
+from featurelib.words import microseconds
 
 # On the last row of a file stand `counted`, how many lines it has by its newlines, and `doubled`,
 # how many of them repeat the line before them and have no row.
@@ -132,6 +135,31 @@ def parse_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for start in range(0, len(lines), BATCH_LINES):
             rows = [_judged(line, 0) for line in lines[start : start + BATCH_LINES]]
             yield _batch("", rows)
+
+
+def line_column(names: Iterable[str]) -> str | None:
+    """Return the column of the lines among those that hold texts; None = there is none."""
+    usable = set(names)
+    return next((name for name in ("raw", "value") if name in usable), None)
+
+
+def wrong_lines(columns: str, remedy: str) -> InputError:
+    """Return the error of a table without a column of lines; `columns` are those that it has."""
+    return InputError(
+        "The table of landing lines needs a column `value` or `raw` of type string or binary, a "
+        f"line a row. {columns} {remedy}"
+    )
+
+
+def limit_of(as_of: datetime | str | None) -> int | None:
+    """Return the time to judge as of in microseconds; None = the newest line's. Raises
+    InputError."""
+    try:
+        return None if as_of is None else microseconds(as_of)
+    except ValueError as error:
+        raise InputError(
+            f"as_of {as_of!r} is no time. Give a datetime, or ISO-8601 as 2026-11-21T06:00:00Z."
+        ) from error
 
 
 def parse_file(path: str, stored: Pieces) -> Iterator[pa.RecordBatch]:

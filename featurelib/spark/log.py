@@ -11,32 +11,30 @@ import functools
 import json
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
 import deltalake
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import AddAction
 from pyarrow import parquet
 from pyarrow.dataset import Dataset
 from pyarrow.fs import FileInfo, FileSelector, FileSystem
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib import arrow
-from featurelib.arrow import type_of
-from featurelib.errors import TableError
+from featurelib.errors import ConfigError, TableError
 from featurelib.faults import damaged, explaining, in_a_line
 from featurelib.lake import Wanted as Wanted
-from featurelib.lake import by_bounds, expect_whole_log, files_at, log_entries
+from featurelib.lake import expect_whole_log, files_at, log_entries
 from featurelib.schema import TIME
 from featurelib.tables import Table
 
@@ -50,17 +48,7 @@ CODEC: Literal["ZSTD"] = "ZSTD"  # of every table, whoever writes it
 GROUP_ROWS = 1 << 15  # of a file: whoever asks for one cluster reads a group or two
 
 Mode = Literal["append", "overwrite"]
-_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "in": lambda column, values: column.isin(values),
-    "not in": lambda column, values: ~column.isin(values),
-    "is null": lambda column, _: _is_null(column),
-    "is not null": lambda column, _: ~_is_null(column),
-}
+Rows: TypeAlias = "DataFrame | pa.Table"  # of Spark, or few that the driver has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,22 +134,32 @@ class PathLog:
             raise_if_key_not_exists=False,  # of ours it knows nothing
         )
 
-    def add(self, session: SparkSession, rows: pa.Table, run: int, note: str, mode: Mode) -> None:
-        """Add one run's rows as one commit, which carries the run and the note; a run that is not
-        greater than the newest adds nothing, without a word. Texts may be coded: made plain here,
-        before they are written, they would fill memory with what stands there a thousand times."""
+    def write(self, session: SparkSession, rows: Rows, run: int, note: str, mode: Mode) -> None:
+        """Write one run's rows as one commit, which carries the run and the note; `overwrite`: in
+        place of all that are there. A run that is not greater than the newest adds nothing, without
+        a word."""
         opened = self._opened()  # what comes after this is a conflict
         if not _is_plain(opened):
-            plain = rows.cast(arrow.schema_of(self._table.schema))
-            return write(session.createDataFrame(plain), self._table, self._uri, run, note, mode)
-        if self._has(opened, run):
+            fitted = fit(self._table, _frame_of(session, self._table, rows))
+            writing = fitted.write.format("delta").options(**_options(self._table, run, note))
+            return writing.mode(mode).save(self._uri)
+        seen = opened.transaction_version(self._table.application)
+        if seen is not None and run <= seen:
             return None
+        commit = _commit(self._table, run, note)
+        if not isinstance(rows, pa.Table):
+            added = self._write_files(rows, run)
+            opened.create_write_transaction(added, mode, opened.schema(), commit_properties=commit)
+            return None
+        # Texts may be coded: made plain here, before they are written, they would fill memory with
+        # what stands there a thousand times.
+        coded = any(map(pa.types.is_dictionary, rows.schema.types))
         deltalake.write_deltalake(
             opened,
-            rows.select(self._table.schema.names).cast(self._schema(coded=is_coded(rows))),
+            rows.select(self._table.schema.names).cast(self._schema(coded=coded)),
             mode=mode,
             schema_mode="merge",  # columns of a later release are null
-            commit_properties=_commit(self._table, run, note),
+            commit_properties=commit,
             writer_properties=self._form,
         )
         return None
@@ -178,31 +176,28 @@ class PathLog:
             opened.optimize.compact(writer_properties=self._form)
         opened.vacuum(dry_run=False, full=True)
 
-    def write(self, rows: DataFrame, run: int, note: str, mode: Mode) -> None:
-        """Add rows that Spark has; `overwrite`: in place of all that are there. Workers write files
-        into the table's folder, and one commit of deltalake's makes them part of the table: Spark's
-        own writer starts six jobs to learn the state of the log."""
-        opened = self._opened()  # what comes after this is a conflict
-        if not _is_plain(opened):
-            return write(rows, self._table, self._uri, run, note, mode)
-        if self._has(opened, run):
-            return None
-        part = f"{run}-{uuid4().hex}"
-        fit(self._table, rows).write.options(**_form(self._table)).parquet(f"{self._uri}/{part}")
-        files = files_at(self._place, self._options)
-        written = files.get_file_info(FileSelector(part))
-        added = [_added(self._table, files, one) for one in written if one.extension == "parquet"]
-        opened.create_write_transaction(
-            [one for one in added if one is not None],
-            mode,
-            opened.schema(),
-            commit_properties=_commit(self._table, run, note),
-        )
-        return None
+    def _write_files(self, rows: DataFrame, run: int) -> list[Any]:
+        """Let workers write files into the table's folder; return their log entries. Spark's own
+        writer of Delta starts six jobs to learn the state of the log.
 
-    def _has(self, opened: deltalake.DeltaTable, run: int) -> bool:
-        seen = opened.transaction_version(self._table.application)
-        return seen is not None and run <= seen
+        ConfigError where an executor wrote to a folder of its own machine: nobody else sees its
+        files, and the table could not be read any more."""
+        part, observation = f"{run}-{uuid4().hex}", Observation()
+        counting = fit(self._table, rows).observe(observation, F.count(F.lit(1)).alias("rows"))
+        counting.write.options(**_form(self._table)).parquet(f"{self._uri}/{part}")
+        files = files_at(self._place, self._options)
+        written = files.get_file_info(FileSelector(part, allow_not_found=True))
+        found = (_added(self._table, files, one) for one in written if one.extension == "parquet")
+        added = [one for one in found if one is not None]
+        seen = sum(json.loads(one.stats)["numRecords"] for one in added)
+        if seen != (counted := observation.get["rows"]):
+            raise ConfigError(
+                f"table {self._uri}: the executors wrote {counted} rows, and the driver sees "
+                f"{seen} of them; nothing was committed. The executors do not share this "
+                "folder: name a place that all machines share with --tables, a share that is "
+                "mounted at the same path, hdfs://… or s3a://… (docs/how-to/spark-cluster.md)."
+            )
+        return added
 
     def dataset(self, version: int | None) -> Dataset | None:
         """The files of a version, with their bounds in the log; None = they alone do not say what
@@ -215,7 +210,8 @@ class PathLog:
 
     def files(self, found: Dataset, wanted: Sequence[Wanted]) -> list[str]:
         """The files that may hold such rows."""
-        bounds = as_expression(self._table, by_bounds(self._table, wanted))
+        schema = self._table.schema
+        bounds = arrow.as_expression(schema, arrow.by_bounds(schema, wanted))
         return [f"{self._uri}/{one.path}" for one in found.get_fragments(bounds)]
 
     def frame(
@@ -225,7 +221,8 @@ class PathLog:
         here: Delta would start some jobs to do it."""
         found = self.dataset(version)
         if found is None:
-            return read_delta(session, self._uri, version)
+            of = {} if version is None else {"versionAsOf": str(version)}
+            return session.read.format("delta").options(**of).load(self._uri)
         files = [escape(path) for path in self.files(found, wanted)]
         schema = spark_schema(self._table)
         if not files:
@@ -234,17 +231,8 @@ class PathLog:
 
     def fetch(self, found: Dataset, wanted: Sequence[Wanted], names: list[str]) -> pa.Table:
         """Rows for which all of `wanted` holds; columns that the table lacks are null."""
-        needed = dict.fromkeys((*names, *(name for name, _, _ in wanted)))
-        there = [name for name in needed if name in found.schema.names]
-        bounds = as_expression(self._table, by_bounds(self._table, wanted))
         with explaining(self._uri):
-            rows = arrow.scan(found, there, bounds)
-        schema = arrow.schema_of(self._table.schema.select(needed))
-        lacking = {field.name: pa.nulls(rows.num_rows, field.type) for field in schema}
-        filled = [rows[name] if name in there else lacking[name] for name in needed]
-        whole = pa.table(filled, names=list(needed)).cast(schema)
-        exactly = as_expression(self._table, wanted)
-        return (whole if exactly is None else whole.filter(exactly)).select(names)
+            return arrow.read(found, self._table.schema, wanted, names)
 
     def _schema(self, *, coded: bool = False) -> pa.Schema:
         needed, about = self._table.required, self._table.about
@@ -317,12 +305,9 @@ class CatalogLog:
         of = own.get("application", f"featurelib/{self._table.full_name}")
         return int(own["run"]) if own and of == self._table.application else None
 
-    def add(self, session: SparkSession, rows: pa.Table, run: int, note: str, mode: Mode) -> None:
-        plain = rows.cast(arrow.schema_of(self._table.schema)) if is_coded(rows) else rows
-        self.write(session.createDataFrame(plain), run, note, mode)
-
-    def write(self, rows: DataFrame, run: int, note: str, mode: Mode) -> None:
-        writing = fit(self._table, rows).writeTo(self._name)
+    def write(self, session: SparkSession, rows: Rows, run: int, note: str, mode: Mode) -> None:
+        frame = _frame_of(session, self._table, rows)
+        writing = fit(self._table, frame).writeTo(self._name)
         writing = writing.options(**_options(self._table, run, note))
         if mode == "append":
             writing.append()
@@ -387,15 +372,11 @@ def read_note(note: str | None) -> dict[str, Any]:
         return {}
 
 
-def is_coded(rows: pa.Table) -> bool:
-    """Whether texts are positions among their words."""
-    return any(map(pa.types.is_dictionary, rows.schema.types))
-
-
-def read_delta(session: SparkSession, uri: str, version: int | None) -> DataFrame:
-    """A table by its place, as Delta reads it."""
-    reader = session.read.format("delta")
-    return (reader if version is None else reader.option("versionAsOf", version)).load(uri)
+def _frame_of(session: SparkSession, table: Table, rows: Rows) -> DataFrame:
+    if isinstance(rows, pa.Table):
+        plain = rows.select(table.schema.names).cast(arrow.schema_of(table.schema))
+        return session.createDataFrame(plain)
+    return rows
 
 
 def escape(path: str) -> str:
@@ -477,12 +458,6 @@ def _in_log(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date) else value
 
 
-def write(rows: DataFrame, table: Table, uri: str, run: int, note: str, mode: Mode) -> None:
-    """Let Spark write one run's rows to a place, as one commit that carries the run and note."""
-    writing = fit(table, rows).write.format("delta").options(**_options(table, run, note))
-    writing.mode(mode).save(uri)
-
-
 def fit(table: Table, df: DataFrame) -> DataFrame:
     """Exactly the table's columns, in its order and types; what does not fit is an error."""
     return df.select([F.col(f.name).cast(f.dataType) for f in spark_schema(table).fields])
@@ -491,25 +466,13 @@ def fit(table: Table, df: DataFrame) -> DataFrame:
 def as_column(table: Table, wanted: Sequence[Wanted]) -> Column:
     """All of `wanted`, for Spark."""
 
-    def literal(name: str, value: Any) -> Any:
+    def condition(name: str, how: str, value: Any) -> Any:
+        if how in arrow.NULLS:
+            return F.col(name).isNull() if how == "is null" else F.col(name).isNotNull()
         is_time = table.schema[name] is TIME
-        return F.timestamp_micros(F.lit(value)) if is_time else value
+        return arrow.COMPARED[how](
+            F.col(name), F.timestamp_micros(F.lit(value)) if is_time else value
+        )
 
-    conditions = [_COMPARED[how](F.col(name), literal(name, of)) for name, how, of in wanted]
-    found: Column = functools.reduce(operator.and_, conditions)
+    found: Column = functools.reduce(operator.and_, [condition(*one) for one in wanted])
     return found
-
-
-def as_expression(table: Table, wanted: Sequence[Wanted]) -> pc.Expression | None:
-    """All of `wanted`, for Arrow; None = nothing is wanted."""
-
-    def literal(name: str, value: Any) -> Any:
-        kind = type_of(table.schema[name])
-        return pa.array(value, kind) if isinstance(value, list) else pa.scalar(value, kind)
-
-    conditions = [_COMPARED[how](pc.field(name), literal(name, of)) for name, how, of in wanted]
-    return functools.reduce(operator.and_, conditions) if conditions else None
-
-
-def _is_null(column: Column | pc.Expression) -> Any:
-    return column.isNull() if isinstance(column, Column) else column.is_null()

@@ -40,18 +40,11 @@ from featurelib.tables import (
 HISTORIES = (NODE_ADVERTISEMENT, FINALIZED_FEATURES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefineCounts:
-    """What one run refined."""
-
-    run: int  # the newest ingest the snapshot holds
-    clusters: int
-
-
 def refine(
     store: Store, say: Callable[[str], None], *, as_of: int | None = None, run: int | None = None
-) -> RefineCounts:
-    """Bring the silver tables up to the newest ingest; nothing new changes nothing.
+) -> int:
+    """Bring the silver tables up to the newest ingest, and return its run; nothing new changes
+    nothing.
 
     Lines dated later than `as_of` (microseconds; None = none is) allows are not folded: they wait
     in bronze until a later night reaches them. A cluster that was folded further than that is
@@ -90,8 +83,7 @@ def refine(
         say("refine: snapshot of every cluster written")
         _follow_up(store, upto, say, anew=known is None or waited, again=again)
         say("refine: histories written")
-    clusters = store.fetch(CLUSTER_SNAPSHOT, columns=["run"]).num_rows
-    return RefineCounts(run=upto, clusters=clusters)
+    return upto
 
 
 def _find_change(store: Store) -> str | None:

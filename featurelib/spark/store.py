@@ -36,8 +36,7 @@ from featurelib import arrow
 from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableError
 from featurelib.faults import damaged, explaining, in_a_line
 from featurelib.rows import TableRows
-from featurelib.spark.executors import Executors
-from featurelib.spark.hold import LOCK_NAME, HoldingRun, Lease, expect_lock, hold_folder
+from featurelib.spark.hold import HoldingRun, Lease, expect_lock, hold_folder
 from featurelib.spark.log import (
     CHANGE_FEED,
     LOCAL,
@@ -45,6 +44,7 @@ from featurelib.spark.log import (
     Head,
     Mode,
     PathLog,
+    Rows,
     Wanted,
     as_column,
     column_of,
@@ -171,33 +171,14 @@ class Store:
                 "in a form of its own. Run nightly, or refine: both make it anew from bronze."
             )
 
-    def append(self, table: Table, df: DataFrame, run: int) -> int:
-        """Add one run's rows in one commit; returns the table's version, which holds them."""
-        return self._write(table, df, run, mode="append")
+    def append(self, table: Table, rows: Rows, run: int, folded: str | None = None) -> int:
+        """Add one run's rows in one commit; return the table's version, which holds them.
+        `folded`: the commit of the table that they were made from (see `newest_commit`)."""
+        return self._write(table, rows, run, "append", folded)
 
-    def overwrite(self, table: Table, df: DataFrame, run: int, folded: str | None = None) -> int:
-        """Put one run's rows in place of all others, as one commit; returns its version. `folded`:
-        the commit of the table that they were made from (see `newest_commit`)."""
-        return self._write(table, df, run, "overwrite", folded)
-
-    def add(
-        self,
-        table: Table,
-        rows: pa.Table,
-        run: int,
-        mode: Mode = "append",
-        folded: str | None = None,
-    ) -> int:
-        """Add one run's rows that the driver holds, in one commit, as append does; or put them in
-        place of all others, as overwrite does."""
-        self.create(table)
-        self._expect_fit()
-        note = _note(table, run, folded)
-        if table.sort_by:
-            rows = rows.sort_by([(name, "ascending") for name in table.sort_by])
-        with explaining(self.path(table)):
-            self._log(table).add(self.session, rows, run, note, mode)
-        return self._committed(table, run, note)
+    def overwrite(self, table: Table, rows: Rows, run: int, folded: str | None = None) -> int:
+        """Put one run's rows in place of all others, as one commit; returns its version."""
+        return self._write(table, rows, run, "overwrite", folded)
 
     def set_aside(self, lines: DataFrame) -> None:
         """Quarantine valid lines of bronze, in one commit: rows of (cluster, line_id, reason).
@@ -285,9 +266,7 @@ class Store:
     @contextmanager
     def hold(self, run: int, who: str, say: Callable[[str], None]) -> Iterator[None]:
         """Keep other runs out of these tables while the block runs; BusyError if one is in.
-
-        `who` is the job. Executors that lack what they need are refused: ConfigError.
-        """
+        `who` is the job."""
         if self.is_named and is_forgotten(self.session, self.root):
             say(
                 f"warning: tables {self.root}: this Spark's own catalog has no metastore and knows "
@@ -298,8 +277,7 @@ class Store:
             if self.folder.startswith(LOCAL):
                 folder = Path(self.folder.removeprefix(LOCAL))
                 token = stack.enter_context(hold_folder(folder, run, who))
-                executors = Executors(self.session, folder / LOCK_NAME, token)
-                self._expect = [executors.expect, partial(expect_lock, folder, token)]
+                self._expect = [partial(expect_lock, folder, token)]
             elif not self.folder:
                 say(
                     f"warning: tables {self.root}: the catalog does not say where they lie, so "
@@ -308,16 +286,14 @@ class Store:
             else:
                 lease = Lease(self.folder, self._options, HoldingRun.this(who, run), say)
                 stack.enter_context(lease.held())
-                executors = Executors(self.session, None, "")
-                self._expect = [executors.expect, lease.expect]
+                self._expect = [lease.expect]
             stack.callback(self._expect.clear)
             self._expect_fit()
             stack.enter_context(telling(who, say))
             yield
 
     def _expect_fit(self) -> None:
-        """Before every commit: BusyError where another run may have these tables by now, and
-        ConfigError where an executor does not see them."""
+        """Before every commit: BusyError where another run may have these tables by now."""
         for expect in self._expect:
             expect()
 
@@ -336,15 +312,16 @@ class Store:
             with explaining(self.path(table)):
                 self._log(table).clean(joining=table.layer != LANDING_LINE.layer)
 
-    def _write(
-        self, table: Table, df: DataFrame, run: int, mode: Mode, folded: str | None = None
-    ) -> int:
+    def _write(self, table: Table, rows: Rows, run: int, mode: Mode, folded: str | None) -> int:
         self.create(table)
         note = _note(table, run, folded)
-        rows = df.sortWithinPartitions(*table.sort_by) if table.sort_by else df
+        if table.sort_by and isinstance(rows, pa.Table):
+            rows = rows.sort_by([(name, "ascending") for name in table.sort_by])
+        elif table.sort_by:
+            rows = rows.sortWithinPartitions(*table.sort_by)
         self._expect_fit()
         with explaining(self.path(table)):
-            self._log(table).write(rows, run, note, mode)
+            self._log(table).write(self.session, rows, run, note, mode)
         return self._committed(table, run, note)
 
     def _committed(self, table: Table, run: int, note: str) -> int:

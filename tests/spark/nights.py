@@ -61,7 +61,7 @@ def with_run(run: int, lines: Sequence[bytes]) -> pa.Table:
 
 def put_bronze(store: Store, run: int, lines: Sequence[bytes]) -> None:
     """`lines` in bronze, none of which is there, without the cost of reading files."""
-    store.add(LANDING_LINE, with_run(run, lines), run)
+    store.append(LANDING_LINE, with_run(run, lines), run)
 
 
 def fold_samples(lines: Iterable[bytes], until: int | None = None) -> pa.Table:

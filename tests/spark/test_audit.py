@@ -32,8 +32,7 @@ from featurelib.planning import requirements as plan_requirements
 from featurelib.planning.outlook import with_texts
 from featurelib.schema import FINDING_TEXTS, SNAPSHOT
 from featurelib.spark.auditing import Audited, audit, judge_snapshots
-from featurelib.spark.judging import CORE_COLUMNS, PARTS, judge_by, tables_in
-from featurelib.spark.judging import rows_of as rows_in
+from featurelib.spark.judging import CORE_COLUMNS, PARTS, judge_by, judged_in
 from featurelib.spark.store import Store
 from featurelib.tables import (
     AUDIT_RUN,
@@ -111,7 +110,7 @@ def test_spark_says_what_the_core_says_whatever_the_batches(
     cells = judge_snapshots(store, judge_by(conditions, severities))
     assert pc.max(cells["newest"]).as_py() == newest(samples)
     assert cells.num_rows >= samples.num_rows / min(batch_size, 5)
-    found, expected = rows_in(tables_in(cells)), core_says(samples, conditions, severities)
+    found, expected = judged_in(cells), core_says(samples, conditions, severities)
     for part, (_, schema) in PARTS.items():
         assert getattr(found, part).schema == schema
     assert tables_of(found) == tables_of(expected)
@@ -314,7 +313,7 @@ def test_nights_remember_since_when_and_a_night_that_did_not_end_does_not_count(
         as_of = first.as_of + days * DAY
         if number == 3:  # it dies before its row in gold.audit_run
             rows = arrow.schema_of(FEATURE_READINESS.schema).empty_table()
-            store.add(FEATURE_READINESS, rows, RUN + 3)
+            store.append(FEATURE_READINESS, rows, RUN + 3)
         run = RUN + number + (number == 3)
         known = run_audit(store, run, as_of, forgotten=14 * DAY, max_age=age)
         nights.append(known.judged)

@@ -6,11 +6,13 @@ import re
 from datetime import UTC, datetime
 
 import hypothesis.strategies as st
+import pyarrow as pa
 import pytest
 from chispa.dataframe_comparer import assert_df_equality
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from pyspark.sql import DataFrame, SparkSession
 
+import featurelib
 from featurelib import spark as fl
 from featurelib import tables
 from featurelib.config.fleet import Fleet, FleetEntry
@@ -98,6 +100,11 @@ def test_an_audit_of_a_frame_is_the_nightly_s_gold(session: SparkSession, store:
     for name, table in GOLD.items():
         same(getattr(result, name), expected[name], table)
     assert result.clusters.where(f"cluster = '{SILENT}'").count() == 1
+    plain = featurelib.audit(pa.table({"value": [line.decode() for line in lines]}), fleet=FLEET)
+    for name, table in GOLD.items():
+        order = [(column, "ascending") for column in table.grain if column != "run"]
+        rows = getattr(result, name).toArrow().sort_by(order).to_pylist()
+        assert getattr(plain, name).sort_by(order).to_pylist() == rows, name
     result.unpersist()
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from featurelib.collect import PART, collect_one, name_of, write_lines
-from featurelib.errors import ConfigError, LandingError, NoEvidenceError
+from featurelib.errors import ConfigError, LandingError, NoEvidenceError, SurroundingsError
 from featurelib.lake import read_quarantine
 from featurelib.spark import ingest as module
 from featurelib.spark.ingest import (
@@ -175,15 +175,15 @@ def test_a_crash_between_the_two_commits_heals_with_the_next_run(
 ) -> None:
     landing = land(tmp_path / "l", a=[line("x"), BAD, SILENT])  # the last two have no time
 
-    add = Store.add
+    append = Store.append
 
     def crash(store: Store, table: Table, *rest: Any, **named: Any) -> int:
         if table is INGEST_RUN:
             raise OSError("killed")
-        return add(store, table, *rest, **named)
+        return append(store, table, *rest, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "add", crash)
+        patch.setattr(Store, "append", crash)
         with pytest.raises(OSError, match="killed"):
             run_ingest(store, landing)
     before = bronze(store)
@@ -226,15 +226,13 @@ def test_landing_without_files_and_landing_that_is_missing_are_told_apart(
     assert not os.path.exists(store.root.removeprefix("file:"))
 
 
-def test_a_file_that_goes_away_while_it_is_read_is_a_landing_error(
-    store: Store, tmp_path: Path
-) -> None:
+def test_a_file_that_goes_away_while_it_is_read_is_named(store: Store, tmp_path: Path) -> None:
     landing = land(tmp_path / "l", a=[line("x")])
 
     def remove(text: str) -> None:
         (tmp_path / "l" / "a.jsonl").unlink()
 
-    with pytest.raises(LandingError, match="nothing was written"):
+    with pytest.raises(SurroundingsError, match=r"/l/a\.jsonl: cannot be read .*run again"):
         ingest(store, landing, RUN, remove)
     assert bronze(store) == []
 

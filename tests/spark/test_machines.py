@@ -11,13 +11,10 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from pyspark.sql import SparkSession
 
-from featurelib.errors import ConfigError, SurroundingsError
-from featurelib.spark.executors import NEEDED, Executors, make_look
 from featurelib.tables import ALL, INGEST_RUN, LANDING_LINE
 from tests.backends.rig.jars import UnavailableError
 from tests.spark.drivers import said, submit
@@ -117,44 +114,3 @@ def comparable_tables(tables: str | Path) -> dict[str, list[Row]]:
     found[LANDING_LINE.full_name].sort(key=repr)
     without = ("run", "landing", "files")
     return found | {INGEST_RUN.full_name: rows_of(tables, INGEST_RUN, without=without)}
-
-
-@pytest.mark.parametrize(
-    "error",
-    [MemoryError(), ImportError("libarrow.so: failed to map segment from shared object")],
-)
-def test_an_executor_without_memory_is_not_told_to_install_packages(
-    session: SparkSession, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr("importlib.import_module", Mock(side_effect=error))
-        [answer] = make_look(NEEDED, None, "")([])
-    [row] = answer.to_pylist()
-    with pytest.raises(SurroundingsError, match=r"^Spark has no memory left"):
-        Executors(session, None, "")._expect(row["host"], row["missing"].split("; "), row["sees"])
-
-
-@pytest.mark.parametrize(
-    ("needed", "token", "says"),
-    [
-        (NEEDED, "b", r"tables {path}: the executor on {host} does not see this folder as the"),
-        (("no_such",), "a", r"executors: the Python on {host} lacks no_such; nothing was written"),
-        (("featurelib", "no_such"), "a", r"the Python on {host} lacks no_such; .* PYSPARK_PYTHON"),
-    ],
-)
-def test_executors_that_are_not_fit_are_refused_with_their_host(
-    session: SparkSession,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    needed: tuple[str, ...],
-    token: str,
-    says: str,
-) -> None:
-    """The workers of this machine, asked as executors are."""
-    (tmp_path / "lock").write_text("a")
-    elsewhere = Mock(range=session.range)
-    elsewhere.conf.get.return_value = "spark://elsewhere:7077"
-    monkeypatch.setattr("featurelib.spark.executors.NEEDED", needed)
-    expected = says.format(path=tmp_path, host=socket.gethostname())
-    with pytest.raises(ConfigError, match=expected):
-        Executors(elsewhere, tmp_path / "lock", token).expect()

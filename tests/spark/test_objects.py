@@ -50,7 +50,7 @@ def test_a_table_is_made_committed_to_and_read(
     log = PathLog(INGEST_RUN, uri, options := storage_options(spark, uri))
     assert log.head() is None
     log.create({"delta.logRetentionDuration": "interval 90 days"}, replace=False)
-    log.add(spark, rows_of_run(RUN), RUN, "{}", "append")
+    log.write(spark, rows_of_run(RUN), RUN, "{}", "append")
 
     def write_parquet(place: str) -> None:  # as Spark's workers
         part = place.removeprefix(f"{uri}/")
@@ -58,9 +58,12 @@ def test_a_table_is_made_committed_to_and_read(
             parquet.write_table(rows_of_run(RUN + 1), stream)
 
     frame = Mock()
-    frame.write.options.return_value.parquet = write_parquet
+    frame.observe.return_value.write.options.return_value.parquet = write_parquet
+    counted = Mock(return_value=Mock(get={"rows": 1}))
+    monkeypatch.setattr("featurelib.spark.log.Observation", counted)
+    monkeypatch.setattr("featurelib.spark.log.F", Mock())
     monkeypatch.setattr("featurelib.spark.log.fit", lambda table, rows: rows)
-    log.write(frame, RUN + 1, "note", "append")
+    log.write(spark, frame, RUN + 1, "note", "append")
     head = log.head()
     assert head is not None
     assert (head.version, head.run, head.note) == (2, RUN + 1, "note")
@@ -69,7 +72,7 @@ def test_a_table_is_made_committed_to_and_read(
     assert sorted(log.fetch(opened, [], ["run"])["run"].to_pylist()) == [RUN, RUN + 1]
     [file] = log.files(opened, [("run", "=", RUN + 1)])
     assert file.startswith(f"{uri}/{RUN + 1}-")
-    log.write(frame, RUN + 1, "again", "append")  # the run is there
+    log.write(spark, frame, RUN + 1, "again", "append")  # the run is there
     assert [commit[0] for commit in head.commits] == [2, 1, 0]
 
 

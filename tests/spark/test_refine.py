@@ -261,7 +261,7 @@ def refine_until(
         return guarded
 
     with monkeypatch.context() as patch:
-        for name in ("append", "overwrite", "add"):
+        for name in ("append", "overwrite"):
             patch.setattr(Store, name, guard(getattr(Store, name)))
         with pytest.raises(Killed):
             run_refine(store, as_of, run)

@@ -18,6 +18,7 @@ import pytest
 from chispa.dataframe_comparer import assert_df_equality
 from deltalake import DeltaTable
 from pyarrow import parquet
+from pyarrow.fs import FileSystem
 from pyspark.errors import ArithmeticException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -33,8 +34,8 @@ from featurelib.errors import (
 )
 from featurelib.lake import Lake, expect_whole_log, log_entries
 from featurelib.schema import INT, LONG, SHORT, TEXT, TIME, ListOf, Schema
+from featurelib.spark import log
 from featurelib.spark import store as store_module
-from featurelib.spark.executors import Executors
 from featurelib.spark.log import CHANGE_FEED, Mode, Wanted, fit, spark_schema, storage_options
 from featurelib.spark.store import Store, resolve_uri
 from featurelib.tables import AUDIT_RUN, FINDINGS, INGEST_RUN, Table
@@ -80,11 +81,12 @@ def test_created_table_has_its_schema_comment_version_and_plain_protocol(store: 
     assert outside.metadata().configuration == {
         "featurelib.tableVersion": str(FINDINGS.version),
         "delta.dataSkippingStatsColumns": "run,cluster",
+        "delta.enableChangeDataFeed": "true",
         "delta.enableDeletionVectors": "false",
         "delta.deletedFileRetentionDuration": "interval 90 days",
         "delta.logRetentionDuration": "interval 90 days",
     }
-    assert (outside.protocol().min_reader_version, outside.protocol().min_writer_version) == (1, 2)
+    assert (outside.protocol().min_reader_version, outside.protocol().min_writer_version) == (1, 4)
 
 
 def test_a_sorted_table_lies_in_small_files_each_with_its_own_span(store: Store) -> None:
@@ -137,8 +139,8 @@ def numbered(run: int, *notes: str | None) -> pa.Table:
 def test_rows_of_the_driver_are_a_commit_like_any_other(store: Store) -> None:
     store.append(NUMBERED, things(store.session, RUN, 1), RUN)
     before = store.version(NUMBERED)
-    assert store.add(NUMBERED, numbered(RUN + 1, "ö", None, "ä"), RUN + 1) == before + 1
-    assert store.add(NUMBERED, numbered(RUN + 2), RUN + 2) == before + 2  # of no row
+    assert store.append(NUMBERED, numbered(RUN + 1, "ö", None, "ä"), RUN + 1) == before + 1
+    assert store.append(NUMBERED, numbered(RUN + 2), RUN + 2) == before + 2  # of no row
     assert store.newest_run(NUMBERED) == RUN + 2
     rows = [tuple(row) for row in store.read(NUMBERED).orderBy("run", "level").collect()]
     expected = [(RUN, 1, None), (RUN + 1, 0, "ö"), (RUN + 1, 1, None), (RUN + 1, 2, "ä")]
@@ -152,9 +154,11 @@ def test_rows_of_the_driver_are_a_commit_like_any_other(store: Store) -> None:
     assert (noted["null_count.note"], noted["max.run"]) == (1, RUN + 1)
     for run in (RUN + 2, RUN + 1):
         with pytest.raises(ConfigError, match=f"run {run}: not greater than run {RUN + 2}"):
-            store.add(NUMBERED, numbered(run, "b"), run)
+            store.append(NUMBERED, numbered(run, "b"), run)
     with pytest.raises(ValueError, match="null"):  # of a column that has none
-        store.add(NUMBERED, pa.table({"run": [RUN + 9], "level": [None], "note": ["a"]}), RUN + 9)
+        store.append(
+            NUMBERED, pa.table({"run": [RUN + 9], "level": [None], "note": ["a"]}), RUN + 9
+        )
     assert store.version(NUMBERED) == before + 2
 
 
@@ -165,7 +169,7 @@ def test_files_of_workers_are_in_the_log_with_their_bounds_and_in_the_form_of_al
     rows = things(store.session, RUN, 3, 5)
     moment = F.when(F.col("level") == 5, F.timestamp_micros(F.lit(1_500_001)))
     store.append(table, rows.withColumn("at", moment).coalesce(1), RUN)
-    store.add(table, store.fetch(table), RUN + 1)
+    store.append(table, store.fetch(table), RUN + 1)
     outside = DeltaTable(store.path(table).removeprefix("file:"))
     noted = pa.table(outside.get_add_actions(flatten=True)).to_pylist()
     for file in noted:
@@ -183,6 +187,27 @@ def test_files_of_workers_are_in_the_log_with_their_bounds_and_in_the_form_of_al
         store.append(table, nothing, RUN + 2)
 
 
+def test_files_that_an_executor_wrote_elsewhere_are_missed_before_the_commit(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that machines do not share: the driver lists what it sees of it."""
+    store.append(THING, things(store.session, RUN, 1), RUN)
+    version = store.version(THING)
+    files_at = log.files_at
+
+    def see_nothing(place: str, options: dict[str, str]) -> FileSystem:
+        for file in Path(place).glob(f"{RUN + 1}-*/*.parquet"):
+            file.unlink()
+        return files_at(place, options)
+
+    monkeypatch.setattr(log, "files_at", see_nothing)
+    with pytest.raises(ConfigError, match="wrote 1 rows, and the driver sees 0 of them; nothing"):
+        store.append(THING, things(store.session, RUN + 1, 1), RUN + 1)
+    monkeypatch.undo()
+    assert store.version(THING) == version
+    assert store.append(THING, things(store.session, RUN + 1, 1), RUN + 1) == version + 1
+
+
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_a_table_with_features_that_deltalake_does_not_write_is_written_by_spark(
     store: Store, mode: Mode
@@ -192,7 +217,7 @@ def test_a_table_with_features_that_deltalake_does_not_write_is_written_by_spark
         f"ALTER TABLE {store.in_sql(THING)} SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')"
     )
     row = pa.table({"run": [RUN], "level": [1], "note": ["a"]}, schema=schema_of(THING.schema))
-    store.add(THING, row, RUN, mode)
+    (store.append if mode == "append" else store.overwrite)(THING, row, RUN)
     assert store.newest_run(THING) == RUN
     (store.append if mode == "append" else store.overwrite)(
         THING, things(store.session, RUN + 1, 2), RUN + 1
@@ -200,7 +225,7 @@ def test_a_table_with_features_that_deltalake_does_not_write_is_written_by_spark
     found = sorted(row.level for row in store.read(THING).collect())
     assert found == ([1, 2] if mode == "append" else [2])
     with pytest.raises(ConfigError, match="not greater than"):
-        store.add(THING, row, RUN)
+        store.append(THING, row, RUN)
 
 
 @either
@@ -218,7 +243,7 @@ def test_gold_tells_which_rows_a_run_added_and_deltalake_still_writes_it(
     assert store.check(AUDIT_RUN).properties[CHANGE_FEED] == "false"
     row = {"run": RUN, "cluster": "a", "code": "b", "severity": "info"}
     schema = schema_of(FINDINGS.schema)
-    version = store.add(FINDINGS, pa.Table.from_pylist([row], schema=schema), RUN)
+    version = store.append(FINDINGS, pa.Table.from_pylist([row], schema=schema), RUN)
     again = pa.Table.from_pylist([row | {"run": RUN + 1}], schema=schema)
     store.append(FINDINGS, store.session.createDataFrame(again), RUN + 1)
     changes = store.session.read.option("readChangeFeed", True).option("startingVersion", version)
@@ -243,7 +268,7 @@ def test_small_files_are_joined_where_files_of_old_versions_are_deleted(
     table = replace(NUMBERED, layer="gold")
     for of in (table, NUMBERED):
         for run in range(RUN, RUN + 3):
-            store.add(of, numbered(run, "a"), run)
+            store.append(of, numbered(run, "a"), run)
     outside = [DeltaTable(store.path(of).removeprefix("file:")) for of in (table, NUMBERED)]
     for vacuum, files in ((False, [3, 3]), (True, [1, 3])):  # bronze stays as it is
         for of in (table, NUMBERED):
@@ -253,12 +278,12 @@ def test_small_files_are_joined_where_files_of_old_versions_are_deleted(
         assert [len(one.file_uris()) for one in outside] == files
     assert sorted(row.run for row in store.read(table).collect()) == [RUN, RUN + 1, RUN + 2]
     assert store.find_change(table) is None
-    store.add(table, numbered(RUN + 3, "b"), RUN + 3)
+    store.append(table, numbered(RUN + 3, "b"), RUN + 3)
 
 
 def test_the_newest_run_is_known_after_checkpoints(store: Store) -> None:
     for run in range(RUN, RUN + 11):
-        store.add(NUMBERED, numbered(run, "a"), run)
+        store.append(NUMBERED, numbered(run, "a"), run)
     outside = DeltaTable(store.path(NUMBERED).removeprefix("file:"))
     outside.create_checkpoint()
     outside.cleanup_metadata()
@@ -277,12 +302,12 @@ def test_two_commits_of_one_run_at_once_are_a_conflict(
 
     def be_overtaken(*words: object, **options: object) -> None:
         monkeypatch.setattr(deltalake, "write_deltalake", write)
-        store.add(NUMBERED, numbered(RUN, "theirs"), RUN)
+        store.append(NUMBERED, numbered(RUN, "theirs"), RUN)
         write(*words, **options)  # type: ignore[arg-type]  # what they are is not ours
 
     monkeypatch.setattr(deltalake, "write_deltalake", be_overtaken)
     with pytest.raises(BusyError, match="another run wrote to them at the same time"):
-        store.add(NUMBERED, numbered(RUN, "ours"), RUN)
+        store.append(NUMBERED, numbered(RUN, "ours"), RUN)
     assert [row.note for row in store.read(NUMBERED).collect()] == ["theirs"]
 
 
@@ -291,7 +316,7 @@ def test_rows_in_the_drivers_memory_have_the_types_of_the_table(store: Store) ->
     table = replace(NUMBERED, schema=NUMBERED.schema.with_last("at", TIME))
     schema = schema_of(table.schema)
     rows = pa.table({"run": [RUN], "level": [1], "note": ["a"], "at": [5]}, schema=schema)
-    store.add(table, rows, RUN)
+    store.append(table, rows, RUN)
     assert store.fetch(table).equals(rows)
     assert store.fetch(table, columns=["at"]).schema == pa.schema([schema.field("at")])
 
@@ -344,19 +369,19 @@ def test_a_column_of_a_later_release_is_null_before_it_and_in_what_an_earlier_on
     def of(run: int) -> pa.Table:
         return pa.table({"run": [run], "level": [1], "note": ["a"]}, schema=schema_of(THING.schema))
 
-    store.add(THING, of(RUN), RUN)
+    store.append(THING, of(RUN), RUN)
     before = store.version(THING)
     later = Store(store.session, store.root)
     assert [(row.level, row.more) for row in later.read(wider).collect()] == [(1, None)]
     assert later.version(wider) == before  # nothing was written
-    later.add(wider, of(RUN + 1).append_column("more", three), RUN + 1)
+    later.append(wider, of(RUN + 1).append_column("more", three), RUN + 1)
     assert later.read(wider).schema.names == wider.schema.names
     found = {row.run: row.more for row in later.read(wider).collect()}
     assert found == {RUN: None, RUN + 1: [("k", 3)]}
     assert [row.more for row in later.read(wider, before).collect()] == [None]  # of that night
     again = replace(THING, version=2)  # a release that knows the version and not the column
     earlier = Store(store.session, store.root)
-    earlier.add(again, of(RUN + 2), RUN + 2)
+    earlier.append(again, of(RUN + 2), RUN + 2)
     earlier.append(again, things(store.session, RUN + 3, 5), RUN + 3)
     assert earlier.read(again).columns == again.schema.names
     assert {row.run: row.more for row in later.read(wider).collect()} == {
@@ -364,7 +389,7 @@ def test_a_column_of_a_later_release_is_null_before_it_and_in_what_an_earlier_on
     }  # fmt: skip
     assert earlier.newest_run(again) == RUN + 3
     with pytest.raises(ConfigError, match="not greater than"):
-        earlier.add(again, of(RUN + 3), RUN + 3)
+        earlier.append(again, of(RUN + 3), RUN + 3)
 
 
 @either
@@ -387,7 +412,7 @@ def test_a_table_that_is_rebuilt_is_empty_for_the_release_after(
     later.create(new)
     assert later.read(new).count() == 0
     assert later.newest_run(new) is None
-    later.add(new, pa.table({"run": [RUN], "level": ["a"]}), RUN)  # the same run once more
+    later.append(new, pa.table({"run": [RUN], "level": ["a"]}), RUN)  # the same run once more
     assert [row.level for row in later.read(new).collect()] == ["a"]
     with pytest.raises(TableError, match="A newer featurelib"):
         store.read(old)
@@ -447,11 +472,11 @@ def test_whatever_commits_looks_before_and_after_whether_the_tables_are_still_th
         write(*words, **named)  # type: ignore[arg-type]  # what they are is not ours
         taken.append(True)
 
-    monkeypatch.setattr(Executors, "expect", look)
+    monkeypatch.setattr("featurelib.spark.store.expect_lock", look)
     row = pa.table({"run": [RUN + 1], "level": [1], "note": ["a"]})
     commits: list[Callable[[], object]] = [
         lambda: store.create(replace(THING, name="other")),
-        lambda: store.add(THING, row, RUN + 1),
+        lambda: store.append(THING, row, RUN + 1),
         lambda: store.append(THING, things(store.session, RUN + 1, 1), RUN + 1),
         lambda: store.maintain(THING, retention_days=30),
         lambda: store.maintain(THING, vacuum=True),
@@ -460,7 +485,7 @@ def test_whatever_commits_looks_before_and_after_whether_the_tables_are_still_th
     with store.hold(RUN, "audit", print):
         monkeypatch.setattr("deltalake.write_deltalake", sleep_within)
         with pytest.raises(BusyError, match=r"now\. But version 1 of bronze\.thing, .* may stand"):
-            store.add(THING, row, RUN + 1)
+            store.append(THING, row, RUN + 1)
         before = store.version(THING)
         for commit in commits:
             with pytest.raises(BusyError, match="another run holds them now"):
@@ -489,7 +514,7 @@ def test_of_two_writers_past_the_lock_the_slower_is_told_so_and_adds_nothing(
     def meet() -> None:
         while not begun.exists():
             time.sleep(0.01)
-        other.add(THING, theirs, RUN + 1)
+        other.append(THING, theirs, RUN + 1)
         done.touch()
 
     def write_late(*words: object, **named: object) -> None:
@@ -501,7 +526,8 @@ def test_of_two_writers_past_the_lock_the_slower_is_told_so_and_adds_nothing(
     with ThreadPoolExecutor() as pool:
         if by == "driver":
             monkeypatch.setattr("deltalake.write_deltalake", write_late)
-            writing = pool.submit(store.add, THING, mine, RUN, mode)
+            write = store.append if mode == "append" else store.overwrite
+            writing = pool.submit(write, THING, mine, RUN)
         else:
             frame = store.session.createDataFrame(mine)
             late = frame.mapInArrow(slowly, frame.schema)
@@ -535,7 +561,7 @@ def test_a_commit_that_is_not_the_newest_of_its_log_was_met_by_another_writer(
     monkeypatch.setattr(deltalake, "write_deltalake", be_met)
     version = {"over it": "version 1 of another", "after it": "version 2 of another"}.get(how, "no")
     with pytest.raises(BusyError, match=f"expected the commit of run {RUN} .* found {version}"):
-        store.add(NUMBERED, numbered(RUN, "ours"), RUN)
+        store.append(NUMBERED, numbered(RUN, "ours"), RUN)
 
 
 @either

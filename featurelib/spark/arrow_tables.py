@@ -1,0 +1,112 @@
+"""Audit an Arrow table of landing lines in this process: no Spark, no Java, no tables.
+
+Input: a table of landing lines, of Arrow, Polars, DuckDB or pandas. Output: the tables of
+featurelib.spark.audit, made by the same functions: parse_lines, fold_batches, judge_as_of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from featurelib import arrow, tables
+from featurelib.audit.columns import latest
+from featurelib.catalogue import Catalogue
+from featurelib.catalogue import load as load_catalogue
+from featurelib.config.fleet import Fleet
+from featurelib.config.settings import Settings
+from featurelib.landing.line import ZNODE
+from featurelib.spark import gold
+from featurelib.spark.folding import ENTRY, FOLDED, LATE, fold_batches
+from featurelib.spark.judging import CELLS, CORE_COLUMNS, expected_rows, judge_as_of, judged_in
+from featurelib.spark.lines import SCHEMA, limit_of, line_column, parse_lines, wrong_lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrowAudit:
+    """The result of an audit, a pyarrow.Table each: gold's columns without the run."""
+
+    clusters: pa.Table  # a row a cluster
+    readiness: pa.Table  # a row a cluster and feature: the verdicts
+    incompatible_brokers: pa.Table  # a row a node and feature that a finalized level excludes
+    findings: pa.Table
+    plans: pa.Table  # a row a cluster: the upgrade-all plans
+
+
+def audit(
+    lines: object,
+    fleet: Fleet | None = None,
+    as_of: datetime | str | None = None,
+    settings: Settings | None = None,
+    catalogue: Catalogue | None = None,
+) -> ArrowAudit:
+    """Audit the clusters of a table of landing lines, as featurelib.spark.audit does.
+
+    `lines` is anything that Arrow reads as a table, with the lines in `raw` or `value`. Raises
+    InputError.
+    """
+    inventory, known = fleet or Fleet(), catalogue or load_catalogue()
+    limit, batches = limit_of(as_of), _lines_of(lines).to_batches()
+    parsed = pa.Table.from_batches(parse_lines(batches), SCHEMA)
+    accepted = parsed.filter(pc.is_null(parsed["reason"]))
+    newest = pc.max(accepted["observed_at"].cast(pa.int64())).as_py() or 0
+    folded = _fold(parsed, limit).select(CORE_COLUMNS)
+    rows = pa.concat_tables([folded, expected_rows(folded["cluster"], inventory)])
+    moment = newest if limit is None else limit
+    judge = judge_as_of(moment, inventory, settings or Settings(), catalogue)
+    judged = judged_in(pa.Table.from_batches(judge(rows.to_batches()), CELLS))
+
+    def table(of: tables.Table) -> pa.Table:
+        return arrow.table_of(gold.rows_of(of, judged, inventory, known))
+
+    return ArrowAudit(
+        clusters=table(tables.CLUSTERS),
+        readiness=table(tables.FEATURE_READINESS),
+        incompatible_brokers=table(tables.INCOMPATIBLE_BROKERS),
+        findings=table(tables.FINDINGS),
+        plans=table(tables.UPGRADE_PLANS),
+    )
+
+
+def _fold(parsed: pa.Table, limit: int | None) -> pa.Table:
+    """Return FOLDED, a row a cluster. See featurelib.spark.frames.snapshots."""
+    # A damaged line of a znode still says that its path was read.
+    unread = pc.and_(pc.equal(parsed["kind"], ZNODE), pc.is_valid(parsed["cluster"]))
+    rows = parsed.filter(pc.or_kleene(pc.is_null(parsed["reason"]), unread))
+    at, run = rows["observed_at"].cast(pa.int64()), pa.repeat(1, rows.num_rows)
+    if limit is not None:
+        is_late = pc.fill_null(pc.greater(at, latest(limit)), False)
+        run = pc.if_else(is_late, LATE, run)
+    state = pa.nulls(rows.num_rows, pa.binary())
+    columns = [run, rows["cluster"], rows["line_id"], rows["raw"], state]
+    entries = pa.table(columns, schema=ENTRY)
+    by = [(name, "ascending") for name in ("cluster", "run", "line_id")]
+    batches = entries.sort_by(by).to_batches()
+    return pa.Table.from_batches(fold_batches(batches, done=0, since=LATE), FOLDED)
+
+
+def _lines_of(lines: object) -> pa.Table:
+    """Return a table of one column, the lines as bytes. Raises InputError."""
+    try:
+        table = pa.table(lines)
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        raise wrong_lines(f"This is a {type(lines).__name__}.", _REMEDY) from error
+    name = line_column(field.name for field in table.schema if _holds_text(field, table))
+    if name is None:
+        columns = ", ".join(f"{field.name} {field.type}" for field in table.schema)
+        raise wrong_lines(f"The table has: {columns or 'no column'}.", _REMEDY)
+    return pa.table({name: table[name].cast(pa.binary())})
+
+
+_REMEDY = "Give a table of Arrow, Polars, DuckDB or pandas."
+
+
+def _holds_text(field: pa.Field, table: pa.Table) -> object:
+    """Return a true value for texts and bytes, plain or in a dictionary, and for no row."""
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    if pa.types.is_null(kind):
+        return not table.num_rows
+    return str(kind).removeprefix("large_").removesuffix("_view") in ("string", "binary")
