@@ -45,7 +45,7 @@ def row_of(keys: str) -> dict[str, str]:
 KEYS = {
     WhyNot: row_of(
         "feature level finalized_level=current answer moves dialects proofs unknown agreed unlock "
-        "plan=words"
+        "plan=words outlook=ahead"
     ),
     Proof: row_of(
         "judge rule=code source feature level message node role node_id needed is_answer "

@@ -190,7 +190,7 @@ def apply(
     --validate-only write nothing and need no approval.
 
     \b
-        featurelib apply payments.json --approval payments.approval.json
+        featurelib apply payments.json
         featurelib apply payments.json --dry-run --bootstrap kafka-1:9092
 
     Exit codes: 0 applied, or nothing to do; 1 stopped part of the way, or not every node reports
@@ -198,10 +198,12 @@ def apply(
     look.
     """
     mode, file = act.mode_of(dry_run=dry_run, validate_only=validate_only), act.read_plan(plan)
+    beside = Path(plan).with_suffix(".approval.json")
+    if mode is Mode.SEND and approval is None and beside.is_file():
+        approval = str(beside)
     if approval is None and mode is Mode.SEND:
         words = quote(plan) + Wanted(fleet=wanted.fleet, config=wanted.config).ways[0]
-        longest = open_settings(wanted.config).longest_approval
-        again = files.approve_command(words, longest)
+        again = files.approve_command(words, open_settings(wanted.config).longest_approval)
         raise ConfigError(f"expected --approval FILE, found none. Write one: {again}")
     if not wanted.addresses:
         wanted = replace(wanted, cluster=file.plan.cluster)

@@ -52,6 +52,7 @@ def make_app(only: str | None = None) -> typer.Typer:
         help="Feature levels of Apache Kafka clusters: what maps to what, what may be finalized.",
         add_completion=False,
         no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )

@@ -11,6 +11,7 @@ import functools
 import json
 import logging
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -81,6 +82,7 @@ def _show(error: typer.TyperException) -> None:
 def _text(error: typer.TyperException) -> str:
     """What is wrong; of an option without its value, what that may be."""
     text, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
+    text = re.sub("Input should be a valid (integer|number).*", "expected a number", text)
     name = getattr(error, "option_name", None)
     for option in context.command.params if context is not None else ():
         if name in option.opts and not option.is_flag:

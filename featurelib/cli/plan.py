@@ -62,7 +62,14 @@ class _PlanGroup(TyperGroup):
             is_cluster = args[1:2] != [] and args[1] in commands
         if is_cluster:
             ctx.obj = args[0]
-            args = args[1:] or ["--help"]
+            args = args[1:]
+            if not args:
+                ctx.fail(
+                    f"Expected what to plan for {ctx.obj}: one of {', '.join(commands)}. As: "
+                    f"featurelib plan {ctx.obj} upgrade-all"
+                )
+        elif args[1:2] and not args[1].startswith("-") and args[0] in commands:
+            ctx.fail(f"The cluster comes first: featurelib plan {args[1]} {args[0]}")
         rest: list[str] = super().parse_args(ctx, args)
         return rest
 

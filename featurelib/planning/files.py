@@ -170,6 +170,7 @@ def _parsed(raw: bytes | str, kind: type[File], where: str, again: str) -> tuple
         return msgspec.convert(given, kind), given
     except (RecursionError, msgspec.ValidationError, ValueError) as error:
         found = " lists in lists" if isinstance(error, RecursionError) else f": {error}"
+        found = " text that is no JSON" if isinstance(error, json.JSONDecodeError) else found
         raise PlanError(f"{where}: expected {what}, found{found}. {again}") from error
 
 

@@ -41,7 +41,15 @@ from featurelib.feature import (
 from featurelib.findings import tagged
 from featurelib.model import Move, Reason, Step
 from featurelib.planning.goal import GOAL, Command, Intent, goal_of, read_level, software_of
-from featurelib.planning.planner import known_cluster, lowest_supported, mode_of, only_narrow, turn
+from featurelib.planning.outlook import StepOutlook, look_ahead
+from featurelib.planning.planner import (
+    known_cluster,
+    lowest_supported,
+    make_plan,
+    mode_of,
+    only_narrow,
+    turn,
+)
 from featurelib.planning.reasons import EVIDENCE, PROBE, Fix, Reasons, unlock
 from featurelib.rows import NONE
 from featurelib.words import clean, moment
@@ -137,6 +145,7 @@ class WhyNot:
     agreed: Proof | None = None  # the controller itself did, asked to validate all moves only
     unlock: WayOut | None = None  # None: nothing is in the way, or it is about going down
     words: str | None = None
+    ahead: tuple[StepOutlook, ...] = ()  # what the plan brings and costs, if nothing is in the way
 
 
 def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> WhyNot:
@@ -166,15 +175,18 @@ def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> Why
         (unknown if missing else proofs).append(_dated(proof, seen))
     unknown += [_dated(proof, seen) for proof in _missing(sight, reasons, moves)]
     status = LevelStatus.UNKNOWN if unknown else LevelStatus.NOTHING
+    answer, intent = LevelStatus.BLOCKED if proofs else status, _intent(moves, up)
+    plan = make_plan(sight, intent, catalogue).plan if answer is LevelStatus.NOTHING else None
     return replace(
         found,
-        answer=LevelStatus.BLOCKED if proofs else status,
+        answer=answer,
         moves=tuple(LevelOf(*move) for move in sorted(moves.items())),
         proofs=tuple(proofs),
         unknown=tuple(unknown),
         agreed=_agreement(sight, moves, seen) if up else None,
         unlock=_way_out(sure.cluster, feature, moves, proofs, catalogue) if up and proofs else None,
-        words=_intent(moves, up).text,
+        words=intent.text,
+        ahead=look_ahead(plan, catalogue, sight.site.address) if plan is not None else (),
     )
 
 
@@ -449,5 +461,12 @@ def named_level(sight: Sight, feature: str, text: str, catalogue: Catalogue) -> 
             f"{feature}={text}: expected a level as a number up to {HIGHEST_LEVEL} or, of "
             "metadata.version, a name or release, as 3.9-IV0 or 4.1; found neither. "
             "`featurelib version-mapping` lists the names."
+        )
+    ceilings = (node.range_of(feature)[1] for node in cluster.nodes)
+    highest = max(catalogue.newest_known(feature), cluster.level(feature), *ceilings)
+    if level > highest and feature in catalogue.features:
+        raise ConfigError(
+            f"{feature} has no level {level}: neither a node nor a release of the catalogue knows "
+            f"it. The highest is {catalogue.level_name(feature, highest)}, {highest}."
         )
     return level

@@ -31,6 +31,7 @@ from featurelib.view.words import (
     judge_text,
     judges_text,
     show_change,
+    show_danger,
     show_muted,
 )
 from featurelib.words import (
@@ -181,6 +182,8 @@ def _way_out(found: WhyNot, page: QuestionPage) -> None:
     if found.answer is LevelStatus.FINALIZED:
         return
     if found.answer is LevelStatus.NOTHING:
+        for change in (change for step in found.ahead for change in step.changes):
+            show_danger(change, page.catalogue, page)
         page.head("this plans it")
         page.line(f"  {command}{now}")
         return
