@@ -122,7 +122,6 @@ FINDING = Schema.of(
     ]
 )
 
-# What a finding says to people, for whoever asks with SQL; all of it safe to show.
 FINDING_TEXTS = Schema.of((name, TEXT) for name in ("name", "message", "remedy", "command"))
 
 # What nodes support, a row a node half and feature. A null feature: the node lists none. A null end
@@ -195,9 +194,6 @@ STEP = Schema.of(
     ]
 )
 
-# How far back a feature goes once the plan is applied (featurelib.core.downgrade): the lowest level
-# (0 = not finalized) that can be had then without losing metadata, and the first level of the
-# plan's way from which today's cannot be had again; null = nobody can tell, or there is none.
 RETURN = Schema.of([("feature", TEXT), ("downgrade_floor", LEVEL), ("point_of_no_return", LEVEL)])
 
 UPGRADE_PLAN = Schema.of(
@@ -221,8 +217,6 @@ UPGRADE_PLAN = Schema.of(
 
 LEVEL_OF = Schema.of([("feature", TEXT), ("level", LEVEL)])
 
-# A cluster as a dashboard shows it. Names, owners, contacts and labels are the inventory's of that
-# night, safe to show; null where it does not say.
 CLUSTER = Schema.of(
     [
         ("cluster", TEXT),

@@ -75,6 +75,13 @@ def _sentences() -> dict[str, dict[str, str]]:
     return tomllib.loads(text)
 
 
+@cache
+def views() -> dict[str, str]:
+    """Return the query of each view over the tables, which it calls by their names in a schema."""
+    text = resources.files(__package__).joinpath("views.sql").read_text(encoding="utf-8")
+    return dict(re.findall(r"CREATE VIEW (\w+) AS\n(.*?);\n", text, re.DOTALL))
+
+
 def is_name(tables: str) -> bool:
     """Whether the tables are named by a catalog and a schema of it, and not by a folder or URI: two
     words of letters, digits and _, with one dot between. A folder of such a name is ./a.b."""
@@ -86,7 +93,6 @@ def with_run(rows: Schema) -> Schema:
     return rows.with_first("run", LONG)
 
 
-# Nights are told apart, and clusters; whoever asks for more reads one night.
 _SKIP_BY = ("run", "cluster")
 
 # The reason of a line that lost its bytes: it is no evidence.
@@ -100,7 +106,6 @@ LANDING_LINE = Table(
     schema=Schema.of(
         [
             ("run", LONG),
-            # SHA-256 of raw; of a CHANGED line, of the hash that it had and of raw.
             ("content_hash", BYTES),
             ("line_id", LONG),  # the first 8 bytes of the SHA-256 of raw, as it landed
             ("source_file", TEXT),
@@ -138,7 +143,6 @@ INGEST_RUN = Table(
 
 BRONZE = (LANDING_LINE, INGEST_RUN)
 
-# Whoever asks for one cluster reads a file or two of a night, and a small one.
 _HISTORY_ROWS, _SNAPSHOT_ROWS = 50_000, 500
 
 _WHO: list[tuple[str, Kind]] = [
@@ -189,8 +193,6 @@ FINALIZED_FEATURES = Table(
     file_rows=_HISTORY_ROWS,
 )
 
-# `learned` is what the last fold learned for the histories (featurelib.snapshot.history),
-# `set_aside` the valid lines of bronze that are no evidence, and why.
 SET_ASIDE = ListOf(of=Schema.of([("line_id", LONG), ("reason", TEXT)]))
 FOLDED = schema.SNAPSHOT.with_last("learned", BYTES).with_last("set_aside", SET_ASIDE)
 

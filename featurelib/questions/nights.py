@@ -36,7 +36,6 @@ from featurelib.snapshot.history import (
     EpochBack,
     LevelChange,
     LevelMove,
-    Levels,
     changed_levels,
     epochs_back,
     known_levels,
@@ -434,12 +433,16 @@ def _levels_moved(was: _Night, now: _Night) -> dict[str, _Moved]:
     """By cluster what is finalized at another level, of clusters that both nights judged; and the
     ceilings that fell beside that, where both judged alike."""
     moved: dict[str, _Moved] = {}
+    (before, low), (after, high) = (
+        [known_levels(one.readiness.values(), of) for of in ("finalized_level", "ceiling")]
+        for one in (was, now)
+    )
     for key in was.verdicts.keys() & now.verdicts.keys():
-        pairs = changed_levels(was.finalized[key], now.finalized[key])
-        fell = lowered_ceilings(was.ceilings[key], now.ceilings[key], pairs)
+        pairs = changed_levels(before[key], after[key])
+        fell = lowered_ceilings(low[key], high[key], pairs)
         levels = (
-            LevelOfNights(feature=name, before=before, after=after, unfit=(*now.unfit[key, name],))
-            for name, before, after in pairs
+            LevelOfNights(feature=name, before=old, after=new, unfit=(*now.unfit[key, name],))
+            for name, old, new in pairs
         )
         found = tuple(levels), tuple(fell if was.judged_by == now.judged_by else ())
         if any(found):
@@ -462,15 +465,13 @@ class _Night:
         self.judged_by = (row["catalogue"], row["dialect"])
         self._lake, self._run = lake, run
         found = lake.rows(FINDINGS, run=run, columns=[*KEY, "severity", "muted"])
-        keys = _keys(found)
-        self.found = set(keys)
-        self.critical, codes = set[str](), defaultdict[str, list[tuple[str, str | None]]](list)
-        columns = (found[name].to_pylist() for name in ("severity", "muted"))
-        for (cluster, code, *_), severity, muted in zip(keys, *columns, strict=True):
-            if code in tagged("too_old", "unreached"):
-                codes[cluster].append((code, muted))
-            if severity == "critical" and not muted:
-                self.critical.add(cluster)
+        self.found = set(_keys(found))
+        rows, codes = found.to_pylist(), defaultdict[str, list[tuple[str, str | None]]](list)
+        heard = (row for row in rows if row["severity"] == "critical" and not row["muted"])
+        self.critical: set[str] = {row["cluster"] for row in heard}
+        for row in rows:
+            if row["code"] in tagged("too_old", "unreached"):
+                codes[row["cluster"]].append((row["code"], row["muted"]))
         wanted = ["cluster", "verdict", "newest_line"]
         plans = lake.rows(UPGRADE_PLANS, run=run, columns=wanted).to_pylist()
         newest = max((one["newest_line"] for one in plans if one["newest_line"]), default=None)
@@ -480,10 +481,9 @@ class _Night:
         self.silent = {o["cluster"]: at for o, at in zip(judged, late, strict=True) if at}
 
     def rows(self, keys: Set[Key]) -> Iterator[Row]:
-        """These findings whole, read only if there are any."""
+        """Yield these findings whole: no read has the order of another, so keys find the rows."""
         if keys:
             found = self._lake.rows(FINDINGS, run=self._run, columns=FOUND)
-            # A table is not read in one order every time.
             at = [i for i, key in enumerate(_keys(found)) if key in keys]
             yield from found.take(np.array(at, dtype=np.int64)).to_pylist()
 
@@ -501,7 +501,7 @@ class _Night:
         here = cluster, code_of("unfit"), row["role"], row["node_id"], feature
         if is_blocker and not is_new and here in self.found:
             return Why.FINALIZED
-        ready = self._readiness.get((cluster, feature))
+        ready = self.readiness.get((cluster, feature))
         # Where nobody answers, nobody may list the feature.
         verdict = self.verdicts[cluster] if ready is None else ready["verdict"]
         if verdict == Verdict.UNKNOWN:
@@ -521,17 +521,7 @@ class _Night:
         return found
 
     @cached_property
-    def finalized(self) -> Levels:
-        """What is finalized; None = nobody trustworthy says."""
-        return known_levels(self._readiness.values(), "finalized_level")
-
-    @cached_property
-    def ceilings(self) -> Levels:
-        """How far levels could go; None = UNKNOWN."""
-        return known_levels(self._readiness.values(), "ceiling")
-
-    @cached_property
-    def _readiness(self) -> dict[tuple[str, str], Row]:
+    def readiness(self) -> dict[tuple[str, str], Row]:
         columns = ["cluster", "feature", "verdict", "finalized_level", "ceiling"]
         rows = self._lake.rows(FEATURE_READINESS, run=self._run, columns=columns)
         return {(row["cluster"], row["feature"]): row for row in rows.to_pylist()}

@@ -20,6 +20,7 @@ __all__ = [
     "Audit",
     "Parsed",
     "audit",
+    "create_views",
     "finalized_levels",
     "incompatible",
     "parse",

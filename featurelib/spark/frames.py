@@ -15,13 +15,14 @@ lines again, so persist what several actions use (`audit(lines).persist()`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -220,6 +221,19 @@ def audit(
     judge = partial(_judge, inventory, rules, catalogue)
     judged = rows.mapInArrow(judge, from_arrow_schema(CELLS)).select(*CELLS.names)
     return Audit(judged=judged, fleet=inventory, catalogue=known)
+
+
+def create_views(session: SparkSession, root: str) -> None:
+    """Create the views of views.sql: kept in a schema of a catalog; of a folder or URI, with a view
+    of each table, for as long as the session lasts."""
+    from featurelib.spark.store import Store  # workers import this module, and not deltalake
+
+    store = Store(session, root)
+    kind, place = ("VIEW", f"{root}.") if store.is_named else ("TEMP VIEW", "")
+    queries = {table.name_in_schema: f"SELECT * FROM {store.in_sql(table)}" for table in tables.ALL}
+    for name, query in (({} if place else queries) | tables.views()).items():
+        placed = re.sub(r"\b(?=(silver|gold|latest)_)", place, query)
+        session.sql(f"CREATE OR REPLACE {kind} {place}{name} AS {placed}")
 
 
 _ENDS = ["min_version", "max_version"]

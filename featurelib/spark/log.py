@@ -39,7 +39,6 @@ from featurelib.schema import TIME
 from featurelib.tables import Table
 
 LOCAL = "file:"
-# What writers of a table may have to do so that deltalake can commit to it.
 PLAIN_WRITER, PLAIN_FEATURES = 4, {"appendOnly", "invariants", "changeDataFeed"}
 RULES = ("delta.constraints.", "delta.generationExpression")  # which it would have to keep
 CHANGE_FEED = "delta.enableChangeDataFeed"
