@@ -53,12 +53,12 @@ Keys = dict[str, object]  # of a landing line
 
 
 def open_embedded(entry: Entry, catalogue: Catalogue) -> Backend:
-    """The backend of the embedded cluster in `entry.file`. Raises ConfigError where none is."""
+    """The backend of the sandbox cluster in `entry.file`. Raises ConfigError where none is."""
     return EmbeddedBackend(open_file(entry.file, catalogue))
 
 
 def open_file(file: str, catalogue: Catalogue) -> EmbeddedCluster:
-    """The embedded cluster in a file. Raises ConfigError where none is."""
+    """The sandbox cluster in a file. Raises ConfigError where none is."""
     if not Path(file).is_file():
         raise ConfigError(
             f"{file}: expected a sandbox cluster, found no such file. "
@@ -68,7 +68,7 @@ def open_file(file: str, catalogue: Catalogue) -> EmbeddedCluster:
 
 
 class EmbeddedBackend:
-    """One embedded cluster. Closing it closes the cluster's file."""
+    """One sandbox cluster. Closing it closes the cluster's file."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
@@ -379,7 +379,7 @@ class Made(NamedTuple):
 
 
 def make_embedded(file: str, make: Callable[[], Made], catalogue: Catalogue) -> None:
-    """Make a new embedded cluster in `file`. Raises ConfigError, and what `make` raises."""
+    """Make a new sandbox cluster in `file`. Raises ConfigError, and what `make` raises."""
     if Path(file).exists():
         raise ConfigError(f"{file}: expected no file there, found one. Name another.")
     mode, cluster_id, cluster = make()

@@ -1,4 +1,4 @@
-"""`featurelib conformance`: recorded exchanges of real controllers against the embedded cluster.
+"""`featurelib conformance`: recorded exchanges of real controllers against the sandbox cluster.
 
 The command reads files and prints; featurelib.conformance.replay replays and compares.
 """

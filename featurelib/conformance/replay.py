@@ -1,4 +1,4 @@
-"""Recorded exchanges replayed on the embedded cluster: every difference, by kind.
+"""Recorded exchanges replayed on the sandbox cluster: every difference, by kind.
 
 What a recording cannot decide is not a difference: an offender that Java's hash order, or the order
 in which nodes registered, picked; a hidden record of kraft.version, and whether a refused request
