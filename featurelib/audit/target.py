@@ -155,10 +155,10 @@ class Judge:
     def settle(self, target: Int) -> None:
         """Lower the ceilings that are no default at the metadata.version of `target`.
 
-        A level that all nodes support is opt-in then; where some node lacks it, it stays the
-        ceiling, so that the node is named."""
+        Levels above the default that all nodes support are opt-in then. Where some node lacks
+        them, the ceiling stays, so that the node is named."""
         default, old = np.maximum(self.defaults(target), self.asked.current), self.bounds
-        opt_in = (default < old.ceiling) & (old.common >= old.ceiling)
+        opt_in = (default < old.ceiling) & (old.common > default)
         self.bounds = replace(old, ceiling=np.where(opt_in, default, old.ceiling))
 
     def propose(self, level: Int, questions: Bool, beside: Int | None = None) -> Proposed:

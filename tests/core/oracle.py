@@ -307,6 +307,8 @@ class Believed:
 def believed(cluster: Cluster) -> Believed:
     """What is finalized: the first kind of witness that is fresh, at its highest epoch."""
     if cluster.zookeeper:
+        if cluster.voters is not None and not cluster.nodes:  # nothing of ZooKeeper mode is left
+            return Believed({}, False, set(), NO_WITNESS)
         reading = node_reading(cluster)
         if reading == "absent":
             if cluster.voters is not None:  # controllers of KRaft do not go by it
@@ -576,8 +578,8 @@ def judge(cluster: Cluster) -> Judgement:
         common = min(seen, default=0)
         if name == METADATA:
             planned = max(passing, default=current)
-        elif default_at(name, planned) < ceiling <= common:  # all support it: it is opt-in
-            ceiling = max(default_at(name, planned), current)
+        elif max(default_at(name, planned), current) < min(ceiling, common):
+            ceiling = max(default_at(name, planned), current)  # all support more: that is opt-in
         beyond = name in NEWEST_KNOWN and max([*seen, current]) > NEWEST_KNOWN[name]
         if beyond:
             unknown.add(("level_newer_than_catalogue", name))

@@ -78,9 +78,11 @@ def test_one_node_that_is_upgraded_first_makes_nothing_ready(old: str, new: str,
     assert make_plan(answer.after, Intent(command=Command.UPGRADE_ALL), CATALOGUE).plan is None
 
 
-def test_a_preview_of_the_older_release_is_asked_for_by_name_alone() -> None:
-    """All nodes of 4.1 and 4.2 support share.version 1; at metadata.version 27 it is no default."""
-    seen = see_lines(mixed("4.1", "4.2", BROKER))
+@pytest.mark.parametrize("newer", ["4.2", "4.4"])
+def test_a_preview_of_the_older_release_is_asked_for_by_name_alone(newer: str) -> None:
+    """All nodes of 4.1 and newer support share.version 1; at metadata.version 27 it is no default,
+    also where 4.4 brings level 2, which 4.1 lacks."""
+    seen = see_lines(mixed("4.1", newer, BROKER))
     asked = Intent(command=Command.UPGRADE, up={SHARE: "1"})
     [move] = make_plan(seen, asked, CATALOGUE).plan.moves  # type: ignore[union-attr]
     assert (move.feature, move.to_level) == (SHARE, 1)

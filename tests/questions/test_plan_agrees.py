@@ -25,10 +25,11 @@ from featurelib.questions.why_not import why_not
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from tests import rows as of_rows
 from tests.core.lines import AS_OF, MAX_AGE, landings, lines_of, microseconds
-from tests.core.oracle import Cluster, Node
+from tests.core.oracle import BROKER, CONTROLLER, Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper
 from tests.core.scale import WHOLE, some
 from tests.core.test_agreement import SCENES
+from tests.core.test_target import PAIRS, mixed
 from tests.questions.nights import NAMES, TERMS, sight
 from tests.report.samples import CATALOGUE, HOURS_72, read_samples
 from tests.seeing import see
@@ -231,6 +232,20 @@ def test_without_a_release_the_policy_s_refusal_is_told_all_the_same() -> None:
         "feature_not_catalogued",
     ]
     assert expect_agreement(one)[Verdict.BLOCKED] == 0
+
+
+@pytest.mark.parametrize("role", [BROKER, CONTROLLER])
+@pytest.mark.parametrize(("old", "new"), PAIRS)
+def test_plans_in_the_middle_of_a_rolling_upgrade_are_as_the_audit_says(
+    old: str, new: str, role: str
+) -> None:
+    """In a cluster of 4.1 and 4.4 all nodes support share.version 1, which is a preview there."""
+    for level in (0, 7):
+        one = see_lines(mixed(old, new, role, level))
+        expect_agreement(one)
+        if (old, new) == ("4.1", "4.4"):
+            [row] = [r for r in one.judged.readiness.to_pylist() if r["feature"] == "share.version"]
+            assert (row["verdict"], row["ceiling"]) == (Verdict.UP_TO_DATE, 0)
 
 
 def test_what_runs_there_and_fits_may_join_again() -> None:
