@@ -135,8 +135,10 @@ def _fate(move: Move, step: Step, delivery: Delivery, level: int | None, *, prov
         return Fate.REJECTED
     if not proven:
         return Fate.UNKNOWN  # where it was answered well, a replica that is behind
-    if code == NO_ERROR:  # it was written, and somebody took it back
+    if code == NO_ERROR and move.feature != KRAFT_VERSION:  # it was written, and taken back
         return Fate.OVERTAKEN
+    if code == NO_ERROR:  # nobody can lower kraft.version: 4.0 accepts it in vain (KAFKA-18992)
+        return Fate.NOT_APPLIED
     return Fate.NOT_APPLIED if code is None else Fate.REJECTED
 
 

@@ -110,6 +110,13 @@ def test_a_partial_answer_is_told_apart_update_by_update() -> None:
     assert [(o.code, o.message) for o in outcome.updates] == [(0, "words 0"), (42, "words 42")]
 
 
+def test_kraft_version_that_is_accepted_in_vain_was_overtaken_by_nobody() -> None:
+    """As 4.0.0 and 4.0.1 answer (KAFKA-18992); no request lowers it again."""
+    [fate] = fates(step("kraft.version"), OK, {"kraft.version": 1}, proven=True)
+    assert fate is Fate.NOT_APPLIED
+    assert fates(step("kraft.version"), OK, {"kraft.version": 1}) == [Fate.UNKNOWN]
+
+
 def test_a_refused_request_that_carried_kraft_version_is_not_settled_by_its_refusal() -> None:
     request = step("kraft.version", "metadata.version")
     moved = {"kraft.version": 2, "metadata.version": 1}
