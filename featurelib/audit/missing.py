@@ -27,7 +27,7 @@ from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.finalized import UNSEEN, witness_text
 from featurelib.audit.findings import LISTENER, SECRET, ZNODE
 from featurelib.audit.majority import report_dead_voters, report_majority
-from featurelib.audit.registrations import Subjects, ranges_of
+from featurelib.audit.registrations import ranges_of
 from featurelib.audit.remedies import CONTROLLERS_UNREGISTER_FROM
 from featurelib.audit.target import Agreed, Judge
 from featurelib.audit.verdict import who_may_join
@@ -35,7 +35,7 @@ from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.features_znode import elect
 from featurelib.feature import KRAFT_VERSION, Role, Witness
 from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM, needed
-from featurelib.rows import NONE, Bool, Int, Texts, texts_of
+from featurelib.rows import NONE, Bool, Int, Texts, pick, texts_of
 from featurelib.snapshot.records import MALFORMED
 from featurelib.words import (
     NOBODY_ANSWERED,
@@ -379,14 +379,13 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
     is_operated = find(evidence.operated, who.key) >= 0
     listed = who.expected_only & ~vouched & evidence.landed[who.cluster]  # else nobody looked
     was, failed = (who.at, who.line), (who.failed_at, who.failed_line)
-    count = np.zeros(len(evidence.clusters), dtype=np.int64)
-    old = outdated(evidence)
+    count, old = np.zeros(len(evidence.clusters), dtype=np.int64), outdated(evidence)
     silent = counted & who.not_answering
     reach = texts_of(LISTENER if live else to for live, to in zip(who.live, old, strict=True))
     for code, hit, seen, detail in (
         ("expected_node_missing", listed & ~is_operated, was, None),
         ("strimzi_node_missing", who.expected_only & ~vouched & is_operated, was, None),
-        ("node_not_asked", counted & who.not_asked, was, partial(_not_asked, who)),
+        ("node_not_asked", counted & who.not_asked, was, partial(_not_asked, evidence)),
         ("node_not_answering", silent, failed, partial(_errors, evidence)),
         ("evidence_too_old", counted & who.too_old & ~is_late, was, None),
         ("evidence_too_new", counted & who.too_old & is_late, was, None),
@@ -400,11 +399,10 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
     said.of_nodes("expected_node_not_registered", who.unregistered, there, does, to_fix=fix)
     # Somebody else's word stands in for these.
     line = np.where(who.failed_at > who.at, who.failed_line, who.line)
-    metrics = who.by_metrics & ~covered
     for code, hit in (
         ("controller_vouched", vouched & ~covered),
         ("node_probed", covered),
-        ("range_from_metrics", metrics),
+        ("range_from_metrics", who.by_metrics & ~covered),
     ):
         said.of_nodes(code, hit, (np.maximum(who.at, who.failed_at), line))
     count += _registrations(asking, agreed, proven, said)
@@ -439,9 +437,11 @@ def _registrations(asking: Judge, agreed: Agreed, proven: Bool, said: BatchFindi
     return np.where(settled, 0, count + said.of_clusters("registrations_unproven", unproven))
 
 
-def _not_asked(who: Subjects, rows: Bool) -> list[str]:
-    lately = "not asked in the newest run, although other nodes were"
-    return np.where(who.answers, lately, "never asked")[rows].tolist()
+def _not_asked(evidence: Evidence, rows: Bool) -> list[str]:
+    who, lately = evidence.subjects, "not asked in the newest run, although other nodes were"
+    offers = pick(evidence.listeners.field("releases_at"), who.listener, 0) > 0
+    never = np.where(offers, "asked only for its requests, which name no feature", "never asked")
+    return np.where(who.answers, lately, never)[rows].tolist()
 
 
 def _errors(evidence: Evidence, rows: Int) -> list[str]:

@@ -189,6 +189,9 @@ def test_requests_that_another_tool_showed_tell_the_release_and_no_level(
     out = run("describe", "--capture", "L")[1]
     assert ["broker", "1", "not", "asked", "4.0", "?"] in [row.split() for row in out.splitlines()]
     assert "no answer from" not in out
+    assert "never asked" not in out
+    _, out, _ = run("check", "--capture", "L", "--as-of", "newest", "--json")
+    assert "asked only for its requests, which name no feature" in out
     for release in ("3.9", "4.1"):  # nobody says what is finalized
         _, out, _ = run("can-roll", "--capture", "L", "--to", release, "--as-of", "newest")
         assert out.splitlines()[:2] == [
