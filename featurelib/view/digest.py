@@ -228,10 +228,8 @@ def summarize_cluster(
     """The worst findings of the cluster as a phrase, then what can be finalized all the same."""
     shown = unmuted(findings)
     parts = [_problem(shown, Severity.CRITICAL)]
-    if verdict is Verdict.UNKNOWN:
-        parts.append(_problem(shown, Severity.UNKNOWN))
-    if verdict is Verdict.BLOCKED:
-        parts.append(_in_the_way(shown))
+    if verdict in (Verdict.UNKNOWN, Verdict.BLOCKED):  # what is known to block comes first
+        parts += [_in_the_way(shown), _problem(shown, Severity.UNKNOWN)]
     if not any(parts) and not steps:
         parts.append(_problem(shown, Severity.WARNING))
     if steps and verdict is Verdict.READY:
