@@ -42,7 +42,7 @@ Environment
   FEATURELIB_S3           0: bring no jars for s3a://, because the cluster or --conf spark.jars.packages does
   FEATURELIB_CACHE        where jars and the class archive are kept; default .cache
   MAVEN_CENTRAL           a mirror of Maven Central, for the first start
-  PYTHON, JAVA_HOME       the Python (3.11 to 3.13) and the Java 17 to use
+  PYTHON, JAVA_HOME       the Python (3.11 to 3.13) and the Java 17 or 21 to use
   PYSPARK_PYTHON          the executors' Python on a cluster, with featurelib's dependencies; default .venv's
 
 Exit codes: the job's, or 2 usage, wrong or missing Python or Java; 5 could not fetch at the first start.

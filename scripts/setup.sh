@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Brings this checkout into a state in which it runs: Python packages in .venv, Java 17, the two Delta jars.
+# Brings this checkout into a state in which it runs: Python packages in .venv, Java 17 or 21, the two Delta jars.
 #   scripts/setup.sh [--dev] [--no-java] [--s3]
 # --dev adds what the tests need; --no-java asks for neither Java nor jars; --s3 adds the jars for s3a://. Safe to call at every start:
 # when nothing changed it only compares two stamps, needs no network and takes some 40 ms.
@@ -22,23 +22,23 @@ say() { printf 'featurelib: %s\n' "$*" >&2; }
 die() { local code=$1; shift; say "$*"; exit "$code"; }
 
 find_java() { # sets $java and $java_text (its release file, or what `java -version` says)
-  local version release hint="install a Java 17 (for example Temurin or OpenJDK) and put it on the PATH or name it in JAVA_HOME"
+  local version release hint="install a Java 17 or 21 (for example Temurin or OpenJDK) and put it on the PATH or name it in JAVA_HOME"
   if [[ -n ${JAVA_HOME:-} ]]; then
     java=$JAVA_HOME/bin/java
-    [[ -x $java ]] || die 2 "Java 17 is needed, but JAVA_HOME is $JAVA_HOME and $java is not there: set JAVA_HOME to a Java 17."
+    [[ -x $java ]] || die 2 "Java 17 or 21 is needed, but JAVA_HOME is $JAVA_HOME and $java is not there: set JAVA_HOME to a Java 17 or 21."
   else
-    java=$(command -v java) || die 2 "Java 17 is needed, and there is no java on the PATH: $hint."
+    java=$(command -v java) || die 2 "Java 17 or 21 is needed, and there is no java on the PATH: $hint."
   fi
   release=$(readlink -f "$java") release=${release%/bin/java}/release
   if [[ -f $release ]]; then # saves starting a Java only to ask it
     java_text=$(<"$release")
   else
-    java_text=$("$java" -version 2>&1) || die 2 "Java 17 is needed, and $java does not run: $hint."
+    java_text=$("$java" -version 2>&1) || die 2 "Java 17 or 21 is needed, and $java does not run: $hint."
   fi
   # The line is found by its words: options picked up from the environment may print lines before it.
   version=$(sed -n 's/^\(JAVA_VERSION=\|.* version \)"\(1\.\)\{0,1\}\([0-9]*\).*/\3/p' <<<"$java_text")
-  [[ $version == 17 || ${FEATURELIB_JAVA_ANY:-} == 1 ]] ||
-    die 2 "Java 17 is needed, and $java is Java ${version:-of an unknown version}: $hint (FEATURELIB_JAVA_ANY=1 tries this one)."
+  [[ $version == 17 || $version == 21 || ${FEATURELIB_JAVA_ANY:-} == 1 ]] ||
+    die 2 "Java 17 or 21 is needed, and $java is Java ${version:-of an unknown version}: $hint (FEATURELIB_JAVA_ANY=1 tries this one)."
 }
 
 find_python() { # sets $python; a candidate counts when it runs, because version managers leave shims that do not

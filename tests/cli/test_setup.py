@@ -124,7 +124,7 @@ def test_no_java(checkout: Checkout, command: str) -> None:
     (checkout.root / "jobs").mkdir()
     (checkout.root / "jobs" / "nightly.py").touch()
     result = checkout.run(command)
-    assert sentence(result).startswith("Java 17 is needed, and there is no java on the PATH:")
+    assert sentence(result).startswith("Java 17 or 21 is needed, and there is no java on the PATH:")
     assert result.returncode == 2
 
 
@@ -137,7 +137,7 @@ def test_java_home_without_java(checkout: Checkout) -> None:
 
 
 @pytest.mark.parametrize(
-    ("says", "found"), [("1.8.0_392", "8"), ("11.0.21", "11"), ("21", "21"), ("25-ea", "25")]
+    ("says", "found"), [("1.8.0_392", "8"), ("11.0.21", "11"), ("20", "20"), ("25-ea", "25")]
 )
 def test_other_java_is_named(checkout: Checkout, says: str, found: str) -> None:
     checkout.add_java(says)
@@ -149,16 +149,19 @@ def test_other_java_is_named(checkout: Checkout, says: str, found: str) -> None:
 def test_release_file_tells_the_java(checkout: Checkout) -> None:
     home = checkout.root / "jdk"
     write_program(home / "bin" / "java", "exit 1")
-    (home / "release").write_text('IMPLEMENTOR="x"\nJAVA_VERSION="21.0.1"\n')
+    (home / "release").write_text('IMPLEMENTOR="x"\nJAVA_VERSION="22.0.1"\n')
     checkout.env["JAVA_HOME"] = str(home)
     result = checkout.run("scripts/setup.sh")
-    assert "is Java 21:" in sentence(result)
+    assert "is Java 22:" in sentence(result)
     assert result.returncode == 2
 
 
-def test_any_java_when_asked_for(checkout: Checkout) -> None:
-    checkout.add_java("21.0.1")
-    checkout.env["FEATURELIB_JAVA_ANY"] = "1"
+@pytest.mark.parametrize(("says", "any_java"), [("17.0.2", ""), ("21.0.8", ""), ("22.0.1", "1")])
+def test_java_17_and_21_and_any_java_when_asked_for(
+    checkout: Checkout, says: str, any_java: str
+) -> None:
+    checkout.add_java(says)
+    checkout.env["FEATURELIB_JAVA_ANY"] = any_java
     assert sentence(checkout.run("scripts/setup.sh")).startswith(
         "Python 3.11, 3.12 or 3.13 is needed"
     )

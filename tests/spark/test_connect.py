@@ -1,17 +1,22 @@
-"""The Spark library on a Spark Connect server of its own: a client without a JVM gets the same."""
+"""The library and the nightly on Spark Connect: a client without a JVM gets the same."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
 from featurelib.rows import TableRows
+from featurelib.tables import ALL, Table
 from tests.report.samples import judge_samples
-from tests.spark.nights import ROOT, SAMPLES
+from tests.spark.nights import ROOT, RUN, SAMPLES, run_job
 
 pytestmark = pytest.mark.spark
 
@@ -55,6 +60,52 @@ def test_a_client_of_spark_connect_gets_the_verdicts_of_the_core() -> None:
     }
     assert found.pop("findings") == len(judged.findings)
     assert {name: sorted(rows, key=str) for name, rows in found.items()} == expected
+
+
+NIGHTLY = """
+import runpy
+import sys
+
+from pyspark.sql import SparkSession
+from featurelib.spark.session import find_jars, read_settings
+
+builder = SparkSession.builder.remote("local[2]").config("spark.jars", find_jars())
+for key, value in read_settings().items():
+    builder = builder.config(key, value)
+session = builder.getOrCreate()
+assert type(session).__module__ == "pyspark.sql.connect.session"
+runpy.run_path("jobs/nightly.py", run_name="__main__")
+"""
+
+
+def test_a_nightly_on_a_connect_session_writes_the_tables_of_a_classic_one(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """Two runs: one that makes the tables, and one that carries them on."""
+    landing = tmp_path / "landing"
+    env = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    for run, samples in enumerate((["ghost-broker", "zk-282-stock"], ["k39-static"]), RUN):
+        for name in samples:
+            shutil.copytree(SAMPLES / name, landing / name)
+        usual = ("--landing", landing, "--as-of", "newest", "--run", run)
+        words = [sys.executable, "-c", NIGHTLY, *map(str, usual)]
+        ended = subprocess.run(
+            [*words, "--tables", tmp_path / "connect"],
+            env=env,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        assert ended.returncode == 0, ended.stderr
+        assert run_job("nightly", *usual, "--tables", tmp_path / "classic") == 0
+    for table in ALL:
+        rows = [rows_of(tmp_path / kind, table) for kind in ("connect", "classic")]
+        assert rows[0] == rows[1], table.full_name
+
+
+def rows_of(tables: Path, table: Table) -> list[str]:
+    """The rows of a table as texts, sorted."""
+    return sorted(map(repr, DeltaTable(tables / table.path).to_pyarrow_table().to_pylist()))
 
 
 def columns_of(rows: TableRows, *names: str) -> list[list[object]]:
