@@ -34,8 +34,8 @@ Environment
                           tried 3 times
   FEATURELIB_FAST_START   0: no shortcuts at the start of a local run. They are a class archive (made once, in
                           the background after the first run, about 200 MB in .cache), Java's first compiler
-                          only and its simplest garbage collector: best for small fleets, but they cap the
-                          peak speed of Spark's own SQL. Use 0 for large fleets.
+                          only, its simplest garbage collector and no adaptive plans: best for small fleets,
+                          but they cap the peak speed of Spark's own SQL. Use 0 for large fleets.
   FEATURELIB_SPARK_LOG    how much Spark itself says: off (default; it still says when it waits for workers),
                           error, warn, info
   FEATURELIB_TRACE        1: stack traces too, of what went wrong and of what Spark says
@@ -136,6 +136,10 @@ done
   die 5 "Spark's scratch ${SPARK_LOCAL_DIRS:-/tmp}: expected a folder this user may write to, found none. Name one in SPARK_LOCAL_DIRS, and run again."
 
 submit=(--master "$master" --jars "$jars" --properties-file "$root/conf/spark-defaults.conf")
+if [[ -n $local_run && ${FEATURELIB_FAST_START:-1} != 0 ]]; then
+  # A plan that is made again between two jobs costs a small fleet more than it saves, and each query more jobs.
+  submit+=(--conf spark.sql.adaptive.enabled=false)
+fi
 if [[ -z $local_run ]]; then # executors elsewhere import the package from a zip; it is made again when a source is newer
   package=$cache/featurelib-$(printf %s "$root" | cksum | tr ' ' -).zip # a cache may serve several checkouts
   if [[ ! -f $package || -n $(find "$root/featurelib" -name __pycache__ -prune -o -newer "$package" -print) ]]; then

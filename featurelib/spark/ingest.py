@@ -110,8 +110,8 @@ def list_files(session: SparkSession, landing: str, say: Callable[[str], None]) 
     """
     uri = resolve_uri(landing)
     with _say_unreadable(landing):
-        if uri.startswith(LOCAL) and os.path.isdir(folder := uri.removeprefix(LOCAL)):
-            return sorted(list_local(folder, say))
+        if uri.startswith(LOCAL) and os.path.exists(path := uri.removeprefix(LOCAL)):
+            return sorted(list_local(path, say))
         at_micros = F.unix_micros("modificationTime")
         files = _open_files(session, [uri]).select("path", "length", at_micros)
         return sorted(Landed(*row) for row in files.collect())

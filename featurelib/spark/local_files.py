@@ -37,7 +37,13 @@ def missing(landing: str) -> LandingError:
 
 def walk(root: str, say: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
     """Every landing file below the folder, empty ones too, each folder's in order; links to folders
-    come last, and only where they lead to a folder that was not entered. Raises OSError."""
+    come last, and only where they lead to a folder that was not entered. Or the one file `root`.
+    Raises OSError."""
+    endings = tuple(f".{ending}" for ending in ENDINGS)
+    if not os.path.isdir(root):
+        with os.scandir(os.path.dirname(root)) as entries:
+            yield from (one for one in entries if one.path == root and root.endswith(endings))
+        return
     entered: set[tuple[int, int]] = set()
     folders = deque([root])
     links: deque[str] = deque()
@@ -55,7 +61,7 @@ def walk(root: str, say: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
                 continue
             if os.path.isdir(entry.path):  # a link to itself is none
                 (links if entry.is_symlink() else folders).append(entry.path)
-            elif entry.name.endswith(tuple(f".{ending}" for ending in ENDINGS)):
+            elif entry.name.endswith(endings):
                 yield entry
 
 

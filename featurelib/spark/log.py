@@ -32,7 +32,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib import arrow
 from featurelib.errors import ConfigError, TableError
-from featurelib.faults import damaged, explaining, in_a_line
+from featurelib.faults import damaged, in_a_line
 from featurelib.lake import Wanted as Wanted
 from featurelib.lake import expect_whole_log, files_at, log_entries
 from featurelib.schema import TIME
@@ -227,11 +227,6 @@ class PathLog:
         if not files:
             return session.createDataFrame([], schema)
         return session.read.schema(schema).parquet(*files)
-
-    def fetch(self, found: Dataset, wanted: Sequence[Wanted], names: list[str]) -> pa.Table:
-        """Rows for which all of `wanted` holds; columns that the table lacks are null."""
-        with explaining(self._uri):
-            return arrow.read(found, self._table.schema, wanted, names)
 
     def _schema(self, *, coded: bool = False) -> pa.Schema:
         needed, about = self._table.required, self._table.about

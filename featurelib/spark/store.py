@@ -150,9 +150,8 @@ class Store:
         if isinstance(log, PathLog):
             self._expect_readable(table)
             with explaining(self.path(table)):
-                opened = log.dataset(version)
-            if opened is not None:
-                return log.fetch(opened, wanted, names)
+                if (opened := log.dataset(version)) is not None:
+                    return arrow.read(opened, table.schema, wanted, names)
         # Not Spark's own idea of these types, which is another for times and what may be null.
         types = arrow.schema_of(table.schema.select(names))
         return self.read(table, version, wanted).select(*names).toArrow().cast(types)

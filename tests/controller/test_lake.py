@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyarrow.dataset import InMemoryDataset
 
-from featurelib.arrow import schema_of, table_of
+from featurelib.arrow import read, schema_of, table_of
 from featurelib.errors import ConfigError, NoEvidenceError, SurroundingsError, TableError
 from featurelib.lake import Lake
 from featurelib.planning.outlook import with_texts
-from featurelib.schema import SNAPSHOT
+from featurelib.schema import LONG, SNAPSHOT, TEXT, TIME, Schema
 from featurelib.tables import (
     AUDIT_RUN,
     CLUSTER_SNAPSHOT,
@@ -204,3 +205,16 @@ def test_a_table_of_an_earlier_version_is_read_and_of_a_later_one_is_not(tmp_pat
     append(tmp_path, FINDINGS, table_of(make([], FINDINGS.schema)), version=later)
     with pytest.raises(TableError, match=f"version {FINDINGS.version} or earlier, found {later}"):
         Lake(str(tmp_path)).rows(FINDINGS)
+
+
+def test_rows_are_those_of_the_microsecond_though_the_log_knows_milliseconds() -> None:
+    """A column that no file has is null, and a condition on it holds for no row."""
+    of = Schema.of([("name", TEXT), ("at", TIME), ("later", LONG)])
+    there = schema_of(of).remove(2)
+    table = pa.table([["a", "b", None], [1_500, 1_999, None]], schema=there)
+    source = InMemoryDataset(table)
+    found = read(source, of, [("at", ">", 1_700)], ["name", "later"])
+    assert found.to_pylist() == [{"name": "b", "later": None}]
+    assert read(source, of, [("later", "=", 1)], ["name"]).num_rows == 0
+    assert read(source, of, [("at", "is null", None)], ["at"]).to_pylist() == [{"at": None}]
+    assert read(source, of, (), ["name"])["name"].to_pylist() == ["a", "b", None]

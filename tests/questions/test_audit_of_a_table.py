@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from datetime import datetime
 from pathlib import Path
 
@@ -77,6 +79,20 @@ def test_the_time_decides_which_evidence_is_too_old_and_which_waits() -> None:
     patient = rows(lines, as_of="2027-11-21", settings=ages)["readiness"]
     assert {row["verdict"] for row in patient} == usual
     assert isinstance(ages, Settings)
+
+
+def test_lines_dated_later_wait_and_change_no_verdict() -> None:
+    """Else a collector whose clock is ahead would take the place of what is known now."""
+    lines = lines_of("k39-dynamic")
+    newest = max(json.loads(line)["observed_at"] for line in lines)
+    later = [
+        re.sub(rb'"observed_at":"[^T]*T', b'"observed_at":"2026-12-24T', line) for line in lines
+    ]
+    assert later != lines
+    alone, both = (rows(pa.table({"raw": some}), as_of=newest) for some in (lines, lines + later))
+    assert both["readiness"] == alone["readiness"]
+    codes = {row["code"] for row in both["findings"]} - {row["code"] for row in alone["findings"]}
+    assert codes == {"evidence_from_the_future"}
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 
 from featurelib.spark import lines
 from featurelib.spark.lines import SCHEMA, cut_buffer, parse_file, parse_files, split_lines
+from featurelib.spark.local_files import list_local
 
 GOOD = (
     b'{"kind":"znode","cluster_id":"c","observed_at":"2026-11-21T00:00:00Z","path":"/feature",'
@@ -196,3 +197,15 @@ def test_a_file_the_worker_opens_reads_like_one_it_was_given(
     )
     assert given.num_rows == 1_000
     assert given.equals(opened)
+
+
+def test_a_landing_file_that_is_named_is_listed_as_it_is_in_its_folder(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "b.jsonl.gz", "c.txt"):
+        (tmp_path / name).write_bytes(b"{}\n")
+    (tmp_path / "empty.jsonl").touch()
+    whole = {file.source_file: file for file in list_local(str(tmp_path), print)}
+    assert [*whole] == [f"file:{tmp_path}/{name}" for name in ("a.jsonl", "b.jsonl.gz")]
+    for uri, file in whole.items():
+        assert [*list_local(uri.removeprefix("file:"), print)] == [file]
+    for other in ("c.txt", "empty.jsonl"):
+        assert [*list_local(f"{tmp_path}/{other}", print)] == []

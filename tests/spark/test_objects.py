@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 from pyarrow.fs import FileSelector
 
-from featurelib.arrow import schema_of
+from featurelib.arrow import read, schema_of
 from featurelib.errors import BusyError
 from featurelib.lake import files_at
 from featurelib.spark import hold
@@ -69,7 +69,7 @@ def test_a_table_is_made_committed_to_and_read(
     assert (head.version, head.run, head.note) == (2, RUN + 1, "note")
     opened = log.dataset(None)
     assert opened is not None
-    assert sorted(log.fetch(opened, [], ["run"])["run"].to_pylist()) == [RUN, RUN + 1]
+    assert sorted(read(opened, INGEST_RUN.schema, [], ["run"])["run"].to_pylist()) == [RUN, RUN + 1]
     [file] = log.files(opened, [("run", "=", RUN + 1)])
     assert file.startswith(f"{uri}/{RUN + 1}-")
     log.write(spark, frame, RUN + 1, "again", "append")  # the run is there
