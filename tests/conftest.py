@@ -31,6 +31,14 @@ def later() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def own_journal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the journal of whoever runs the tests out of them, and them out of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 def share_of(test: str) -> str:
     """What one worker runs as a whole: a folder that shares something, or a file."""
     file = test.partition("::")[0]

@@ -128,7 +128,7 @@ def test_a_place_that_cannot_be_looked_at_is_told_and_not_passed_over(
     file = tmp_path / "mine.toml"
     file.write_text("")
     monkeypatch.setenv("FEATURELIB_CONFIG", str(file))
-    with pytest.raises(ConfigError, match="or one file with --fleet FILE"):
+    with pytest.raises(ConfigError, match="or one file with --config FILE"):
         open_fleet(None, load())
     monkeypatch.setenv("FEATURELIB_CONFIG", "")
     folder = tmp_path / "etc" / "featurelib"
