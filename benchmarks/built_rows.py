@@ -53,7 +53,8 @@ class _Batch:
         self._members()
         voters = self.ids[:, self.nodes :]
         each = np.full(self.count, CONTROLLERS)
-        self._put("voters", each, node_id=voters, follows=np.ones_like(voters))
+        follows, unknown = np.ones_like(voters), np.full_like(voters, -1)
+        self._put("voters", each, node_id=voters, follows=follows, directory=unknown)
         self._put("observers", observing.sum(axis=1), node_id=self.ids[:, : self.nodes][observing])
         none = np.full(self.count, -1)
         self._put(

@@ -48,6 +48,7 @@ PLACES |= {
     "zookeeper",
     "znode_version",
     "text",
+    "directory",
     "collect",
 }
 
