@@ -164,7 +164,7 @@ class Sender:
         """Write the intent down, check once more, and send; between the last check and the bytes
         nothing waits and nothing is printed."""
         number, step, waits = self.journal.intend(self.lock, dispatch), dispatch.step, self.waits
-        delivery = self._hinder(began, clearance) or _put(self.watcher, step)
+        delivery = _put(self.watcher, step, lambda: self._hinder(began, clearance))
         result, self.look = watch(self.watcher, self.lock, dispatch, delivery, before, waits)
         said = Settlement(result=result, by="apply", who=self.lock.who, at=waits.clock())
         try:
@@ -200,8 +200,8 @@ def _levels(levels: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{name} {level}" for name, level in levels)
 
 
-def _put(watcher: Watcher, step: Step) -> Delivery:
-    """Send it; as long as an answer is waited for, that is said once in a while."""
+def _put(watcher: Watcher, step: Step, hinder: Callable[[], Delivery | None]) -> Delivery:
+    """Send it, unless `hinder` says why not; while it waits, print that once in a while."""
     ended = Event()
 
     def say() -> None:
@@ -216,7 +216,7 @@ def _put(watcher: Watcher, step: Step) -> Delivery:
     thread = Thread(target=say, daemon=True)
     thread.start()
     try:
-        return Delivery(reply=watcher.backend.update(step))
+        return hinder() or Delivery(reply=watcher.backend.update(step))
     except (UnreachableError, RefusedError, InputError) as error:
         return Delivery(sent=False, why=str(error))
     except (OutcomeUnknownError, BackendError) as error:  # it is lost, or makes no sense
