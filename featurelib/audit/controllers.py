@@ -64,7 +64,6 @@ class Software:
         named = pick(self._bits, code, 0)
         fits = (sets & named) != 0
         self._sets: Int = np.where(fits, named, sets)
-        # In KRaft ranges alone tell it, too, where no requests were seen.
         on_zookeeper = evidence.membership.on_zookeeper[evidence.subjects.cluster]
         self._sure = agree | vendors | fits | ((offers == 0) & ~on_zookeeper)
         there, self._kind = positions(self._sets, 1 << len(self._bits))

@@ -135,10 +135,8 @@ def _fate(move: Move, step: Step, delivery: Delivery, level: int | None, *, prov
         return Fate.REJECTED
     if not proven:
         return Fate.UNKNOWN  # where it was answered well, a replica that is behind
-    if code == NO_ERROR and move.feature != KRAFT_VERSION:  # it was written, and taken back
-        return Fate.OVERTAKEN
-    if code == NO_ERROR:  # nobody can lower kraft.version: 4.0 accepts it in vain (KAFKA-18992)
-        return Fate.NOT_APPLIED
+    if code == NO_ERROR:  # taken back; nobody lowers kraft.version: 4.0 accepts it in vain
+        return Fate.NOT_APPLIED if move.feature == KRAFT_VERSION else Fate.OVERTAKEN
     return Fate.NOT_APPLIED if code is None else Fate.REJECTED
 
 
