@@ -199,6 +199,7 @@ def run(play: Play, name: str, seed: int, before: list[tuple[str, int]]) -> Run:
     dies_after = rng.uniform(0.0, 2.0)
     stage, level = play.stage, 1 - dict(before).get(FEATURE, 0)
     plan, approved = stage.plan(FEATURE, level, timeout_ms=timeout_ms)
+    earlier = len(stage.entries())
     applying = stage.apply(plan, approved)
     if name == STALLED and applying.wait_for("sending step"):
         time.sleep(made.moment_s)
@@ -222,7 +223,7 @@ def run(play: Play, name: str, seed: int, before: list[tuple[str, int]]) -> Run:
         made.resumes.append(_short(stage.resume()))  # the moment it goes on
     stage.fix()
     play.leader = stage.settle()
-    _finish(play, made, before, level, said)
+    _finish(play, made, before, level, said, earlier)
     return made
 
 
@@ -261,8 +262,11 @@ def _short(said: Said) -> str:
     return f"{said.code} {said.out.strip().splitlines()[0] if said.out.strip() else said.last}"
 
 
-def _finish(play: Play, made: Run, before: list[tuple[str, int]], level: int, said: Said) -> None:
-    """Settle what is open, and compare everything with the log."""
+def _finish(
+    play: Play, made: Run, before: list[tuple[str, int]], level: int, said: Said, earlier: int
+) -> None:
+    """Settle what is open, and compare everything with the log; the journal has so many `earlier`
+    entries of other runs."""
     stage = play.stage
     if any(entry.is_open for entry in stage.entries()):
         made.resumes.append(_short(stage.resume(timeout_s=5.0)))
@@ -271,7 +275,7 @@ def _finish(play: Play, made: Run, before: list[tuple[str, int]], level: int, sa
     new, before[:] = records[len(before) :], records
     made.written = new == [(FEATURE, level)]
     entries = stage.entries()
-    made.outcome = entries[-1].fate.value if entries else "nothing sent"
+    made.outcome = entries[-1].fate.value if len(entries) > earlier else "nothing sent"
     made.wrong += _contradictions(made, new, said)
     if made.outcome == "unknown":  # for good: the next run needs a journal of its own
         stage.journals += 1
