@@ -64,8 +64,7 @@ class Software:
         named = pick(self._bits, code, 0)
         fits = (sets & named) != 0
         self._sets: Int = np.where(fits, named, sets)
-        on_zookeeper = evidence.membership.on_zookeeper[evidence.subjects.cluster]
-        self._sure = agree | vendors | fits | ((offers == 0) & ~on_zookeeper)
+        self._sure = agree | vendors | fits
         there, self._kind = positions(self._sets, 1 << len(self._bits))
         self._kinds: Flags = (there[:, None] & self._bits) > 0
 
