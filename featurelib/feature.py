@@ -9,6 +9,8 @@ from enum import IntEnum, StrEnum
 
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
+# KIP-1312; FeatureControlManager refuses UnregisterController below it (MetadataVersion 4.4-IV2).
+UNREGISTERS_CONTROLLERS_FROM = 33
 HIGHEST_LEVEL = 2**15 - 1  # int16 on the wire
 # 3.0-IV1: where a KRaft cluster without a word on metadata.version is, and all that a node without
 # one supports of it (KIP-778; QuorumController).

@@ -1,23 +1,145 @@
-"""The rows of findings: what each code says to a person, and which groups it belongs to.
+"""The rows of findings: what each code says to a person, what helps, and which groups it is in.
 
 findings.toml has what concerns evidence and nodes; rules.toml has the rules that dialects ask. The
-function that emits a finding names its code. Every other module selects findings by `Tag`.
+function that emits a finding names its code. Every other module selects findings by tag. What helps
+depends on circumstances: the first remedy whose conditions hold is the one that is shown.
+
+A row that is wrong fails when it is loaded, with file and line.
 """
 
 from __future__ import annotations
 
+import re
+import shlex
 import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from functools import cache
 from importlib import resources
-from typing import Any
+from string import Formatter
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
 from featurelib.feature import Severity
 
+ANY_ADDRESS = "HOST:PORT"  # in a command: a broker of the cluster it is for
+# What the texts of any row may name; a fact of a row gives it more, by its kind.
+_PLACES = {"role", "node", "feature", "level", "number", "finalized", "version", "range"}
+_PLACES |= {"observed_at", "dated", "software", "way", "stale", "cluster", "cluster_and_folder"}
+_PLACES |= {"inventory", "zookeeper", "collect", "options"}
+_OF_KINDS = {"release": ("newer",), "resource": ("namespace", "name")}
+# Of a blank, and of what is no argument of a command, a person fills in the value.
+Kind = Literal["text", "sentences", "release", "argument", "resource", "blank"]
+Verb = Literal[
+    "Fix", "Ask", "Collect", "Approve", "Hand over", "Upgrade", "Check", "Add", "Look at"
+]
+BLANKS = {
+    "principal": "User:NAME",
+    "directory": "DIRECTORY_ID",
+    "znode_text": "TEXT",
+    "znode_version": "VERSION",
+}
+
+_Entry = TypeVar("_Entry", bound="Remedy")
+
+
+class Issue(StrEnum):
+    """The reason why the usual remedy of a finding does not help."""
+
+    LISTENER = "listener"  # the node runs, as Kafka shows; only its listener did not respond
+    SECRET = "secret"  # the login of the collector was refused
+    ZNODE = "znode"  # the broker's registration in ZooKeeper could not be read
+    # Of a broker that registers nothing: only inter.broker.protocol.version, where its software
+    # supports what is finalized, or both.
+    PROTOCOL = "protocol"
+    PROTOCOL_AND_SOFTWARE = "protocol_and_software"
+    START_NEWER = "start_newer"  # the node did not respond, and is too old for what is finalized
+    REGISTER_NEWER = "register_newer"  # the node is not registered, and is too old for that
+    VOTER = "voter"  # the voter never registered
+    CONFIGURED = "configured"  # only the active controller's configuration names the node
+
+
+class Action(StrEnum):
+    """The name of a way in findings.toml: what to do about a node that is in the way."""
+
+    REGISTER_NEWER = "register_newer"
+    START_NEWER = "start_newer"
+    REGISTER = "register"
+    RECONFIGURE = "reconfigure"
+    UNREGISTER = "unregister"
+    UNREGISTER_CONTROLLER = "unregister_controller"
+    REGISTER_ANEW = "register_anew"
+    START_AGAIN = "start_again"
+    START = "start"
+    MIGRATE = "migrate"
+    DOWNGRADE = "downgrade"
+    UPGRADE = "upgrade"
+
+
+class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Conditions that all have to hold; one that is left out always does."""
+
+    cause: Issue | None = None
+    needs: bool | None = None  # the level depends on one that is not finalized
+    role: Literal["broker", "controller"] | None = None
+    managed_by: Literal["strimzi", "service", "anybody"] | None = None
+    owner_finalizes: bool | None = None  # who manages the cluster finalizes this feature
+    range_above: bool | None = None  # the range of the node begins above the level
+    stale: bool | None = None  # the node is off and still registered
+    running: bool | None = None
+    migrating: bool | None = None  # the broker runs in ZooKeeper mode, the cluster migrates
+    metadata_version: Annotated[str, msgspec.Meta(pattern="^>=[0-9]+$")] | None = None
+
+    def holds(self, known: Mapping[str, object]) -> bool:
+        """Return whether circumstances meet the conditions."""
+        wanted = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        return all(_meets(one, known.get(name)) for name, one in wanted if one is not None)
+
+
+def _meets(wanted: object, known: object) -> bool:
+    if isinstance(known, frozenset):
+        return wanted in known
+    if isinstance(wanted, str) and wanted.startswith(">="):
+        return isinstance(known, int) and known >= int(wanted[2:])
+    return wanted == known
+
+
+class Remedy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What helps under some conditions; `message`: it takes the place of the row's own."""
+
+    text: str
+    command: str = ""
+    message: str = ""
+    when: When = When()
+
+    @property
+    def texts(self) -> tuple[str, str, str]:
+        """All texts that may name something."""
+        return self.message, self.text, self.command
+
+
+class NodeRemedy(Remedy, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to do about a node that is in the way: words that go on after its name."""
+
+    action: Action
+
+    def of(self, node_id: int, release: str, address: str = "") -> Remedy:
+        """Return the words about one node; `release` and `address` as `software` and `filled`."""
+        known = {"node": node_id, "software": software(release)}
+        command = filled(self.command.format_map(known), address)
+        return Remedy(text=self.text.format_map(known), command=command)
+
+
+class Todo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The verb of a to-do, and how urgent it is: the lowest rank comes first."""
+
+    verb: Verb
+    rank: int
+
 
 class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The severity and texts of one code. {placeholders} are columns of the finding.
+    """The severity and texts of one code. {placeholders} are columns and `facts` of the finding.
 
     `title` says what is so in several clusters, "" = no cluster shows that alone; `title_stale` the
     same where the node is off and still registered. `state` is the word for the node in a
@@ -26,17 +148,55 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     severity: Severity
     message: str
-    remedy: str
-    command: str = ""
+    remedies: tuple[Remedy, ...] = msgspec.field(name="remedy")
+    todo: Todo | None = None
     title: str = ""
     title_stale: str = ""
     state: str = ""
     source: str = ""
     tags: frozenset[str] = frozenset()
+    facts: dict[str, Kind] = {}
     fates: dict[str, str] = {}
-    # Where a node's range begins above what is finalized, or only its listener fails.
-    other: str = ""
-    other_command: str = ""
+
+    @property
+    def remedy(self) -> str:
+        """The text of the usual remedy."""
+        return self.remedies[-1].text
+
+    @property
+    def command(self) -> str:
+        """The command of the usual remedy; "" = there is none."""
+        return self.remedies[-1].command
+
+    @property
+    def texts(self) -> str:
+        """All texts of the row that may name something."""
+        return " ".join((self.message, *(text for one in self.remedies for text in one.texts)))
+
+
+class Words(msgspec.Struct, frozen=True, kw_only=True):
+    """What a finding says, filled in; `command` "" = there is none."""
+
+    message: str
+    remedy: str
+    command: str
+    source: str = ""
+
+
+def first_fit(entries: Sequence[_Entry], known: Mapping[str, object]) -> _Entry:
+    """Return the first entry whose conditions these circumstances meet."""
+    return next(entry for entry in entries if entry.when.holds(known))
+
+
+def filled(command: str, address: str) -> str:
+    """Fill in the brokers of a command, at `address`, host:port[,host:port]; "" = not known."""
+    return command.replace(ANY_ADDRESS, shlex.quote(address)) if address else command
+
+
+def software(release: str) -> str:
+    """Return the least software that helps, in words; `release` "" = none is known."""
+    known = f"Kafka {release} or later"
+    return known if release else "software that supports what is finalized and what is wanted"
 
 
 @cache
@@ -49,6 +209,17 @@ def finding_rows() -> dict[str, FindingRow]:
 def rule_rows() -> dict[str, FindingRow]:
     """Return the rows of rules.toml by the name of the rule."""
     return _read("rules.toml")
+
+
+@cache
+def ways() -> tuple[NodeRemedy, ...]:
+    """Return the ways of findings.toml, in their order."""
+    return msgspec.convert(_load("findings.toml")["way"], tuple[NodeRemedy, ...])
+
+
+def way_of(action: Action) -> NodeRemedy:
+    """Return the way of this name."""
+    return next(way for way in ways() if way.action is action)
 
 
 @cache
@@ -71,11 +242,58 @@ def code_of(tag: str) -> str:
     return code
 
 
-def _load(name: str) -> dict[str, dict[str, Any]]:
-    return tomllib.loads(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
+# --- Loading --------------------------------------------------------------------------------------
+
+
+def _load(name: str) -> dict[str, Any]:
+    return tomllib.loads(_text(name))
+
+
+@cache
+def _text(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _read(name: str) -> dict[str, FindingRow]:
-    table = _load(name)
-    table.pop("tags", None)
-    return msgspec.convert(table, dict[str, FindingRow])
+    codes = [code for code in _load(name) if code not in ("tags", "way")]
+    return {code: check_row(name, _text(name), code) for code in codes}
+
+
+def check_row(file: str, text: str, code: str) -> FindingRow:
+    """Return the row of a code. Raises ValueError with file and line for a key, condition or tag
+    that is unknown, a placeholder that is no fact of the row, a command that no shell can read, and
+    remedies of which not just the last one always holds."""
+    table, at = tomllib.loads(text)[code], 0
+    try:
+        row = msgspec.convert(table, FindingRow)
+        fault, at = next(_faults(row), ("", 0))
+    except msgspec.ValidationError as error:
+        fault, found = str(error), re.search(r"\$\.remedy\[(\d+)\]", str(error))
+        at = int(found[1]) + 1 if found else 0
+    if fault:
+        heads = [f"[{code}]", *[f"[[{code}.remedy]]"] * at]
+        lines = enumerate(text.splitlines(), start=1)
+        line = [next(n for n, one in lines if one == head) for head in heads][-1]
+        raise ValueError(f"{file}:{line}: [{code}] {fault}")
+    return row
+
+
+def _faults(row: FindingRow) -> Iterator[tuple[str, int]]:
+    """Yield what is wrong with a row, each with the number of its remedy; 0 = the row itself."""
+    if unknown := row.tags - tags().keys():
+        yield f"has the unknown tag {min(unknown)}. Add it to [tags].", 0
+    if not row.remedies:
+        yield "has no remedy.", 0
+    facts = {place for name, kind in row.facts.items() for place in _OF_KINDS.get(kind, (name,))}
+    texts = [(0, row.message), *((n, t) for n, r in enumerate(row.remedies, 1) for t in r.texts)]
+    for at, text in texts:
+        named = {name for _, name, _, _ in Formatter().parse(text) if name}
+        if strange := named - facts - _PLACES:
+            yield f"names {{{min(strange)}}}, which is no fact of it. Add it to facts.", at
+    for at, one in enumerate(row.remedies, start=1):
+        if (one.when == When()) != (at == len(row.remedies)):
+            yield "has a remedy without a condition before the last, or a last one with one.", at
+        try:
+            shlex.split(one.command)
+        except ValueError as error:
+            yield f"has a command that a shell cannot read: {error}.", at

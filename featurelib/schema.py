@@ -100,6 +100,10 @@ SNAPSHOT = Schema.of(
     ]
 )
 
+# What the texts of a finding name besides, and why the usual remedy does not help.
+_OF_TEXT = ("cause", "needs", "principal", "resource", "znode_text", "entry", "voters", "directory")
+FACTS = Schema.of([*((name, TEXT) for name in _OF_TEXT), ("znode_version", LONG)])
+
 FINDING = Schema.of(
     [
         ("cluster", TEXT),
@@ -118,7 +122,7 @@ FINDING = Schema.of(
         ("detail", TEXT),
         ("muted", TEXT),
         ("muted_until", DATE),
-        ("to_fix", TEXT),
+        *FACTS.fields,
     ]
 )
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from enum import Enum
 
+import msgspec
+
 from featurelib.audit.findings import wordings
-from featurelib.audit.remedies import remedies
 from featurelib.conformance.rulebook import rulebook
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.rules import NODE_COLUMNS, UPDATE_COLUMNS
 from featurelib.feature import Phase, Role, Severity, UpgradeType, Verdict, Witness
+from featurelib.findings import Remedy, ways
 from featurelib.schema import FINDING
 from scripts.markdown import code, comments_of, page, table
 
@@ -88,7 +90,9 @@ BRACES = {
     "range": "what the node supports, as `7-25 (up to 4.0-IV3)`",
     "detail": "what was seen, or what a node answered, in its words",
     "observed_at": "when that was",
-    "to_fix": "what is to be set, on the node or in the cluster",
+    "entry": "the first line of its entry in the inventory",
+    "voters": "the controllers to start, as `1 of controllers 2-3`",
+    "options": "the options that reach the cluster",
     "newer": "the same after `to`, where a release is known",
     "software": "the least release that helps, where it is known",
     "way": "one of the ways out below, for that role and that level",
@@ -97,7 +101,7 @@ BRACES = {
     "cluster_and_folder": "the same as an option, with the folder of the landing files",
     "inventory": "the file of the inventory",
     "zookeeper": "the address of ZooKeeper, by the inventory",
-    "text": "the text of the features node",
+    "znode_text": "the text of the features node",
     "directory": "the id of the voter's log directory, as Kafka's tools print it",
     "znode_version": "the version of the features node that was read",
     "principal": "who has to be granted the right, as `User:collector`",
@@ -159,7 +163,7 @@ def _findings_intro() -> str:
     names = ", ".join(code(name) for name in FINDING.names)
     return (
         "A finding is a row with these columns, null where they do not apply: " + names + ". "
-        "`detail` is what was seen, `to_fix` what the remedy names beside node and feature. "
+        "`detail` is what was seen; the last columns are facts that a remedy names or depends on. "
         "What stands in braces, as `{node}`, is filled in: the table below says with what. "
         "Severities are defaults: `conf/audit.toml` may change them. These are about evidence and "
         "nodes:"
@@ -172,12 +176,20 @@ def _findings() -> list[list[str]]:
     rows = []
     for name, wording in wordings(load(STRICT)).items():
         if name not in asked:
-            remedy = (
-                f"{wording.remedy} {code(wording.command)}" if wording.command else wording.remedy
-            )
+            remedy = "; ".join(map(_remedy, wording.remedies))
             severity = wording.severity.value
             rows.append([code(name), severity, wording.message, wording.source, remedy])
     return rows
+
+
+def _remedy(remedy: Remedy) -> str:
+    """A remedy after its conditions: `managed_by = strimzi`: ..., with its command."""
+    wanted = msgspec.to_builtins(remedy.when)
+    when = " and ".join(code(f"{name} = {one}") for name, one in wanted.items() if one is not None)
+    text = remedy.text.replace("{stale}", "as of the stale node.")
+    said = f"{text} {code(remedy.command)}" if "{stale}" not in remedy.command else text
+    said = said if remedy.command else text
+    return f"{when}: {said}" if when else said
 
 
 def _braces() -> list[list[str]]:
@@ -190,8 +202,7 @@ def _braces() -> list[list[str]]:
 
 def _ways() -> list[list[str]]:
     return [
-        [code(action), way.text, code(way.command) if way.command else ""]
-        for action, way in remedies().items()
+        [code(way.action), way.text, code(way.command) if way.command else ""] for way in ways()
     ]
 
 

@@ -198,7 +198,7 @@ def _side_effects(asking: Judge, more: Bool, said: BatchFindings) -> None:
             found[question] = " ".join(map(say_briefly, effects)) + depends
     questions = np.array(list(found), dtype=np.int64)
     details = list(found.values())
-    columns: dict[str, Int | Texts] = {"level": common[questions], "to_fix": texts_of(first)}
+    columns: dict[str, Int | Texts] = {"level": common[questions], "needs": texts_of(first)}
     said.of_questions("side_effect_by_name", questions, details, **columns)
 
 
@@ -227,7 +227,7 @@ def _unlisted(said: BatchFindings, conditions: Conditions) -> None:
     missing = np.array([bool(listed) and name not in listed for name in names], dtype=bool)
     where = np.flatnonzero(missing & said.evidence.landed)
     entries = texts_of(f"id = {toml_text(names[cluster])}" for cluster in where.tolist())
-    said.of_clusters("not_in_inventory", where, to_fix=entries)
+    said.of_clusters("not_in_inventory", where, entry=entries)
 
 
 def _unstable(asking: Judge, said: BatchFindings) -> None:

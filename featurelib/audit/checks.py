@@ -23,9 +23,7 @@ import numpy as np
 from featurelib.audit.columns import marked
 from featurelib.audit.controllers import Software
 from featurelib.audit.evidence import BatchFindings, Evidence
-from featurelib.audit.findings import INCOMPATIBLE_CODE, PROTOCOL, PROTOCOL_OR_SOFTWARE
 from featurelib.audit.registrations import NOBODY, ranges_of
-from featurelib.audit.remedies import Action
 from featurelib.catalogue import ANY, FEATURE_RECORDS_FROM, Tables
 from featurelib.core.batch import Levels
 from featurelib.core.cluster import Cluster, Request, build
@@ -38,10 +36,11 @@ from featurelib.core.rules import (
     metadata_version_unmet,
 )
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, SILENT_METADATA_VERSION, Role
-from featurelib.findings import finding_rows
+from featurelib.findings import Issue, finding_rows
 from featurelib.rows import NONE, Bool, Int, TableRows, make_rows, texts_of
 from featurelib.schema import INCOMPATIBLE_BROKER
 
+INCOMPATIBLE_CODE = "incompatible_with_finalized"
 DEPENDENCY_CODE = "finalized_dependency_unmet"
 MINIMUM_CODE = "minimum_would_rise"
 _ENOUGH = np.iinfo(np.int16).max  # where it is not known what is finalized, nothing is missing
@@ -84,7 +83,7 @@ def find_incompatible(evidence: Evidence, said: BatchFindings) -> TableRows:
         INCOMPATIBLE_CODE,
         subject,
         detail=details,
-        to_fix=texts_of(wrong),
+        cause=texts_of(wrong),
         feature=evidence.features(question),
         finalized_level=now,
         level=below,
@@ -111,17 +110,16 @@ def _unfit(evidence: Evidence) -> tuple[Int, Int]:
 
 
 def outdated(evidence: Evidence) -> list[str | None]:
-    """By subject, for featurelib.schema.FINDING's `to_fix`: the action that helps where its
-    software is too old for what is finalized, and it is not registered, or does not answer and
-    nobody sees it run."""
+    """Return by subject why the usual remedy does not help: its software is too old for what is
+    finalized, and it is not registered, or does not answer and nobody sees it run."""
     asked, who = evidence.questions, evidence.subjects
     pair, subject = _unfit(evidence)
     levels, lowest = asked.current[asked.pair_question[pair]], asked.pair_min[pair]
     too_old = ~below_local_min(levels.astype(np.int32), lowest.astype(np.int32))
     is_old = marked(len(who.key), subject[too_old])
     out, down = is_old & who.unregistered, is_old & who.not_answering & ~who.live
-    to_fix = np.select([out, down], [Action.REGISTER_NEWER.value, Action.START_NEWER.value], "")
-    return [text or None for text in to_fix.tolist()]
+    cause = np.select([out, down], [Issue.REGISTER_NEWER.value, Issue.START_NEWER.value], "")
+    return [text or None for text in cause.tolist()]
 
 
 def _own_answers(
@@ -131,7 +129,7 @@ def _own_answers(
     version where they answered themselves, and their software supports what is finalized."""
     asked, who, details = evidence.questions, evidence.subjects, list(fates)
     old, silent = outdated(evidence), who.listed_nothing
-    wrong = [PROTOCOL_OR_SOFTWARE if silent[row] else old[row] for row in subject.tolist()]
+    wrong = [Issue.PROTOCOL_AND_SOFTWARE if silent[row] else old[row] for row in subject.tolist()]
     mine = who.listed_nothing[subject] & (who.answered_with[subject] != NOBODY)
     for row in np.flatnonzero(mine).tolist():
         at = question[row]
@@ -141,7 +139,7 @@ def _own_answers(
         least = int(asked.finalized_min[at]) or level
         if low <= least and level <= high:
             details[row] = f"Its software supports {low}-{high}. {details[row]}"
-            wrong[row] = PROTOCOL
+            wrong[row] = Issue.PROTOCOL
     return details, wrong
 
 

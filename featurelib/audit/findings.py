@@ -17,25 +17,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cache
-from typing import TypedDict
+from string import Formatter
+from typing import Any, TypedDict
 
 import numpy as np
-from msgspec.structs import replace
 
 from featurelib.audit.columns import node_key, place
-from featurelib.audit.managed import instead, managed_codes
-from featurelib.audit.remedies import (
-    ANY_ADDRESS,
-    Action,
-    action_for_gone,
-    filled,
-    remedies,
-    software,
-)
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import STRICT, Dialect, load
 from featurelib.feature import METADATA_VERSION, Role, Severity
-from featurelib.findings import FindingRow, finding_rows, tagged
+from featurelib.findings import (
+    ANY_ADDRESS,
+    BLANKS,
+    FindingRow,
+    Kind,
+    Remedy,
+    Words,
+    filled,
+    finding_rows,
+    first_fit,
+    software,
+    tagged,
+    ways,
+)
 from featurelib.rows import (
     NONE,
     Bool,
@@ -49,7 +53,7 @@ from featurelib.rows import (
     pick,
     texts_of,
 )
-from featurelib.schema import FINDING
+from featurelib.schema import FACTS, FINDING
 from featurelib.words import clean, code_text, level_text, range_text, time_text
 
 NOBODY = -1  # a finding about the whole cluster
@@ -61,6 +65,7 @@ _NUMBERS = {
     "epoch": ("epoch", -1),
     "at": ("observed_at", 0),
     "line": ("line_id", 0),
+    "znode_version": ("znode_version", NONE),
 }
 
 
@@ -77,7 +82,7 @@ class Findings:
     ) -> None:
         """One row for each position in `cluster`; a column left out is null in all of them.
 
-        `more`: feature and to_fix as texts; role, node_id, finalized_level, level, min_version,
+        `more`: feature and facts as texts; role, node_id, finalized_level, level, min_version,
         max_version, epoch, at and line as numbers. In `at` and `line` 0, in `node_id` and `epoch`
         -1 means that there is none.
         """
@@ -241,25 +246,9 @@ def wordings(dialect: Dialect) -> dict[str, FindingRow]:
     return finding_rows() | {row.code: row.words for row in dialect.rules}
 
 
-_OF_GHOST = (
-    "Once it runs, it says so itself. If it has to stay off, plan or collect with --probe, or "
-    "collect a dump of the metadata log."
-)
-INCOMPATIBLE_CODE = "incompatible_with_finalized"
-REGISTERS_NOTHING = "registration_without_features"
-# What is to fix of a broker that registers nothing: only its protocol version, where its
-# software supports what is finalized, and then the message is another; or both.
-PROTOCOL = "inter.broker.protocol.version"
-PROTOCOL_OR_SOFTWARE = f"{PROTOCOL}, software"
-LISTENER = "listener"  # of a node that does not answer us, and that Kafka calls live
-SECRET = "secret"  # of a collector whose login was refused
-ZNODE = "registration in ZooKeeper"  # of a broker whose registration says nothing that can be read
-_OF_PROTOCOL = (
-    "{feature} is finalized at {finalized}, and {role} {node} registers no features. {detail}"
-)
 COMPOSED_LENGTH = 1200  # of a detail that is composed of sentences
-WAY = "{way}"  # of remedies.toml, by the finding's role and metadata.version
-COLLECT = "{collect}"  # a command; none for who looks at the cluster itself, and just asks again
+_WAY, _STALE = "{way}", "{stale}"
+_SERVICES = frozenset({"msk", "aiven", "confluent"})  # whose controllers nobody else can ask
 
 # A level of its own: no part of a version's name, as 4.1-IV1, and none that is named already.
 _DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?![.-]\w| \()")
@@ -279,6 +268,14 @@ class Site:
     zookeeper: str = ""
     listed: bool = False  # the inventory has it
     reachable: bool = False  # … and a way to it
+    options: str = ""  # of featurelib's commands: how to reach the cluster
+
+    @property
+    def managers(self) -> frozenset[str]:
+        """The names under which conditions know who manages the cluster."""
+        owner = self.managed_by.casefold()
+        kinds = {owner, "anybody", *(["service"] if owner in _SERVICES else [])}
+        return frozenset(kinds) if owner else frozenset()
 
     @property
     def collect(self) -> str:
@@ -291,8 +288,13 @@ class Site:
 NO_SITE = Site()
 
 
-class FindingColumns(TypedDict):
-    """The columns of one finding that its words may use."""
+def without_blanks(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of featurelib.schema.FINDING without the facts that it does not have."""
+    return {k: value for k, value in row.items() if value is not None or k not in FACTS.names}
+
+
+class FindingColumns(TypedDict, total=False):
+    """The columns of one finding that its words may use; of facts those that there are."""
 
     code: str
     role: str | None
@@ -304,10 +306,11 @@ class FindingColumns(TypedDict):
     max_version: int | None
     observed_at: datetime | None
     detail: str | None
-    to_fix: str | None
+    cause: str | None
+    needs: str | None
 
 
-_WORDED = tuple(FindingColumns.__annotations__)
+_WORDED = tuple(dict.fromkeys([*FindingColumns.__annotations__, *FACTS.names]))
 _WIDE, _WIDEST = 1 << 20, 1 << 62
 
 
@@ -320,82 +323,50 @@ class FindingWords:
 
     def of(
         self, columns: FindingColumns, site: Site = NO_SITE, ghost: FindingColumns | None = None
-    ) -> FindingRow:
+    ) -> Words:
         """The words of its code, filled in for the cluster at this site. `ghost`: the finding that
         calls the node gone, if one does; its remedy holds for what its range blocks, too."""
-        wording = self._wordings.get(columns["code"]) or _unworded(columns["code"])
-        if columns["to_fix"] in (PROTOCOL, PROTOCOL_OR_SOFTWARE):
-            remedy = self._wordings[REGISTERS_NOTHING].remedy
-            if columns["to_fix"] == PROTOCOL:
-                wording = replace(wording, message=_OF_PROTOCOL, remedy=remedy)
-            else:
-                wording = replace(wording, remedy=f"{wording.remedy} {remedy}")
-        least = columns["finalized_level"] if columns["level"] is None else columns["level"]
-        is_above = least is not None and least < (columns["min_version"] or 0)
-        if wording.other and (is_above or columns["to_fix"] in (LISTENER, ZNODE, SECRET)):
-            wording = replace(wording, remedy=wording.other, command=wording.other_command)
-        name = clean(site.name or "CLUSTER")
-        into = shlex.join(["--cluster", name, "--out", site.landing, "--fleet", site.inventory])
-        into += " (put the landing folder for LANDING)" * (site.landing == NO_SITE.landing)
-        own = {"inventory": site.inventory, "cluster": name, "cluster_and_folder": into}
-        own["zookeeper"] = site.zookeeper or "ZOOKEEPER"
-        values, role = self._values(columns) | own, columns["role"] or Role.BROKER.text
-        action = action_for_gone(Role[role.upper()], columns["finalized_level"])
-        if columns["to_fix"] in (Action.START_NEWER, Action.REGISTER_NEWER) and not is_above:
-            wording, action = replace(wording, remedy=f"{WAY}."), Action(columns["to_fix"])
-        way = remedies()[action]
-        if ghost is not None and columns["code"] in tagged(
-            "range_unseen"
-        ):  # the ghost's words have the rest
-            wording, values["detail"] = replace(wording, remedy=_OF_GHOST), ""
-        values["way"] = way.text.format_map(values)
-        again = site.collect * (site.landing != NO_SITE.landing)
-        command = {WAY: way.command, COLLECT: again}.get(wording.command, wording.command)
-        if wording.command.startswith("featurelib plan ") and columns["to_fix"]:
-            command = ""  # what the level depends on comes first
-        about = columns["code"], columns["role"], columns["feature"]
-        if found := instead(*about, site.managed_by, site.managed):
-            wording, command = replace(wording, remedy=found), ""
-        said = replace(
-            wording,
-            message=_open_sentence(wording.message, values).rstrip(),
-            remedy=_open_sentence(wording.remedy, values),
-            command=filled(_fill_command(command, values), site.address),
+        row = self._wordings.get(columns["code"]) or _unworded(columns["code"])
+        known, values = _circumstances(columns, site), self._values(columns, row, site)
+        remedy = first_fit(row.remedies, known | {"stale": ghost is not None})
+        text, command = remedy.text, remedy.command
+        if ghost is not None and text == _STALE:
+            gone = self.of(ghost, site)
+            text, command = gone.remedy.replace("{", "{{").replace("}", "}}"), gone.command
+        elif _WAY in text:
+            way = first_fit(ways(), known | {"stale": True})
+            values["way"] = way.text.format_map(values)
+            command = filled(_fill_command(way.command * (command == _WAY), values), site.address)
+        else:
+            command = filled(_fill_command(command, values), site.address)
+        return Words(
+            message=_open_sentence(remedy.message or row.message, values).rstrip(),
+            remedy=_open_sentence(text, values),
+            command=command,
+            source=row.source,
         )
-        if ghost is None or columns["code"] not in tagged("of_range"):
-            return said
-        way_out = self.of(ghost, site)
-        return replace(said, remedy=way_out.remedy, command=way_out.command)
 
     def of_rows(self, findings: TableRows, sites: Mapping[str, Site]) -> dict[str, Texts]:
         """Message, remedy and command of each row of featurelib.schema.FINDING, worded once where
         several say alike. `sites`: of clusters, by id; one without is called by its id."""
         codes, at = findings.texts("code"), findings.numbers("observed_at")
-        templates = [self._wordings.get(code) or _unworded(code) for code in codes.words]
-        dated = np.array(["{observed_at}" in one.message for one in templates], dtype=bool)
-        texts = [one.command + one.remedy + one.other_command for one in templates]
-        named = np.array([bool(re.search("{(cluster|zoo|collect)", t)) for t in texts], dtype=bool)
-        sited = [
-            code in managed_codes() or WAY in one.command or ANY_ADDRESS in one.command
-            for code, one in zip(codes.words, templates, strict=True)
-        ]
+        rows = [self._wordings.get(code) or _unworded(code) for code in codes.words]
+        dated = np.array(["{observed_at}" in row.message for row in rows], dtype=bool)
+        own = np.array([_depends_on_site(row) for row in rows], dtype=bool)[codes.codes]
         clusters = findings.texts("cluster")
-        told = {name for name, site in sites.items() if site.address or site.managed_by}
-        known = np.array([name in told for name in clusters.words], dtype=bool)
-        own = np.array(sited, dtype=bool)[codes.codes] & known[clusters.codes]
-        site = np.where(own | named[codes.codes], clusters.codes, -1)
+        site = np.where(own, clusters.codes, -1)
         seen = findings.replace(observed_at=np.where(dated[codes.codes], at, NONE))
         first, kind = _kinds([site, *map(_numbers, seen.select(_WORDED).columns.values())])
         gone = _gone(findings)
         if (gone >= 0).any():
             first, kind = _kinds([kind, np.where(gone >= 0, kind[gone], -1)])
-        rows = seen.take(first).to_pylist()
+        found = seen.take(first).to_pylist()
         calls_gone = seen.take(gone[first]).to_pylist()  # all null where none does
         said = [
             self.of(
                 row, sites.get(name := row["cluster"], Site(name=name)), ghost if at >= 0 else None
             )
-            for row, ghost, at in zip(rows, calls_gone, gone[first].tolist(), strict=True)
+            for row, ghost, at in zip(found, calls_gone, gone[first].tolist(), strict=True)
         ]
         return {
             name: Texts(words=[getattr(one, name) for one in said], codes=kind)
@@ -406,22 +377,22 @@ class FindingWords:
         """What was seen, safe to show, with the names of levels of metadata.version added."""
         if not text:
             return None
-        shown = (
-            clean(text, COMPOSED_LENGTH)
-            if code in tagged("sentences")
-            else clean(text).removesuffix(".")
-        )
+        row = self._wordings.get(code)
+        whole = row is not None and row.facts.get("detail") == "sentences"
+        shown = clean(text, COMPOSED_LENGTH) if whole else clean(text).removesuffix(".")
         return _DATED_LEVEL.sub(self._add_name, shown)
 
-    def _values(self, columns: FindingColumns) -> dict[str, str]:
+    def _values(self, columns: FindingColumns, row: FindingRow, site: Site) -> dict[str, str]:
+        """What the placeholders of a row stand for."""
         feature, node, catalogue = columns["feature"], columns["node_id"], self.catalogue
-        level, finalized, detail = columns["level"], columns["finalized_level"], columns["detail"]
+        level, finalized = columns["level"], columns["finalized_level"]
         low, high = columns["min_version"], columns["max_version"]
         ends = None if low is None or high is None else (low, high)
         now = "an unknown level" if finalized is None else level_text(catalogue, feature, finalized)
-        release = (detail or "") if columns["code"] in tagged("release") else ""
-        namespace, _, name = (columns["to_fix"] or "").rpartition("/")
-        return {
+        name = clean(site.name or "CLUSTER")
+        into = shlex.join(["--cluster", name, "--out", site.landing, "--fleet", site.inventory])
+        into += " (put the landing folder for LANDING)" * (site.landing == NO_SITE.landing)
+        values = {
             "role": columns["role"] or "node",
             "node": "?" if node is None else str(node),
             "feature": "a feature" if feature is None else clean(feature),
@@ -430,20 +401,34 @@ class FindingWords:
             "number": "LEVEL" if level is None else str(level),
             "version": _argument(catalogue.level_name(METADATA_VERSION, finalized), "VERSION"),
             "finalized": now,
-            # An empty detail has nothing to add; a missing one should have been there.
-            "detail": "?" if detail is None else self.detail(columns["code"], detail) or "",
-            "software": software(release),
-            "newer": f" to {software(release)}" if release else "",
-            "namespace": _argument(namespace, "NAMESPACE"),
-            "name": _argument(name, "NAME"),
-            "to_fix": columns["to_fix"] or "",
-            "text": columns["to_fix"] or "TEXT",
-            "directory": columns["to_fix"] or "DIRECTORY_ID",
-            "znode_version": columns["to_fix"] or "VERSION",
-            "principal": _argument(columns["to_fix"] or "", "User:NAME"),
             "observed_at": time_text(columns["observed_at"]) or "an unknown day",
             "dated": catalogue.label,
+            "software": software(""),
+            "inventory": site.inventory,
+            "cluster": name,
+            "cluster_and_folder": into,
+            "zookeeper": site.zookeeper or "ZOOKEEPER",
+            "options": site.options,
+            "collect": site.collect * (site.landing != NO_SITE.landing),
         }
+        facts: Mapping[str, Any] = columns
+        for fact, kind in row.facts.items():
+            values |= self._fact(columns["code"], fact, kind, facts.get(fact))
+        return values
+
+    def _fact(self, code: str, name: str, kind: Kind, value: Any) -> dict[str, str]:
+        """What the placeholders of a fact stand for."""
+        text = "" if value is None else str(value)
+        if kind == "release":
+            return {"software": software(text), "newer": f" to {software(text)}" * bool(text)}
+        if kind == "resource":
+            space, _, own = text.rpartition("/")
+            return {"namespace": _argument(space, "NAMESPACE"), "name": _argument(own, "NAME")}
+        if name == "detail":  # an empty one has nothing to add; a missing one should be there
+            return {name: "?" if value is None else self.detail(code, text) or ""}
+        if kind == "argument":
+            return {name: _argument(text, BLANKS[name])}
+        return {name: text or BLANKS.get(name, "")}
 
     def _add_name(self, found: re.Match[str]) -> str:
         named = level_text(self.catalogue, METADATA_VERSION, int(found[1]))
@@ -499,27 +484,47 @@ def _argument(text: str, unknown: str) -> str:
     return clean(text) if text[:1].isalnum() else unknown
 
 
+def _circumstances(columns: FindingColumns, site: Site) -> dict[str, object]:
+    """What the conditions of remedies look at."""
+    least = columns["finalized_level"] if columns["level"] is None else columns["level"]
+    feature, managed = columns["feature"], site.managed
+    return {
+        "cause": columns.get("cause"),
+        "needs": columns.get("needs") is not None,
+        "role": columns["role"] or Role.BROKER.text,
+        "managed_by": site.managers,
+        "owner_finalizes": managed is None or feature in managed,
+        "range_above": least is not None and least < (columns["min_version"] or 0),
+        "metadata_version": columns["finalized_level"],
+    }
+
+
+def _depends_on_site(row: FindingRow) -> bool:
+    """Whether what helps differs by cluster: by its name, its addresses or who manages it."""
+    is_managed = any(one.when.managed_by for one in row.remedies)
+    return is_managed or bool(re.search("{(cluster|zoo|collect|way|stale)|HOST:PORT", row.texts))
+
+
 def _fill_command(template: str, values: dict[str, str]) -> str:
     """Return a command with its values quoted for a shell; "" where it lacks a value to name."""
-    if "{" not in template:
-        return template
-    if any(f"{{{key}}}" in template for key, value in values.items() if not value):
+    named = {name for _, name, _, _ in Formatter().parse(template) if name} - {"options"}
+    if any(not values[name] for name in named):
         return ""
-    return template.format_map({key: shlex.quote(value) for key, value in values.items()})
+    whole = {"collect": values["collect"], "options": values["options"]}  # words of a shell
+    return template.format_map({name: shlex.quote(values[name]) for name in named} | whole)
 
 
 def _open_sentence(template: str, values: dict[str, str]) -> str:
     """A role or an action at the start gets its capital letter; a feature's name keeps its own."""
     text = template.format_map(values)
-    return text[:1].upper() + text[1:] if template.startswith(("{role}", WAY)) else text
+    return text[:1].upper() + text[1:] if template.startswith(("{role}", _WAY)) else text
 
 
 def _unworded(code: str) -> FindingRow:
     """A code that this release has no words for: another release wrote the finding."""
     return FindingRow(
         severity=Severity.WARNING,
-        source="",
         message=code_text(code).replace("{", "{{").replace("}", "}}") + " {detail}",
-        remedy="",
-        command="",
+        remedies=(Remedy(text=""),),
+        facts={"detail": "text"},
     )

@@ -13,9 +13,9 @@ import numpy as np
 
 from featurelib.audit.columns import broker_key, find, marked, node_key, place
 from featurelib.audit.evidence import BatchFindings, Evidence
-from featurelib.audit.findings import LISTENER
 from featurelib.audit.registrations import record_keys
 from featurelib.feature import Role
+from featurelib.findings import Issue
 from featurelib.rows import Bool, Int, pick, texts_of
 from featurelib.snapshot.state import ONE_LOOK
 from featurelib.words import nodes
@@ -79,7 +79,8 @@ def report_majority(said: BatchFindings, proven: Bool) -> Int:
             NO_LEADER if why else NO_MAJORITY,
             np.array([row]),
             detail=["; ".join([f"{answered[row]} of {voters[row]} voters answered", *why])],
-            to_fix=texts_of([LISTENER if who.answers[off].all() else ids]),
+            cause=texts_of([Issue.LISTENER if who.answers[off].all() else None]),
+            voters=texts_of([ids]),
             at=np.array([at]),
             line=np.array([line]),
         )
@@ -98,7 +99,7 @@ def report_dead_voters(said: BatchFindings) -> None:
     keys = node_key(voters.row, Role.CONTROLLER, voters.field("node_id"))
     found = place(keys, np.argsort(keys, kind="stable"), who.key[dead])
     ids = texts_of(voters.texts("directory", found))
-    said.of_nodes("voter_not_fetching", dead, (at, line), to_fix=ids)
+    said.of_nodes("voter_not_fetching", dead, (at, line), directory=ids)
 
 
 def _without_leader(evidence: Evidence, votes: Bool) -> tuple[Int, Int]:

@@ -25,15 +25,14 @@ from featurelib.audit.checks import outdated
 from featurelib.audit.columns import distinct, find, latest, marked, node_key, split_key
 from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.finalized import UNSEEN, witness_text
-from featurelib.audit.findings import LISTENER, SECRET, ZNODE
 from featurelib.audit.majority import report_dead_voters, report_majority
 from featurelib.audit.registrations import ranges_of
-from featurelib.audit.remedies import CONTROLLERS_UNREGISTER_FROM
 from featurelib.audit.target import Agreed, Judge
 from featurelib.audit.verdict import who_may_join
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.features_znode import elect
-from featurelib.feature import KRAFT_VERSION, Role, Witness
+from featurelib.feature import KRAFT_VERSION, UNREGISTERS_CONTROLLERS_FROM, Role, Witness
+from featurelib.findings import Issue
 from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM, needed
 from featurelib.rows import NONE, Bool, Int, Texts, pick, texts_of
 from featurelib.snapshot.records import MALFORMED
@@ -49,7 +48,6 @@ from featurelib.words import (
 
 NOT_LANDED = "cluster_not_landed"
 NODE_DAMAGED, NODE_DELETED = "features_node_damaged", "features_node_deleted"
-NODE_UNREAD = frozenset({NODE_DAMAGED, NODE_DELETED})  # restarts finalize what nobody approved
 _SHOWN_WHOLE = 250
 _NOT_READ = "its controller.quorum.voters was not read"
 _NO_LIST = "no list of registered controllers was read"
@@ -94,12 +92,12 @@ def _clusters(said: BatchFindings, hidden: Bool) -> Int:
     said.of_clusters("voters_vouched", no_voters & vouched & landed)
     lost = evidence.snapshots["not_reached"]
     texts = [text or "" for text in lost.texts("error", np.arange(len(lost)))]
-    refused = texts_of(SECRET if REFUSED_LOGIN in text else None for text in texts)
+    refused = texts_of(Issue.SECRET if REFUSED_LOGIN in text else None for text in texts)
     at, line = lost.field("at"), lost.field("line")
     bare = (text.replace(NOBODY_ANSWERED, "").removesuffix(".") for text in texts)
     why = [f"{share_reasons(reasons)}." for reasons in bare]
     count += said.of_clusters(
-        "cluster_not_reached", lost.row, detail=why, at=at, line=line, to_fix=refused
+        "cluster_not_reached", lost.row, detail=why, at=at, line=line, cause=refused
     )
     return count
 
@@ -118,14 +116,14 @@ def _levels(said: BatchFindings) -> Int:
         ("features_node_ambiguous", levels.ambiguous),
     ):
         count += said.of_clusters(code, where, place)
-    read = (int(levels.epoch[cluster]) for cluster in levels.damaged)
-    versions = texts_of(None if version < 0 else str(version) for version in read)
-    count += said.of_clusters(NODE_DAMAGED, levels.damaged, place, to_fix=versions)
+    read = levels.epoch[[*levels.damaged]]
+    versions = np.where(read < 0, NONE, read)
+    count += said.of_clusters(NODE_DAMAGED, levels.damaged, place, znode_version=versions)
     gone = {cluster: said_of for cluster in levels.absent if (said_of := _gone(said, cluster))}
     left = [levels.absent[cluster][0] for cluster in gone]
     # A text that a command could not show whole, as it is, is left to be filled in.
     texts = texts_of(text if clean(text, _SHOWN_WHOLE) == text else None for text in left)
-    count += said.of_clusters(NODE_DELETED, gone, place, to_fix=texts)
+    count += said.of_clusters(NODE_DELETED, gone, place, znode_text=texts)
     rest = [cluster for cluster in levels.absent if cluster not in gone]
     return count + said.of_clusters("features_node_absent", rest, place)
 
@@ -315,7 +313,7 @@ def _rights(said: BatchFindings) -> tuple[Int, Bool]:
         where, at, line = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3).T
         details, principals = [row[3] for row in rows], texts_of(row[4] for row in rows)
         counts[code] = said.of_clusters(
-            code, where, detail=details, at=at, line=line, to_fix=principals
+            code, where, detail=details, at=at, line=line, principal=principals
         )
     return counts["right_missing"], counts["right_missing"] > 0
 
@@ -381,7 +379,7 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
     was, failed = (who.at, who.line), (who.failed_at, who.failed_line)
     count, old = np.zeros(len(evidence.clusters), dtype=np.int64), outdated(evidence)
     silent = counted & who.not_answering
-    reach = texts_of(LISTENER if live else to for live, to in zip(who.live, old, strict=True))
+    reach = texts_of(Issue.LISTENER if live else to for live, to in zip(who.live, old, strict=True))
     for code, hit, seen, detail in (
         ("expected_node_missing", listed & ~is_operated, was, None),
         ("strimzi_node_missing", who.expected_only & ~vouched & is_operated, was, None),
@@ -390,13 +388,13 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
         ("evidence_too_old", counted & who.too_old & ~is_late, was, None),
         ("evidence_too_new", counted & who.too_old & is_late, was, None),
     ):
-        fails = {"to_fix": reach.take(np.flatnonzero(hit))} if hit is silent else {}
+        fails = {"cause": reach.take(np.flatnonzero(hit))} if hit is silent else {}
         count += said.of_nodes(code, hit, seen, detail, **fails)
     places = zip(was, evidence.membership.quorum_place, strict=True)
     there = tuple(np.where(who.answers, own, of[who.cluster]) for own, of in places)
     does = np.where(who.answers, "answers", "reads the metadata log")[who.unregistered].tolist()
     fix = texts_of(old).take(np.flatnonzero(who.unregistered))
-    said.of_nodes("expected_node_not_registered", who.unregistered, there, does, to_fix=fix)
+    said.of_nodes("expected_node_not_registered", who.unregistered, there, does, cause=fix)
     # Somebody else's word stands in for these.
     line = np.where(who.failed_at > who.at, who.failed_line, who.line)
     for code, hit in (
@@ -505,7 +503,9 @@ def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
     failed = (who.failed_at, who.failed_line)
     hidden = np.flatnonzero(_without_range(evidence) & ~covered)
     stored = evidence.membership.on_zookeeper[who.cluster[hidden]].tolist()
-    more: dict[str, Int | Texts] = {"to_fix": texts_of(ZNODE if one else None for one in stored)}
+    more: dict[str, Int | Texts] = {
+        "cause": texts_of(Issue.ZNODE if one else None for one in stored)
+    }
     more["finalized_level"] = np.where(who.gone, metadata_version, NONE)[hidden]
     count = said.of_nodes("range_unknown", hidden, was, unregistered, **more)
     for code, hit, seen, detail in (
@@ -588,7 +588,7 @@ def report_unread(asking: Judge, agreed: Agreed, said: BatchFindings) -> Bool:
     _, may_be_dynamic = evidence.dynamic()
     # Only who was unregistered can be named there and be gone without a trace.
     unread = open_to & ~marked(clusters, list(evidence.configured)) & may_be_dynamic
-    unread &= asking.metadata_version >= CONTROLLERS_UNREGISTER_FROM
+    unread &= asking.metadata_version >= UNREGISTERS_CONTROLLERS_FROM
     details = dict.fromkeys(np.flatnonzero(unread).tolist(), _NOT_READ)
     for cluster, one in evidence.configured.items():
         if open_to[cluster] and not member.controllers_lately[cluster]:

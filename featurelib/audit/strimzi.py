@@ -91,7 +91,7 @@ def report_strimzi(
         level = [catalogue.whole.level_of(text) or NONE for text in asked] or [NONE] * len(rows)
         more = {"at": at, "line": line, "finalized_level": now, "level": np.array(level)}
         names, texts = texts_of(v.said.resource for v, _ in rows), [text for _, text in rows]
-        said.of_clusters(code, where, detail=texts, to_fix=names, **more)
+        said.of_clusters(code, where, detail=texts, resource=names, **more)
     _unlisted(said, views)
 
 

@@ -16,7 +16,6 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-from featurelib.audit.remedies import CONTROLLERS_UNREGISTER_FROM
 from featurelib.catalogue import Tables
 from featurelib.config.fleet import zookeeper_generation
 from featurelib.core.cluster import Cluster, Node, Request
@@ -42,7 +41,7 @@ from featurelib.core.features_znode import (
     elect,
 )
 from featurelib.errors import InputError, UnreachableError
-from featurelib.feature import METADATA_VERSION, Role
+from featurelib.feature import METADATA_VERSION, UNREGISTERS_CONTROLLERS_FROM, Role
 
 _SCHEMA = (
     "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -195,9 +194,9 @@ class EmbeddedCluster:
             if role is Role.CONTROLLER:
                 what, able = "controllers that do not vote", [n for n in able if not n.voter]
                 level = cluster.level(METADATA_VERSION)
-                if level < CONTROLLERS_UNREGISTER_FROM:
+                if level < UNREGISTERS_CONTROLLERS_FROM:
                     raise InputError(
-                        f"expected metadata.version {CONTROLLERS_UNREGISTER_FROM} or above, found "
+                        f"expected metadata.version {UNREGISTERS_CONTROLLERS_FROM} or above, found "
                         f"{level}: below it no controller can be unregistered (KIP-1312)."
                     )
             gone = self._find(able, what, node_id)

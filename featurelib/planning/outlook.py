@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from featurelib.audit.audit import Judged
-from featurelib.audit.remedies import filled
 from featurelib.audit.side_effects import effects_of, first_command
 from featurelib.catalogue import Catalogue
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.compatibility import may_join
 from featurelib.core.downgrade import levels_after, loss_of, lowest_metadata, returns_of
 from featurelib.feature import METADATA_VERSION
+from featurelib.findings import filled
 from featurelib.model import Move, Plan, SideEffect
 from featurelib.planning.files import ForPeople, write_plan
 from featurelib.planning.goal import Command, Note, losses

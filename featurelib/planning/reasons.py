@@ -16,7 +16,6 @@ import numpy as np
 
 from featurelib.audit.cluster_view import Sight
 from featurelib.audit.findings import FindingColumns, FindingWords, wordings
-from featurelib.audit.remedies import Action, action_for_gone, remedies
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Cluster, Half, Node, Request, Update, unregistered
 from featurelib.core.compatibility import may_join
@@ -25,7 +24,7 @@ from featurelib.core.dry_run import refused_by
 from featurelib.core.reply import NO_ERROR, Reply, read_refusal
 from featurelib.core.rules import below_local_min, unsupported_by_node
 from featurelib.feature import METADATA_VERSION, Role, Severity, Verdict
-from featurelib.findings import code_of, tagged
+from featurelib.findings import Action, Issue, code_of, first_fit, tagged, way_of, ways
 from featurelib.model import Reason, Step
 from featurelib.planning.goal import software_of
 from featurelib.words import level_text
@@ -138,7 +137,7 @@ class Reasons:
         cluster, moves = self._sight.cluster, {reason.feature: reason.level or 0}
         release = first_release(cluster, self._catalogue, moves)
         action = action_for(cluster, node, moves, frozenset({reason.code}))
-        way = remedies()[action].of(node.node_id, release, self._sight.site.address)
+        way = way_of(action).of(node.node_id, release, self._sight.site.address)
         remedy = f"{way.text[:1].upper()}{way.text[1:]}."
         return replace(reason, remedy=remedy, command=way.command)
 
@@ -227,7 +226,6 @@ class Reasons:
             max_version=high,
             observed_at=None,
             detail=detail,
-            to_fix=None,
         )
         return self._of_row(columns, judge)
 
@@ -373,23 +371,25 @@ def _choices(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> Iterator[M
 
 def action_for(cluster: Cluster, node: Node, moves: Moves, codes: frozenset[str]) -> Action:
     """What to do about a node that is in the way of `moves`, where these rules refuse them."""
+    level, cause = cluster.level(METADATA_VERSION), None
     if node.voter and not node.registered and codes & tagged("voter"):
-        return Action.REGISTER
-    if not node.voter and not node.registered and codes & tagged("configured"):
-        return Action.RECONFIGURE
-    if not node.running and node.gone:
-        level = cluster.level(METADATA_VERSION)
-        brokers = [one for one in cluster.nodes if one.registered and one.role is Role.BROKER]
-        known = (level or cluster.has_quorum) and brokers != [node]
-        return action_for_gone(node.role, level if known else None)
-    if not node.running:
-        return Action.START
-    level = cluster.level(METADATA_VERSION)
-    if cluster.migrating and node.range_of(METADATA_VERSION) == (level, level):
-        return Action.MIGRATE
+        cause = Issue.VOTER
+    elif not node.voter and not node.registered and codes & tagged("configured"):
+        cause = Issue.CONFIGURED
+    brokers = [one for one in cluster.nodes if one.registered and one.role is Role.BROKER]
+    is_known = (level or cluster.has_quorum) and brokers != [node]
     levels = np.array(list(moves.values()), dtype=np.int32)
     lowest = np.array([node.range_of(name)[0] for name in moves], dtype=np.int32)
-    return Action.DOWNGRADE if below_local_min(levels, lowest).any() else Action.UPGRADE
+    known = {
+        "cause": cause,
+        "role": node.role.text,
+        "stale": not node.running and node.gone,
+        "metadata_version": level if is_known else None,
+        "running": node.running,
+        "migrating": cluster.migrating and node.range_of(METADATA_VERSION) == (level, level),
+        "range_above": bool(below_local_min(levels, lowest).any()),
+    }
+    return first_fit(ways(), known).action
 
 
 def first_release(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> str:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
-from featurelib.audit.findings import wordings
+from featurelib.audit.findings import without_blanks, wordings
 from featurelib.controller.journal import JournalEntry
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.outcome import Fate
@@ -485,7 +485,7 @@ class _Night:
         if keys:
             found = self._lake.rows(FINDINGS, run=self._run, columns=FOUND)
             at = [i for i, key in enumerate(_keys(found)) if key in keys]
-            yield from found.take(np.array(at, dtype=np.int64)).to_pylist()
+            yield from map(without_blanks, found.take(np.array(at, dtype=np.int64)).to_pylist())
 
     def why_silent(self, row: Row, *, is_new: bool) -> Why | None:
         """Why this night may not have found what another did; None where its silence counts.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from featurelib.audit.cluster_view import Sight, Terms
+from featurelib.audit.findings import without_blanks
 from featurelib.catalogue import Catalogue, Tables
 from featurelib.core.cluster import Cluster, Features, Node
 from featurelib.core.compatibility import Admission, Effect, Newcomer, Unfit, join, stopped
@@ -218,7 +219,7 @@ def _running(sight: Sight, removed: Sequence[int]) -> tuple[int, ...]:
 
 def _findings(sight: Sight) -> dict[tuple[object, ...], Row]:
     """Findings by what tells them apart; a level they are about does, too."""
-    rows: Sequence[Row] = sight.judged.findings.to_pylist()
+    rows = map(without_blanks, sight.judged.findings.to_pylist())
     return {tuple(row[name] for name in KEY): row for row in rows}
 
 

@@ -19,11 +19,10 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import msgspec
 
-from featurelib.audit.findings import NO_SITE, WAY, wordings
-from featurelib.audit.remedies import Action, remedies
+from featurelib.audit.findings import NO_SITE, wordings
 from featurelib.core.dialect import STRICT, load
 from featurelib.feature import Severity, Verdict
-from featurelib.findings import tagged
+from featurelib.findings import Action, tagged, way_of
 from featurelib.view.digest import late_since, unmuted
 from featurelib.view.model import Report, ReportedCluster, ReportedFinding
 from featurelib.words import code_text
@@ -166,8 +165,8 @@ def _rule(code: str) -> dict[str, Any]:
     """What a code means, and what helps; what depends on the case stands in capitals."""
     said = {"shortDescription": code_text(code), "fullDescription": code_text(code)}
     if words := wordings(load(STRICT)).get(code):  # those of another release are not known
-        way = remedies()[Action.START_AGAIN].text  # the least; each result has its own
-        remedy = words.remedy.replace(WAY, way).replace("{newer}", "")
+        way = way_of(Action.START_AGAIN).text  # the least; each result has its own
+        remedy = words.remedy.replace("{way}", way).replace("{newer}", "")
         helps = f"{remedy[:1].upper()}{remedy[1:]} It rests on: {words.source}"
         said |= {"fullDescription": words.message, "help": helps}
     texts = {key: _GAP.sub(lambda gap: (gap[1] or "").upper(), text) for key, text in said.items()}

@@ -16,10 +16,9 @@ from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from featurelib.audit.findings import SetAside, wordings
-from featurelib.audit.remedies import ANY_ADDRESS
 from featurelib.core.dialect import STRICT, load
 from featurelib.feature import METADATA_VERSION, ClusterMode, Severity, Verdict
-from featurelib.findings import code_of, tagged
+from featurelib.findings import ANY_ADDRESS, code_of, tagged
 from featurelib.snapshot import history
 from featurelib.view.model import (
     SEVERITY_RANK,
@@ -396,8 +395,12 @@ def _fact(one: ReportedFinding) -> Hashable:
         return one
     about = (one.role, one.feature, one.finalized, one.level, one.supported, one.detail)
     # One of them may be gone, and is not to be upgraded as the others are.
-    todo = re.sub(rf"\b{one.node_id}\b", "", f"{one.remedy} {one.command}")
-    return *about, todo, one.source, one.muted, one.muted_until
+    return *about, todo_of(one), one.source, one.muted, one.muted_until
+
+
+def todo_of(one: ReportedFinding) -> str:
+    """Return what helps, whichever node it is about."""
+    return re.sub(rf"\b{one.node_id}\b", "", f"{one.remedy} {one.command}")
 
 
 def _gather(rows: Sequence[_Row], key: Callable[[_Row], Hashable]) -> list[list[_Row]]:

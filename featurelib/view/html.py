@@ -25,6 +25,7 @@ from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
 from featurelib.planning.files import file_names
 from featurelib.view import digest, today, trend
+from featurelib.view import words as sentences
 from featurelib.view.ci import CiForm, render_for_ci
 from featurelib.view.digest import warns
 from featurelib.view.model import SEVERITY_RANK, VERDICT_RANK, Report, ReportedFinding
@@ -282,11 +283,12 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     # What the other rooms of words have, templates may say.
-    known = (one for module in (digest, today, trend, words) for one in vars(module).items())
+    known = (one for module in (digest, sentences, trend, words) for one in vars(module).items())
     environment.globals.update(
         {name: one for name, one in known if callable(one) and not name.startswith("_")},
         explain_codes=explain_codes,
         name_tasks=name_tasks,
+        MOST=today.MOST,
         draw=draw,
         ticks=ticks,
         Scale=Scale,

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from featurelib.feature import ClusterMode, Phase, Severity, Verdict
+from featurelib.findings import Verb
 
 Count = Annotated[int, Meta(ge=0)]
 Time = Annotated[datetime, Meta(tz=True)]
@@ -466,11 +467,6 @@ class ReportedNight:
     longest_wait_hours: Count | None
 
 
-Verb = Literal[
-    "Fix", "Ask", "Collect", "Approve", "Hand over", "Upgrade", "Check", "Add", "Look at"
-]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """One thing to do today: what is the matter, how to do it, and where.
@@ -505,8 +501,8 @@ class Report:
 
     `version` goes up when a reader of the older one could misread; new members do not raise it.
     `part`: the clusters it is about, null where it is about all; then counts, causes and tasks are
-    of these alone, and what is known of the night as a whole is null. `today`: at most seven
-    things, the most urgent first. `mutes`: expired ones first, then those that meet nothing.
+    of these alone, and what is known of the night as a whole is null. `today`: what
+    is to be done, the most urgent first. `mutes`: expired ones first, then those that meet nothing.
     `change`: since the night before, null in the first. `nights`: all that are kept up to this one,
     oldest first; empty where nobody read them, and for a part.
     """

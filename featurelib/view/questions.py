@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from featurelib.audit.findings import FindingWords, ghosts
-from featurelib.audit.remedies import Action, remedies
 from featurelib.core.dialect import GENERATIONS, STRICT
 from featurelib.core.features_znode import ENABLED, ZnodeContent
 from featurelib.feature import Severity
-from featurelib.findings import tagged
+from featurelib.findings import Action, tagged, way_of
 from featurelib.questions.election import ElectionOutcome, Foreseen
 from featurelib.questions.kafka_features import ToolRun
 from featurelib.questions.muted import over_reason, over_row
@@ -222,7 +221,7 @@ def _unlock(found: WhyNot, way: WayOut, page: QuestionPage) -> None:
     address = page.source.sight.site.address
     for role, action in dict.fromkeys((fix.role, fix.action) for fix in way.fixes):
         mine = [fix.node_id for fix in way.fixes if (fix.role, fix.action) == (role, action)]
-        steps = [remedies()[action].of(node, way.release or "", address) for node in mine]
+        steps = [way_of(action).of(node, way.release or "", address) for node in mine]
         page.item(f"{nodes(role.text, mine)}{', each' * (len(mine) > 1)}: {steps[0].text}", 2)
         page.lines((step.command for step in steps if step.command), 4)
     for role, node_id in way.only_own_controllers:

@@ -205,7 +205,7 @@ def summarize(
         run=run,
         part=None,
         fleet=fleet,
-        today=plan_day(clusters, causes, fleet, run, change),
+        today=plan_day(clusters, run, change),
         causes=causes,
         clusters=tuple(clusters),
         mutes=tuple(sorted(shown, key=_mute_order)),
@@ -297,7 +297,7 @@ def narrow(report: Report, part: FleetPart) -> Report:
         run=run,
         part=ReportedPart(text=clean(part.text), of=len(report.clusters)),
         fleet=fleet,
-        today=plan_day(clusters, causes, fleet, run, change),
+        today=plan_day(clusters, run, change),
         causes=causes,
         clusters=tuple(clusters),
         mutes=tuple(mute for mute in mutes if mute.findings),
@@ -419,7 +419,13 @@ class _Reader:
     def _site(self, entry: Entry) -> Site:
         """What remedies of a cluster depend on; `entry` is made up where the inventory has none."""
         listed, inventory = entry.id in self._entries, self._listed_in
-        return replace(entry.site, listed=listed, inventory=inventory, landing=self._landing)
+        return replace(
+            entry.site,
+            listed=listed,
+            inventory=inventory,
+            landing=self._landing,
+            options=printable(self._ways(entry)),
+        )
 
     def _shares(self, row: Any, entry: Entry) -> Shares:
         """Whose the steps of a row are; what other levels there are decides nothing here."""
@@ -439,15 +445,12 @@ class _Reader:
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
         ghost = self._ghosts.get((row["cluster"], row["role"], row["node_id"]))
         words = self._words.of(row, self._site(entry), ghost)
-        has_ours = words.command and row["code"] in tagged("ours")
-        ours = printable(self._ways(entry)) if has_ours else ""
         line_id = row["line_id"]
         line = None if line_id is None else self._find_line(line_id)
         return self._read(
             ReportedFinding,
             row,
-            **msgspec.structs.asdict(words)
-            | {"severity": row["severity"], "command": words.command + ours},
+            **msgspec.structs.asdict(words) | {"severity": row["severity"]},
             line_id=None if line_id is None else f"{line_id & 0xFFFF_FFFF_FFFF_FFFF:016x}",
             line=None if line is None else clean_place(line),
             detail=self._words.detail(row["code"], row["detail"]),

@@ -38,14 +38,7 @@ from featurelib.view.model import (
     ReportedFinding,
     ReportedMute,
 )
-from featurelib.view.today import (
-    lead,
-    lead_note,
-    left_out_line,
-    left_out_text,
-    next_step,
-    part_text,
-)
+from featurelib.view.today import MOST, next_step
 from featurelib.view.trend import (
     blocks,
     gather_levels,
@@ -54,7 +47,16 @@ from featurelib.view.trend import (
     span_text,
     trends,
 )
-from featurelib.words import brokers_and_controllers, count, metadata_first, place, some, time_text
+from featurelib.view.words import lead, lead_note, left_out_line, left_out_text, part_text
+from featurelib.words import (
+    brokers_and_controllers,
+    code_text,
+    count,
+    metadata_first,
+    place,
+    some,
+    time_text,
+)
 
 LIMIT = 20
 ALL = "--limit 0 shows all"
@@ -166,7 +168,8 @@ def _today(report: Report, limit: int, page: Page) -> None:
         return
     named = {cluster.key: cluster.name for cluster in report.clusters}
     rows = [["", "where", "what"]]
-    for task in report.today:
+    shown = report.today[: MOST if limit else None]
+    for task in shown:
         names = _first([named[key] for key in task.clusters], NAMES if limit else 0)
         where = _lines(*names, _dim(some(task.owners, NAMES)))
         codes = "" if limit else _dim(", ".join(task.codes))
@@ -175,7 +178,10 @@ def _today(report: Report, limit: int, page: Page) -> None:
     page.line()
     page.text(paint("Today", "bold underline"))
     _table(rows, page, most=(0, NAME))
-    for task in report.today:  # a command that was broken at the end of a column is another one
+    if left := report.today[len(shown) :]:
+        more = [f"{one.verb}: {code_text(''.join(one.codes))}" for one in left]
+        page.text(_dim(f"… and {count(len(left), 'more group')} ({', '.join(more)}): {ALL}"))
+    for task in shown:  # a command that was broken at the end of a column is another one
         if task.command:
             page.text(f"{task.verb} {named[task.clusters[0]]}:")
             page.lines(paint(one, "bold") for one in task.command.splitlines())

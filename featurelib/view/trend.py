@@ -50,6 +50,7 @@ from featurelib.words import (
 Night = Mapping[str, Any]  # a row of gold.audit_run
 Node = tuple[str, str | None, int | None]  # cluster, role, id
 BLOCKS = "▁▂▃▄▅▆▇█"
+METADATA_FELL = "metadata went back"
 CRITICAL = Severity.CRITICAL
 POINTS = 30  # blocks in one line of text
 WIDTH, HEIGHT = 240, 28  # of a line on the page
@@ -177,7 +178,7 @@ def setbacks(
     moved = (*change.levels, *change.lowered) if change else ()
     fell = tagged("epoch_fell")
     of = {
-        "metadata went back": {
+        METADATA_FELL: {
             c.key for c in clusters if any(f.code in fell for f in unmuted(c.findings))
         },
         "levels went down": {o.key for o in moved if o.after.number < o.before.number},

@@ -3,7 +3,8 @@ is muted. Shorter phrases (a level, a time, a node list) are in featurelib.words
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 
 from featurelib.audit.findings import SetAside
 from featurelib.audit.side_effects import say_effect
@@ -15,12 +16,20 @@ from featurelib.findings import tagged
 from featurelib.model import Move
 from featurelib.planning.goal import GOAL
 from featurelib.planning.outlook import NONE, ChangeOutlook
+from featurelib.planning.owners import ADVICE
 from featurelib.planning.reasons import PROBE
 from featurelib.questions.election import Doubt
-from featurelib.view.digest import muted_lines
+from featurelib.view.digest import count_muted, muted_lines, parts
 from featurelib.view.layout import Page
-from featurelib.view.model import ReportedFinding
-from featurelib.words import clean, level_text, newer_than, nodes
+from featurelib.view.model import (
+    FleetCounts,
+    QuarantinedLine,
+    Report,
+    ReportedCluster,
+    ReportedFinding,
+    ReportedRun,
+)
+from featurelib.words import age, clean, count, level_text, newer_than, nodes, some, time_text
 
 _JUDGES = {STRICT: "policy", GOAL: "the release's catalogue", PROBE: "the controller itself"}
 MUTED = "muted in the settings file, and still in the way"
@@ -182,3 +191,116 @@ def idle_text(off: Sequence[int], silent: Sequence[int]) -> str:
             does = f"{one} and is" if len(ids) == 1 else f"{more or one} and are"
             said.append(f"{nodes(None, ids)} {does} left as now")
     return "; ".join(said)
+
+
+# --- Plans of a fleet ---
+
+FEATURES = 2  # of a plan, named in one line
+
+
+def by_managers(managers: Iterable[str]) -> str:
+    """Who finalizes that in our place; and what is known of the first where no command does it."""
+    names = list(dict.fromkeys(managers))
+    who = some(names, 2) if names[2:] else " and ".join(names)
+    who += " finalize" if names[1:] else " finalizes"
+    return f"{who} that: change it there. {ADVICE.get(names[0].casefold(), '')}".rstrip()
+
+
+def after_ours(theirs: Sequence[ReportedCluster]) -> str:
+    """That a plan of ours goes first: it fits the levels of now."""
+    with_ours = [cluster for cluster in theirs if parts(cluster)[0]]
+    where = "" if len(with_ours) == len(theirs) else f" of {some([c.name for c in with_ours], 2)}"
+    return f"Apply our plan{where} first. " if with_ours else ""
+
+
+def one_way(points: Mapping[str, Sequence[str]]) -> str:
+    """That what is finalized cannot be taken back: from where on, of one cluster, by its name."""
+    kept = [name for name, levels in points.items() if levels]
+    if len(kept) != 1:
+        return f"Some levels of {some(kept, 2)} cannot be taken back. " if kept else ""
+    where = f"In {kept[0]} there" if len(points) > 1 else "There"
+    return f"{where} is no way back from {some(points[kept[0]], FEATURES)} on. "
+
+
+# --- The sentences above a report ---
+
+NEEDS = (
+    "A cluster needs action if it is BLOCKED or UNKNOWN, if a finding is worse than info, if it "
+    "has a plan, if a level or its software was downgraded, or if this run has no data of it."
+)
+
+
+def lead(report: Report) -> str:
+    """Write the state of the fleet in a few sentences."""
+    fleet, clusters = report.fleet, count(report.fleet.clusters, "cluster")
+    if not fleet.clusters:
+        return "No cluster was judged: nothing landed, and the inventory lists no cluster."
+    if is_all_old(fleet):
+        return _all_old(report)
+    if fleet.need_person == fleet.can_move == 0:
+        what = "Nothing else is wrong" if fleet.muted else "Nothing is wrong"
+        muted = f" {count_muted(fleet.muted, fleet.muted_until)}." if fleet.muted else ""
+        return f"{what}, and nothing is left to finalize, in {clusters}.{muted}"
+    verb = "needs" if fleet.need_person == 1 else "need"
+    text = f"{fleet.need_person:,} of {clusters} {verb} action."
+    return text + f" {fleet.can_move:,} can be upgraded now." * bool(fleet.can_move)
+
+
+def part_text(report: Report) -> str:
+    """Write whose clusters a report is about, and how many there are; empty for all."""
+    if report.part is None:
+        return ""
+    of = count(report.part.of, "cluster")
+    return f"{report.part.text}: {report.fleet.clusters:,} of {of}"
+
+
+def lead_note(report: Report) -> str:
+    """What `need action` in the lead counts; empty where the lead does not say it."""
+    fleet = report.fleet
+    if not fleet.clusters or is_all_old(fleet) or fleet.need_person == fleet.can_move == 0:
+        return ""
+    return NEEDS + " Muted findings do not count." * bool(fleet.muted)
+
+
+def is_all_old(fleet: FleetCounts) -> bool:
+    """Whether all that landed is too old to judge by."""
+    return 0 < fleet.too_old == fleet.clusters - fleet.not_landed
+
+
+def _all_old(report: Report) -> str:
+    """Which share of the clusters is too old, how old the newest line is, and what to do."""
+    fleet, run = report.fleet, report.run
+    clusters = count(fleet.clusters, "cluster")
+    who, rest = f"all {clusters}", ""
+    if fleet.not_landed:
+        who = f"{fleet.too_old:,} of {clusters}"
+        others = "one" if fleet.not_landed == 1 else f"{fleet.not_landed:,}"
+        rest = f", and nothing landed from the other {others}"
+    text = f"Every verdict is UNKNOWN because the evidence of {who} is too old to judge by{rest}."
+    if run.newest_line is not None:
+        old = age(max(run.as_of - run.newest_line, timedelta()))
+        limit = run.max_age_hours
+        than = "" if limit is None else f"; what is older than {limit:g} hours decides nothing"
+        text += f" The newest line is {old} old ({time_text(run.newest_line)}){than}."
+    newest = ", or judge as of the newest line with --as-of newest" * is_newest_old(run)
+    return f"{text} Collect the fleet again{newest}."
+
+
+def is_newest_old(run: ReportedRun) -> bool:
+    """Whether judging as of the newest line would judge anything more."""
+    if run.newest_line is None or run.max_age_hours is None:
+        return True
+    return (run.as_of - run.newest_line).total_seconds() > run.max_age_hours * 3600
+
+
+def left_out_line(line: QuarantinedLine) -> str:
+    """Return `payments: FILE:7: not valid JSON`, without a cluster where none is known."""
+    return ": ".join(filter(None, (line.cluster, line.line, line.reason)))
+
+
+def left_out_text(run: ReportedRun) -> str:
+    """`9 landing lines of all nights left out, none of this night`, where that is known."""
+    lines = run.quarantine.lines if run.quarantine else 0
+    now = f"{run.ingest.quarantined:,}" if run.ingest and run.ingest.quarantined else "none"
+    mine = f", {now} of this night" if run.ingest else ""
+    return f"{count(lines, 'landing line')} of all nights left out{mine}"

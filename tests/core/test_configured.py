@@ -26,13 +26,13 @@ from featurelib.audit.evidence import (
     voter_ids,
 )
 from featurelib.audit.findings import FindingWords
-from featurelib.audit.remedies import Action
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.core.cluster import Cluster, Node, Request, Update
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.dry_run import answer, refused_by
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
+from featurelib.findings import Action
 from featurelib.landing.responses import KEYS
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan

@@ -3,7 +3,6 @@ own name, and every code with words and a source."""
 
 from __future__ import annotations
 
-import string
 from dataclasses import replace
 
 import numpy as np
@@ -27,30 +26,6 @@ from tests.core.lines import conditions, findings, lines_of, readiness, snapshot
 from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
 
 ROW: dict[str, object] = {"rule": "unsupported_by_node", "asks": "everyone"}
-PLACES = {"role", "node", "feature", "level", "range", "finalized", "detail", "dated"}
-PLACES |= {
-    "observed_at",
-    "epoch",
-    "way",
-    "software",
-    "name",
-    "cluster",
-    "principal",
-    "namespace",
-    "newer",
-}
-PLACES |= {
-    "to_fix",
-    "inventory",
-    "number",
-    "version",
-    "cluster_and_folder",
-    "zookeeper",
-    "znode_version",
-    "text",
-    "directory",
-    "collect",
-}
 
 
 @pytest.mark.parametrize(
@@ -118,13 +93,6 @@ def test_every_wording_has_a_source_a_message_and_a_remedy() -> None:
         assert words.source, code
         assert words.message.endswith((".", "}")), code
         assert words.remedy.endswith("."), code
-
-
-def test_every_placeholder_of_a_wording_is_known() -> None:
-    for code, words in wordings(load("strict")).items():
-        for text in (words.message, words.remedy, words.command):
-            names = {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
-            assert names <= PLACES, (code, names - PLACES)
 
 
 # --- In an audit ----------------------------------------------------------------------------------

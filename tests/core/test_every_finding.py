@@ -22,7 +22,7 @@ from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
 from featurelib.findings import finding_rows
 from featurelib.rows import TableRows
-from featurelib.schema import SNAPSHOT
+from featurelib.schema import FACTS, SNAPSHOT
 from featurelib.snapshot import fold_lines, snapshot_rows
 from tests.core import test_migration as migration
 from tests.core.lines import (
@@ -324,6 +324,7 @@ def test_it_fires_and_its_sentence_can_be_filled_in(code: str) -> None:
     for row in findings:
         words = FindingWords(load_catalogue()).of(row)  # type: ignore[arg-type]  # a row of them
         assert "{" not in words.message + words.remedy
+        assert {fact for fact in FACTS.names if row[fact] is not None} <= CODES[code].facts.keys()
 
 
 def test_where_all_is_too_old_nothing_is_advised_but_to_collect_again() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.findings import code_of, finding_rows, rule_rows, tagged, tags
+from featurelib.findings import check_row, code_of, finding_rows, rule_rows, tagged, tags, ways
+from featurelib.schema import FACTS, FINDING
 
 PACKAGE = Path(__file__).parents[2] / "featurelib"
 # They only read findings: plans, questions, views, entrances and stores.
@@ -53,3 +54,74 @@ def test_findings_are_selected_by_known_tags() -> None:
         tagged("stael")
     with pytest.raises(ValueError, match="too many values"):
         code_of("stale")
+
+
+ROW = """
+[lost]
+severity = "warning"
+tags = ["stale"]
+facts = { detail = "text" }
+message = "{role} {node} is lost: {detail}"
+
+[[lost.remedy]]
+when = { role = "broker", metadata_version = ">=33" }
+text = "Start broker {node}."
+command = "start --id {node}"
+
+[[lost.remedy]]
+text = "Look for it."
+"""
+
+
+def test_a_row_that_is_right_is_read() -> None:
+    row = check_row("rows.toml", ROW, "lost")
+    assert (row.remedy, row.command, row.remedies[0].command) == (
+        "Look for it.", "", "start --id {node}",
+    )  # fmt: skip
+    known = {"role": "broker", "metadata_version": 33}
+    assert [row.remedies[0].when.holds(known | {"metadata_version": n}) for n in (32, 33)] == [
+        False, True,
+    ]  # fmt: skip
+    assert not row.remedies[0].when.holds({"role": "broker", "metadata_version": None})
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "line", "said"),
+    [
+        ('"stale"', '"stael"', 2, "unknown tag stael"),
+        ("{detail}", "{details}", 2, "names {details}, which is no fact"),
+        ("Start broker {node}", "Start broker {id}", 8, "names {id}, which is no fact"),
+        ("Look for it.", "Look for {cause}.", 13, "names {cause}"),
+        ("role =", "rule =", 8, "unknown field `rule`"),
+        ('"broker"', '"brokers"', 8, "Invalid enum value 'brokers'"),
+        ('">=33"', '"33"', 8, "matching regex"),
+        ("--id {node}", "--id '{node}", 8, "No closing quotation"),
+        ('text = "Look', 'when = { stale = true }\ntext = "Look', 13, "before the last, or a last"),
+        ('when = { role = "broker", metadata_version = ">=33" }\n', "", 8, "before the last"),
+        ("severity =", "serverity =", 2, "unknown field `serverity`"),
+        ('"warning"', '"warn"', 2, "Invalid enum value 'warn'"),
+    ],
+)
+def test_a_row_that_is_wrong_fails_with_file_and_line(
+    right: str, wrong: str, line: int, said: str
+) -> None:
+    assert right in ROW
+    with pytest.raises(ValueError, match=rf"^rows\.toml:{line}: \[lost\] ") as error:
+        check_row("rows.toml", ROW.replace(right, wrong), "lost")
+    assert said in str(error.value)
+
+
+def test_each_remedy_is_a_sentence_and_the_last_way_fits_always() -> None:
+    rows = (finding_rows() | rule_rows()).items()
+    texts = [(code, one.text) for code, row in rows for one in row.remedies]
+    assert [row for row in texts if not row[1].endswith((".", "{stale}"))] == []
+    *others, last = ways()
+    assert last.when.holds({})
+    assert not any(way.when.holds({}) for way in others)
+
+
+def test_settings_and_the_tables_name_each_fact_of_a_row() -> None:
+    columns = {*FINDING.names}
+    facts = {fact for row in (finding_rows() | rule_rows()).values() for fact in row.facts}
+    assert facts - {"detail"} == set(FACTS.names)
+    assert facts <= columns

@@ -14,10 +14,9 @@ import pytest
 
 from featurelib.audit.evidence import Expected
 from featurelib.audit.findings import FindingWords
-from featurelib.audit.remedies import Action, action_for_gone
 from featurelib.catalogue import load as catalogue
 from featurelib.config.fleet import Fleet, FleetEntry
-from featurelib.feature import Role
+from featurelib.findings import first_fit, ways
 from featurelib.planning.reasons import Reasons
 from featurelib.questions.why_not import why_not
 from tests.core.frozen import expect_frozen
@@ -445,7 +444,8 @@ def test_in_zookeeper_mode_nobody_is_told_to_unregister() -> None:
 def test_a_controller_can_be_unregistered_from_metadata_version_33_on(
     level: int, action: str
 ) -> None:
-    assert action_for_gone(Role.CONTROLLER, level) is Action(action)
+    known = {"stale": True, "role": "controller", "metadata_version": level}
+    assert first_fit(ways(), known).action == action
     _, remedy, command = words(lost(*GONE, level=level), "ghost_controller")
     unregister = "kafka-cluster.sh unregister-controller --bootstrap-server HOST:PORT --id 2"
     assert command == (unregister if level == 33 else "")

@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from featurelib.audit.remedies import Action
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Cluster, Node
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
+from featurelib.findings import Action
 from featurelib.planning.reasons import Fix, Unlock, ladder, refusing, unlock
 from tests.core import scale
 from tests.core.made_up import CATALOGUE, TOP, Needs, catalogue_of, kraft, levels_of, node, software

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from featurelib.audit.findings import wordings
-from featurelib.audit.remedies import Action, remedies
 from featurelib.core.dialect import STRICT, load
-from featurelib.findings import rule_rows
+from featurelib.findings import Action, rule_rows, ways
 from featurelib.planning.owners import COMMANDS
 
 TESTS = Path(__file__).parents[1]
@@ -48,25 +47,25 @@ COMMANDS_TRIED = {
     ),
     "kafka-metadata-quorum.sh --bootstrap-server HOST:PORT describe --status": EVERY_OTHER,
     "kafka-metadata-quorum.sh --bootstrap-server HOST:PORT describe --replication": EVERY_OTHER,
-    "featurelib plan {cluster} upgrade-all --probe": (
+    "featurelib plan {cluster} upgrade-all --probe{options}": (
         "backends/test_probe_real.py::test_a_plan_that_rests_on_a_probe_is_applied_by_asking_again"
     ),
     "kafka-dump-log.sh --cluster-metadata-decoder --files CHECKPOINT,LOG": EVERY_OTHER,
-    "featurelib plan {cluster} upgrade --feature {feature}={level}": SIDE_EFFECT,
+    "featurelib plan {cluster} upgrade --feature {feature}={level}{options}": SIDE_EFFECT,
     "kubectl describe kafka {name} --namespace {namespace}": "cited: Kubernetes, kubectl describe",
     "kubectl -n {namespace} patch kafka {name} --type merge --patch "
     """'{{"spec":{{"kafka":{{"metadataVersion":"{version}"}}}}}}'""": (
         "cited: Strimzi, Kafka resource, spec.kafka.metadataVersion"
     ),
-    "grep -qsxF {to_fix} {inventory} || printf '%s\\n' '' '[[cluster]]' {to_fix} >> {inventory}": (
+    "grep -qsxF {entry} {inventory} || printf '%s\\n' '' '[[cluster]]' {entry} >> {inventory}": (
         "core/test_every_finding.py::test_the_command_that_is_printed_lists_the_cluster"
     ),
-    "featurelib why-not {cluster} {feature}={number}": (
+    "featurelib why-not {cluster} {feature}={number}{options}": (
         "questions/test_why_not.py::test_what_a_controller_would_refuse_is_explained_by_its_command"
     ),
     "featurelib version-mapping": EVERY_OTHER,
     "{collect}": "report/test_gold.py::test_the_command_that_collects_again_is_filled_in_and_works",
-    "zookeeper-shell.sh {zookeeper} create /feature {text}": (
+    "zookeeper-shell.sh {zookeeper} create /feature {znode_text}": (
         "backends/test_zookeeper_smoke.py::"
         "test_a_features_node_that_was_deleted_is_written_back_by_the_printed_command"
     ),
@@ -95,15 +94,15 @@ OWNERS_TRIED = {
 def printed() -> set[str]:
     """Every command that a finding, a rule or an action can print."""
     every = wordings(load(STRICT)).values()
-    said = {one for words in every for one in (words.command, words.other_command)}
-    said |= {words.command for words in rule_rows().values()}
-    said |= {way.command for way in remedies().values()}
-    return said - {"", "{way}"}
+    said = {remedy.command for words in every for remedy in words.remedies}
+    said |= {remedy.command for words in rule_rows().values() for remedy in words.remedies}
+    said |= {way.command for way in ways()}
+    return said - {"", "{way}", "{stale}"}
 
 
 def test_every_command_that_can_be_printed_is_tried_or_cited() -> None:
     assert printed() == set(COMMANDS_TRIED)
-    assert set(remedies()) == set(ACTIONS_TRIED)
+    assert {way.action for way in ways()} == set(Action) == set(ACTIONS_TRIED)
     assert set(COMMANDS) == set(OWNERS_TRIED)
 
 
@@ -120,8 +119,8 @@ def test_each_proof_is_a_test_that_is_there_or_says_who_says_so(proof: str) -> N
 
 
 def test_no_remedy_unregisters_a_controller_as_if_it_were_a_broker() -> None:
-    for action, way in remedies().items():
+    for way in ways():
         if "kafka-cluster.sh unregister --" in way.command:
-            assert action is Action.UNREGISTER
+            assert way.action is Action.UNREGISTER
     for code, words in wordings(load(STRICT)).items():
-        assert "unregister" not in words.command, code
+        assert not any("unregister" in remedy.command for remedy in words.remedies), code

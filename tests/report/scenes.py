@@ -114,7 +114,7 @@ def scenes() -> Iterator[tuple[str, Report]]:
             plan_files={"a": "plans/a.json"},
         ),
     )
-    asked = finding("a", "strimzi_not_carried_out", "warning", to_fix="kafka/pay", level=29)
+    asked = finding("a", "strimzi_not_carried_out", "warning", resource="kafka/pay", level=29)
     asked |= {"detail": "kafka/pay: metadata.version 4.2-IV1 is asked for, and its status says 4.0"}
     tables = judged([plan("a", "READY", steps=moves[:1])], [asked])
     yield (
@@ -131,7 +131,7 @@ def scenes() -> Iterator[tuple[str, Report]]:
     plans = [plan("a", "READY", steps=[step(start=25, goal=29)], returns_after=back, **may)]
     yield "the way back", report(judged(plans, readiness=[ready | levels]))
     strangers = [
-        finding(name, "not_in_inventory", "warning", to_fix=f'id = "{name}"') for name in "xyz"
+        finding(name, "not_in_inventory", "warning", entry=f'id = "{name}"') for name in "xyz"
     ]
     gone = finding("y", "ghost_broker", "warning", role="broker", node_id=2, finalized_level=25)
     calm = [plan(name, "UP_TO_DATE", "finalized") for name in "xa"]

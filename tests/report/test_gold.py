@@ -133,14 +133,14 @@ def test_the_command_that_collects_again_is_filled_in_and_works(
     own = json.loads(made)["cluster"]
     entries = (Entry(id=own, name="mine", file="c.db"), Entry(id="d"))
     (tmp_path / "f.toml").write_text(f'[[cluster]]\nid = "{own}"\nname = "mine"\nfile = "c.db"\n')
-    live = {"code": "node_not_answering", "to_fix": "listener", "role": "broker", "node_id": 1}
+    live = {"code": "node_not_answering", "cause": "listener", "role": "broker", "node_id": 1}
     old = {"code": "levels_too_old"}
     rows = [
         of | {"cluster": name, "severity": "unknown"}
         for of in (live, old)
         for name in (own, "d", "e")
     ]
-    rows.append(live | {"cluster": own, "severity": "unknown", "to_fix": None})
+    rows.append(live | {"cluster": own, "severity": "unknown", "cause": None})
     findings, fleet = make(rows, FINDING), Fleet(cluster=entries)
     said = gold.finding_texts(findings, fleet, CATALOGUE, ("land", "f.toml")).to_pylist()
     rest = "--out land --fleet f.toml"
@@ -176,4 +176,4 @@ def test_what_is_gone_has_one_remedy_that_of_its_own_cluster() -> None:
     assert asked == ["a.example:9092", "", "HOST:PORT", "", "", ""]
     text = render_text(tables.report(made, inventory=fleet), width=1000)
     assert text.count("--bootstrap-server a.example:9092 --id 2") == 1
-    assert text.count("Upgrade the software of broker 3.") == 2  # a, b
+    assert text.count("Upgrade the software of broker 3.") == 4  # to do, next, a, b

@@ -207,32 +207,25 @@ def check_sheets(sheets: dict[str, str], document: Any) -> None:
 
 
 def check_today(text: str, document: Any) -> None:
-    """Whoever needs a person stands in some task, nobody else does, and all forms have them. What
-    is critical comes first, and whom nobody could judge before any plan."""
+    """Whoever needs action stands in some group, nobody else does, and all forms have them. What is
+    critical comes first, and whoever has no data before any plan."""
     tasks, clusters = document["today"], document["clusters"]
-    assert len(tasks) <= 7
     needing = {cluster["key"] for cluster in clusters if cluster["needs_person"]}
     assert {key for task in tasks for key in task["clusters"]} == needing
+    assert [t for t in tasks if len(set(t["clusters"])) < len(t["clusters"])] == []
+    kinds = [(task["verb"], *task["codes"]) for task in tasks]
+    assert len(set(kinds)) == len(kinds)
     verbs = [task["verb"] for task in tasks]
-    plans = min([verbs.index(one) for one in ("Approve", "Hand over") if one in verbs], default=7)
-    urgent = {key for task in tasks[:plans] for key in task["clusters"]}
-    dark = {c["key"] for c in clusters if c["verdict"] == "UNKNOWN" and not c["steps"]}
-    assert dark & needing <= urgent
+    plans = [verbs.index(one) for one in ("Approve", "Hand over") if one in verbs]
+    assert not plans or "Collect" not in verbs[min(plans) :]
     grave = {
         (cluster["key"], found["code"])
         for cluster in clusters
         for found in cluster["findings"]
         if found["severity"] == "critical" and found["muted"] is None
     }
-    if "too old to judge" not in "".join(task["text"] for task in tasks[:1]):
-        kinds = len({code for _, code in grave})
-        first = [task for task in tasks[:kinds] if task["verb"] == "Fix"]
-        told = {(key, code) for t in first for key in t["clusters"] for code in t["codes"]}
-        assert grave <= told
-        fixed = Counter(k for t in tasks[:plans] if t["verb"] == "Fix" for k in t["clusters"])
-        critical = Counter(key for key, _ in grave)
-        # Nothing is told twice above the plans.
-        assert plans == 7 or not [key for key in critical if fixed[key] > critical[key]]
+    first = tasks[: len({code for _, code in grave})]
+    assert {(key, code) for t in first for key in t["clusters"] for code in t["codes"]} >= grave
     part = text.partition("\nToday\n")[2].partition("\n\n")[0]
     # `Verb NAME:` stands above a command, and a name may begin with a space.
     task_row = rf"^({'|'.join(get_args(Verb))})(?:  | · )(?!.*:\n\S)"

@@ -284,6 +284,7 @@ def test_what_was_chosen_stands_in_the_address_and_levels_are_sorted_as_numbers(
     again.goto(page.url)
     assert again.locator("#grid tbody tr:visible th").all_text_contents() == rows
     assert again.locator("article:visible").count() == len(rows) < 27
+    page.locator(".today summary").click()
     link = page.locator(".today a", has_text="ghost-broker")
     assert link.get_attribute("href") == "#cluster-h0FOOR_sRsiOiKHch7mH4w"
     again.close()
@@ -296,8 +297,9 @@ def test_the_counts_and_the_first_tasks_stand_on_the_first_screen(
 ) -> None:
     page = browser.new_page(viewport={"width": size[0], "height": size[1]})
     page.goto(files["samples"].as_uri())
-    tasks = page.locator(".today li")
+    tasks = page.locator(".today > ol > li")
     assert tasks.count() == 7
+    assert page.locator(".today summary").inner_text() == "5 more groups"
     if size[0] < 640:  # a phone has its lines for what to do, and where
         assert page.locator(".today .short .soft:visible").count() == 0
         begins = """(all) => all.map((e) => e.getClientRects()[0].bottom
@@ -307,6 +309,7 @@ def test_the_counts_and_the_first_tasks_stand_on_the_first_screen(
     box = tasks.nth(3).bounding_box()
     assert box is not None
     assert box["y"] + box["height"] <= size[1]
+    page.locator(".today summary").click()
     while (more := page.locator(".today button", has_text="more")).count():
         more.first.click()  # nothing that is cut stays so
     cut = (
@@ -540,6 +543,7 @@ def test_a_link_to_a_cluster_that_the_filter_hides_shows_it(
     browser: Browser, files: dict[str, Path]
 ) -> None:
     page = opened(browser, files["samples"])
+    page.locator(".today summary").click()
     link = page.locator(".today a", has_text="ghost-broker")
     place = link.get_attribute("href") or ""
     article = page.locator(place)
