@@ -50,7 +50,8 @@ class Software:
         self._told = ["" if of else text for text, of in zip(told, clusters.tolist(), strict=True)]
         self._bits: Int = 1 << np.arange(len(self._tables.releases))
         profile = evidence.answering.of_subject
-        sets = pick(self._by_ranges() @ self._bits, profile, 0)
+        of_ranges, exact = self._by_ranges()
+        sets = pick(of_ranges @ self._bits, profile, 0)
         sets[self.inferred] = 0
         offers, offered_at = self._by_requests()
         agree = (sets & offers) != 0
@@ -64,7 +65,10 @@ class Software:
         named = pick(self._bits, code, 0)
         fits = (sets & named) != 0
         self._sets: Int = np.where(fits, named, sets)
-        self._sure = agree | vendors | fits
+        # Ranges that are all of what a release advertises tell it, where no requests were seen.
+        on_zookeeper = evidence.membership.on_zookeeper[evidence.subjects.cluster]
+        alone = pick(exact.astype(np.int64), profile, 0) > 0
+        self._sure = agree | vendors | fits | (alone & (offers == 0) & ~on_zookeeper)
         there, self._kind = positions(self._sets, 1 << len(self._bits))
         self._kinds: Flags = (there[:, None] & self._bits) > 0
 
@@ -107,8 +111,9 @@ class Software:
         only = ranges.min_version[:, column] == ranges.max_version[:, column]
         return migrating & (pick(only.astype(np.int64), evidence.answering.of_subject, 0) > 0)
 
-    def _by_ranges(self) -> Flags:
-        """[answering profiles, releases] which releases may advertise each."""
+    def _by_ranges(self) -> tuple[Flags, Flags]:
+        """[answering profiles, releases] which releases may advertise each, and [answering
+        profiles] whether those advertise just that."""
         answering, names = self._evidence.answering, self._evidence.questions.names
         ranges, features = self.fleet.ranges, self._tables.features
         low, high = np.zeros((2, len(answering.cluster), len(features)), dtype=np.int32)

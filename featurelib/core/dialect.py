@@ -345,8 +345,9 @@ Flags = npt.NDArray[np.bool_]
 
 def possible_releases(
     min_version: Levels, max_version: Levels, partial: Flags, tables: Tables
-) -> Flags:
-    """[P, releases] which of the catalogue's releases may advertise each profile.
+) -> tuple[Flags, Flags]:
+    """[P, releases] which of the catalogue's releases may advertise each profile, and [P] whether
+    that is all of what they advertise.
 
     Shapes [P, catalogued features], 0-0 where a profile does not list one; `partial` [P] says that
     it may leave out features whose minimum is 0 (ApiVersions before version 4). A profile that no
@@ -362,7 +363,7 @@ def possible_releases(
     fits[:, [name == ANY for name in tables.releases]] = False
     strange = ~fits.any(axis=1) & (max_version[:, 0] > 0)
     fits[strange] = _by_metadata_version(max_version[strange, 0], tables)
-    return fits
+    return fits, ~strange & fits.any(axis=1) & ~partial
 
 
 def _by_metadata_version(newest: Levels, tables: Tables) -> Flags:

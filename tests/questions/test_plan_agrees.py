@@ -248,6 +248,19 @@ def test_plans_in_the_middle_of_a_rolling_upgrade_are_as_the_audit_says(
             assert (row["verdict"], row["ceiling"]) == (Verdict.UP_TO_DATE, 0)
 
 
+def test_ranges_of_one_release_alone_tell_which_level_is_unstable() -> None:
+    """Only 3.8 with unstable levels lists metadata.version 1 to 21 and nothing else: 21 is in
+    development there, whether or not the requests of the nodes were seen."""
+    said = {"ranges": {METADATA_VERSION: (1, 21)}, "levels": {METADATA_VERSION: 19}}
+    nodes = (node(2, "broker", **said), node(1, "controller", **said))
+    one = see_lines(
+        Cluster(name="k", registry="log", nodes=nodes, voters=(1,), stored={METADATA_VERSION: 19})
+    )
+    [row] = [r for r in one.judged.readiness.to_pylist() if r["feature"] == METADATA_VERSION]
+    assert (row["verdict"], row["target"]) == (Verdict.READY, 20)
+    assert expect_agreement(one)[Verdict.READY] == 1
+
+
 def test_what_runs_there_and_fits_may_join_again() -> None:
     """The policy and the controllers agree about the release of every sample's controllers."""
     checked = set()
