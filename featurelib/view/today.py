@@ -141,6 +141,8 @@ def _fix(todo: Todo, code: str, rows: Rows) -> Task:
     elif how:
         who = {name: nodes_of(found) for name, found in helped.items()}
         first, *same = [f"{name} ({ids})" if ids else name for name, ids in who.items()]
+        node, alike = nodes_of([group.first]), who[clusters[0].name]
+        how = how.replace(node, alike) if node and alike else how
         is_urgent = todo.rank < USUAL[Severity.UNKNOWN].rank
         how = f"In {first}: {f'{said[0]} ' * is_urgent}{how}"
         how += f" Likewise in {some(same, NAMES)}." * bool(same)
