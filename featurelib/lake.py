@@ -75,7 +75,7 @@ class Lake:
         if "://" not in root and not Path(root).is_dir():
             raise ConfigError(
                 f"tables {root}: expected the folder of the nightly's tables, found none. Name it "
-                "with --tables FOLDER; `./spark-submit.sh nightly` makes it."
+                "with --tables FOLDER; `./spark-submit.sh` makes those of the samples."
             )
 
     @cached_property
