@@ -27,7 +27,7 @@ ANY_ADDRESS = "HOST:PORT"  # in a command: a broker of the cluster it is for
 # What the texts of any row may name; a fact of a row gives it more, by its kind.
 _PLACES = {"role", "node", "feature", "level", "number", "finalized", "version", "range"}
 _PLACES |= {"observed_at", "dated", "software", "way", "stale", "cluster", "cluster_and_folder"}
-_PLACES |= {"inventory", "zookeeper", "collect", "options"}
+_PLACES |= {"inventory", "zookeeper", "collect", "options", "live"}
 _OF_KINDS = {"release": ("newer",), "resource": ("namespace", "name")}
 # Of a blank, and of what is no argument of a command, a person fills in the value.
 Kind = Literal["text", "sentences", "release", "argument", "resource", "blank"]

@@ -409,6 +409,7 @@ class FindingWords:
             "cluster_and_folder": into,
             "zookeeper": site.zookeeper or "ZOOKEEPER",
             "options": site.options,
+            "live": site.options if site.reachable else f" --bootstrap {ANY_ADDRESS}",
             "collect": site.collect * (site.landing != NO_SITE.landing),
         }
         facts: Mapping[str, Any] = columns
@@ -507,10 +508,10 @@ def _depends_on_site(row: FindingRow) -> bool:
 
 def _fill_command(template: str, values: dict[str, str]) -> str:
     """Return a command with its values quoted for a shell; "" where it lacks a value to name."""
-    named = {name for _, name, _, _ in Formatter().parse(template) if name} - {"options"}
+    named = {name for _, name, _, _ in Formatter().parse(template) if name} - {"options", "live"}
     if any(not values[name] for name in named):
         return ""
-    whole = {"collect": values["collect"], "options": values["options"]}  # words of a shell
+    whole = {name: values[name] for name in ("collect", "options", "live")}  # words of a shell
     return template.format_map({name: shlex.quote(values[name]) for name in named} | whole)
 
 

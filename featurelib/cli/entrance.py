@@ -87,7 +87,7 @@ def _text(error: typer.TyperException) -> str:
     for option in context.command.params if context is not None else ():
         if name in option.opts and not option.is_flag:
             text += f": {option.get_help_record(context)[0]}"
-    return f"{text}."
+    return text if text.endswith("?") else f"{text}."
 
 
 class CommandGroup(TyperGroup):

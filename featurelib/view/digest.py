@@ -398,9 +398,10 @@ def _fact(one: ReportedFinding) -> Hashable:
     return *about, todo_of(one), one.source, one.muted, one.muted_until
 
 
-def todo_of(one: ReportedFinding) -> str:
-    """Return what helps, whichever node it is about."""
-    return re.sub(rf"\b{one.node_id}\b", "", f"{one.remedy} {one.command}")
+def todo_of(one: ReportedFinding) -> tuple[str, str]:
+    """Return remedy and command, whichever node they are about: a release keeps its digits."""
+    named = rf"(\b(?:brokers?|controllers?|nodes?) |--(?:controller-)?id |--node ){one.node_id}\b"
+    return re.sub(named, r"\1", one.remedy), re.sub(named, r"\1", one.command)
 
 
 def _gather(rows: Sequence[_Row], key: Callable[[_Row], Hashable]) -> list[list[_Row]]:

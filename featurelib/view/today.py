@@ -69,9 +69,10 @@ def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tup
     groups = [(todo, _fix(todo, code, found)) for (todo, code), found in rows.items()]
     went = [(ASK, task) for task in _ask(setbacks(clusters, change), change)]
     late = [(COLLECT, task) for task in _late(clusters, run)]
-    held = (task for todo, task in (*groups, *went, *late) if todo.rank in (ASK.rank, COLLECT.rank))
-    waits = {key for task in held for key in task.clusters}
-    ready = [one for one in clusters if one.steps and one.key not in waits]
+    # By what is so, whatever severity the settings give it.
+    fell = [one for kept in setbacks(clusters, change).values() for one in kept]
+    held = {one.key for one in (*fell, *(one for one in clusters if _has_no_data(one, run)))}
+    ready = [one for one in clusters if one.steps and one.key not in held]
     groups += [*went, *late, *_waiting(ready)]
     told = {key for _, task in groups for key in task.clusters}
     rest = [one for one in clusters if one.needs_person and one.key not in told]
@@ -81,6 +82,13 @@ def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tup
         )
     groups.sort(key=lambda group: (group[0].rank, -len(group[1].clusters), group[1].codes))
     return tuple(task for _, task in groups)
+
+
+def _has_no_data(cluster: ReportedCluster, run: ReportedRun) -> bool:
+    """Whether this run has no data of the cluster that a plan could rest on."""
+    found = unmuted(cluster.findings)
+    is_late = late_since(cluster.newest_line, cluster.findings, run.newest_line) is not None
+    return is_late or any(one.code in tagged("no_data", "unreached") for one in found)
 
 
 def todo_for(found: ReportedFinding) -> Todo:
@@ -130,7 +138,7 @@ def _fix(todo: Todo, code: str, rows: Rows) -> Task:
     group, *others = group_findings([one for cluster, one in rows if cluster is clusters[0]])
     helped = defaultdict[str, list[ReportedFinding]](list)  # as the first is, by the cluster's name
     for cluster, one in rows:
-        if todo_of(one) == todo_of(rows[0][1]):
+        if todo_of(one)[0] == todo_of(rows[0][1])[0]:
             helped[cluster.name].append(one)
     title, how = titles_of(code)[0], group.first.remedy
     text, said = f"{title[:1].upper()}{title[1:]}.", (*group.messages[:NAMES], group.others)
@@ -141,7 +149,8 @@ def _fix(todo: Todo, code: str, rows: Rows) -> Task:
     elif how:
         who = {name: nodes_of(found) for name, found in helped.items()}
         first, *same = [f"{name} ({ids})" if ids else name for name, ids in who.items()]
-        node, alike = nodes_of([group.first]), who[clusters[0].name]
+        node, alike = nodes_of([rows[0][1]]), who[clusters[0].name]
+        how = rows[0][1].remedy  # of several nodes the first row's names one
         how = how.replace(node, alike) if node and alike else how
         is_urgent = todo.rank < USUAL[Severity.UNKNOWN].rank
         how = f"In {first}: {f'{said[0]} ' * is_urgent}{how}"
@@ -149,7 +158,7 @@ def _fix(todo: Todo, code: str, rows: Rows) -> Task:
         is_rest = sum(map(len, helped.values())) < len(rows)
         how += " The findings of the others say what helps there." * is_rest
     # What unregisters stands in the cluster's part alone, beside when that is right.
-    is_told = todo.verb == COLLECT.verb or not (clusters[1:] or code in tagged("stale"))
+    is_told = todo.verb == COLLECT.verb or not (clusters[1:] or code in tagged("stale", "removes"))
     commands = group.commands * is_told
     how = f"{how} {fill_in(group.first.command) * bool(commands)}".strip()
     return _task(todo, clusters, text, how, "\n".join(commands), code)
@@ -191,7 +200,7 @@ def _late(clusters: Clusters, run: ReportedRun) -> Iterator[Task]:
     no_data = tagged("no_data", "unreached", "too_old")
     for one in clusters:
         at = late_since(one.newest_line, one.findings, run.newest_line)
-        if at and not any(found.code in no_data for found in unmuted(one.findings)):
+        if at and not any(found.code in no_data for found in _to_do(one)):
             late.append((max((run.as_of - at - LATE) // timedelta(days=1) + 1, 1), at, one))
     if late:
         late.sort(key=lambda row: row[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from featurelib.config.fleet import Fleet, FleetPart
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.planning.files import read_plan
 from featurelib.snapshot.history import LevelMove
+from featurelib.view.digest import todo_of
 from featurelib.view.html import (
     IN_FULL,
     WIDTH,
@@ -33,7 +34,7 @@ from featurelib.words import age
 from tests.report.page import read_page
 from tests.report.samples import judge_samples, made_up_nights, report_samples
 from tests.report.scenes import step
-from tests.report.tables import SEEN, Nodes, finding, judged, plan, report, unfit, with_nodes
+from tests.report.tables import AS_OF, SEEN, Nodes, finding, judged, plan, report, unfit, with_nodes
 
 MOST = 3 << 20  # bytes of the one file
 HOSTILE = [
@@ -380,6 +381,43 @@ def test_a_line_of_the_table_is_cut_between_words_and_short_waits_are_no_hour_of
     ]
     page = render_html(report(judged([plan("a", "UNKNOWN")], silent)))
     assert re.search(r'class="?said"?>[^<]{60,100}b…<', page.replace("\n", ""))
+
+
+@pytest.mark.parametrize("severity", ["critical", "warning", "blocker"])
+@pytest.mark.parametrize("code", ["epoch_went_back", "cluster_not_reached"])
+def test_a_plan_waits_by_what_is_so_whatever_severity_the_settings_give_it(
+    code: str, severity: str
+) -> None:
+    text = next(text for text in judge_samples().plans["plan"].to_pylist() if text)
+    tables = judged(
+        [plan("a", "READY", steps=[step(goal=19)], plan=text)],
+        [finding("a", code, severity, detail="")],
+        [{"cluster": "a", "feature": "f", "verdict": "READY", "finalized_level": 1}],
+    )
+    assert "Approve" not in {task.verb for task in report(tables).today}
+
+
+def test_a_late_cluster_is_collected_though_a_stale_node_of_it_was_seen_too_long_ago() -> None:
+    newest = datetime.fromtimestamp(AS_OF / 10**6, UTC)
+    rows = [
+        finding("a", code, severity, role="broker", node_id=2, detail="")
+        for code, severity in (("ghost_broker", "warning"), ("evidence_too_old", "unknown"))
+    ]
+    late = [plan("a", "UP_TO_DATE", newest_line=newest - timedelta(hours=24))]
+    said = report(judged(late, rows), newest=AS_OF)
+    assert [task.verb for task in said.today] == ["Collect", "Check"]
+
+
+def test_what_helps_is_compared_without_the_node_and_with_the_release() -> None:
+    [one] = report(judged([plan("a", "BLOCKED")], [unfit("a", 2, "f", 1, 2)])).clusters[0].findings
+    told = {
+        (node, release): todo_of(
+            replace(one, node_id=node, command="", remedy=f"Start broker {node} with {release}.")
+        )
+        for node, release in ((2, "4.2"), (3, "4.3"), (2, "2.7"), (3, "2.7"))
+    }
+    assert told[2, "4.2"] != told[3, "4.3"]
+    assert told[2, "2.7"] == told[3, "2.7"]
 
 
 def test_a_plan_of_a_cluster_whose_levels_went_down_waits_for_the_answer_why() -> None:
