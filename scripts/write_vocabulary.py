@@ -92,6 +92,7 @@ BRACES = {
     "observed_at": "when that was",
     "entry": "the first line of its entry in the inventory",
     "voters": "the controllers to start, as `1 of controllers 2-3`",
+    "live": "the options that reach the cluster, or an address to fill in",
     "options": "the options that reach the cluster",
     "newer": "the same after `to`, where a release is known",
     "software": "the least release that helps, where it is known",

@@ -47,7 +47,7 @@ COMMANDS_TRIED = {
     ),
     "kafka-metadata-quorum.sh --bootstrap-server HOST:PORT describe --status": EVERY_OTHER,
     "kafka-metadata-quorum.sh --bootstrap-server HOST:PORT describe --replication": EVERY_OTHER,
-    "featurelib plan {cluster} upgrade-all --probe{options}": (
+    "featurelib plan {cluster} upgrade-all --probe{live}": (
         "backends/test_probe_real.py::test_a_plan_that_rests_on_a_probe_is_applied_by_asking_again"
     ),
     "kafka-dump-log.sh --cluster-metadata-decoder --files CHECKPOINT,LOG": EVERY_OTHER,
