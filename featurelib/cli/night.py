@@ -20,7 +20,6 @@ from featurelib.config.files import (
     OVERLAY,
     SETTINGS,
     find_file,
-    find_place,
     find_settings,
     quietly,
     read_file,
@@ -90,8 +89,6 @@ def choose_places(
     overlay: str | None,
 ) -> Places:
     """Options and their defaults made one. Raises ConfigError for what cannot be used."""
-    places = {"landing": landing, "tables": tables, "out": out}
-    landing, tables, out = (find_place(name, given, config)[0] for name, given in places.items())
     samples = landing is None
     if samples and tables is None:
         tables, out = str(SAMPLE_BUILD / "tables"), out or str(SAMPLE_BUILD / "out")

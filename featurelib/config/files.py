@@ -141,7 +141,7 @@ def _stricter(here: Settings, installed: Settings) -> Settings:
         require_signature=here.require_signature or installed.require_signature,
         allowed_signers=installed.allowed_signers,
         longest_approval_hours=min(here.longest_approval_hours, installed.longest_approval_hours),
-        places=msgspec.structs.replace(here.places, journal=installed.places.journal),
+        places=msgspec.structs.replace(installed.places, tables=here.places.tables),
     )
 
 

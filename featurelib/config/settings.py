@@ -73,11 +73,9 @@ class NamedPlaces(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """[places]: folders, URIs and files that are named once. A relative path begins at the folder
     of the settings file."""
 
-    landing: str | None = None
-    tables: str | None = None
-    out: str | None = None  # of reports and plans
-    fleet: str | None = None  # the inventory
-    journal: str | None = None  # never from a settings file of the current folder
+    tables: str | None = None  # that commands read; a job writes where its options say
+    fleet: str | None = None  # the inventory; neither it nor the journal is taken
+    journal: str | None = None  # from a settings file of the current folder
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -9,10 +9,12 @@ import pytest
 
 import featurelib
 from featurelib import source
+from featurelib.cli.night import choose_places
 from featurelib.config.files import find_place, journal_path
 from featurelib.core.features_znode import ZnodeChange, ZnodeReason
 from featurelib.errors import ConfigError
 from featurelib.questions.election import Doubt
+from featurelib.source import SAMPLE_BUILD
 from featurelib.view.questions import CHANGES, DOUBTS, REASONS
 from tests.cli.commands import run
 from tests.questions.nights import RUN, write_histories, write_night
@@ -65,7 +67,7 @@ def test_places_are_named_once_and_the_nearest_name_rules(
     tables: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     settings = tmp_path / "audit.toml"
-    settings.write_text('[places]\ntables = "none"\njournal = "sent"\nout = "s3a://bucket/out"\n')
+    settings.write_text('[places]\ntables = "none"\njournal = "sent"\n')
     monkeypatch.setenv("FEATURELIB_CONFIG", str(tmp_path))
     code, _, err = run("report")
     assert (code, str(tmp_path / "none") in err) == (2, True)
@@ -76,8 +78,6 @@ def test_places_are_named_once_and_the_nearest_name_rules(
     places = {row["name"]: (row["value"], row["source"]) for row in json.loads(out)["values"]}
     assert (code, places["tables"]) == (0, (str(tables), "FEATURELIB_TABLES"))
     assert places["journal"] == (str(tmp_path / "sent"), str(settings))
-    assert places["out"] == ("s3a://bucket/out", str(settings))
-    assert places["landing"] == (None, "not set")
     assert places["fleet"] == (str(SAMPLES / "fleet.toml"), "FEATURELIB_FLEET")
     assert places["max_age_hours"] == ("72.0", "default")
     settings.write_text("max_age_hours = 24\n")
@@ -86,15 +86,27 @@ def test_places_are_named_once_and_the_nearest_name_rules(
     assert f"max_age_hours · value 24.0 · source {settings}" in " ".join(out.split())
 
 
+def test_a_job_without_landing_never_writes_into_the_tables_that_commands_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("LANDING", "TABLES", "OUT"):
+        monkeypatch.setenv(f"FEATURELIB_{name}", f"/data/{name}")
+    places = choose_places(None, None, None, None, None, None, None)
+    assert [places.tables, places.out] == [str(SAMPLE_BUILD / "tables"), str(SAMPLE_BUILD / "out")]
+
+
 def test_settings_of_the_current_folder_name_no_journal(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "audit.toml").write_text('[places]\njournal = "j"\ntables = "t"\n')
+    (tmp_path / "conf" / "audit.toml").write_text(
+        '[places]\njournal = "j"\ntables = "t"\nfleet = "f"\n'
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert journal_path(None) == tmp_path / "state" / "featurelib" / "journal.sqlite"
     assert find_place("tables", None)[0] == "conf/t"
+    assert find_place("fleet", None)[0] is None
 
 
 @pytest.mark.parametrize(
