@@ -106,7 +106,7 @@ def _meets(wanted: object, known: object) -> bool:
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What helps under some conditions; `message`: it takes the place of the row's own."""
+    """A remedy and its conditions; `message` takes the place of the row's own."""
 
     text: str
     command: str = ""

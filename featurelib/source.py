@@ -32,6 +32,7 @@ from featurelib.config.files import (
     find_file,
     find_place,
     find_settings,
+    named_journal,
     open_settings,
     quietly,
     read_file,
@@ -110,7 +111,7 @@ class Wanted:
     def _text(self) -> str:
         names = ("capture", "tables", "run", "as_of", "fleet", "config", *_WAYS)
         given = [(name, getattr(self, name)) for name in names]
-        demo = self.tables == str(relative(SAMPLE_TABLES))
+        demo = demo_places().items() <= {pair for pair in given if isinstance(pair[1], str)}
         if demo:
             given = [pair for pair in given if pair not in demo_places().items()]
         return " --demo" * demo + "".join(
@@ -372,7 +373,7 @@ class Chosen:
         given = wanted.addresses | ({"file": _absolute(wanted.file)} if wanted.file else {})
         words = [f"--{option} {shlex.quote(value)}" for option, value in given.items() if value]
         reach = " ".join(words) or shlex.quote(wanted.cluster or cluster)
-        journal = journal and _absolute(journal)
+        journal = (named := named_journal(journal)) and _absolute(named)
         return Way(reach=reach, fleet=wanted.fleet and _absolute(wanted.fleet), journal=journal)
 
     @contextmanager

@@ -528,6 +528,8 @@ def test_a_night_is_compared_with_the_one_before_it(night: str) -> None:
         diff(earlier)
     with pytest.raises(ConfigError, match="expected one of the 2 runs"):
         diff(tables, 1)
+    with pytest.raises(ConfigError, match="is the newer run itself"):
+        diff(tables, RUN)
 
 
 def test_what_stands_in_tables_cannot_be_changed(night: str) -> None:

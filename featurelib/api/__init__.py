@@ -1,6 +1,6 @@
 """featurelib from Python: what a program or a notebook asks for; the commands do the same.
 
-    connect, sandbox, open_tables      the cluster it is about, or a whole fleet
+    connect, sandbox, open_tables       the cluster it is about, or a whole fleet
     check                               what may be finalized now, in one cluster or in many
     audit                               a table of landing lines, of Arrow, Polars, DuckDB, pandas
     describe_features, update_features  KIP-584's Admin, by all nodes, and honest about outcomes

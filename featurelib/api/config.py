@@ -1,4 +1,4 @@
-"""Which folders, files and settings rule where no option names them, and what names each."""
+"""Show the folders, files and settings that rule where no option names them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ def config(config: str | None = None, fleet: str | None = None) -> Answer[Values
         featurelib config
         FEATURELIB_TABLES=/data/tables featurelib config --json
 
-    A folder or file is named by its option, by a variable as FEATURELIB_TABLES, or under [places]
-    of the settings; the first of these rules. Exit codes: 0 done; 2 a file cannot be read.
+    A place is named by its option, by a variable (FEATURELIB_TABLES, FEATURELIB_FLEET,
+    FEATURELIB_JOURNAL), or, but for the inventory, under [places] of the settings; the first of
+    these rules. --config names how to judge, and no places. Exit codes: 0 done; 2 a file cannot be
+    read.
     """
     values = tuple(_values(config, fleet))
     rows = [[*values[0]], *([cell or "—" for cell in row.values()] for row in values)]
@@ -44,13 +46,15 @@ def _values(config: str | None, fleet: str | None) -> Iterator[dict[str, str | N
     usual = {"fleet": find_file("--fleet", None, INVENTORY), "journal": journal_path(None)}
     found: dict[str, tuple[str | None, str]] = {}
     found["settings"] = file, "--config" if config else "usual places"
+    found["fleet"] = find_place("fleet", fleet)
     for name, given in msgspec.structs.asdict(settings).items():
         text = str(len(given) if isinstance(given, dict | tuple) else given)
         found[name] = text, "default" if given == getattr(Settings(), name) else file
     del found["places"]
     for name in NamedPlaces.__struct_fields__:
-        found[name] = find_place(name, fleet if name == "fleet" else None, config)
-        if not found[name][1] and (path := usual.get(name)):
+        found[name] = find_place(name, None)
+    for name, path in usual.items():
+        if path and not found[name][1]:
             found[name] = str(path.absolute()), "usual places"
     for name, (value, source) in found.items():
         yield {"name": name, "value": value, "source": source or "not set"}

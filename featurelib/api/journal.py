@@ -23,7 +23,7 @@ from featurelib.api.documents import (
     UnexplainedDocument,
 )
 from featurelib.catalogue import Catalogue
-from featurelib.config.files import journal_path, open_catalogue
+from featurelib.config.files import journal_path, named_journal, open_catalogue
 from featurelib.config.fleet import Choice, Fleet, FleetPart
 from featurelib.controller.holder import say_seconds
 from featurelib.controller.journal import Journal, JournalEntry, Verified, Way
@@ -65,6 +65,7 @@ def journal(
     Exit codes: 0 done; 1 with --verify, if a record is not as it was written, or none has the
     digest; 2 usage, or no journal is there; 3 it is damaged.
     """
+    journal = named_journal(journal)
     if verify or kept is not None:
         parts = {"--cluster": cluster, "--open": only_open} | {
             f"--{field.name}": getattr(choice, field.name) for field in fields(choice)
@@ -243,7 +244,8 @@ def resume(
     Exit codes: 0 all settled, 2 usage, or no journal is there, 3 it is damaged, somebody is at
     work there, or it is another cluster, 4 still unknown, 5 could not look.
     """
-    chosen, is_named = cluster, bool(cluster.wanted.cluster or cluster.wanted.addresses)
+    journal, chosen = named_journal(journal), cluster
+    is_named = bool(cluster.wanted.cluster or cluster.wanted.addresses)
     wanted, max_age = chosen.wanted, chosen.settings.max_age
     where, inventory = open_fleet(wanted.fleet, chosen.catalogue)
     part = inventory.choose(choice, where, named=is_named)

@@ -395,6 +395,8 @@ def diff(
     """
     lake, now = tables.lake, tables.run if after is None else after
     was = _before(lake, now) if before is None else lake.run(before)
+    if was == now:
+        raise ConfigError(f"diff: {now} is the newer run itself. Name another run.")
     difference = compare(lake, was, lake.run(now), tables.names, tables.part)
     if tables.part is not None and not (difference.clusters or difference.same):
         raise tables.nothing(f"run {was} or {now}")

@@ -383,7 +383,7 @@ class FindingWords:
         return _DATED_LEVEL.sub(self._add_name, shown)
 
     def _values(self, columns: FindingColumns, row: FindingRow, site: Site) -> dict[str, str]:
-        """What the placeholders of a row stand for."""
+        """Return what the placeholders of a row stand for."""
         feature, node, catalogue = columns["feature"], columns["node_id"], self.catalogue
         level, finalized = columns["level"], columns["finalized_level"]
         low, high = columns["min_version"], columns["max_version"]
@@ -418,7 +418,7 @@ class FindingWords:
         return values
 
     def _fact(self, code: str, name: str, kind: Kind, value: Any) -> dict[str, str]:
-        """What the placeholders of a fact stand for."""
+        """Return what the placeholders of a fact stand for."""
         text = "" if value is None else str(value)
         if kind == "release":
             return {"software": software(text), "newer": f" to {software(text)}" * bool(text)}
@@ -486,7 +486,7 @@ def _argument(text: str, unknown: str) -> str:
 
 
 def _circumstances(columns: FindingColumns, site: Site) -> dict[str, object]:
-    """What the conditions of remedies look at."""
+    """Return what the conditions of remedies look at."""
     least = columns["finalized_level"] if columns["level"] is None else columns["level"]
     feature, managed = columns["feature"], site.managed
     return {
@@ -501,7 +501,7 @@ def _circumstances(columns: FindingColumns, site: Site) -> dict[str, object]:
 
 
 def _depends_on_site(row: FindingRow) -> bool:
-    """Whether what helps differs by cluster: by its name, its addresses or who manages it."""
+    """Tell whether a remedy differs by cluster: by its name, its addresses or who manages it."""
     is_managed = any(one.when.managed_by for one in row.remedies)
     return is_managed or bool(re.search("{(cluster|zoo|collect|way|stale)|HOST:PORT", row.texts))
 

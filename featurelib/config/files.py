@@ -23,6 +23,7 @@ from featurelib.catalogue import Catalogue, ReleaseCatalogue, load, with_overlay
 from featurelib.config import example
 from featurelib.config.settings import NamedPlaces, Settings, parse_settings
 from featurelib.errors import ConfigError
+from featurelib.tables import is_name
 
 VARIABLE = "FEATURELIB_CONFIG"
 SYSTEM = Path("/etc/featurelib")
@@ -46,23 +47,21 @@ def find_settings(config: str | None) -> tuple[Settings, str]:
         return Settings(), NO_FILE
     settings, usual = _parse(path), CHECKOUT / SETTINGS
     if config is None and path == HERE / SETTINGS:
-        is_there = _is_there(usual)
-        if not (is_there and path.samefile(usual)):
-            installed = _parse(usual) if is_there else Settings(allowed_signers="")
-            settings = _stricter(settings, installed)
+        installed = _parse(usual) if _is_there(usual) else Settings(allowed_signers="")
+        settings = _stricter(settings, installed)
     return settings, str(path.absolute())
 
 
-def find_place(name: str, given: str | None, config: str | None = None) -> tuple[str | None, str]:
+def find_place(name: str, given: str | None) -> tuple[str | None, str]:
     """Return a place and what named it: the option, the variable FEATURELIB_NAME, or the settings
-    file; None and "" where nothing does. Raises ConfigError."""
+    of the usual places; None and "" where nothing does. Raises ConfigError."""
     variable = f"FEATURELIB_{name.upper()}"
     if given is not None:
         return given, f"--{name}"
     if value := os.environ.get(variable):
         return value, variable
-    settings, file = find_settings(config)
-    value = getattr(settings.places, name)
+    settings, file = find_settings(None)
+    value = getattr(settings.places, name, None)
     return value, file if value else ""
 
 
@@ -128,7 +127,7 @@ def _parse(path: Path) -> Settings:
     settings = parse_settings(read_file("--config", path), str(path))
     signers = str(path.parent / settings.allowed_signers)
     places = {
-        name: value if value is None or "://" in value else str(path.parent / value)
+        name: value if value is None or is_name(value) or ":" in value else str(path.parent / value)
         for name, value in msgspec.structs.asdict(settings.places).items()
     }
     return msgspec.structs.replace(settings, allowed_signers=signers, places=NamedPlaces(**places))
@@ -145,10 +144,16 @@ def _stricter(here: Settings, installed: Settings) -> Settings:
     )
 
 
+def named_journal(journal: str | None) -> str | None:
+    """Return the journal that an option, a variable or the settings name, from whatever folder;
+    None for this user's own. Raises ConfigError."""
+    named, _ = find_place("journal", journal)
+    return named if named is None or named == journal else str(Path(named).absolute())
+
+
 def journal_path(journal: str | None) -> Path:
     """Return the journal's file: the one named, or this user's. Raises ConfigError."""
-    named, _ = find_place("journal", journal)
-    if named is not None:
+    if (named := named_journal(journal)) is not None:
         return Path(named)
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "featurelib" / "journal.sqlite"

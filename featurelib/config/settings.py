@@ -70,12 +70,10 @@ MICROSECONDS_AN_HOUR = 3_600_000_000
 
 
 class NamedPlaces(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[places]: folders, URIs and files that are named once. A relative path begins at the folder
-    of the settings file."""
+    """[places]: what is named once. A relative path begins at the folder of the settings file."""
 
     tables: str | None = None  # that commands read; a job writes where its options say
-    fleet: str | None = None  # the inventory; neither it nor the journal is taken
-    journal: str | None = None  # from a settings file of the current folder
+    journal: str | None = None  # not taken from a settings file of the current folder
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

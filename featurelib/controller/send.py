@@ -202,10 +202,11 @@ def _levels(levels: Iterable[tuple[str, int]]) -> str:
 
 def _put(watcher: Watcher, step: Step, hinder: Callable[[], Delivery | None]) -> Delivery:
     """Send it, unless `hinder` says why not; while it waits, print that once in a while."""
-    ended = Event()
+    asked, ended = Event(), Event()
 
     def say() -> None:
         waited = 0
+        asked.wait()
         while not ended.wait(_ANSWER_SAID_S):
             waited += _ANSWER_SAID_S
             watcher.say(
@@ -216,13 +217,17 @@ def _put(watcher: Watcher, step: Step, hinder: Callable[[], Delivery | None]) ->
     thread = Thread(target=say, daemon=True)
     thread.start()
     try:
-        return hinder() or Delivery(reply=watcher.backend.update(step))
+        if (hindered := hinder()) is not None:
+            return hindered
+        asked.set()
+        return Delivery(reply=watcher.backend.update(step))
     except (UnreachableError, RefusedError, InputError) as error:
         return Delivery(sent=False, why=str(error))
     except (OutcomeUnknownError, BackendError) as error:  # it is lost, or makes no sense
         return Delivery(why=str(error))
     finally:
         ended.set()
+        asked.set()
         thread.join(1.0)  # it may stand before a terminal that nobody reads
 
 

@@ -119,6 +119,17 @@ def test_a_folder_one_stands_in_is_no_way_around_the_rules_of_the_checkout(tmp_p
     assert not find_settings("../checkout/conf/audit.toml")[0].require_signature
 
 
+def test_a_link_to_the_settings_of_the_checkout_brings_no_signers_of_its_own(
+    tmp_path: Path,
+) -> None:
+    settle(tmp_path / "checkout" / "conf", signature=True)
+    Path("conf").mkdir()
+    Path("conf/audit.toml").symlink_to(tmp_path / "checkout" / "conf" / "audit.toml")
+    settings, _ = find_settings(None)
+    assert settings.require_signature
+    assert settings.allowed_signers == str(tmp_path / "checkout" / "conf" / "allowed_signers")
+
+
 def test_a_place_that_cannot_be_looked_at_is_told_and_not_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

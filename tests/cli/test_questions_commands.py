@@ -63,6 +63,13 @@ def test_the_samples_tables_are_read_by_demo_alone(
     assert (code, "--demo: the samples' tables are not made yet" in err) == (2, True)
 
 
+def test_demo_is_printed_where_nothing_but_the_samples_is_read() -> None:
+    samples = source.demo_places()
+    assert source.Wanted(**samples).ways[0] == " --demo"
+    mine = source.Wanted(**samples | {"fleet": "mine.toml"}).ways[0]
+    assert ("--demo" in mine, "--fleet mine.toml" in mine) == (False, True)
+
+
 def test_places_are_named_once_and_the_nearest_name_rules(
     tables: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -95,18 +102,39 @@ def test_a_job_without_landing_never_writes_into_the_tables_that_commands_read(
     assert [places.tables, places.out] == [str(SAMPLE_BUILD / "tables"), str(SAMPLE_BUILD / "out")]
 
 
+def test_a_journal_that_a_variable_names_stands_in_the_commands_that_are_printed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FEATURELIB_JOURNAL", "sent.sqlite")
+    way = featurelib.connect(file="c.db").way()
+    assert way.resume.endswith(f" --journal {tmp_path / 'sent.sqlite'}")
+    monkeypatch.delenv("FEATURELIB_JOURNAL")
+    assert "--journal" not in featurelib.connect(file="c.db").way().resume
+
+
+@pytest.mark.parametrize(
+    ("named", "found"),
+    [("t", "conf/t"), ("main.kafka", "main.kafka"), ("s3a://b/t", "s3a://b/t"), ("/t", "/t")],
+)
+def test_tables_of_the_settings_are_a_folder_a_uri_or_a_schema(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: str, found: str
+) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "audit.toml").write_text(f'[places]\ntables = "{named}"\n')
+    monkeypatch.chdir(tmp_path)
+    assert find_place("tables", None)[0] == found
+
+
 def test_settings_of_the_current_folder_name_no_journal(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "audit.toml").write_text(
-        '[places]\njournal = "j"\ntables = "t"\nfleet = "f"\n'
-    )
+    (tmp_path / "conf" / "audit.toml").write_text('[places]\njournal = "j"\ntables = "t"\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert journal_path(None) == tmp_path / "state" / "featurelib" / "journal.sqlite"
     assert find_place("tables", None)[0] == "conf/t"
-    assert find_place("fleet", None)[0] is None
 
 
 @pytest.mark.parametrize(
