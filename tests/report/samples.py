@@ -21,7 +21,7 @@ from featurelib.rows import TableRows, join_rows
 from featurelib.schema import SNAPSHOT
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from featurelib.snapshot.history import LevelChange, LevelMove
-from featurelib.source import RUN_TIME, Wanted
+from featurelib.source import RUN_TIME, Wanted, demo_places
 from featurelib.view.model import Ingest, Report
 from featurelib.view.report import look_closer, read_profiles, report_run, summarize
 from featurelib.view.trend import Past
@@ -165,9 +165,7 @@ def report_samples() -> Report:
         inventory=FLEET,
         plan_files={cluster: f"plans/{name}.json" for cluster, name in samples.names.items()},
         find_line=samples.places.get,
-        ways=Wanted(
-            tables="build/samples/tables", as_of=RUN_TIME, fleet="data/samples/fleet.toml"
-        ).later,
+        ways=Wanted(as_of=RUN_TIME, **demo_places()).later,
         places=("data/samples", "data/samples/fleet.toml"),
         mutes=MUTES,
         past=Past(
