@@ -41,6 +41,7 @@ from featurelib.model import Step
 from tests.backends.clusters import KRAFT, TABLES, ZK, broker, controller
 from tests.backends.simulator import Simulated
 from tests.controller.clusters import OLD, Wrapped
+from tests.laboratory import LABORATORY
 from tests.seeing import see
 
 CATALOGUE = load()
@@ -307,7 +308,7 @@ def test_a_file_that_breaks_while_it_is_written_leaves_nothing(tmp_path: Path) -
 
 # --- A probe --------------------------------------------------------------------------------------
 
-SAMPLES = Path(__file__).parents[1] / "data" / "samples"
+SAMPLES = LABORATORY
 KRAFT_SAMPLES = sorted(path.name for path in SAMPLES.glob("k*"))
 # Before 4.0 nobody lists brokers that are registered and fenced.
 AT_39 = Cluster(

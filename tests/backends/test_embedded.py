@@ -36,9 +36,10 @@ from tests.backends.clusters import (
     to,
 )
 from tests.backends.simulator import Simulated
+from tests.laboratory import LABORATORY
 
 OLD: dict[str, Range] = {"metadata.version": (7, 25), "group.version": (0, 1)}
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+SAMPLES = LABORATORY
 
 
 @pytest.fixture

@@ -23,8 +23,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tests.laboratory import LABORATORY
+
 ROOT = Path(__file__).parents[2]
-SAMPLE = ROOT / "data" / "samples" / "k41-forgotten"
+SAMPLE = LABORATORY / "k41-forgotten"
 # What commands import when they need it: clients, Delta, Arrow.
 LATE = ("featurelib.backends.kafka.backend", "kazoo.client", "deltalake", "pyarrow.dataset")
 

@@ -16,9 +16,10 @@ from featurelib.errors import ConfigError
 from tests.backends.clusters import KRAFT, TABLES, broker
 from tests.backends.simulator import Simulated
 from tests.cli.commands import run
+from tests.laboratory import LABORATORY
 
 ROOT = Path(__file__).parents[2]
-SAMPLES = ROOT / "data" / "samples"
+SAMPLES = LABORATORY
 OF_SAMPLES = ("--fleet", str(SAMPLES / "fleet.toml"), "--config", str(SAMPLES / "audit.toml"))
 STORED = ROOT / "tests" / "golden" / "tables" / "samples"  # what the nightly's tables hold
 ID = "MkU3OEVBNTcwNTJENDM2Qg"

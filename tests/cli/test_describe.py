@@ -17,10 +17,11 @@ from featurelib.view.layout import WIDEST as WIDTH
 from tests.backends.clusters import KRAFT, broker
 from tests.cli.commands import run
 from tests.core import test_software as software
+from tests.laboratory import LABORATORY
 from tests.seeing import see
 from tests.test_collect import embedded
 
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+SAMPLES = LABORATORY
 NAMES = sorted(path.parent.name for path in SAMPLES.glob("*/landing.jsonl"))
 
 

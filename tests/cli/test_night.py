@@ -24,6 +24,7 @@ from featurelib.feature import Severity
 from featurelib.view.digest import is_reached
 from featurelib.view.html import IN_FULL, page_names, part_pages, render_html
 from tests.cli.forked import forks
+from tests.laboratory import LABORATORY
 from tests.report.page import read_page
 from tests.report.tables import finding, judged, plan, report
 from tests.report.test_html import HOSTILE
@@ -76,7 +77,7 @@ def test_a_night_refuses_both(file: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("job", JOBS)
 def test_every_job_says_so_in_one_line_before_it_starts_spark(job: str, file: Path) -> None:
-    landing = ("--landing", ROOT / "data" / "samples") if job in ("ingest", "nightly") else ()
+    landing = ("--landing", LABORATORY) if job in ("ingest", "nightly") else ()
     ended = run_job(job, *landing, "--tables", file)
     assert (ended.returncode, ended.stdout) == (2, "")
     [line] = ended.stderr.splitlines()

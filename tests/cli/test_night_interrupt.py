@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from featurelib.cli.streams import INTERRUPTED, MESSAGE, OUTPUT_LOST
+from tests.laboratory import LABORATORY
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLES = ROOT / "data" / "samples"
+SAMPLES = LABORATORY
 
 LOST = "error: standard output: {}; not all of it was written\n"
 WAITS = "print('here', flush=True); time.sleep(60)"

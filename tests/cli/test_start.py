@@ -13,13 +13,15 @@ import typer
 
 import featurelib
 from featurelib.cli.app import COMMANDS, load, sentence_of
+from tests.laboratory import LABORATORY
 
-SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "k41-forgotten"
+SAMPLE = LABORATORY / "k41-forgotten"
 HEAVY = {"pandas", "pyspark", "kafka", "kazoo", "deltalake", "rich"}
 # Ends with a line that says how, and what was imported.
 RUN = """
 import json, sys
 from featurelib.cli.app import main
+from tests.laboratory import LABORATORY
 try:
     main()
 except SystemExit as end:

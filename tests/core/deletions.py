@@ -42,7 +42,7 @@ from tests.core.oracle import Cluster
 from tests.core.random_clusters import clusters
 
 ROOT = Path(__file__).parents[2]
-CAPTURES = ("data/samples", "data/nights", "tests/data", "tests/walk/cases")
+CAPTURES = ("tests/data", "tests/walk/cases")
 BATCH = 400  # variants in one audit
 _CLUSTER = re.compile(rb'"cluster_id": ?"([^"]+)"')
 
@@ -106,7 +106,7 @@ def captures() -> list[Capture]:
                     continue
                 name = path.parent.name if path.name == "landing.jsonl" else path.stem
                 found.setdefault((name, cluster[1].decode()), []).append(line)
-                if folder.startswith("data/"):
+                if "laboratory" in str(path):
                     nights[cluster[1].decode()].append(line)
     several = {of for of in nights if sum(of == other for _, other in found) > 1}
     rest = {("all nights", of): lines for of, lines in nights.items() if of in several}

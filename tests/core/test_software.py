@@ -27,6 +27,7 @@ from featurelib.questions.describe import describe
 from featurelib.questions.why_not import LevelStatus, why_not
 from featurelib.view.report import report_run, summarize
 from tests.core.lines import MAX_AGE
+from tests.laboratory import LABORATORY
 from tests.seeing import see
 
 CATALOGUE = load()
@@ -229,7 +230,7 @@ def test_a_cluster_runs_from_the_oldest_to_the_newest_release_of_its_nodes() -> 
 
 
 def test_where_no_node_tells_its_release_the_inventory_does() -> None:
-    folder = Path(__file__).parents[2] / "data" / "samples" / "zk-282-ranges"
+    folder = LABORATORY / "zk-282-ranges"
     lines = [json.loads(line) for line in (folder / "landing.jsonl").read_text().splitlines()]
     fleet = Fleet(cluster=(Entry(id=lines[0]["cluster_id"], release="2.8.2"),))
     rows = [look(lines, known).judged.plans.to_pylist() for known in (NO_FLEET, fleet)]

@@ -19,6 +19,7 @@ from featurelib.planning.planner import make_plan
 from featurelib.questions.why_not import why_not
 from tests.core.lines import codes, findings, judge_clusters
 from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
+from tests.laboratory import LABORATORY
 from tests.seeing import see
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +29,7 @@ AUTOMQ = ROOT / "conf" / "overlays" / "automq.toml"
 def with_feature(sample: str, name: str, low: int, high: int, level: int) -> list[bytes]:
     """A sample without its log, whose nodes list one feature more, finalized at `level`."""
     found = []
-    for text in (ROOT / "data" / "samples" / sample / "landing.jsonl").read_bytes().splitlines():
+    for text in (LABORATORY / sample / "landing.jsonl").read_bytes().splitlines():
         line = json.loads(text)
         if line["kind"] == "api_versions" and "supported_features" in line:
             entry = {"name": name, "min_version": low, "max_version": high}
@@ -110,7 +111,7 @@ def test_the_inventory_s_word_does_not_make_a_vendor_s_build_apache() -> None:
 
 
 def test_in_zookeeper_mode_features_are_the_owner_s() -> None:
-    text = (ROOT / "data" / "samples" / "zk-332-ranges" / "landing.jsonl").read_bytes()
+    text = (LABORATORY / "zk-332-ranges" / "landing.jsonl").read_bytes()
     assert "feature_not_catalogued" not in codes(sight(text.splitlines()).judged)
 
 

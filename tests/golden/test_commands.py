@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden.transcript import REWRITES, play
+from tests.laboratory import LABORATORY
 from tests.report.samples import read_samples
 
 ROOT = Path(__file__).parents[2]
@@ -19,8 +20,11 @@ TRANSCRIPTS = sorted(Path(__file__).parent.glob("commands/*.txt"))
 def test_commands_print_what_they_printed(
     path: Path, tables: Path, nights: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("conf", "data"):
-        (folder / name).symlink_to(ROOT / name)
+    (folder / "conf").symlink_to(ROOT / "conf")
+    (folder / "data").mkdir()
+    (folder / "data" / "samples").symlink_to(LABORATORY)
+    for name in ("kubernetes", "msk"):
+        (folder / "data" / name).symlink_to(ROOT / "data" / name)
     (folder / "tables").symlink_to(tables)
     (folder / "nights").symlink_to(nights)
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)

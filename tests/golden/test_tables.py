@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from benchmarks.facts import Shape, draw
 from benchmarks.fleet import write_night
 from tests.golden.transcript import REWRITES
+from tests.laboratory import LABORATORY
 from tests.spark.nights import run_job
 
 pytestmark = pytest.mark.spark
@@ -35,7 +36,7 @@ SHAPE = Shape(clusters=60, nodes=6, features=7, offenders=0.05, ghosts=0.05, dis
 
 @pytest.mark.parametrize("fleet", ["samples", "made-up"])
 def test_tables_hold_what_they_held(fleet: str, session: SparkSession, tmp_path: Path) -> None:
-    landing = ROOT / "data" / "samples"
+    landing = LABORATORY
     if fleet == "made-up":
         landing = tmp_path / "landing"
         write_night(draw(SHAPE), landing, files=2)

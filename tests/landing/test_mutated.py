@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import random
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
 
@@ -14,9 +13,10 @@ from featurelib.landing import Quarantined, read
 from tests.core import scale
 from tests.core.lines import judge_rows, snapshot
 from tests.core.tampering import WAYS, leaves
+from tests.laboratory import LABORATORY
 from tests.landing.corpus import GOOD, QUORUM, swap
 
-DATA = Path(__file__).parents[2] / "data" / "samples"
+DATA = LABORATORY
 LINES = [
     *(line.encode() for line in GOOD),
     *(

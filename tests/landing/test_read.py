@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -44,9 +43,10 @@ from featurelib.landing.metadata_log import (
 )
 from featurelib.landing.strict import FaultError, is_retold, require_strict
 from tests.core import scale
+from tests.laboratory import LABORATORY
 from tests.landing.corpus import API, AT, CLUSTER, FAILED, GOOD, LOG, QUORUM, ZNODE, swap
 
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+SAMPLES = LABORATORY
 LINES = [
     line
     for file in sorted(SAMPLES.glob("*/landing.jsonl"))

@@ -21,8 +21,9 @@ from featurelib.landing.tool_outputs import ToolOutput, convert
 from featurelib.snapshot import fold_lines
 from featurelib.snapshot.state import ClusterState, freeze
 from tests.backends.judged import findings, judged, verdict
+from tests.laboratory import LABORATORY
 
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+SAMPLES = LABORATORY
 AT = 1_795_000_000_000_000
 HEAD = ["Dumping logs/00000000000000000000.log", "Log starting offset: 0"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +16,10 @@ import pytest
 from featurelib.audit.cluster_view import Terms
 from featurelib.questions.roll import ReplayProof, Roll, roll
 from tests.core.test_replay import checkpoint, log
+from tests.laboratory import LABORATORY
 from tests.questions.nights import TERMS
 
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+SAMPLES = LABORATORY
 Line = dict[str, Any]
 HIGH = ("metadata.version", 29)
 

@@ -24,6 +24,7 @@ from tests.core.made_up import catalogue_of
 from tests.core.oracle import STALE, Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper
 from tests.core.scale import some
+from tests.laboratory import LABORATORY
 from tests.questions.nights import CATALOGUE, NAMES, sight
 from tests.seeing import see
 from tests.test_collect import OK, WITH_UPGRADE, Fake, asked, contents, judged
@@ -210,7 +211,7 @@ def test_a_features_node_that_is_gone_makes_a_level_unknown_and_refuses_none(
 
 
 def test_what_a_controller_would_refuse_is_explained_by_its_command() -> None:
-    folder = "data/samples/zk-282-ranges"
+    folder = str(LABORATORY / "zk-282-ranges")
     evidence = ("--capture", folder, "--as-of", "newest")
     refused = run("plan", "upgrade-all", *evidence, "--out", "-")
     printed = "".join(map(str, refused))

@@ -6,7 +6,6 @@ import hashlib
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from featurelib.audit.audit import Judged, judge
@@ -25,9 +24,10 @@ from featurelib.source import RUN_TIME, Wanted, demo_places
 from featurelib.view.model import Ingest, Report
 from featurelib.view.report import look_closer, read_profiles, report_run, summarize
 from featurelib.view.trend import Past
+from tests.laboratory import LABORATORY
 from tests.rows import make
 
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+SAMPLES = LABORATORY
 CATALOGUE = load_catalogue()
 DIALECT = load_dialect("strict")
 HOURS_72 = 72 * 3600 * 10**6

@@ -29,9 +29,10 @@ from featurelib.tables import (
     UPGRADE_PLANS,
     Table,
 )
+from tests.laboratory import LABORATORY
 
 ROOT = Path(__file__).parents[2]
-SAMPLES = ROOT / "data" / "samples"
+SAMPLES = LABORATORY
 RUN = 20261121000000
 Row = dict[str, object]
 GOLD = (FINDINGS, INCOMPATIBLE_BROKERS, FEATURE_READINESS, UPGRADE_PLANS, CLUSTERS)

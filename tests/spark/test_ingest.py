@@ -31,6 +31,7 @@ from featurelib.spark.local_files import Landed
 from featurelib.spark.store import Store
 from featurelib.tables import INGEST_RUN, LANDING_LINE, Table
 from tests.backends.clusters import ZK
+from tests.laboratory import LABORATORY
 from tests.landing.test_tool_outputs import DUMPS, converted
 from tests.spark.nights import run_job
 from tests.test_collect import NIGHT, embedded, open_one, quiet
@@ -78,7 +79,7 @@ def counts(files: int, accepted: int, repeated: int, quarantined: int) -> Ingest
 
 
 def test_samples_are_read_once_and_every_line_is_accepted(store: Store) -> None:
-    samples = ROOT / "data" / "samples"
+    samples = LABORATORY
     content = [path.read_bytes().splitlines() for path in samples.rglob("landing.jsonl")]
     first = run_ingest(store, str(samples))
     number = sum(map(len, content))

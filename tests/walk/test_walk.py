@@ -14,6 +14,7 @@ import pytest
 from featurelib.catalogue import load
 from featurelib.config.fleet import Fleet, FleetEntry
 from tests.backends.rig.jars import UnavailableError
+from tests.laboratory import LABORATORY
 from tests.seeing import see
 from tests.walk.cases import Case, read_case, write_case
 from tests.walk.comparing import (
@@ -34,7 +35,7 @@ from tests.walk.walking import DAY, Tally, Walk
 from tests.walk.wire import Said
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.jsonl.gz"))
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+SAMPLES = LABORATORY
 SHORT = 8  # steps
 
 
