@@ -38,7 +38,7 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePairs:
-    """Whom a rule asks: nodes of one request with one profile are one pair.
+    """The pairs (request, profile) that a rule asks; each stands for all nodes with that profile.
 
     Pairs of a request lie together, in the order in which the controller asks the first node of
     each, so that the first offending pair holds the node Kafka names.
@@ -54,7 +54,7 @@ class NodePairs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterColumns:
-    """What is true of each cluster before its request."""
+    """The state of each cluster before its request."""
 
     release: Ints  # [R] of the controller, a position in the catalogue's tables; -1 unknown
     finalized: Levels  # [R, F] 0 = not finalized
@@ -106,9 +106,9 @@ class Batch:
 
     def having(self, of: Flags) -> Flags:
         """[R] which requests have such an update, [U]."""
-        some = np.zeros(self.requests, dtype=bool)
-        some[self.updates.request[of]] = True
-        return some
+        hit = np.zeros(self.requests, dtype=bool)
+        hit[self.updates.request[of]] = True
+        return hit
 
     def code(self, name: str) -> int:
         """The position of a feature; -1 when nothing in the batch mentions it."""
@@ -135,8 +135,8 @@ class UpdateColumns:
 
     def _of(self, values: Levels) -> Levels:
         """A table [R, F] as one value an update."""
-        found: Levels = values[self.request, self.feature]
-        return found
+        column: Levels = values[self.request, self.feature]
+        return column
 
     @cached_property
     def current(self) -> Levels:
@@ -182,8 +182,8 @@ class UpdateColumns:
         absent = np.int32(self._can.absent_metadata_version)
         if code == NOT_HERE:
             return np.full(len(self.request), absent, dtype=np.int32)
-        found = state[self.request, code]
-        return np.where(found == 0, absent, found)
+        stored = state[self.request, code]
+        return np.where(stored == 0, absent, stored)
 
     @cached_property
     def known_feature(self) -> Flags:
@@ -202,8 +202,8 @@ class UpdateColumns:
     def _of_tests(self) -> Flags:
         """Features of Kafka's own tests, where the controller's catalogue has them (KIP-1022)."""
         names = self._batch.names if self._can.knows_test_features else ()
-        theirs = np.array([i for i, name in enumerate(names) if name in TEST_FEATURES], dtype=int)
-        return np.isin(self.feature, theirs)
+        codes = np.array([i for i, name in enumerate(names) if name in TEST_FEATURES], dtype=int)
+        return np.isin(self.feature, codes)
 
     @cached_property
     def known_level(self) -> Flags:
@@ -222,13 +222,13 @@ class UpdateColumns:
     def newest_stable(self) -> Levels:
         newest = self._tables.newest_stable[self._release, self._catalogued]
         if self._can.stable_by == "nodes":
-            others = self._batch.state.stable_metadata[self.request]
-            newest = np.where(self.is_metadata_version, np.minimum(newest, others), newest)
+            stable = self._batch.state.stable_metadata[self.request]
+            newest = np.where(self.is_metadata_version, np.minimum(newest, stable), newest)
         return np.where(self.known_feature & (self._catalogued >= 0), newest, -1).astype(np.int32)
 
     @cached_property
     def loses(self) -> Flags:
-        """Whether a level between the two changed metadata, by the controller's own catalogue."""
+        """Return [U] true if a level between the two changed metadata, by the catalogue."""
         highest = self._tables.width
         before, after = (
             np.clip(end, 0, highest).astype(np.int16) for end in (self.current, self.level)
@@ -238,30 +238,30 @@ class UpdateColumns:
 
     @cached_property
     def _dependency(self) -> tuple[Levels, Levels, Ints]:
-        """What each level needs, what is proposed of it, and of which catalogued feature: where
-        most is missing. Zeros, and -1, where it needs nothing."""
+        """Return (needed, proposed, feature) of each update's worst unmet dependency; 0, 0 and -1
+        where its level depends on nothing."""
         needed = np.zeros(len(self.level), dtype=np.int32)
-        there, others = needed.copy(), np.full(len(self.level), NOT_HERE)
+        present, features = needed.copy(), np.full(len(self.level), NOT_HERE)
         every = self._tables.dependencies
-        wanted = np.isin(every[:, 0], self._release) & np.isin(every[:, 1], self._catalogued)
-        for release, feature, level, other, least in every[wanted].tolist():
-            mine = (self._catalogued == feature) & (self.level == level)
-            rows = np.flatnonzero(mine & (self._release == release))
+        relevant = np.isin(every[:, 0], self._release) & np.isin(every[:, 1], self._catalogued)
+        for release, feature, level, other, least in every[relevant].tolist():
+            match = (self._catalogued == feature) & (self.level == level)
+            rows = np.flatnonzero(match & (self._release == release))
             proposed = self._proposed(rows, other)
-            worse = least - proposed > needed[rows] - there[rows]
-            needed[rows[worse]], there[rows[worse]] = least, proposed[worse]
-            others[rows[worse]] = other
-        return needed, there, others
+            worse = least - proposed > needed[rows] - present[rows]
+            needed[rows[worse]], present[rows[worse]] = least, proposed[worse]
+            features[rows[worse]] = other
+        return needed, present, features
 
     def _proposed(self, rows: Ints, feature: int) -> Levels:
-        """What the proposed state of these updates has of a catalogued feature."""
+        """Return the level of a catalogued feature in the proposed state of these updates."""
         if self._tables.features[feature] == METADATA_VERSION:
             return self.metadata_proposed[rows]
         code = self._batch.code(self._tables.features[feature])
         if code == NOT_HERE:
             return np.zeros(len(rows), dtype=np.int32)
-        found: Levels = self.proposed_state[self.request[rows], code]
-        return found
+        column: Levels = self.proposed_state[self.request[rows], code]
+        return column
 
     @property
     def needed(self) -> Levels:
@@ -277,19 +277,19 @@ class UpdateColumns:
 
     @cached_property
     def needed_by_others(self) -> Levels:
-        """What other levels of the proposed state need of each update's feature."""
+        """Return [U] the level of each update's feature that other proposed levels need."""
         least = np.zeros(len(self.level), dtype=np.int32)
         for release, feature, level, other, needed in self._tables.dependencies.tolist():
             rows = np.flatnonzero((self._catalogued == other) & (self._release == release))
             hit = rows[self._proposed(rows, feature) == level]
             least[hit] = np.maximum(least[hit], needed)
-        others = np.delete(self.proposed_state, self._batch.code(METADATA_VERSION), axis=1)
-        some: Flags = np.any(others > 0, axis=1)
-        stored = self.is_metadata_version & some[self.request]
+        levels = np.delete(self.proposed_state, self._batch.code(METADATA_VERSION), axis=1)
+        any_level: Flags = np.any(levels > 0, axis=1)
+        stored = self.is_metadata_version & any_level[self.request]
         return np.maximum(least, np.where(stored, self.metadata_needed, 0))
 
     def __getattr__(self, name: str) -> Flags:
-        """What is true of the whole request, for each of its updates."""
+        """Return a flag of the whole request, repeated for each of its updates."""
         of_request: Flags = getattr(self._batch.state, name)
         return of_request[self.request]
 
@@ -301,10 +301,10 @@ class UpdateColumns:
     def _least(self, values: Levels) -> Levels:
         """The least of those who may be the active controller; 0 where nobody may."""
         size = self._local.size
-        some = np.flatnonzero(size)
+        filled = np.flatnonzero(size)
         least = np.zeros(len(size), dtype=values.dtype)
         if len(values):
-            least[some] = np.minimum.reduceat(values, (np.cumsum(size) - size)[some])
+            least[filled] = np.minimum.reduceat(values, (np.cumsum(size) - size)[filled])
         return least
 
     @cached_property

@@ -55,26 +55,26 @@ class Node:
     ignored: bool = False  # registered, and left out of the live brokers (ZooKeeper mode)
 
     def range_of(self, feature: str) -> Range:
-        """What it supports of `feature` as the policy reads silence: 3.0-IV1 of metadata.version,
-        of all others nothing (KIP-778)."""
+        """Return the node's range of `feature`. A node that lists none supports 3.0-IV1 of
+        metadata.version, and no level of other features (KIP-778)."""
         silent = SILENT_METADATA_VERSION if feature == METADATA_VERSION else 0
         return self.supported.get(feature, (silent, silent))
 
     @property
     def half(self) -> Half:
-        """Which half of which node it is."""
+        """The role and id."""
         return self.role, self.node_id
 
     def widened(self, levels: Mapping[str, int]) -> Node:
         """The node as if it supported `levels` besides all that it does support."""
         ends = {name: (*self.range_of(name), level) for name, level in levels.items()}
-        more = {name: (min(values), max(values)) for name, values in ends.items()}
-        return replace(self, supported=self.supported | more)
+        ranges = {name: (min(values), max(values)) for name, values in ends.items()}
+        return replace(self, supported=self.supported | ranges)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """What is true of one cluster; `finalized` maps a feature to (minimum, level)."""
+    """The state of a cluster; `finalized` maps a feature to (minimum, level)."""
 
     release: str  # of the active controller
     nodes: tuple[Node, ...] = ()
@@ -102,7 +102,7 @@ class Cluster:
 
     @property
     def has_quorum(self) -> bool:
-        """Whether it has controllers: ZooKeeper mode has brokers only."""
+        """True if the cluster has controllers; ZooKeeper mode has brokers only."""
         return any(node.role is Role.CONTROLLER for node in self.nodes)
 
 
@@ -152,8 +152,8 @@ def kind_of(update: Update, version: int, dialect: Dialect) -> int:
 
 def build(cases: Sequence[Case], dialect: Dialect, tables: Tables) -> Batch:
     """A batch of these requests, one for each cluster."""
-    asked = [counted(request.updates, dialect.can.duplicates) for _, request in cases]
-    names = _names(cases, asked)
+    updates = [counted(request.updates, dialect.can.duplicates) for _, request in cases]
+    names = _names(cases, updates)
     at = {name: i for i, name in enumerate(names)}
     profiles: dict[frozenset[tuple[str, Range]], int] = {}
 
@@ -172,14 +172,14 @@ def build(cases: Sequence[Case], dialect: Dialect, tables: Tables) -> Batch:
         ranges=Ranges(min_version=low, max_version=high, lists=lists),
         groups={asks: _group(nodes, asks, order, len(cases)) for asks, order in orders.items()},
         state=_state(cases, at, tables),
-        updates=_updates(cases, asked, at, dialect),
+        updates=_updates(cases, updates, at, dialect),
         dry_run=np.array([request.validate_only for _, request in cases], dtype=bool),
     )
 
 
-def _names(cases: Sequence[Case], asked: list[list[Update]]) -> tuple[str, ...]:
+def _names(cases: Sequence[Case], requested: list[list[Update]]) -> tuple[str, ...]:
     names = [METADATA_VERSION, KRAFT_VERSION]
-    for (cluster, _), updates in zip(cases, asked, strict=True):
+    for (cluster, _), updates in zip(cases, requested, strict=True):
         names += [*cluster.finalized, *(cluster.cached or ()), *(u.feature for u in updates)]
     return tuple(dict.fromkeys(names))
 
@@ -198,7 +198,7 @@ def _ends(maps: Iterable[Features], at: dict[str, int]) -> tuple[Levels, Levels,
 def table(clusters: Sequence[Cluster], position: Callable[[Features], int]) -> Nodes:
     """The nodes of these clusters in the order in which they registered, and behind those of each
     whom nothing but its configuration names; `position` gives the profile of a map of ranges."""
-    every = [(i, node, known) for i, one in enumerate(clusters) for node, known in _halves(one)]
+    every = [(i, node, known) for i, c in enumerate(clusters) for node, known in _halves(c)]
     nodes = [node for _, node, _ in every]
     places = [_configured(cluster) for cluster in clusters]
     # The active controller is a broker where there are no controllers (ZooKeeper mode).
@@ -230,9 +230,9 @@ def table(clusters: Sequence[Cluster], position: Callable[[Features], int]) -> N
 def unregistered(cluster: Cluster, asks: Asks) -> list[Node]:
     """Return whom a rule that counts names: who is asked and never registered."""
     nodes = table([cluster], lambda _: 0)
-    found = np.flatnonzero(are_asked(nodes, asks) & ~nodes.registered)
+    rows = np.flatnonzero(are_asked(nodes, asks) & ~nodes.registered)
     halves = [node for node, _ in _halves(cluster)]
-    return [halves[i] for i in found[np.argsort(nodes.configured[found])].tolist()]
+    return [halves[i] for i in rows[np.argsort(nodes.configured[rows])].tolist()]
 
 
 def _halves(cluster: Cluster) -> list[tuple[Node, bool]]:
@@ -255,25 +255,25 @@ def _configured(cluster: Cluster) -> dict[int, int]:
 
 def _ordered(rows: Ints, nodes: Nodes, order: WalkOrder) -> list[int]:
     """Nodes of one cluster as its controller walks them; `rows` as they registered."""
-    found = rows.tolist()
+    ordered = rows.tolist()
     if order is WalkOrder.NONE:
-        return sorted(found, key=lambda row: (nodes.node_id[row], nodes.controller[row]))
+        return sorted(ordered, key=lambda row: (nodes.node_id[row], nodes.controller[row]))
     if order in (WalkOrder.TABLE, WalkOrder.TABLE_HASH):
-        found = [found[i] for i in table_order(nodes.node_id[found].tolist())]
+        ordered = [ordered[i] for i in table_order(nodes.node_id[ordered].tolist())]
     if order is not WalkOrder.TABLE:
         least = 1 if order is WalkOrder.SIZED_HASH else 16
-        found = [found[i] for i in hash_order(nodes.node_id[found].tolist(), least)]
-    return found
+        ordered = [ordered[i] for i in hash_order(nodes.node_id[ordered].tolist(), least)]
+    return ordered
 
 
 def _group(nodes: Nodes, asks: Asks, order: WalkOrder, clusters: int) -> NodePairs:
     """A pair for each node: whichever offends can be named."""
-    asked, walked = are_asked(nodes, asks), np.flatnonzero(are_walked(nodes, asks))
+    relevant, walked = are_asked(nodes, asks), np.flatnonzero(are_walked(nodes, asks))
     if asks is Asks.CONFIGURED_VOTERS:  # walked as it is written, not as they registered
         walked = walked[np.lexsort((nodes.configured[walked], nodes.cluster[walked]))]
     parts = np.split(walked, np.searchsorted(nodes.cluster[walked], np.arange(1, clusters)))
     every = np.array([row for rows in parts for row in _ordered(rows, nodes, order)], dtype=int)
-    every = every[asked[every]]
+    every = every[relevant[every]]
     size = np.bincount(nodes.cluster[every], minlength=clusters)
     return NodePairs(
         start=np.cumsum(size) - size,
@@ -288,8 +288,8 @@ def _group(nodes: Nodes, asks: Asks, order: WalkOrder, clusters: int) -> NodePai
 def _state(cases: Sequence[Case], at: dict[str, int], tables: Tables) -> ClusterColumns:
     clusters = [cluster for cluster, _ in cases]
     minimum, finalized, _ = _ends((cluster.finalized for cluster in clusters), at)
-    seen = (c.finalized if c.cached is None else c.cached for c in clusters)
-    cached_min, cached, _ = _ends(seen, at)
+    levels = (c.finalized if c.cached is None else c.cached for c in clusters)
+    cached_min, cached, _ = _ends(levels, at)
 
     def flags(of: Callable[[Cluster], bool]) -> Flags:
         return np.array([of(cluster) for cluster in clusters], dtype=bool)
@@ -329,16 +329,16 @@ def _stable_metadata(cluster: Cluster, tables: Tables) -> int:
 
 
 def _raft_ready(cluster: Cluster) -> bool:
-    """Whether every voter tells the raft leader what it supports, as 4.1 and later do."""
+    """Return true if every voter tells the raft leader its ranges, as 4.1 and later do."""
     voters = [node for node in cluster.nodes if node.voter]
     return all(node.supported and release_number(node.release) >= (4, 1) for node in voters)
 
 
 def _updates(
-    cases: Sequence[Case], asked: list[list[Update]], at: dict[str, int], dialect: Dialect
+    cases: Sequence[Case], requested: list[list[Update]], at: dict[str, int], dialect: Dialect
 ) -> Updates:
     rows: list[tuple[int, int, int, int, int]] = []
-    for i, ((_, request), updates) in enumerate(zip(cases, asked, strict=True)):
+    for i, ((_, request), updates) in enumerate(zip(cases, requested, strict=True)):
         ranks = _ranks([update.feature for update in updates], dialect.can.update_order)
         rows += [
             (i, at[u.feature], u.level, kind_of(u, request.version, dialect), rank)

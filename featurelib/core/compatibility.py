@@ -53,7 +53,7 @@ FIRST_WITH_DIRECTORIES: Final = "3.7"  # release of brokers that name their log 
 
 
 class Admission(IntEnum):
-    """What becomes of a registration."""
+    """The fate of a registration."""
 
     ACCEPTED = 0
     REFUSED = 1  # the controller answers with an error; the node asks again, for ever
@@ -63,7 +63,7 @@ class Admission(IntEnum):
 
 
 class Effect(IntEnum):
-    """What a node does, the worst last."""
+    """The reaction of a node, the worst last."""
 
     GOES_ON = 0
     BLIND = 1  # it logs a fault and runs on without following the metadata, never to be trusted
@@ -72,7 +72,7 @@ class Effect(IntEnum):
 
 
 class Moment(StrEnum):
-    """When a node meets what is finalized."""
+    """The moment at which a node meets the finalized levels."""
 
     NOW = "now"
     NEXT_START = "next_start"
@@ -98,7 +98,7 @@ class Unfit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """What becomes of one registration. `code` and `message` are what Kafka answers or logs."""
+    """The result of a registration; `code` and `message` are the controller's answer or log."""
 
     entry: Admission
     code: int = 0
@@ -118,7 +118,7 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Meeting:
-    """What is finalized in one cluster, beside a node that meets it: F features."""
+    """The F finalized levels of a cluster beside the ranges of a node that meets them."""
 
     node: Node
     own: Dialect  # of the node's own generation
@@ -188,7 +188,7 @@ def _own_generation(node: Node, dialect: Dialect) -> Dialect:
 def range_refused(
     guard: Guard, minimum: Levels, level: Levels, low: Levels, high: Levels, silent: Flags
 ) -> Flags:
-    """Which levels a node with this guard does not accept; shapes broadcast. `silent`: the node
+    """Return the levels that a node with this guard refuses; shapes broadcast. `silent`: the node
     lists no such feature, and that is a refusal (BrokerFeatures.hasIncompatibleFeatures)."""
     lowest = minimum if guard is Guard.RANGE else level
     return range_unsupported_by_node(lowest, level, low, high, silent)
@@ -223,19 +223,19 @@ def stopped(
     moment: Moment = Moment.NOW,
     proposed: Mapping[str, Range] | None = None,
 ) -> tuple[Stopped, ...]:
-    """Which nodes of one cluster stop or stay out, in the order of its nodes.
+    """Return the nodes of one cluster that stop or stay out, in the order of its nodes.
 
     A node protects itself by its own generation, whatever the controller runs. ZooKeeper mode: a
     broker ends over any finalized feature outside its range. KRaft: a controller ends over any such
     level, a broker goes blind over a metadata.version that its software does not know. At its next
-    start it registers again. `proposed`, for AFTER_UPDATE, is the whole of what would be finalized:
-    its records are written before anybody replays them, a level of 0 as well, so a node that was
-    not asked may end over it. What a protection leaves open is `race` of the dialect.
+    start it registers again. `proposed`, for AFTER_UPDATE, holds all levels finalized afterwards:
+    their records are written before any node replays them, a level of 0 as well, so a node that was
+    not asked may end over one. What a protection leaves open is `race` of the dialect.
 
     Source: FinalizedFeatureChangeListener; FeatureControlManager.replay; SharedServer.
     """
     halves = {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
-    found = []
+    stops = []
     for node in cluster.nodes:
         if not node.running and moment is not Moment.NEXT_START:
             continue
@@ -257,12 +257,12 @@ def stopped(
         if effect is not Effect.GOES_ON:
             words = tuple(_log_line(at, f, tables) for f in np.flatnonzero(own).tolist())
             out = refused if effect is Effect.KEPT_OUT else None
-            found.append(Stopped(node=node, effect=effect, unfit=words, refused=out))
-    return tuple(found)
+            stops.append(Stopped(node=node, effect=effect, unfit=words, refused=out))
+    return tuple(stops)
 
 
 def _log_line(at: _Meeting, feature: int, tables: Tables) -> Unfit:
-    """What a node logs about one feature it does not accept."""
+    """Return the words that a node logs about a feature that it refuses."""
     table, release = at.own.protection, tables.release_code(at.node.release)
     known = low, high = int(at.low[feature]), int(at.high[feature])
     if release != NOT_HERE:
@@ -276,7 +276,7 @@ def _log_line(at: _Meeting, feature: int, tables: Tables) -> Unfit:
     )  # fmt: skip
 
 
-def _unfit_words(says: str, at: _Meeting, feature: int, **more: object) -> Unfit:
+def _unfit_words(says: str, at: _Meeting, feature: int, **values: object) -> Unfit:
     name = at.names[feature]
     text = says.format(
         feature=name,
@@ -284,13 +284,13 @@ def _unfit_words(says: str, at: _Meeting, feature: int, **more: object) -> Unfit
         lowest=int(at.minimum[feature]),
         node_min=int(at.low[feature]),
         node_max=int(at.high[feature]),
-        **more,
+        **values,
     )
     return Unfit(feature=name, text=text)
 
 
 def _as_read(cluster: Cluster, at: _Meeting, dialect: Dialect) -> _Meeting:
-    """What a controller reads of it: what is absent has the value it gives it."""
+    """Return the meeting with the values that a controller assumes for absent features."""
     code, (least, most) = at.code(METADATA_VERSION), dialect.registration.absent_metadata_version
     level, low, high, lists = at.level.copy(), at.low.copy(), at.high.copy(), at.lists.copy()
     if most > 0 and not lists[code]:
@@ -303,10 +303,10 @@ def _as_read(cluster: Cluster, at: _Meeting, dialect: Dialect) -> _Meeting:
 
 
 def join(cluster: Cluster, newcomer: Newcomer, dialect: Dialect, tables: Tables) -> Joined:
-    """What becomes of a registration, in Kafka's words and code, with all that does not fit.
+    """Judge a registration: Kafka's code and words, and every feature that does not fit.
 
-    In KRaft mode the active controller judges it; in ZooKeeper mode the broker judges itself, and
-    what comes all the same is left out of the live brokers by the controller (KIP-778).
+    In KRaft mode the active controller judges; in ZooKeeper mode the broker judges itself, and the
+    controller leaves a broker that registers all the same out of the live ones (KIP-778).
     """
     node, guarded = newcomer.node, not newcomer.unguarded
     if is_before(newcomer.protocol_version, dialect.election.system_from):
@@ -316,7 +316,7 @@ def join(cluster: Cluster, newcomer: Newcomer, dialect: Dialect, tables: Tables)
 
 
 def _registration(cluster: Cluster, at: _Meeting, dialect: Dialect, tables: Tables) -> Joined:
-    """What becomes of a node's registration, whether or not it is registered now.
+    """Judge a node's registration, whether or not the node is registered now.
 
     Source: ClusterControlManager.registerBroker and registerController;
     FinalizedFeatureChangeListener, KafkaController.partitionOnFeatureCompatibility.
@@ -341,12 +341,12 @@ def _registration(cluster: Cluster, at: _Meeting, dialect: Dialect, tables: Tabl
         if bare or unfit.any():
             entry = Admission.REFUSED
     words = []
-    for where in (read.code(name) for name in _order(cluster, at.node)):
-        if unfit[where]:
-            protection, lists = by.protection, read.lists[where]
+    for code_at in (read.code(name) for name in _order(cluster, at.node)):
+        if unfit[code_at]:
+            protection, lists = by.protection, read.lists[code_at]
             says = protection.says_broker if lists else protection.says_broker_absent
-            words.append(_unfit_words(table.says or says, read, where))
-    texts, code, message = [one.text for one in words], 0, None
+            words.append(_unfit_words(table.says or says, read, code_at))
+    texts, code, message = [unfit_words.text for unfit_words in words], 0, None
     if bare:
         code, message = table.directories_code, table.says_directories
     elif entry is Admission.REFUSED:
@@ -377,8 +377,8 @@ def _unfit_for_controller(at: _Meeting, dialect: Dialect, tables: Tables) -> Fla
 def _order(cluster: Cluster, node: Node) -> list[str]:
     """The order in which a controller looks: what is listed, metadata.version, then the rest of
     what is finalized as a copy of its hash map walks it."""
-    there = (name for name, (_, level) in cluster.finalized.items() if level)
-    finalized = sorted({METADATA_VERSION, KRAFT_VERSION, *there})
+    names = (name for name, (_, level) in cluster.finalized.items() if level)
+    finalized = sorted({METADATA_VERSION, KRAFT_VERSION, *names})
     size = 1 << int(len(finalized) / 0.75).bit_length()  # as HashMap(Map) reckons
     walk = (finalized[i] for i in name_order(finalized, size))
     in_order = (*node.supported, METADATA_VERSION, *walk, *cluster.finalized)
@@ -396,8 +396,8 @@ class Advertised:
 
 
 def advertised(catalogue: Catalogue, names: Sequence[str], *, unstable: bool = False) -> Advertised:
-    """What every release of the catalogue says it supports of `names` (KIP-584, ApiVersions;
-    KIP-1022, unstable.feature.versions.enable). A feature whose highest is 0 is not listed."""
+    """Return the ranges of `names` that each release advertises (KIP-584, ApiVersions; KIP-1022,
+    unstable.feature.versions.enable). A feature whose highest is 0 is not listed."""
     tables, releases = catalogue.tables, tuple(own.release for own in catalogue.releases)
     codes = np.array([tables.feature_code(name) for name in names], dtype=np.int64)
     at = np.array([tables.release_code(release) for release in releases])[:, None], codes
@@ -439,7 +439,7 @@ def fits(levels: Mapping[str, int], catalogue: Catalogue) -> tuple[Fit, ...]:
     names = sorted(levels)
     row = np.array([[levels[name] for name in names]], dtype=np.int32)
     stable, unstable = (
-        misfits(row, advertised(catalogue, names, unstable=way))[0] for way in (False, True)
+        misfits(row, advertised(catalogue, names, unstable=flag))[0] for flag in (False, True)
     )
 
     def named(hit: Flags) -> tuple[str, ...]:

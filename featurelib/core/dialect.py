@@ -29,7 +29,7 @@ from featurelib.findings import FindingRow, rule_rows
 
 
 class Absence(StrEnum):
-    """What it means that a node does not list a feature."""
+    """The meaning of a feature that a node does not list."""
 
     ZERO = "zero"  # it supports 0-0
     REFUSE = "refuse"  # it supports no level, not even 0
@@ -37,7 +37,7 @@ class Absence(StrEnum):
 
 
 class Guard(StrEnum):
-    """What a node of its own accord compares with its own software."""
+    """The comparison that a node makes with its own software, unasked."""
 
     NOTHING = "nothing"
     LEVEL = "level"  # every finalized level
@@ -47,7 +47,7 @@ class Guard(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationTable:
-    """How controllers judge a node that registers (KIP-778; ClusterControlManager)."""
+    """The rules by which controllers judge a registration (KIP-778; ClusterControlManager)."""
 
     absence: Absence = Absence.SKIP  # a finalized feature the broker does not list: skip or zero
     not_finalized: Absence = Absence.SKIP  # a listed feature that is not finalized
@@ -64,7 +64,7 @@ class RegistrationTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtectionTable:
-    """What nodes do by themselves about levels they do not support (KIP-584, KIP-778)."""
+    """The reaction of nodes to levels that they do not support (KIP-584, KIP-778)."""
 
     brokers: Guard = Guard.NOTHING
     controllers: Guard = Guard.NOTHING
@@ -79,7 +79,7 @@ class ProtectionTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionTable:
-    """What a newly elected controller writes to the features node (KafkaController)."""
+    """The writes of a newly elected controller to the `/feature` znode (KafkaController)."""
 
     system_from: str = ""  # inter.broker.protocol.version; empty: there is no features node
     schema_2_from: str = ""  # inter.broker.protocol.version; empty: schema 1 for ever
@@ -87,8 +87,8 @@ class ElectionTable:
 
 
 def is_before(version: str, first: str) -> bool:
-    """Whether a release or inter.broker.protocol.version (`2.6`, `2.7-IV2`) is older than a
-    release; one that is not known is not. Source: MetadataVersion.isLessThan, by releases."""
+    """Return true if a release or inter.broker.protocol.version (`2.6`, `2.7-IV2`) is older than
+    release `first`; false if unknown. Source: MetadataVersion.isLessThan, by releases."""
     number = release_number(version)
     return bool(number and first) and number < release_number(first)
 
@@ -111,7 +111,7 @@ GENERATIONS = (
 
 
 class Asks(StrEnum):
-    """Whose ranges a rule looks at."""
+    """The nodes whose ranges a rule reads."""
 
     EVERYONE = "everyone"  # every node known, fenced and silent ones too
     LOCAL_CONTROLLER = "local_controller"  # the active one, or the broker that is the controller
@@ -159,7 +159,7 @@ class RuleRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability:
-    """What one generation does with a request beyond refusing it; docs/dialects.md shows all."""
+    """The behaviour of a generation beyond refusals; docs/dialects.md shows every field."""
 
     wire_versions: tuple[int, ...] = ()
     atomic: bool = False  # one bad update refuses all
@@ -187,7 +187,7 @@ class Capability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """What a generation says around the words of its rules."""
+    """The words of a generation around those of its rules."""
 
     good_result: str | None = None
     good_top: str | None = None
@@ -197,7 +197,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """How one generation of controllers, or the strict policy, answers."""
+    """The answers of a generation of controllers, or of the strict policy."""
 
     name: str
     title: str
@@ -213,7 +213,7 @@ class Dialect:
 
     @property
     def judges_by(self) -> tuple[object, ...]:
-        """What decides, whatever the words: two dialects alike in it never differ in a verdict."""
+        """The deciding parts without words: dialects that are equal in them give equal verdicts."""
         rows = ((row.code, row.where, row.asks, row.absence) for row in self.rules)
         return (self.can, *rows)
 
@@ -300,8 +300,8 @@ def _compile(row: dict[str, object], code: int, invalid: str, *, door: bool = Fa
     if unknown := sorted(set(row) - set(_Row.__struct_fields__)):
         raise KeyError(f"rule {rule.name}: a row has no {', '.join(unknown)}")
     read = msgspec.convert(row, _Row)
-    where = tuple(SCOPES[name] for name in read.where)
-    _check_columns(rule, where, asks=read.asks is not None, door=door)
+    scopes = tuple(SCOPES[name] for name in read.where)
+    _check_columns(rule, scopes, asks=read.asks is not None, door=door)
     says = read.says.replace("{invalid}", invalid)
     absent = says if read.says_absent is None else read.says_absent.replace("{invalid}", invalid)
     fillable = _OF_REQUESTS if door else _OF_UPDATES | (_OF_NODES if read.asks else set())
@@ -310,7 +310,7 @@ def _compile(row: dict[str, object], code: int, invalid: str, *, door: bool = Fa
         raise KeyError(f"rule {rule.name}: nothing fills {', '.join(strange)} of its words in")
     return RuleRow(
         rule=rule,
-        where=where,
+        where=scopes,
         asks=read.asks,
         absence=read.absence,
         order=read.order,
@@ -334,7 +334,7 @@ def _check_columns(rule: Rule, scopes: Iterable[Rule], *, asks: bool, door: bool
     strange = {name for scope in scopes for name in scope.columns if name in GROUP_COLUMNS}
     strange |= {name for name in rule.columns if rule.about_groups and name not in GROUP_COLUMNS}
     if door:
-        strange |= {n for one in (rule, *scopes) for n in one.columns if n not in REQUEST_COLUMNS}
+        strange |= {n for mask in (rule, *scopes) for n in mask.columns if n not in REQUEST_COLUMNS}
     if strange:
         raise KeyError(f"rule {rule.name}: a row here cannot read {', '.join(sorted(strange))}")
 
@@ -356,9 +356,9 @@ def possible_releases(
     fits = np.zeros((len(min_version), len(tables.releases)), dtype=bool)
     may_be_left_out = partial[:, None, None] & (tables.oldest <= 0)
     for high in (tables.newest_stable, tables.newest_unstable):
-        shown = high > 0  # what would be 0-0 is not advertised
-        same = min_version[:, None] == np.where(shown, tables.oldest, 0)
-        same &= max_version[:, None] == np.where(shown, high, 0)
+        is_listed = high > 0  # what would be 0-0 is not advertised
+        same = min_version[:, None] == np.where(is_listed, tables.oldest, 0)
+        same &= max_version[:, None] == np.where(is_listed, high, 0)
         fits |= (same | may_be_left_out).all(axis=2)
     fits[:, [name == ANY for name in tables.releases]] = False
     strange = ~fits.any(axis=1) & (max_version[:, 0] > 0)

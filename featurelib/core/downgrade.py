@@ -37,7 +37,7 @@ from featurelib.model import Move, Plan, Step
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where each of R clusters stands with metadata.version."""
+    """The metadata.version of R clusters, the ranges of their nodes and their other levels."""
 
     level: Levels  # [R] finalized
     min_version: Levels  # [R] the highest of the nodes' lowest
@@ -46,17 +46,17 @@ class Position:
     stores: Flags  # [R] some other feature is finalized, whether or not the tables know it
 
     def at(self, rows: Ints) -> Position:
-        """Of the clusters at these rows."""
+        """Return the position of the clusters at these rows."""
         return Position(**{part.name: getattr(self, part.name)[rows] for part in fields(self)})
 
 
 def position(
-    some: Sequence[tuple[Mapping[str, int], Iterable[Range]]], catalogue: Catalogue
+    clusters: Sequence[tuple[Mapping[str, int], Iterable[Range]]], catalogue: Catalogue
 ) -> Position:
-    """Where clusters stand, each given as its finalized levels and the ranges of metadata.version
-    that its nodes support; fenced, stopped and silent nodes count, too."""
+    """Build the position of clusters from (finalized levels, the nodes' ranges of
+    metadata.version); include fenced, stopped and silent nodes in the ranges."""
     rows = []
-    for levels, supported in some:
+    for levels, supported in clusters:
         level = levels.get(METADATA_VERSION, SILENT_METADATA_VERSION)
         ends = list(supported)
         lowest = max((low for low, _ in ends), default=0)
@@ -81,8 +81,8 @@ def _needed_by_others(tables: Tables, release: int, at: Position) -> Levels:
     needed = np.where(at.stores, FEATURE_RECORDS_FROM, 0).astype(np.int32)
     for by, feature, level, other, least in tables.dependencies.tolist():
         if (by, other) == (release, 0):  # metadata.version is the first feature of the tables
-            there = at.others[:, feature] == level
-            needed[there] = np.maximum(needed[there], least)
+            hit = at.others[:, feature] == level
+            needed[hit] = np.maximum(needed[hit], least)
     return needed
 
 
@@ -127,12 +127,12 @@ def no_returns(tables: Tables, release: int, at: Position, target: Ints, can: Ca
     steps = (at.level[:, None] < levels) & (levels <= target[:, None])
     steps &= tables.level_known[release, 0]
     row, step = np.nonzero(steps)
-    there = at.at(row)
-    needed = _needed_by_others(tables, release, there)
-    present = np.minimum(there.level, tables.width - 1)
-    there = replace(there, level=step.astype(np.int32))
+    starts = at.at(row)
+    needed = _needed_by_others(tables, release, starts)
+    present = np.minimum(starts.level, tables.width - 1)
+    starts = replace(starts, level=step.astype(np.int32))
     lost = np.zeros_like(steps)
-    lost[row, step] = _held(tables, release, there, needed, can)[np.arange(len(row)), present]
+    lost[row, step] = _held(tables, release, starts, needed, can)[np.arange(len(row)), present]
     return np.where(lost.any(axis=1), lost.argmax(axis=1), NOT_HERE).astype(np.int32)
 
 
@@ -154,24 +154,24 @@ def of_metadata_version(
 ) -> WaysBack:
     """The way back of metadata.version by the worst of `judges`: (dialect, release, rows that they
     may judge). In ZooKeeper mode metadata.version means nothing."""
-    none = np.full(len(at.level), NOT_HERE)
-    found = WaysBack(floor=none, no_return=none.copy())
+    unknown = np.full(len(at.level), NOT_HERE)
+    ways = WaysBack(floor=unknown, no_return=unknown.copy())
     for dialect, release, rows in judges:
         if load(dialect).mode == "zk" or len(rows) == 0:
             continue
-        can, code, mine = load(dialect).can, tables.release_code(release), at.at(rows)
-        parts = (mine.level, mine.min_version, mine.max_version, target[rows], mine.stores)
+        can, code, part = load(dialect).can, tables.release_code(release), at.at(rows)
+        parts = (part.level, part.min_version, part.max_version, target[rows], part.stores)
         # Clusters that stand alike go the same way: a fleet has few kinds of them.
-        columns = np.minimum(np.column_stack((*parts, mine.others)), tables.width)
+        columns = np.minimum(np.column_stack((*parts, part.others)), tables.width)
         _, first, inverse = np.unique(columns, axis=0, return_index=True, return_inverse=True)
-        alike, back = mine.at(first), inverse.reshape(-1)
+        alike, back = part.at(first), inverse.reshape(-1)
         lowest = floors(tables, code, alike, can)[back]
-        found.floor[rows] = np.maximum(found.floor[rows], lowest)
+        ways.floor[rows] = np.maximum(ways.floor[rows], lowest)
         last = no_returns(tables, code, alike, target[rows][first], can)[back]
-        before = found.no_return[rows]
+        before = ways.no_return[rows]
         earlier = (last >= 0) & ((before < 0) | (last < before))
-        found.no_return[rows] = np.where(earlier, last, before)
-    return found
+        ways.no_return[rows] = np.where(earlier, last, before)
+    return ways
 
 
 def of_other_feature(catalogue: Catalogue, feature: str, current: Ints, target: Ints) -> WaysBack:
@@ -188,10 +188,10 @@ def of_other_feature(catalogue: Catalogue, feature: str, current: Ints, target: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateLoss:
-    """What an update does that none of its kind takes back.
+    """The losses of an update that no update of its kind undoes.
 
     `no_return`: the first level on its way from which the present one cannot be had again without
-    loss, or None. `may_lose_metadata`: it says itself that it may.
+    loss, or None. `may_lose_metadata`: the update type permits the loss of metadata.
     """
 
     deletes: bool
@@ -200,7 +200,7 @@ class UpdateLoss:
 
 
 def loss_of(update: Move, plan: Plan, catalogue: Catalogue) -> UpdateLoss:
-    """What one update of `plan` loses, or makes it impossible to go back to."""
+    """Return the losses and the point of no return of one update of `plan`."""
     [point] = _points([(plan, update)], catalogue)
     return UpdateLoss(
         deletes=update.to_level == 0,
@@ -211,7 +211,7 @@ def loss_of(update: Move, plan: Plan, catalogue: Catalogue) -> UpdateLoss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Return:
-    """How far back one feature goes once a plan is applied; -1 = no such level, or nobody can tell.
+    """The safe downgrade of a feature after a plan; -1 = no such level, or not known.
 
     `floor`: the lowest level, 0 = not finalized, that can be had then without losing metadata.
     `no_return`: the first level of the plan's way from which today's cannot be had again.
@@ -227,8 +227,8 @@ def returns_of(plans: Sequence[Plan], catalogue: Catalogue) -> list[tuple[Return
     that stand alike go the same way: a fleet has few kinds of them."""
     kinds = [_kind(plan) for plan in plans]
     alike = dict(zip(kinds, plans, strict=True))
-    found = dict(zip(alike, _returns_of([*alike.values()], catalogue), strict=True))
-    return [found[kind] for kind in kinds]
+    by_kind = dict(zip(alike, _returns_of([*alike.values()], catalogue), strict=True))
+    return [by_kind[kind] for kind in kinds]
 
 
 def _kind(plan: Plan) -> Hashable:
@@ -255,7 +255,7 @@ def _returns_of(plans: Sequence[Plan], catalogue: Catalogue) -> Iterator[tuple[R
 
 
 def levels_after(levels: Mapping[str, int], steps: Iterable[Step]) -> dict[str, int]:
-    """What is finalized once these steps are applied, feature → level."""
+    """Return the finalized levels after these steps, feature → level."""
     sent = {update.feature: update.to_level for step in steps for update in step.updates}
     return {name: level for name, level in {**levels, **sent}.items() if level}
 
@@ -266,8 +266,8 @@ def lowest_metadata(
     """The lowest metadata.version that can be had without loss from these levels, by the nodes of
     each plan: the highest of what its dialects say; -1 where none is finalized."""
     at = position([(levels, _ends(plan)) for plan, levels in plans], catalogue)
-    there = [i for i, (_, levels) in enumerate(plans) if METADATA_VERSION in levels]
-    judges = _judges([plan for plan, _ in plans], there)
+    rows = [i for i, (_, levels) in enumerate(plans) if METADATA_VERSION in levels]
+    judges = _judges([plan for plan, _ in plans], rows)
     lowest: list[int] = of_metadata_version(
         at, at.level.astype(np.int64), judges, catalogue.tables
     ).floor.tolist()
@@ -279,9 +279,9 @@ def _points(moved: Sequence[tuple[Plan, Move]], catalogue: Catalogue) -> list[in
     had again without loss, by the worst of the plan's dialects; -1 = it can from everywhere."""
     # The levels of other features may move as well, so what they need holds nothing up.
     present = [({METADATA_VERSION: update.from_level}, _ends(plan)) for plan, update in moved]
-    mine = [i for i, (_, update) in enumerate(moved) if update.feature == METADATA_VERSION]
+    rows = [i for i, (_, update) in enumerate(moved) if update.feature == METADATA_VERSION]
     target = np.array([update.to_level for _, update in moved], dtype=np.int64)
-    judges, at = _judges([plan for plan, _ in moved], mine), position(present, catalogue)
+    judges, at = _judges([plan for plan, _ in moved], rows), position(present, catalogue)
     points: list[int] = of_metadata_version(at, target, judges, catalogue.tables).no_return.tolist()
     for i, (_, update) in enumerate(moved):
         if update.upgrade_type != UpgradeType.UPGRADE.name:
@@ -293,7 +293,7 @@ def _points(moved: Sequence[tuple[Plan, Move]], catalogue: Catalogue) -> list[in
 
 
 def _ends(plan: Plan) -> list[Range]:
-    """What the nodes of a plan support of metadata.version."""
+    """Return the ranges of metadata.version of a plan's nodes."""
     silent = SILENT_METADATA_VERSION, SILENT_METADATA_VERSION
     return [group.ranges.get(METADATA_VERSION, silent) for group in plan.requirements.nodes]
 
@@ -305,7 +305,7 @@ def _judges(plans: Sequence[Plan], rows: Iterable[int]) -> list[tuple[str, str, 
     for row in rows:
         for name in plans[row].own_dialects or (STRICT,):
             speaking[name].append(row)
-    return [(name, ANY, np.array(mine, dtype=np.int64)) for name, mine in speaking.items()]
+    return [(name, ANY, np.array(part, dtype=np.int64)) for name, part in speaking.items()]
 
 
 def fitting_after_lowering(
@@ -317,9 +317,9 @@ def fitting_after_lowering(
     metadata.version goes to any level that loses nothing; of other features only the irreversible
     levels stay.
     """
-    tables, none = catalogue.tables, np.zeros(1, dtype=np.int32)
+    tables, no_need = catalogue.tables, np.zeros(1, dtype=np.int32)
     wide = np.arange(tables.width, dtype=np.int32)
-    held = _held(tables, tables.release_code(release), at, none, can)[0]
+    held = _held(tables, tables.release_code(release), at, no_need, can)[0]
     free = wide[~held & (wide <= at.level[0])]
     ranges = advertised(catalogue, [METADATA_VERSION])
     somewhere = ~misfits(free[:, None], ranges)[:, :, 0].all(axis=0)

@@ -49,7 +49,7 @@ class Answered:
 
 
 def answer(cluster: Cluster, request: Request, dialect: Dialect, tables: Tables) -> Answered:
-    """What a controller of `dialect` answers to `request`, and what follows (KIP-584, KIP-1022).
+    """Answer `request` as a controller of `dialect` does, with its effects (KIP-584, KIP-1022).
 
     Raises ProtocolError for a version of the request that such a controller does not read.
     """
@@ -86,7 +86,7 @@ def try_requests(
     for i, (case, of_own) in enumerate(zip(cases, judged.refusals(), strict=True)):
         reply = judged.reply(i, case[1])
         words = "\n".join([reply.message or "", *(r.message or "" for r in reply.results or ())])
-        refusals = policy[i] + [replace(one, is_answer=one.message in words) for one in of_own]
+        refusals = policy[i] + [replace(r, is_answer=r.message in words) for r in of_own]
         after = replace(judged.after(i, case[0]), cached=None)
         after = replace(after, nodes=_registering(case[0], after, own))
         if not refusals:
@@ -103,14 +103,14 @@ def refusals_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[list
 
 def refused_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[frozenset[str]]:
     """The codes of the rules of one dialect or policy that refuse each request."""
-    return [frozenset(one.code for one in mine) for mine in refusals_by(cases, by, tables)]
+    return [frozenset(reason.code for reason in row) for row in refusals_by(cases, by, tables)]
 
 
 def _registering(before: Cluster, after: Cluster, own: Dialect) -> tuple[Node, ...]:
     """The nodes once metadata.version has moved: from a level on controllers that run register by
     themselves (KIP-919, ControllerRegistrationManager)."""
     first = own.can.controllers_register_from
-    began = [first > 0 and one.level(METADATA_VERSION) >= first for one in (before, after)]
+    began = [first > 0 and cluster.level(METADATA_VERSION) >= first for cluster in (before, after)]
     if began != [False, True]:
         return after.nodes
     return tuple(
@@ -120,20 +120,20 @@ def _registering(before: Cluster, after: Cluster, own: Dialect) -> tuple[Node, .
 
 
 def _astray(case: Case, after: Cluster, own: Dialect, *, failed: bool) -> Iterator[Reason]:
-    """What would come of a request that is accepted, other than what it asks for.
+    """Yield the effects of an accepted request that differ from its updates.
 
     3.9 and 4.0 record a kraft.version that the raft layer does not take up (KRaftVersion). A
     ZooKeeper-mode controller that no longer sees the features node writes back what it saw last,
     and then says that it failed (KafkaController.updateFeatures).
     """
-    before, wanted = case[0], {update.feature: update.level for update in case[1].updates}
+    before, requested = case[0], {update.feature: update.level for update in case[1].updates}
     recorded = {KRAFT_VERSION} if own.can.kraft_version in _RECORD_ONLY else set[str]()
-    for name in sorted(wanted):
-        if after.level(name) != wanted[name] or name in recorded:
-            yield _in_vain(own, NOTHING_CHANGES, name, wanted[name])
+    for name in sorted(requested):
+        if after.level(name) != requested[name] or name in recorded:
+            yield _in_vain(own, NOTHING_CHANGES, name, requested[name])
         elif failed:
-            yield _in_vain(own, FAILS_AFTER_WRITING, name, wanted[name])
-    for name in sorted((set(after.finalized) | set(before.finalized)) - set(wanted)):
+            yield _in_vain(own, FAILS_AFTER_WRITING, name, requested[name])
+    for name in sorted((set(after.finalized) | set(before.finalized)) - set(requested)):
         if after.level(name) != before.level(name):
             yield _in_vain(own, OTHERS_CHANGE, name, after.level(name))
 
@@ -157,21 +157,21 @@ def judge_again(
     one, as in the audit. After a step that somebody refuses, later ones are not tried on that
     release: what they would meet is not known.
     """
-    said: dict[Reason, None] = {}
-    led = [(release, there) for release in releases for there in who_may_lead(cluster, mode)]
+    reasons: dict[Reason, None] = {}
+    led = [(release, lead) for release in releases for lead in who_may_lead(cluster, mode)]
     for release, cluster_led in led:
         own = dialect_of(release, mode, catalogue)
-        there = replace(cluster_led, release=release)
+        state = replace(cluster_led, release=release)
         for step in steps:
-            case = there, request_of(step, own)
+            case = state, request_of(step, own)
             [tried] = try_requests([case], own, catalogue.tables, vendors=True)
             likeliest = release == releases[0]
-            refusals = [one for one in tried.refusals if likeliest or one.judge != STRICT]
-            said |= dict.fromkeys(refusals)
+            refusals = [r for r in tried.refusals if likeliest or r.judge != STRICT]
+            reasons |= dict.fromkeys(refusals)
             if refusals:
                 break
-            there = tried.after
-    return tuple(said)
+            state = tried.after
+    return tuple(reasons)
 
 
 def who_may_lead(cluster: Cluster, mode: str) -> tuple[Cluster, ...]:
@@ -182,11 +182,11 @@ def who_may_lead(cluster: Cluster, mode: str) -> tuple[Cluster, ...]:
     ids = sorted(node.node_id for node in may_lead)
     if cluster.active in ids or not ids:
         return (cluster,)
-    return tuple(replace(cluster, active=one) for one in ids)
+    return tuple(replace(cluster, active=node_id) for node_id in ids)
 
 
 def dialect_of(release: str, mode: str, catalogue: Catalogue) -> Dialect:
-    """How controllers of `release` answer; of one newer than all, as the newest there is."""
+    """Return the dialect of controllers of `release`; the newest if it is newer than all."""
     named = catalogue.release_named(release)
     known = catalogue.of(named).based_on if named else release
     return load(generation_of(known, mode, GENERATIONS[-1]))

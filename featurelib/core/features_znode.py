@@ -40,7 +40,7 @@ class Generation(StrEnum):
 
 
 class Reading(StrEnum):
-    """What the stored text is to a broker."""
+    """The result of reading the stored text, as a broker takes it."""
 
     ACCEPTED = "accepted"
     DISABLED = "disabled"  # status 0: readable, its features are ignored
@@ -66,9 +66,9 @@ class DecodedNode:
 
 class _RefusedTextError(Exception):
     def __init__(
-        self, where: str, expected: str, found: str, reading: Reading = Reading.UNDECODABLE
+        self, place: str, expected: str, actual: str, reading: Reading = Reading.UNDECODABLE
     ) -> None:
-        super().__init__(f"Features node, {where}: expected {expected}, found {found}.")
+        super().__init__(f"Features node, {place}: expected {expected}, found {actual}.")
         self.reading = reading
 
 
@@ -92,8 +92,8 @@ def decode(text: str, generation: Generation) -> DecodedNode:
     except _RefusedTextError as refusal:
         return DecodedNode(reading=refusal.reading, fault=str(refusal))
     rows = tuple((name, *levels[name]) for name in sorted(levels))
-    some = ", ".join(f"{_show(name)} at {level}" for name, _, level in rows[:5])
-    lost = f"Features node, status: expected 1, found 0, so {len(rows)} are ignored, like {some}."
+    sample = ", ".join(f"{_show(name)} at {level}" for name, _, level in rows[:5])
+    lost = f"Features node, status: expected 1, found 0, so {len(rows)} are ignored, like {sample}."
     return DecodedNode(
         reading=Reading.ACCEPTED if status else Reading.DISABLED,
         schema_version=version,
@@ -150,8 +150,8 @@ def _range_3_3(name: str, entry: dict[str, int], version: int) -> tuple[int, int
 def _bounded(name: str, entry: dict[str, int], key: str, least: int) -> int:
     level = entry.get(key)
     if level is None or level < least:
-        found = _show(entry.get(key, _MISSING))
-        raise _RefusedTextError(f'features[{_show(name)}]["{key}"]', f"{least} or above", found)
+        actual = _show(entry.get(key, _MISSING))
+        raise _RefusedTextError(f'features[{_show(name)}]["{key}"]', f"{least} or above", actual)
     return level
 
 
@@ -159,25 +159,25 @@ def _as_short(number: int) -> int:
     return (number + 0x8000 & 0xFFFF) - 0x8000  # Java's narrowing to 16 bits
 
 
-def _as_int(value: object, where: str) -> int:
+def _as_int(value: object, place: str) -> int:
     # The exact type: Python counts true among the integers, Jackson does not.
     if type(value) is int and -(2**31) <= value < 2**31:
         return value
-    raise _RefusedTextError(where, "a whole number of 32 bits", _show(value), Reading.WRONG_TYPE)
+    raise _RefusedTextError(place, "a whole number of 32 bits", _show(value), Reading.WRONG_TYPE)
 
 
-def _as_object(value: object, where: str) -> dict[str, object]:
+def _as_object(value: object, place: str) -> dict[str, object]:
     if isinstance(value, dict):
         return value
-    raise _RefusedTextError(where, "an object", _show(value), Reading.WRONG_TYPE)
+    raise _RefusedTextError(place, "an object", _show(value), Reading.WRONG_TYPE)
 
 
 def _show(value: object) -> str:
     """A stored value for a person: short, and escaped, for it may hold anything."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "an array"
-    shown = "nothing" if value is _MISSING else json.dumps(value)
-    return shown if len(shown) <= 40 else f"{shown[:37]}..."
+    text = "nothing" if value is _MISSING else json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def _parse(text: str) -> object:
@@ -197,8 +197,8 @@ def _parse(text: str) -> object:
         document, end = _JSON.raw_decode(body, start)
         body[:end].encode()  # raises where the document holds bytes that are no UTF-8
     except json.JSONDecodeError as error:
-        found = _show(error.doc[error.pos :][:50] or _MISSING)
-        raise _RefusedTextError(f"character {error.pos + 1}", "JSON", found) from error
+        actual = _show(error.doc[error.pos :][:50] or _MISSING)
+        raise _RefusedTextError(f"character {error.pos + 1}", "JSON", actual) from error
     except (UnicodeError, RecursionError) as error:
         raise _RefusedTextError("top level", "JSON", f"none ({error})") from error
     if _runs_on(document, body[end : end + 1]):
@@ -207,7 +207,7 @@ def _parse(text: str) -> object:
 
 
 def _runs_on(document: object, follower: str) -> bool:
-    """Whether a number or word at the top level is part of something longer, as in 01 or nullx."""
+    """Return true if a top-level number or word is part of a longer one, as in 01 or nullx."""
     if isinstance(document, dict | list | str):
         return False
     if document is None or isinstance(document, bool):
@@ -229,7 +229,7 @@ _JSON: Final = json.JSONDecoder(
 
 
 class Behaviour(TypedDict):
-    """What brokers of some generations do with one reading: a row of features_znode.toml."""
+    """The behaviour of some generations of brokers for a reading: a row of features_znode.toml."""
 
     reading: Reading
     generations: list[Generation]
@@ -251,7 +251,7 @@ def behaviour_row(reading: Reading, generation: Generation) -> Behaviour:
 
 
 def behaviour(reading: Reading, generation: Generation) -> str:
-    """What brokers of a generation do with a reading, in plain sentences for a person."""
+    """Return the behaviour of brokers of a generation for a reading, as sentences for a person."""
     return behaviour_row(reading, generation)["text"]
 
 
@@ -262,7 +262,7 @@ def behaviour_anywhere(reading: Reading) -> str:
 
 
 class ZnodeChange(StrEnum):
-    """What the election does to the node."""
+    """The effect of the election on the znode."""
 
     CREATED = "created"  # its data version is 0
     REWRITTEN = "rewritten"  # its data version is one more
@@ -271,7 +271,7 @@ class ZnodeChange(StrEnum):
 
 
 class ZnodeReason(StrEnum):
-    """Why a node is written, or nobody elected."""
+    """The reason why a znode is written, or no controller is elected."""
 
     ABSENT = "absent"
     ENABLED = "enabled"  # it was Disabled, and the protocol version is 2.7 or above
@@ -286,7 +286,7 @@ class ZnodeReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZnodeContent:
-    """What stands in the node, as the brokers of one generation read it."""
+    """The content of the znode, as the brokers of one generation read it."""
 
     schema_version: int
     status: int
@@ -304,7 +304,7 @@ class ZnodeContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionResult:
-    """What follows when one broker becomes controller."""
+    """The consequences of the election of one broker as controller."""
 
     change: ZnodeChange
     reasons: tuple[ZnodeReason, ...] = ()
@@ -324,11 +324,11 @@ class ElectionResult:
 def elect(
     text: str | None, protocol_version: str, supported: Features | None, dialect: Dialect
 ) -> ElectionResult:
-    """What a broker of `dialect`'s generation, elected controller, does to the node.
+    """Foresee the effect on the znode if a broker of `dialect`'s generation is elected controller.
 
-    `text` is what stands there, None if it does not exist; `protocol_version` its
+    `text` is the stored text, None if the znode is absent; `protocol_version` the broker's
     inter.broker.protocol.version; `supported` the ranges it advertises. None: as if it supported
-    every level of the node; where there is no node, what only its broker knows is left out.
+    every level of the znode; without a znode, levels that only its broker knows are left out.
     """
     table = dialect.election
     on = not is_before(protocol_version, table.system_from)
@@ -348,14 +348,14 @@ def elect(
         return ElectionResult(
             change=ZnodeChange.NOBODY, reasons=(reason,), text=text, fault=node.fault
         )
-    found = _rewrite(text, node, ZnodeContent(schema_version=schema, status=status), dialect)
-    assert found.content is not None
-    names = () if supported is None else incompatible(found.content.levels, supported, dialect)
-    return unfit_for(found, text, names) if names else found
+    result = _rewrite(text, node, ZnodeContent(schema_version=schema, status=status), dialect)
+    assert result.content is not None
+    names = () if supported is None else incompatible(result.content.levels, supported, dialect)
+    return unfit_for(result, text, names) if names else result
 
 
 def unfit_for(foreseen: ElectionResult, text: str, names: tuple[str, ...]) -> ElectionResult:
-    """What becomes of it where a broker cannot live with the features `names` of the node."""
+    """Return the result for a broker that does not support the features `names` of the znode."""
     return ElectionResult(
         change=ZnodeChange.NOBODY,
         reasons=(ZnodeReason.INCOMPATIBLE,),
@@ -375,22 +375,22 @@ def incompatible(levels: Entries, supported: Features, dialect: Dialect) -> tupl
 
 
 def _rewrite(
-    text: str, node: DecodedNode, wanted: ZnodeContent, dialect: Dialect
+    text: str, node: DecodedNode, target: ZnodeContent, dialect: Dialect
 ) -> ElectionResult:
     was_on, holds_ignored = node.status == ENABLED, node.fault is not None
-    schema = node.schema_version or wanted.schema_version
+    schema = node.schema_version or target.schema_version
     reasons = []
-    if was_on != (wanted.status == ENABLED):
+    if was_on != (target.status == ENABLED):
         reasons.append(ZnodeReason.DISABLED if was_on else ZnodeReason.ENABLED)
     if not was_on and holds_ignored:
         reasons.append(ZnodeReason.EMPTIED)
-    if dialect.election.schema_2_from and schema != wanted.schema_version:
-        up = wanted.schema_version > schema
+    if dialect.election.schema_2_from and schema != target.schema_version:
+        up = target.schema_version > schema
         reasons.append(ZnodeReason.SCHEMA_UP if up else ZnodeReason.SCHEMA_DOWN)
-    kept = node.levels if wanted.status == ENABLED else ()
+    kept = node.levels if target.status == ENABLED else ()
     content = ZnodeContent(
-        schema_version=wanted.schema_version if reasons else schema,
-        status=wanted.status,
+        schema_version=target.schema_version if reasons else schema,
+        status=target.status,
         levels=kept,
     )
     return ElectionResult(
@@ -417,17 +417,17 @@ _SHAPE: Final = re.compile(r"(0\.\d+\.\d+|[1-9]\d*\.\d+)((?:\.\d+)*)(?:-IV(\d+))
 
 
 def is_protocol_version(text: str) -> bool:
-    """Whether brokers of some release in ZooKeeper mode start with it: `2.6`, `2.7-IV2`, `2.8.1`.
+    """Return true if some release in ZooKeeper mode starts with it: `2.6`, `2.7-IV2`, `2.8.1`.
 
-    Source: ApiVersion.apply, MetadataVersion.fromVersionString: what follows the release is cut
-    off, but a step (-IV2) must be one there is.
+    Source: ApiVersion.apply, MetadataVersion.fromVersionString: text after the release is cut off,
+    but a step (-IV2) must be one of that release.
     """
-    found = _SHAPE.fullmatch(text)
-    if found is None or found[1] not in STEPS:
+    match = _SHAPE.fullmatch(text)
+    if match is None or match[1] not in STEPS:
         return False
-    return found[3] is None or bool(found[2]) or int(found[3]) < STEPS[found[1]]
+    return match[3] is None or bool(match[2]) or int(match[3]) < STEPS[match[1]]
 
 
 def knows(dialect: Dialect, protocol_version: str) -> bool:
-    """Whether software of some release of a dialect starts with that protocol version."""
+    """Return true if software of some release of a dialect starts with that protocol version."""
     return any(not is_before(release, protocol_version) for release in dialect.releases)

@@ -63,7 +63,7 @@ class Offences:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consequences:
-    """What follows for each request and update."""
+    """The consequences of each request and update."""
 
     failed_by: Ints  # [R] the update that refuses the whole request; -1 = none does
     applied: Flags  # [U] the update passed, so did its request, and it is not a dry run
@@ -89,7 +89,7 @@ def judge(batch: Batch, dialect: Dialect, tables: Tables) -> Offences:
 
 
 def _ask(row: RuleRow, columns: UpdateColumns, batch: Batch) -> tuple[Mask, Ints | int]:
-    """Which updates offend, and the first offending pair of each."""
+    """Return [U] the offending updates, and the first offending pair of each."""
     if row.asks is None:
         return _scoped(row, row.rule.ask(columns), columns), NOT_HERE
     if row.rule.about_nodes:
@@ -131,7 +131,7 @@ def offending_pairs(judged: Offences, batch: Batch, row: RuleRow) -> tuple[Ints,
 
 
 def decide(batch: Batch, dialect: Dialect, judged: Offences) -> Consequences:
-    """What the controller does with what was judged."""
+    """Derive the controller's writes and failures from the offences."""
     can, updates, state, columns = dialect.can, batch.updates, batch.state, judged.columns
     request, passed = updates.request, judged.first == NOT_HERE
     failed_by = np.full(batch.requests, NOT_HERE)
@@ -155,19 +155,19 @@ def decide(batch: Batch, dialect: Dialect, judged: Offences) -> Consequences:
     writes = batch.having(writing)
     silent_failure = writes & (state.node_missing | state.blind)
     failed_write = silent_failure & (can.after_failed_wait > 0)
-    gone = failed_write & state.node_missing
+    deleted = failed_write & state.node_missing
     record = state.kraft_record.copy()
     if can.kraft_version == "record":
-        mine = applied & columns.is_kraft_version
-        record[request[mine]] = updates.level[mine]
+        kraft_moves = applied & columns.is_kraft_version
+        record[request[kraft_moves]] = updates.level[kraft_moves]
     return Consequences(
         failed_by=failed_by,
         applied=applied,
         failed_write=failed_write,
-        after=np.where(gone[:, None], 0, after),
-        after_min=np.where(gone[:, None], 0, after_min),
+        after=np.where(deleted[:, None], 0, after),
+        after_min=np.where(deleted[:, None], 0, after_min),
         kraft_record=record,
-        writes=writes & ~gone,
+        writes=writes & ~deleted,
         unsure=batch.having(leaked),
     )
 

@@ -45,24 +45,24 @@ class Nodes:
 
 def are_asked(nodes: Nodes, asks: Asks) -> Flags:
     """Return which nodes a row with `asks` is about."""
-    broker, others = nodes.known & ~nodes.controller, nodes.controller & ~nodes.is_active
+    broker, controllers = nodes.known & ~nodes.controller, nodes.controller & ~nodes.is_active
     match asks:
         case Asks.EVERYONE:
             return nodes.known
         case Asks.LOCAL_CONTROLLER:
             return nodes.leads
         case Asks.REACHABLE_CONTROLLERS:
-            return others & nodes.reachable
+            return controllers & nodes.reachable
         case Asks.REGISTERED_CONTROLLERS:
-            return others & nodes.registered
+            return controllers & nodes.registered
         case Asks.BROKERS:
             return broker & nodes.registered
         case Asks.LIVE_BROKERS:
             return broker & nodes.registered & nodes.live
         case Asks.CONFIGURED_VOTERS:
-            return others & (nodes.configured >= 0)
+            return controllers & (nodes.configured >= 0)
         case Asks.CONFIGURED_ONLY:
-            return others & (nodes.configured >= 0) & ~nodes.voter & ~nodes.registered
+            return controllers & (nodes.configured >= 0) & ~nodes.voter & ~nodes.registered
     return nodes.controller & nodes.voter  # Asks.QUORUM
 
 

@@ -21,7 +21,7 @@ from featurelib.model import Move, Step
 
 
 class Fate(StrEnum):
-    """What became of one update, or of a step."""
+    """The fate of one update, or of a step."""
 
     APPLIED = "applied"  # the level is there
     REJECTED = "rejected"  # refused, and the level is as it was
@@ -39,7 +39,7 @@ FOR_GOOD = frozenset({31, 35, 42, 95})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """What came back for a request. Without a reply it was lost, or never `sent`."""
+    """The response to a request. Without a reply the request was lost, or never `sent`."""
 
     reply: Reply | None = None
     sent: bool = True
@@ -52,7 +52,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelsSeen:
-    """What a look showed. `unknown`: the features whose level no trustworthy witness says."""
+    """The levels now. `unknown`: the features whose level no trusted source reports."""
 
     levels: Mapping[str, int]
     unknown: frozenset[str] = frozenset()
@@ -64,7 +64,7 @@ class LevelsSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveOutcome:
-    """What became of one update, the answer about it, and the level now (None = not known)."""
+    """The fate of one update, the response about it, and the level now (None = not known)."""
 
     update: Move
     fate: Fate
@@ -75,10 +75,10 @@ class MoveOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """What became of one request. `late` are nodes that do not report the levels it wrote.
+    """The fate of one request. `late` are nodes that do not report the levels it wrote.
 
-    `proof` says why nothing of it can still be carried out, and `unproven` why something may; ""
-    where that decided nothing.
+    `proof` is the reason why no part of it can still be carried out, `unproven` the reason why some
+    part may; "" if that decided nothing.
     """
 
     position: int
@@ -102,16 +102,16 @@ class StepOutcome:
 
 
 def settle(
-    step: Step, position: int, delivery: Delivery, seen: LevelsSeen | None, *, proven: bool
+    step: Step, position: int, delivery: Delivery, levels: LevelsSeen | None, *, proven: bool
 ) -> StepOutcome:
-    """What became of a request, by what came back and was seen (None: nothing could be seen).
+    """Decide the fate of a request by its response and the levels now (None: not readable).
 
-    `proven`: nobody could carry it out any more when `seen` was seen.
+    `proven`: no node could carry the request out any more when `levels` was read.
     """
     outcomes = []
     for move in step.updates:
         code, message = delivery.of(move.feature)
-        level = None if seen is None else seen.level(move.feature)
+        level = None if levels is None else levels.level(move.feature)
         fate = _fate(move, step, delivery, level, proven=proven)
         outcomes.append(
             MoveOutcome(update=move, fate=fate, code=code, message=message, level=level)
@@ -147,7 +147,7 @@ def may_have_leaked(move: Move, step: Step) -> bool:
 
 
 def refused(step: Step, position: int, reply: Reply) -> StepOutcome:
-    """What became of a request that the controller refused to validate: nothing was written."""
+    """Return the outcome of a request that the controller refused to validate; it wrote nothing."""
     answers = [(move, *reply.of(move.feature)) for move in step.updates]
     return StepOutcome(
         position=position,
@@ -165,7 +165,7 @@ def refused(step: Step, position: int, reply: Reply) -> StepOutcome:
 
 
 class EndingKind(StrEnum):
-    """How a run of a plan ended. Nothing half applied is ever called applied."""
+    """The end of a run of a plan. A plan that is half applied is never called applied."""
 
     APPLIED = "applied"  # every level of the plan is there, and every node reports it
     NOTHING_TO_DO = "nothing to do"  # every level was there already; nothing was sent
@@ -196,14 +196,14 @@ class Ending:
 
     @property
     def applied(self) -> int:
-        """How many steps of the plan are applied, by this run and those before."""
+        """The number of applied steps of the plan, by this run and earlier ones."""
         return self.before + sum(step.fate is Fate.APPLIED for step in self.steps)
 
 
 def kind_of(
     steps: tuple[StepOutcome, ...], *, before: int, total: int, reasons: tuple[str, ...]
 ) -> EndingKind:
-    """How a run ended that put `steps` to the controller."""
+    """Return the kind of ending of a run that sent `steps` to the controller."""
     fates = [step.fate for step in steps]
     whole = before + fates.count(Fate.APPLIED) == total
     if Fate.UNKNOWN in fates:

@@ -52,16 +52,16 @@ class Reply:
             return self.code, self.message
         if not self.results:  # wire version 2 lists none where all is well
             return NO_ERROR, None
-        found = {result.feature: (result.code, result.message) for result in self.results}
-        return found.get(feature, (None, "the answer does not mention it"))
+        results = {result.feature: (result.code, result.message) for result in self.results}
+        return results.get(feature, (None, "the answer does not mention it"))
 
     @property
     def is_good(self) -> bool:
-        """Whether no code in it is an error."""
+        """True if no code of the reply is an error."""
         return all(code == NO_ERROR for code in (self.code, *(r.code for r in self.results or ())))
 
     def accepts(self, features: Iterable[str]) -> bool:
-        """Whether it agrees to every update."""
+        """Return true if the reply accepts every update."""
         return all(self.of(feature)[0] == NO_ERROR for feature in features)
 
 
@@ -77,12 +77,12 @@ def read_refusal(message: str | None, feature: str) -> Refuser | None:
     """Return the node that a refusal of this feature names as lacking a level; None = it names
     none."""
     pattern = re.compile(_REFUSER % re.escape(feature), re.ASCII | re.IGNORECASE)
-    if message is None or (found := pattern.search(message)) is None:
+    if message is None or (match := pattern.search(message)) is None:
         return None
-    who, own = (Role[found[1].upper()], int(found[2])), _ITS_RANGE.search(message, found.end(2))
+    node, own = (Role[match[1].upper()], int(match[2])), _ITS_RANGE.search(message, match.end(2))
     if own is None:
-        return Refuser(*who, None)
-    return Refuser(*who, (int(own[1]), _OPEN_END if own[2] else int(own[3] or own[1])))
+        return Refuser(*node, None)
+    return Refuser(*node, (int(own[1]), _OPEN_END if own[2] else int(own[3] or own[1])))
 
 
 class JudgedRequests:
@@ -97,20 +97,20 @@ class JudgedRequests:
     def reply(self, position: int, request: Request) -> Reply:
         """The answer to the request at `position` of the batch."""
         by, outcome = self.by, self.outcome
-        none = None if request.version > by.can.results_up_to else ()
+        empty = None if request.version > by.can.results_up_to else ()
         if (door := int(self.offences.door[position])) != NOT_HERE:
             row = by.door[door]
-            return Reply(code=row.code_number, message=self._at_door(row, position), results=none)
+            return Reply(code=row.code_number, message=self._at_door(row, position), results=empty)
         if (failed := int(outcome.failed_by[position])) != NOT_HERE:
             result = self._result(failed, position)
             message = f"{by.text.atomic_prefix}{result.message}"
-            return Reply(code=result.code, message=message, results=none)
-        results = None if none is None else self._results(position, request)
+            return Reply(code=result.code, message=message, results=empty)
+        results = None if empty is None else self._results(position, request)
         return Reply(code=NO_ERROR, message=by.text.good_top, results=results)
 
     def _results(self, position: int, request: Request) -> tuple[Result, ...]:
-        mine = np.flatnonzero(self.batch.updates.request == position).tolist()
-        by_name = {result.feature: result for result in (self._result(i, position) for i in mine)}
+        rows = np.flatnonzero(self.batch.updates.request == position).tolist()
+        by_name = {result.feature: result for result in (self._result(i, position) for i in rows)}
         if self.by.can.atomic:  # one for each entry, repeated names too
             return tuple(by_name[update.feature] for update in request.updates)
         return tuple(by_name[name] for name in sorted(by_name))
@@ -127,16 +127,16 @@ class JudgedRequests:
     def refusals(self) -> list[list[Reason]]:
         """Everything against each request, in the dialect's words; the policy has the rules' own
         sentences."""
-        found: list[list[Reason]] = [[] for _ in range(self.batch.requests)]
+        reasons: list[list[Reason]] = [[] for _ in range(self.batch.requests)]
         for request, door in enumerate(self.offences.door.tolist()):
             if door != NOT_HERE:
-                found[request].append(self._refusal(self.by.door[door]))
+                reasons[request].append(self._refusal(self.by.door[door]))
         request_of = self.batch.updates.request.tolist()
         for rule, i in zip(*(at.tolist() for at in self.offences.offends.nonzero()), strict=True):
             level, words = int(self.batch.updates.level[i]), self._words(rule, i)
             refusal = self._refusal(self.by.rules[rule], self._feature(i), level, words)
-            found[request_of[i]].append(refusal)
-        return found
+            reasons[request_of[i]].append(refusal)
+        return reasons
 
     def _refusal(self, row: RuleRow, feature: str = "", level: int = 0, words: str = "") -> Reason:
         message = words or row.rule.sentence
@@ -159,14 +159,14 @@ class JudgedRequests:
     def alike(self) -> tuple[frozenset[str], ...]:
         """For each update whose refusal names a node: the words with any other node of the group
         that offends as it does. Which is the first hangs on the order of registration too."""
-        found = []
+        alike = []
         for i, rule in enumerate(self._first.tolist()):
             if rule != NOT_HERE and self.by.rules[rule].asks is not None:
                 pairs = offending_pairs(self.offences, self.batch, self.by.rules[rule])
-                mine = pairs[1][pairs[0] == i].tolist()
-                words = {self._words(rule, i, pair) for pair in mine}
-                found.append(frozenset(words | {self.by.text.atomic_prefix + w for w in words}))
-        return tuple(found)
+                offenders = pairs[1][pairs[0] == i].tolist()
+                words = {self._words(rule, i, pair) for pair in offenders}
+                alike.append(frozenset(words | {self.by.text.atomic_prefix + w for w in words}))
+        return tuple(alike)
 
     def _feature(self, i: int) -> str:
         return self.batch.names[int(self.batch.updates.feature[i])]

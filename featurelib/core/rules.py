@@ -86,11 +86,11 @@ class Rule:
 
     @property
     def about_groups(self) -> bool:
-        """Whether it counts nodes of the group that its row asks."""
+        """True if the rule counts nodes of the group that its row asks."""
         return not self.about_nodes and any(name in GROUP_COLUMNS for name in self.columns)
 
     def ask(self, rows: object) -> Mask:
-        """Which of `rows` offend; `rows` has every column of the rule as an attribute."""
+        """Return the mask of offending `rows`, which have the rule's columns as attributes."""
         return self.mask(*[getattr(rows, name) for name in self.columns])
 
 
@@ -229,7 +229,7 @@ def delete_without_intent(level: Level, kind: Level) -> Mask:
 
 @of_updates("KafkaController.validateFeatureUpdate: nothing is there to delete")
 def delete_of_absent(level: Level, current: Level) -> Mask:
-    """What is not finalized cannot be taken away."""
+    """A feature that is not finalized cannot be deleted."""
     return (level < 1) & (current == 0)
 
 
@@ -331,7 +331,7 @@ def metadata_version_unmet(level: Level, metadata_proposed: Level, metadata_need
 
 @of_updates("KIP-1022, Feature dependencies; Feature.validateVersion")
 def dependency_unmet(proposed: Level, needed: Level) -> Mask:
-    """What a level depends on must hold in the whole proposed state."""
+    """The dependencies of a level must hold in the whole proposed state."""
     return proposed < needed
 
 

@@ -26,7 +26,7 @@ DYNAMIC, STATIC = 1, 0  # kraft.version of a dynamic and of a static quorum (KIP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatRequest:
-    """What kafka-storage format is asked for."""
+    """The arguments and settings of kafka-storage format."""
 
     release_version: str | None = None
     features: Mapping[str, int] = field(default_factory=dict)
@@ -59,35 +59,35 @@ class Initial:
 
 
 def initial_levels(software: ReleaseCatalogue, request: FormatRequest) -> Initial:
-    """What kafka-storage format of `software` writes for `request`, or all its refusals."""
+    """Return the levels that kafka-storage format of `software` writes, or its refusals."""
     # A vendor build answers as the release it is based on.
     own = (tool for tool in _TOOLS if software.based_on in tool.releases)
     tool = next(own, _TOOLS[-1])
-    asked, says = _Format(software, request, tool), tool.says | _DATA["migration"]["says"]
+    formatting, says = _Format(software, request, tool), tool.says | _DATA["migration"]["says"]
     refusals = tuple(
         FormatRefusal(code=code, text=says[code].format_map(values))
-        for code, is_so, values in asked.questions()
+        for code, is_so, values in formatting.questions()
         if is_so and code in says
     )
-    return Initial(levels={} if refusals else asked.written(), refusals=refusals)
+    return Initial(levels={} if refusals else formatting.written(), refusals=refusals)
 
 
 def format_with(releases: Iterable[ReleaseCatalogue]) -> ReleaseCatalogue | None:
     """Return the release whose tool has to format new storage for nodes that may run any of
     `releases`, where one of their tools formats for its own software and later alone; else None."""
-    ordered = sorted(releases, key=lambda one: release_number(one.based_on))
+    ordered = sorted(releases, key=lambda software: release_number(software.based_on))
     first = release_number(_DATA["for_itself_from"])
     alike = not ordered or ordered[0].based_on == ordered[-1].based_on
     return None if alike or release_number(ordered[-1].based_on) < first else ordered[0]
 
 
 def is_for_itself(software: ReleaseCatalogue) -> bool:
-    """Whether storage that the tool of `software` formats is for that release and later alone."""
+    """Return true if the tool of `software` formats for that release and later only."""
     return release_number(software.based_on) >= release_number(_DATA["for_itself_from"])
 
 
 def preview_levels(software: ReleaseCatalogue) -> Initial:
-    """What `software` reads from a cluster that was formatted before 3.3, as a preview.
+    """Return the levels that `software` reads from a cluster formatted before 3.3, as a preview.
 
     Its log has no record of metadata.version, which the active controller takes for 3.0-IV1
     (KIP-778; QuorumController). Software that does not know that level cannot read it.
@@ -225,10 +225,10 @@ class _Format:
         return levels
 
     def _of_level(self, name: str, level: int) -> Iterator[_Asked]:
-        what: dict[str, object] = {"feature": name, "level": level}
+        values: dict[str, object] = {"feature": name, "level": level}
         if not self.software.knows(name, level, unstable=self.request.unstable):
             # The default of an unstable version is refused with it, not once more.
-            yield "unknown_feature_level", name in self.features or not self.is_unstable, what
+            yield "unknown_feature_level", name in self.features or not self.is_unstable, values
             return
         if self.version is None or (name == KRAFT_VERSION and self.tool.kraft_needs_nothing):
             return
@@ -237,4 +237,4 @@ class _Format:
             code = "dependency" if needed in declared else "too_old_for_features"
             least = {"other": needed.other, "least": needed.least}
             least_name = self.software.names.get(needed.least, "")
-            yield code, needed.feature == name, {**what, **least, "least_name": least_name}
+            yield code, needed.feature == name, {**values, **least, "least_name": least_name}
