@@ -270,7 +270,7 @@ class Store:
             say(
                 f"warning: tables {self.root}: this Spark's own catalog has no metastore and knows "
                 f"these names until this run ends; the files are in {self.folder} "
-                "(docs/operations.md)."
+                "(docs/reference/runs.md)."
             )
         with ExitStack() as stack:
             if self.folder.startswith(LOCAL):
@@ -280,7 +280,7 @@ class Store:
             elif not self.folder:
                 say(
                     f"warning: tables {self.root}: the catalog does not say where they lie, so "
-                    "nothing keeps a second run out: start one at a time (docs/operations.md)."
+                    "nothing keeps a second run out: start one at a time (docs/reference/runs.md)."
                 )
             else:
                 lease = Lease(self.folder, self._options, HoldingRun.this(who, run), say)

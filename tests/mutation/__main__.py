@@ -2,8 +2,8 @@
 
 `make mutants` works in a copy of the tree, so that nobody imports mutated code. Cosmic Ray says
 what to change; each mutant is tested in a child of a process that has imported the packages
-already, so that most cost a second or less. docs/mutation.md says why some survive and are no
-faults; any other survivor is printed, and the exit code is 1.
+already, so that most cost a second or less. docs/contributing/mutants.md says why some survive and
+are no faults; any other survivor is printed, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def main() -> None:
             new += unexplained
             print(
                 f"{place}: {killed} of {count} killed, {killed / count:.1%}; of {len(left)} that "
-                f"survive {unexplained} are not explained in docs/mutation.md",
+                f"survive {unexplained} are not explained in docs/contributing/mutants.md",
                 flush=True,
             )
     sys.exit(1 if new else 0)

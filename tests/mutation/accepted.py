@@ -1,4 +1,4 @@
-"""Mutants that no test can notice, read from the page that says why: docs/mutation.md.
+"""Mutants that no test can notice, read from docs/contributing/mutants.md, which says why.
 
 Under the heading of a module, a line `-` quotes its source and each line `+` below it a mutant.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "mutation.md"
+PAGE = Path(__file__).parents[2] / "docs" / "contributing" / "mutants.md"
 
 
 def accepted(page: str) -> Iterator[tuple[str, str, str]]:
