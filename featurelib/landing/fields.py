@@ -34,8 +34,8 @@ CLUSTER_LENGTH = 255  # characters
 NAME_LENGTH = 32767  # bytes of UTF-8: a Kafka string has an int16 length
 
 
-def _from(low: int, high: int, what: str = "a whole number") -> Meta:
-    return Meta(ge=low, le=high, description=f"{what} from {low} to {high}")
+def _from(low: int, high: int, kind: str = "a whole number") -> Meta:
+    return Meta(ge=low, le=high, description=f"{kind} from {low} to {high}")
 
 
 ClusterId = Annotated[
@@ -102,8 +102,8 @@ def microseconds(time: datetime) -> int:
     since = time - _EPOCH
     count = since.days * 86_400_000_000 + since.seconds * 1_000_000 + since.microseconds
     if not _FIRST <= count < _END:
-        found = show(time.isoformat())
-        raise FaultError(f"observed_at: expected a time of the years 2000 to 2200, found {found}")
+        actual = show(time.isoformat())
+        raise FaultError(f"observed_at: expected a time of the years 2000 to 2200, found {actual}")
     return count
 
 
@@ -113,43 +113,43 @@ _SAYS_ABSENT = frozenset({"data", "version"})  # of a znode: it does not exist
 
 def write_line(kind: str, cluster_id: str, observed_at: int, keys: Mapping[str, object]) -> bytes:
     """One line; `observed_at` in microseconds since 1970, in UTC."""
-    said = {
+    members = {
         key: value
         for key, value in keys.items()
         if value is not None or (kind == "znode" and key in _SAYS_ABSENT)
     }
     time = write_time(observed_at)
-    return _ENCODER.encode({"kind": kind, "cluster_id": cluster_id, "observed_at": time, **said})
+    return _ENCODER.encode({"kind": kind, "cluster_id": cluster_id, "observed_at": time, **members})
 
 
 def write_time(microseconds: int) -> str:
     """A time as landing lines have it: ISO 8601 in UTC, to the microsecond."""
-    seconds, rest = divmod(microseconds, 1_000_000)
+    seconds, fraction = divmod(microseconds, 1_000_000)
     whole = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
-    return f"{whole}.{rest:06d}Z"
+    return f"{whole}.{fraction:06d}Z"
 
 
 Ranges = tuple[tuple[str, int, int], ...]  # (feature, first, last), sorted by feature
 
 
-def ordered(ranges: Iterable[tuple[str, int, int]], where: str) -> Ranges:
+def ordered(ranges: Iterable[tuple[str, int, int]], place: str) -> Ranges:
     """`ranges` by feature; FaultError for a name that is none or repeated, or min above max."""
     by_name = sorted(ranges)
     before = None
     for name, first, last in by_name:
         if not 1 <= (length := len(name.encode())) <= NAME_LENGTH:
-            raise FaultError(f"{where}: expected names of 1 to {NAME_LENGTH} bytes, found {length}")
+            raise FaultError(f"{place}: expected names of 1 to {NAME_LENGTH} bytes, found {length}")
         if name == before:
-            raise FaultError(f'{where}: the feature "{show(name)}" is named more than once')
+            raise FaultError(f'{place}: the feature "{show(name)}" is named more than once')
         if first > last:
-            found = f"found {first} to {last}"
-            raise FaultError(f'{where}: expected the range of "{show(name)}" to ascend, {found}')
+            actual = f"found {first} to {last}"
+            raise FaultError(f'{place}: expected the range of "{show(name)}" to ascend, {actual}')
         before = name
     return tuple(by_name)
 
 
-def reader(where: str, of: type[msgspec.Struct], end: Callable[..., _T]) -> Callable[[bytes], _T]:
-    """Reads a list in the field `where`, once for each distinct text of it: the nodes of a fleet
+def reader(place: str, of: type[msgspec.Struct], end: Callable[..., _T]) -> Callable[[bytes], _T]:
+    """Reads a list in the field `place`, once for each distinct text of it: the nodes of a fleet
     that run one build repeat it byte for byte. FaultError for what is no such list."""
     decoder = msgspec.json.Decoder(list[of])  # type: ignore[valid-type]  # a value, as all types
     shape = Annotated[list[of], Meta(description="a list of objects")]  # type: ignore[valid-type]
@@ -157,8 +157,8 @@ def reader(where: str, of: type[msgspec.Struct], end: Callable[..., _T]) -> Call
     def read(raw: bytes) -> _T:
         require_strict(raw, MAX_DEPTH - 1)  # one level is the line around it
         try:
-            return end(map(msgspec.structs.astuple, decoder.decode(raw)), where)
+            return end(map(msgspec.structs.astuple, decoder.decode(raw)), place)
         except msgspec.ValidationError as error:
-            raise misfit(raw, shape, error, where) from None
+            raise misfit(raw, shape, error, place) from None
 
     return remembered(read)

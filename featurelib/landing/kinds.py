@@ -53,9 +53,9 @@ ROLES = {role.text: role for role in Role}
 _OBJECT = Meta(description="an object")
 
 
-def _require_once(where: str, what: str, keys: Sequence[object]) -> None:
+def _require_once(place: str, kind: str, keys: Sequence[object]) -> None:
     if len(set(keys)) < len(keys):
-        raise FaultError(f"{where}: expected each {what} once, found one more than once")
+        raise FaultError(f"{place}: expected each {kind} once, found one more than once")
 
 
 _supported = reader("supported_features", responses.SupportedFeature, ordered)
@@ -91,8 +91,8 @@ class ApiVersionsAnswer(msgspec.Struct, frozen=True, gc=False):
 
 
 class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=True):
-    """What one listener of one node says it supports, and what it thinks is finalized: the answer's
-    fields stand in the line. Lists are read apart."""
+    """The ranges of one node, and the levels that it takes for finalized, from one of its
+    listeners: the answer's fields stand in the line. Lists are read apart."""
 
     node_id: NodeId
     role: Listener
@@ -110,9 +110,9 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
     def content(self) -> ApiVersionsAnswer:
         offers = _api_keys(bytes(self.api_keys)) if self.api_keys else ()
         epoch, answered = self.finalized_features_epoch, self.answered_version
-        who = (self.node_id, ROLES[self.role], self.endpoint, self.asked_version)
+        head = (self.node_id, ROLES[self.role], self.endpoint, self.asked_version)
         if offers and self._has_requests_alone():
-            return ApiVersionsAnswer(*who, answered, None, -1, None, (), offers)
+            return ApiVersionsAnswer(*head, answered, None, -1, None, (), offers)
         if not self.supported_features or not self.finalized_features or epoch is None:
             self._require_silence()
         elif self.error is not None:
@@ -123,12 +123,12 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
             if not self.error_code:
                 answered = self.asked_version if answered is None else answered
                 levels, ready = (epoch, supported, finalized), self.zk_migration_ready
-                return ApiVersionsAnswer(*who, answered, None, *levels, offers, ready)
+                return ApiVersionsAnswer(*head, answered, None, *levels, offers, ready)
         error = self.error or f"error code {self.error_code}"
-        return ApiVersionsAnswer(*who, None, error, -1, (), ())
+        return ApiVersionsAnswer(*head, None, error, -1, (), ())
 
     def _has_requests_alone(self) -> bool:
-        """Whether it is an answer of a version that has no features, which is no error."""
+        """Return true for an answer of a version that has no features, which is no error."""
         parts = (self.supported_features, self.finalized_features, self.error, self.error_code)
         return (
             self.asked_version < FEATURES_FROM
@@ -143,12 +143,12 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
             "finalized_features_epoch": self.finalized_features_epoch is not None,
             "finalized_features": bool(self.finalized_features),
         }
-        here = [name for name, is_there in parts.items() if is_there]
-        if here and self.error is not None:
-            raise FaultError(f"error: expected none beside an answer, found both it and {here[0]}")
-        if here:
+        names = [name for name, is_there in parts.items() if is_there]
+        if names and self.error is not None:
+            raise FaultError(f"error: expected none beside an answer, found both it and {names[0]}")
+        if names:
             missing = next(name for name, is_there in parts.items() if not is_there)
-            raise FaultError(f"{missing} is missing: expected beside {here[0]}")
+            raise FaultError(f"{missing} is missing: expected beside {names[0]}")
         if self.error is None and not self.error_code:
             raise FaultError("neither an answer nor an error: expected supported_features or error")
 
@@ -184,14 +184,14 @@ class RequestLine(Line, frozen=True, gc=False, kw_only=True):
             return
         if self.error is not None:
             raise FaultError(f"error: expected none beside an answer, found {show(self.error)}")
-        for name, found in (("observed_at", self.observed_at), ("version", version)):
-            if found is None:
+        for name, value in (("observed_at", self.observed_at), ("version", version)):
+            if value is None:
                 raise FaultError(f"{name} is missing: expected beside an answer")
 
 
 class NodeDescription(msgspec.Struct, frozen=True, gc=False):
-    """What a request to describe came to: `error_code` where it was refused; 0 where it was
-    `answered`, or got lost."""
+    """The result of a request to describe: `error_code` of a refusal; 0 if it was `answered`, or
+    got lost."""
 
     request: RequestLine
     answered: bool
@@ -238,8 +238,8 @@ class DescribeClusterLine(RequestLine, tag="describe_cluster", frozen=True, gc=F
         answer, version = self.answer, self.version
         self.require_one(answer, version)
         listed = answer.brokers if answer else ()
-        _require_once("answer.brokers", "broker", [one.broker_id for one in listed])
-        fenced = {one.broker_id: one.is_fenced for one in listed}
+        _require_once("answer.brokers", "broker", [broker.broker_id for broker in listed])
+        fenced = {broker.broker_id: broker.is_fenced for broker in listed}
         role = Role.CONTROLLER if self.endpoint_type == responses.CONTROLLERS else Role.BROKER
         return ClusterDescription(
             self,
@@ -267,14 +267,14 @@ class DescribeQuorumLine(RequestLine, tag="describe_quorum", frozen=True, gc=Fal
             # A broker that found no leader for a minute says so itself.
             return QuorumDescription(self, False, 0 if code == responses.TIMED_OUT else code or 0)
         now = max(map(_fetched_at, (*quorum.current_voters, *quorum.observers)), default=-1)
-        observers = [one for one in quorum.observers if _follows(one, now) or _fetched_at(one) < 0]
-        timed = [one for one in quorum.current_voters if _fetched_at(one) >= 0]
+        observers = [r for r in quorum.observers if _follows(r, now) or _fetched_at(r) < 0]
+        timed = [r for r in quorum.current_voters if _fetched_at(r) >= 0]
         # A leader that was elected just now has nobody's time but its own.
         is_new = len(timed) < 2 <= len(quorum.current_voters)
-        following = [one for one in timed if _follows(one, now) and not is_new]
+        following = [r for r in timed if _follows(r, now) and not is_new]
         all_ids = map(_ids, (quorum.current_voters, observers, following))
         leads = quorum.leader_id, quorum.leader_epoch, quorum.high_watermark
-        directories = ((one.replica_id, _directory(one)) for one in quorum.current_voters)
+        directories = ((r.replica_id, _directory(r)) for r in quorum.current_voters)
         known = tuple(sorted(pair for pair in directories if pair[1]))
         voters, observing, followers = all_ids
         return QuorumDescription(self, True, 0, *leads, voters, observing, followers, known)
@@ -292,9 +292,9 @@ def _quorum(answer: responses.DescribeQuorum) -> responses.Partition:
 
 
 def _follows(replica: responses.Replica, now: int) -> bool:
-    """Whether it fetched lately: Kafka lists an observer for five minutes after its last fetch
-    (LeaderState.OBSERVER_SESSION_TIMEOUT_MS), where no time is said that is all there is; and a
-    voter for ever. The leader's own entry has the time of the answer, which is `now`
+    """Return true if the replica fetched lately. Kafka lists an observer for five minutes after its
+    last fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS), the only sign if no time is given; and a
+    voter always. The leader's own entry has the time of the answer, which is `now`
     (LeaderState.describeReplicaState)."""
     at = _fetched_at(replica)
     return at >= 0 and now - at <= FOLLOWS_WITHIN_MS
@@ -329,8 +329,8 @@ class DescribeConfigsLine(RequestLine, tag="describe_configs", frozen=True, gc=F
     def content(self) -> ConfigDescription:
         self.require_one(self.answer, self.version)
         results = self.answer.results if self.answer else []
-        _require_once("answer.results", "resource", [one.resource_name for one in results])
-        values = [self._values(one, f"answer.results[{i}]") for i, one in enumerate(results)]
+        _require_once("answer.results", "resource", [result.resource_name for result in results])
+        values = [self._values(result, f"answer.results[{i}]") for i, result in enumerate(results)]
         resources = tuple(
             (result.resource_name, of)
             for result, of in zip(results, values, strict=True)
@@ -339,16 +339,16 @@ class DescribeConfigsLine(RequestLine, tag="describe_configs", frozen=True, gc=F
         code = results[0].error_code if results else self.error_code or 0
         return ConfigDescription(self, bool(resources), 0 if resources else code, resources)
 
-    def _values(self, result: responses.Resource, where: str) -> Values:
+    def _values(self, result: responses.Resource, place: str) -> Values:
         name = result.resource_name
         if result.error_code == 0 and name not in (responses.BROKER_DEFAULT, str(self.asked_node)):
             # Kafka answers for itself alone: "Unexpected broker id" (ConfigHelper).
             raise FaultError(
-                f'{where}.resource_name: expected "{self.asked_node}", which was asked, or "", '
+                f'{place}.resource_name: expected "{self.asked_node}", which was asked, or "", '
                 f"found {show(name)}"
             )
-        _require_once(f"{where}.configs", "key", [one.name for one in result.configs])
-        known = {one.name: one for one in result.configs}
+        _require_once(f"{place}.configs", "key", [config.name for config in result.configs])
+        known = {config.name: config for config in result.configs}
         return tuple(
             (key, responses.given(known[key].value), known[key].config_source)
             for key in responses.KEYS
@@ -375,7 +375,7 @@ class ProbeAnswer(NamedTuple):
 
 
 class ProbeReply(msgspec.Struct, frozen=True, gc=False):
-    """What the controller said; `code` of the whole request, None = it did not answer."""
+    """The controller's response; `code` of the whole request, None = no response."""
 
     answers: tuple[ProbeAnswer, ...]
     code: int | None
@@ -397,10 +397,10 @@ class ProbeLine(Timed, tag="probe", frozen=True, gc=False, kw_only=True):
         _require_once("updates", "feature", [update.feature for update in self.updates])
         came = Delivery(reply=None if self.answer is None else self.answer.reply)
         answers = []
-        for one in self.updates:
-            code, message = came.of(one.feature)
-            who = (one.feature, one.from_level, one.to_level)
-            answers.append(ProbeAnswer(*who, code, message or ""))
+        for update in self.updates:
+            code, message = came.of(update.feature)
+            move = (update.feature, update.from_level, update.to_level)
+            answers.append(ProbeAnswer(*move, code, message or ""))
         return ProbeReply(tuple(answers), None if self.answer is None else self.answer.error_code)
 
 
@@ -431,9 +431,9 @@ class Znode(Timed, tag="znode", frozen=True, gc=False, kw_only=True):
     def content(self) -> Self:
         if self.path not in PATHS and broker_id(self.path) is None:
             known = ", ".join(sorted({*PATHS, "/brokers/ids/N"}))
-            found = show(self.path)
+            actual = show(self.path)
             expected = f"expected one relative to the chroot ({known})"
-            raise FaultError(f"wrong path: {expected}, found {found}")
+            raise FaultError(f"wrong path: {expected}, found {actual}")
         if self.version is None and self.data is not None:
             raise FaultError("version: expected a whole number beside data, found null")
         if self.path == BROKER_IDS:
@@ -451,8 +451,8 @@ class UnreadZnode(msgspec.Struct, frozen=True, gc=False):
 
 def broker_id(path: str) -> int | None:
     """The broker a registration path is of; None for any other path."""
-    found = _BROKER.fullmatch(path)
-    node = int(found[1]) if found else INT32_MAX + 1
+    match = _BROKER.fullmatch(path)
+    node = int(match[1]) if match else INT32_MAX + 1
     return node if node <= INT32_MAX else None
 
 
@@ -519,7 +519,7 @@ _FEATURE = re.compile(
 
 
 class ToolFeature(msgspec.Struct, frozen=True, gc=False):
-    """What a node the tool does not name said of one feature. Levels stay as it prints them: names
+    """The report of an unnamed node about one feature. Levels stay as the tool prints them: names
     for metadata.version ("3.3-IV3"), "UNKNOWN 33" for one it does not know, "-" for none.
 
     `min_level` is there only in the layout of 2.7 to 3.2. `epoch` None = not known.
@@ -548,10 +548,10 @@ def tool_feature(line: str) -> ToolFeature | None:
 
     Source: Kafka, FeatureCommand: TABs up to 4.2, padded columns from 4.3, no TAB in a name.
     """
-    found = _FEATURE.fullmatch(line)
-    if not found:
+    match = _FEATURE.fullmatch(line)
+    if not match:
         return None
-    feature, first, last, min_level, level, epoch = found.groups()
+    feature, first, last, min_level, level, epoch = match.groups()
     known = None if epoch == "-" else int(epoch)
     return ToolFeature(feature, first, last, level, min_level, known)
 

@@ -56,7 +56,7 @@ class Quarantined(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def unread(self) -> Landing | None:
-        """What the line still says: that a path was read. None = it says not even that.
+        """The part of the line that still counts: that a path was read. None = not even that.
 
         A registration whose line is damaged is no registration that is gone.
         """
@@ -75,7 +75,7 @@ _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def read(raw: bytes) -> Landing | Quarantined:
-    """What one line says; `raw` is the line without its line end. Raises nothing."""
+    """Read one line; `raw` is the line without its line end. Raises nothing."""
     try:
         line = decode(raw)
         # Lists that stand undecoded in a line are proven strict by `content`; what is not used of
@@ -96,7 +96,7 @@ def read(raw: bytes) -> Landing | Quarantined:
 
 
 def _reason(raw: bytes, fault: FaultError) -> str:
-    """What is wrong with the whole document, or else `fault` of one of its parts."""
+    """Return the fault of the whole document, or else `fault` of one of its parts."""
     try:
         require_strict(raw)
     except FaultError as whole:
@@ -118,18 +118,18 @@ def _refuse(raw: bytes, error: Exception) -> NoReturn:
     require_strict(raw)
     kinds = ", ".join(KINDS)
     try:
-        found = _MEMBERS.decode(raw)["kind"]
+        value = _MEMBERS.decode(raw)["kind"]
     except msgspec.ValidationError:
         raise FaultError(f"expected one JSON object, found {show(raw.decode())}") from None
     except KeyError:
         raise FaultError(f"kind is missing: expected one of {kinds}") from None
     try:
-        kind = msgspec.json.decode(found, type=str)
+        kind = msgspec.json.decode(value, type=str)
     except _BROKEN:
         kind = ""
     if kind not in _KINDS:
-        shown = show(bytes(found).decode())
-        raise FaultError(f"kind: expected one of {kinds}, found {shown}")
+        text = show(bytes(value).decode())
+        raise FaultError(f"kind: expected one of {kinds}, found {text}")
     raise misfit(raw, _KINDS[kind], error)
 
 
@@ -150,8 +150,8 @@ def _salvaged(raw: bytes) -> tuple[str | None, str | None, int | None, str | Non
     try:
         members = {name: bytes(value) for name, value in _MEMBERS.decode(raw).items()}
     except _BROKEN:
-        found = reversed(_MEMBER.findall(raw[:_SEARCHED]))  # the first of two stands
-        members = {name.decode(): value for name, value in found}
+        pairs = reversed(_MEMBER.findall(raw[:_SEARCHED]))  # the first of two stands
+        members = {name.decode(): value for name, value in pairs}
     kind, cluster = (_clean(_CLUSTER, members.get(n), checked_id) for n in ("kind", "cluster_id"))
     path = _clean(_PATH, members.get("path"), _checked_path) if kind == ZNODE else None
     return kind, cluster, _clean(_TIME, members.get("observed_at"), microseconds), path

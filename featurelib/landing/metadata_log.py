@@ -85,11 +85,11 @@ def _reader(kind: str, **fields: tuple[str, object]) -> _Reader:
     decoder = msgspec.json.Decoder(shape)
 
     def read(raw: bytes, offset: int | None) -> Record:
-        found = msgspec.structs.asdict(decoder.decode(raw))
-        if "features" in found:
-            ranges = map(msgspec.structs.astuple, found["features"])
-            found["features"] = ordered(ranges, "features")
-        return Record(offset, kind, **found)
+        members = msgspec.structs.asdict(decoder.decode(raw))
+        if "features" in members:
+            ranges = map(msgspec.structs.astuple, members["features"])
+            members["features"] = ordered(ranges, "features")
+        return Record(offset, kind, **members)
 
     return read
 
@@ -167,7 +167,7 @@ _DAMAGED = Record(None, DAMAGED)
 
 
 def parse_line(line: str) -> LogItem | None:
-    """What the line says; None if it carries nothing (blank, prompts, errors of the tool).
+    """Parse a line of a dump; None if it has no record (blank, prompts, errors of the tool).
 
     Source: Kafka, DumpLogSegments.
     """
@@ -188,22 +188,22 @@ def _heading(line: str) -> LogItem | None:
     if line.startswith(("Dumping ", _BOOTSTRAP)):
         return Start("bootstrap" if line.startswith(_BOOTSTRAP) else "", 0)
     if line.startswith(_STARTS):
-        found = _START.fullmatch(line)
-        if not found:
+        match = _START.fullmatch(line)
+        if not match:
             return _DAMAGED
-        return Start("log", int(found[1])) if found[1] else Start("checkpoint", int(found[2]))
+        return Start("log", int(match[1])) if match[1] else Start("checkpoint", int(match[2]))
     if line.startswith(_OURS):
         return _left_out(line)
     return _DAMAGED if line.startswith("|") else None
 
 
 def _left_out(line: str) -> LeftOut | Record:
-    found = _LEFT_OUT.fullmatch(line)
-    if not found:
+    match = _LEFT_OUT.fullmatch(line)
+    if not match:
         return _DAMAGED
-    lines = int(found[1])
-    first = None if found[2] is None else int(found[2])
-    last = first if found[3] is None else int(found[3])
+    lines = int(match[1])
+    first = None if match[2] is None else int(match[2])
+    last = first if match[3] is None else int(match[3])
     possible = first is None or last is None or 0 <= last - first < lines
     return LeftOut(lines, first, last) if lines and possible else _DAMAGED
 
@@ -236,9 +236,9 @@ def _record(line: str, start: int, offset: int | None) -> Record | None:
 
 def _control(text: str, offset: int | None) -> Record | None:
     """The control record `text` ends with, None if there is none."""
-    if found := _CONTROL.search(text):
-        return _CONTROLS[found[1]](found[2].encode(errors="replace"), offset)
-    if found := _NAMED_CONTROL.search(text):
-        kind = DAMAGED if found[1] in _HIDDEN else OTHER
-        return Record(offset, kind, name=found[1])
+    if match := _CONTROL.search(text):
+        return _CONTROLS[match[1]](match[2].encode(errors="replace"), offset)
+    if match := _NAMED_CONTROL.search(text):
+        kind = DAMAGED if match[1] in _HIDDEN else OTHER
+        return Record(offset, kind, name=match[1])
     return None

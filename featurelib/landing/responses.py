@@ -117,7 +117,7 @@ class ListedNode(Part, frozen=True, gc=False):
 
 
 class DescribeCluster(Part, frozen=True, gc=False):
-    """Which brokers, or controllers, one node knows of; `controller_id` -1 = unknown."""
+    """The brokers, or controllers, that one node knows; `controller_id` -1 = unknown."""
 
     error_code: Int16
     controller_id: NodeIdOrNone
@@ -164,14 +164,14 @@ class QuorumListener(Part, frozen=True, gc=False):
 
 
 class QuorumNode(Part, frozen=True, gc=False):
-    """Where a voter listens."""
+    """The listeners of a voter."""
 
     node_id: NodeId
     listeners: list[QuorumListener]
 
 
 class DescribeQuorum(Part, frozen=True, gc=False):
-    """Who votes, and who only follows; `nodes`, from version 2 on, is a list of QuorumNode."""
+    """The voters and observers; `nodes`, from version 2 on, is a list of QuorumNode."""
 
     error_code: Int16
     topics: Annotated[list[Topic], Meta(description="a list of topics")]
@@ -192,7 +192,7 @@ class Configuration(Part, frozen=True, gc=False):
 
 
 class Resource(Part, frozen=True, gc=False):
-    """What one node, or ("") every broker, is configured with."""
+    """The configuration of one node, or ("") of every broker."""
 
     error_code: Int16
     resource_type: Annotated[Literal[4], Meta(description="4 (a broker)")]
@@ -231,8 +231,8 @@ class UpdateFeatures(Part, frozen=True, gc=False):
         results = None
         if reply.results is not None:
             results = [
-                UpdatedFeature(feature=one.feature, error_code=one.code, error_message=one.message)
-                for one in reply.results
+                UpdatedFeature(feature=row.feature, error_code=row.code, error_message=row.message)
+                for row in reply.results
             ]
         return cls(error_code=reply.code, error_message=reply.message, results=results)
 
@@ -242,7 +242,7 @@ class UpdateFeatures(Part, frozen=True, gc=False):
         results = None
         if isinstance(self.results, list):
             results = tuple(
-                Result(feature=one.feature, code=one.error_code, message=given(one.error_message))
-                for one in self.results
+                Result(feature=row.feature, code=row.error_code, message=given(row.error_message))
+                for row in self.results
             )
         return Reply(code=self.error_code, message=given(self.error_message), results=results)

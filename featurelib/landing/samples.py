@@ -90,7 +90,7 @@ class _Target:
 
     @property
     def text(self) -> str:
-        """Which one it is, for people."""
+        """The labels of the target, for people."""
         return show(", ".join(f"{k}={v}" for k, v in sorted(self.labels.items())) or "no labels")
 
     def add(self, metric: str, sample: Sample) -> None:
@@ -107,8 +107,8 @@ class _Target:
                 raise FaultError(f"{sample.name}: expected a label feature_name, found none")
             self.times.append(sample.at)
         if not (sample.value.is_integer() and 0 <= sample.value <= INT16_MAX):
-            found = f"found {sample.value:g}"
-            raise FaultError(f"{sample.name}: expected a whole number up to {INT16_MAX}, {found}")
+            actual = f"found {sample.value:g}"
+            raise FaultError(f"{sample.name}: expected a whole number up to {INT16_MAX}, {actual}")
         value = int(sample.value)
         if self.values.setdefault((metric, feature), value) != value:
             two = f"both {self.values[metric, feature]} and {value} of {self.text}"
@@ -116,15 +116,15 @@ class _Target:
 
     def of(self, metric: str) -> dict[str, int]:
         """Feature, as the metric spells it → value."""
-        return {name: value for (one, name), value in self.values.items() if one == metric}
+        return {name: value for (key, name), value in self.values.items() if key == metric}
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """Which halves it has: only a broker has a state, only a controller may be active."""
+        """The halves of the node: only a broker has a state, only a controller may be active."""
         halves = (("broker", Role.BROKER), ("active", Role.CONTROLLER))
         return tuple(role for metric, role in halves if (metric, "") in self.values)
 
-    def nodes(self, where: str) -> Iterable[tuple[tuple[int, Role], ScrapedNode]]:
+    def nodes(self, place: str) -> Iterable[tuple[tuple[int, Role], ScrapedNode]]:
         """Its halves, by id and role. Raises FaultError where it does not say who it is."""
         most, least = self.of("most"), self.of("least")
         if lone := sorted(most.keys() ^ least.keys()):
@@ -138,11 +138,11 @@ class _Target:
                 f"{least[falls[0]]} to {most[falls[0]]}"
             )
         if len(self.ids) != 1 or not self.roles:
-            found = f"{count(len(self.ids), 'id')} and {count(len(self.roles), 'role')}"
+            actual = f"{count(len(self.ids), 'id')} and {count(len(self.roles), 'role')}"
             raise FaultError(
                 f"{self.text}: expected to see which node it is (app-info, with its label id) and "
-                f"whether broker or controller (BrokerState, ActiveControllerCount), found {found}."
-                f" {PAGE} has the exporter's rules"
+                f"whether broker or controller (BrokerState, ActiveControllerCount), found "
+                f"{actual}. {PAGE} has the exporter's rules"
             )
         [node_id] = self.ids
         supported = [
@@ -156,15 +156,15 @@ class _Target:
             keys: dict[str, object] = {
                 "node_id": node_id,
                 "role": role.text,
-                "endpoint": self.labels.get("instance") or where,
+                "endpoint": self.labels.get("instance") or place,
                 "supported_features": supported,
                 "finalized_features": levels,
             }
             yield (node_id, role), ScrapedNode(min(self.times), keys)
 
 
-def nodes_of(samples: Iterable[Sample], where: str) -> list[ScrapedNode]:
-    """The halves of nodes that the samples of one cluster are of, by id; `where` stands for an
+def nodes_of(samples: Iterable[Sample], place: str) -> list[ScrapedNode]:
+    """The halves of nodes that the samples of one cluster are of, by id; `place` stands for an
     address that no label says.
 
     Raises FaultError where they say nothing of levels, or are not of one cluster.
@@ -178,35 +178,35 @@ def nodes_of(samples: Iterable[Sample], where: str) -> list[ScrapedNode]:
             common = {k: v for k, v in sample.labels.items() if letters(k) not in _OWN}
             key = frozenset(common.items())
             targets.setdefault(key, _Target(common)).add(metric, sample)
-    speaking = [one for one in targets.values() if one.times]
+    speaking = [target for target in targets.values() if target.times]
     if not speaking:
-        what = ", of Kafka without levels" if targets else ", none of Kafka" if number else ""
+        kind = ", of Kafka without levels" if targets else ", none of Kafka" if number else ""
         raise FaultError(
             "expected metrics of Kafka 4.2 or later (node-metrics and MetadataLoader, KIP-1180), "
-            f"found {count(number, 'sample')}{what}. Older releases have none, and some rules of "
+            f"found {count(number, 'sample')}{kind}. Older releases have none, and some rules of "
             f"exporters leave them out: see {PAGE}"
         )
-    leading = [one.text for one in speaking if any(one.of("active").values())]
+    leading = [target.text for target in speaking if any(target.of("active").values())]
     if len(leading) > 1:
         raise FaultError(
             f"expected one active controller, found {len(leading)}: {some(leading, SHOWN)}. Two "
             "clusters are mixed, unless an election just took place: then collect again"
         )
-    found: dict[tuple[int, Role], tuple[str, ScrapedNode]] = {}
+    nodes: dict[tuple[int, Role], tuple[str, ScrapedNode]] = {}
     for target in speaking:
-        for who, node in target.nodes(where):
-            if who in found:
+        for half, node in target.nodes(place):
+            if half in nodes:
                 raise FaultError(
-                    f"expected each node once, found {who[1].text} {who[0]} twice: "
-                    f"{found[who][0]} and {target.text}. Two clusters are mixed, or two Prometheus "
-                    "servers scrape it"
+                    f"expected each node once, found {half[1].text} {half[0]} twice: "
+                    f"{nodes[half][0]} and {target.text}. Two clusters are mixed, or two "
+                    "Prometheus servers scrape it"
                 )
-            found[who] = target.text, node
-    return [node for _, (_, node) in sorted(found.items(), key=lambda item: item[0])]
+            nodes[half] = target.text, node
+    return [node for _, (_, node) in sorted(nodes.items(), key=lambda item: item[0])]
 
 
 def metric_of(sample: Sample) -> str | None:
-    """What a sample tells, a key of `_METRICS`; None = nothing that is read."""
+    """Return the metric of a sample, a key of `_METRICS`; None = a metric that is not read."""
     text = letters(sample.name + sample.labels.get("name", ""))
     return next((name for name, of in _METRICS.items() if of.search(text)), None)
 
@@ -214,8 +214,8 @@ def metric_of(sample: Sample) -> str | None:
 # --- As a landing line ----------------------------------------------------------------------------
 
 
-def _twice(levels: Iterable[tuple[str, int]], where: str) -> Ranges:
-    return ordered(((name, level, level) for name, level in levels), where)
+def _twice(levels: Iterable[tuple[str, int]], place: str) -> Ranges:
+    return ordered(((name, level, level) for name, level in levels), place)
 
 
 _supported = reader("supported_features", SupportedFeature, ordered)
@@ -224,9 +224,9 @@ ABSENT = Raw(b"")
 
 
 class NodeMetrics(msgspec.Struct, frozen=True, gc=False):
-    """What one half of a process shows as metrics (KIP-1180), features as their labels spell them:
-    `supported` is (feature, min_version, max_version), `finalized` (feature, level, level); () =
-    nothing of that was shown."""
+    """The metrics of one half of a process (KIP-1180), features as their labels spell them:
+    `supported` is (feature, min_version, max_version), `finalized` (feature, level, level); () = no
+    such metric."""
 
     node_id: int
     role: Role
@@ -236,8 +236,8 @@ class NodeMetrics(msgspec.Struct, frozen=True, gc=False):
 
 
 class MetricsLine(Timed, tag="metrics", frozen=True, gc=False, kw_only=True):
-    """What was scraped of one half of a process. A label has dashes or capitals where the feature's
-    name has dots: which feature it is, is not for a line to guess."""
+    """The scraped metrics of one half of a process. A label has dashes or capitals where the
+    feature's name has dots: which feature it is, is not for a line to guess."""
 
     node_id: NodeId
     role: Listener

@@ -61,7 +61,7 @@ _LONE = re.compile(r"[\ud800-\udfff]")
 
 
 def is_retold(raw: bytes, again: bytes) -> bool:
-    """Whether a line is proven strict by what was decoded of it, written `again`.
+    """Return true if a line is proven strict by its decoded values, written `again`.
 
     Precondition: `again` has no key that the line lacks, and whatever it copies undecoded is known
     to be strict. A key costs quotes, and so does a text: where both have as many, the line has no
@@ -101,7 +101,7 @@ def require_size(raw: bytes) -> None:
 
 
 def _is_plain(raw: bytes) -> bool:
-    """Whether reading the document and writing it again gives the same bytes, white space apart.
+    """Return true if reading and writing the document gives the same bytes, white space apart.
 
     A repeated key, a lone surrogate, bad UTF-8 or text behind the document would not come back.
     """
@@ -122,12 +122,12 @@ def _text(raw: bytes) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        found = f"found 0x{raw[error.start]:02x} at byte {error.start + 1}"
-        raise FaultError(f"not UTF-8 text (binary, compressed or damaged): {found}") from None
+        actual = f"found 0x{raw[error.start]:02x} at byte {error.start + 1}"
+        raise FaultError(f"not UTF-8 text (binary, compressed or damaged): {actual}") from None
 
 
 def is_deep(raw: bytes, depth: int = MAX_DEPTH) -> bool:
-    """Whether objects and lists are nested deeper than `depth`; `raw` is UTF-8."""
+    """Return true if objects and lists are nested deeper than `depth`; `raw` is UTF-8."""
     if raw.count(b"[") + raw.count(b"{") <= depth:
         return False
     now = deepest = 0
@@ -151,14 +151,14 @@ def _no_number(text: str) -> object:
 
 
 def _syntax(text: str, error: json.JSONDecodeError) -> str:
-    rest = text[error.pos :]
+    tail = text[error.pos :]
     if error.msg == "Extra data":
-        found = show(rest)
-        return f"more text follows the JSON document at character {error.pos + 1}: found {found}"
-    if not rest.strip() or error.msg.startswith("Unterminated string"):
+        extra = show(tail)
+        return f"more text follows the JSON document at character {error.pos + 1}: found {extra}"
+    if not tail.strip() or error.msg.startswith("Unterminated string"):
         return f"the line is cut: the JSON ends unfinished after {len(text)} characters"
     complaint = error.msg.removesuffix(" at").lower()
-    return f"not valid JSON at character {error.pos + 1}: {complaint}, found {show(rest)}"
+    return f"not valid JSON at character {error.pos + 1}: {complaint}, found {show(tail)}"
 
 
 _MISSING = re.compile(r"missing required field `(.+?)`")
@@ -168,12 +168,12 @@ _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _type = cache(msgspec.inspect.type_info)  # slow, and asked for each line of a broken file
 
 
-def misfit(raw: bytes, shape: object, error: Exception, where: str = "") -> FaultError:
-    """What to raise for `error`, which the parser raised for `raw` as a `shape`.
+def misfit(raw: bytes, shape: object, error: Exception, field: str = "") -> FaultError:
+    """Return the fault to raise for `error`, which the parser raised for `raw` as a `shape`.
 
-    `where` is the name of the field `raw` is the value of; empty for a whole line.
+    `field` is the name of the field `raw` is the value of; empty for a whole line.
     """
-    kind, path = _type(shape), where
+    kind, path = _type(shape), field
     place = _WHERE.search(str(error))
     steps = place[1] if place else ""
     for name, index in _STEP.findall(steps):
@@ -185,8 +185,8 @@ def misfit(raw: bytes, shape: object, error: Exception, where: str = "") -> Faul
     if missing := _MISSING.search(str(error)):
         expected = _words(_inside(kind, missing[1]))
         return FaultError(f"{path and path + '.'}{missing[1]} is missing: expected {expected}")
-    found = show(bytes(raw).decode())
-    return FaultError(f"{path or 'the line'}: expected {_words(kind)}, found {found}")
+    actual = show(bytes(raw).decode())
+    return FaultError(f"{path or 'the line'}: expected {_words(kind)}, found {actual}")
 
 
 def _inside(kind: Type, name: str) -> Type | None:
@@ -195,7 +195,7 @@ def _inside(kind: Type, name: str) -> Type | None:
     if isinstance(kind, Metadata):
         kind = kind.type
     if isinstance(kind, UnionType):
-        return _inside(next(one for one in kind.types if not isinstance(one, NoneType)), name)
+        return _inside(next(part for part in kind.types if not isinstance(part, NoneType)), name)
     if isinstance(kind, ListType):
         return kind.item_type
     fields = kind.fields if isinstance(kind, StructType) else ()

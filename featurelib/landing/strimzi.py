@@ -77,7 +77,7 @@ class StrimziLine(Timed, tag=KIND, frozen=True, gc=False, kw_only=True):
         if not RESOURCE.fullmatch(self.resource):
             expected = "expected NAMESPACE/NAME of a Kafka resource"
             raise FaultError(f"resource: {expected}, found {show(self.resource)}")
-        if len({(one.node_id, one.role) for one in self.nodes}) < len(self.nodes):
+        if len({(node.node_id, node.role) for node in self.nodes}) < len(self.nodes):
             raise FaultError("nodes: expected each node and role once, found one more than once")
         return self
 
@@ -103,7 +103,7 @@ class _Listener(msgspec.Struct, frozen=True):
 
     @property
     def asks(self) -> tuple[str, ...]:
-        """What it asks of a client."""
+        """The demands of the listener on a client."""
         kind = (self.authentication.type or "an own way") if self.authentication else ""
         return (*(("TLS",) if self.tls else ()), *((f"authentication {kind}",) if kind else ()))
 
@@ -209,24 +209,24 @@ class StrimziCluster(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of its Kafka resource, without the namespace."""
+        """The name of the Kafka resource, without the namespace."""
         return self.resource.partition("/")[2]
 
     @property
     def text(self) -> str:
-        """What its resources say, for people."""
+        """The content of the resources, for people."""
         nodes, level = self.keys["nodes"], self.keys["metadata_version"]
         assert isinstance(nodes, list)
         halves = sorted(Counter(node.role for node in nodes).items())
         counted = " and ".join(count(number, role) for role, number in halves)
-        said = [
+        parts = [
             f"{counted or 'no nodes'}{'' if self.keys['nodes_complete'] else ', not all pools'}"
         ]
-        said.append(
+        parts.append(
             f"asked for: Kafka {show(str(self.keys['version'] or 'as the operator chooses'))}"
         )
-        said.append(f"metadata.version {show(str(level or 'as the operator chooses'))}")
-        return ", ".join(said)
+        parts.append(f"metadata.version {show(str(level or 'as the operator chooses'))}")
+        return ", ".join(parts)
 
     def line(self, observed_at: int) -> bytes:
         """Its landing line; `observed_at` in microseconds."""
@@ -234,127 +234,125 @@ class StrimziCluster(NamedTuple):
 
 
 class StrimziFleet(NamedTuple):
-    """What some resources come to; `left_out` says why some Kafka resources are none of it."""
+    """The clusters of some resources; `left_out` has a reason for each Kafka resource left out."""
 
     clusters: tuple[StrimziCluster, ...]
     left_out: tuple[str, ...]
 
 
-def objects_of(text: str, where: str) -> Iterator[object]:
+def objects_of(text: str, place: str) -> Iterator[object]:
     """The JSON objects of a text, one after another, lists of them laid open. Raises LandingError,
-    naming `where`."""
+    naming `place`."""
     decoder, at = json.JSONDecoder(), 0
-    while rest := text[at:].lstrip():
-        at = len(text) - len(rest)
+    while tail := text[at:].lstrip():
+        at = len(text) - len(tail)
         try:
-            one, at = decoder.raw_decode(text, at)
+            document, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
             line = text.count("\n", 0, getattr(error, "pos", at)) + 1
-            found = "something else" if isinstance(error, ValueError) else "something too deep"
-            raise _fault(f"{where}:{line}", f"JSON, as {COMMAND} prints it", found) from None
-        items = one.get("items") if isinstance(one, dict) else None
-        yield from items if isinstance(items, list) else [one]
+            actual = "something else" if isinstance(error, ValueError) else "something too deep"
+            raise _fault(f"{place}:{line}", f"JSON, as {COMMAND} prints it", actual) from None
+        items = document.get("items") if isinstance(document, dict) else None
+        yield from items if isinstance(items, list) else [document]
 
 
-def read_resources(objects: Iterable[object], where: str) -> StrimziFleet:
+def read_resources(objects: Iterable[object], place: str) -> StrimziFleet:
     """The clusters of Strimzi's resources; others are passed over. Raises LandingError, naming
-    `where`, for what is no object of Kubernetes, and where no Kafka resource is among them."""
+    `place`, for what is no object of Kubernetes, and where no Kafka resource is among them."""
     known, kafkas, nodes = 0, list[_Kafka](), dict[str, dict[str, list[StrimziNode]]]()
-    for known, one in enumerate(objects, start=1):
-        resource = _resource(one, f"{where}: object {known}")
+    for known, item in enumerate(objects, start=1):
+        resource = _resource(item, f"{place}: object {known}")
         if isinstance(resource, _Kafka):
             kafkas.append(resource)
         elif resource is not None:
             metadata = resource.metadata
             cluster = f"{metadata.namespace}/{(metadata.labels or {}).get(_CLUSTER)}"
-            some = _of_pods(resource) if isinstance(resource, _PodSet) else _of_pool(resource)
-            nodes.setdefault(cluster, {}).setdefault(metadata.name, []).extend(some)
+            halves = _of_pods(resource) if isinstance(resource, _PodSet) else _of_pool(resource)
+            nodes.setdefault(cluster, {}).setdefault(metadata.name, []).extend(halves)
     if not kafkas:
         expected = f"Kafka resources of Strimzi, as {COMMAND} prints them"
-        raise _fault(where, expected, f"none among {known} objects")
-    ids = Counter(one.status.cluster_id for one in kafkas if one.status)
-    faults = [_unfit(one, ids) for one in kafkas]
+        raise _fault(place, expected, f"none among {known} objects")
+    ids = Counter(kafka.status.cluster_id for kafka in kafkas if kafka.status)
+    faults = [_unfit(kafka, ids) for kafka in kafkas]
     return StrimziFleet(
         tuple(
-            _cluster(one, nodes.get(one.name, {}))
-            for one, fault in zip(kafkas, faults, strict=True)
+            _cluster(kafka, nodes.get(kafka.name, {}))
+            for kafka, fault in zip(kafkas, faults, strict=True)
             if not fault
         ),
         tuple(
-            f"{show(one.name)}: left out, {fault}"
-            for one, fault in zip(kafkas, faults, strict=True)
+            f"{show(kafka.name)}: left out, {fault}"
+            for kafka, fault in zip(kafkas, faults, strict=True)
             if fault
         ),
     )
 
 
-def _fault(where: str, expected: str, found: str) -> LandingError:
-    return LandingError(f"{where}: expected {expected}, found {found}. Nothing was written.")
+def _fault(place: str, expected: str, actual: str) -> LandingError:
+    return LandingError(f"{place}: expected {expected}, found {actual}. Nothing was written.")
 
 
-def _resource(one: object, where: str) -> _Kafka | _NodePool | _PodSet | None:
+def _resource(item: object, place: str) -> _Kafka | _NodePool | _PodSet | None:
     """The object as its type; None = of another kind, or of somebody else's."""
-    keys = one if isinstance(one, dict) else {}
+    keys = item if isinstance(item, dict) else {}
     kind, version = keys.get("kind"), keys.get("apiVersion")
     if not isinstance(kind, str) or not isinstance(version, str):
-        found = show(json.dumps(one, ensure_ascii=False))
-        raise _fault(where, "an object of Kubernetes, with apiVersion and kind", found)
+        actual = show(json.dumps(item, ensure_ascii=False))
+        raise _fault(place, "an object of Kubernetes, with apiVersion and kind", actual)
     if kind == "Status":  # what an API server answers in place of one
-        raise _fault(where, "resources", f"an error: {show(str(keys.get('message')))}")
+        raise _fault(place, "resources", f"an error: {show(str(keys.get('message')))}")
     if kind not in _TYPES or not version.startswith(_GROUPS):
         return None
     try:
-        return msgspec.convert(one, _TYPES[kind])
+        return msgspec.convert(item, _TYPES[kind])
     except msgspec.ValidationError as error:
-        raise _fault(where, f"a {kind} as Strimzi defines it", str(error)) from None
+        raise _fault(place, f"a {kind} as Strimzi defines it", str(error)) from None
 
 
 def _unfit(kafka: _Kafka, ids: Mapping[str | None, int]) -> str:
-    """Why a Kafka resource is not taken; "" = it is."""
-    found = kafka.status.cluster_id if kafka.status else None
+    """Return the reason why a Kafka resource is left out; "" = it is not."""
+    own_id = kafka.status.cluster_id if kafka.status else None
     if not RESOURCE.fullmatch(kafka.name):
         return "since Kubernetes has no such names"
     if kafka.spec is None:
         return "since it has no spec: nothing says what it asks for"
-    if not found:
+    if not own_id:
         return "since its status has no clusterId: the operator has not brought it up yet"
-    if len(found) > CLUSTER_LENGTH or not found.isprintable():
-        return f"since Kafka has no such cluster id: {show(found)}"
-    if ids[found] > 1:
-        return f"since {ids[found]} Kafka resources say that they are cluster {show(found)}"
+    if len(own_id) > CLUSTER_LENGTH or not own_id.isprintable():
+        return f"since Kafka has no such cluster id: {show(own_id)}"
+    if ids[own_id] > 1:
+        return f"since {ids[own_id]} Kafka resources say that they are cluster {show(own_id)}"
     return ""
 
 
 def _cluster(kafka: _Kafka, by_resource: Mapping[str, Sequence[StrimziNode]]) -> StrimziCluster:
     assert kafka.spec is not None
-    status, asked = kafka.status or _KafkaStatus(), kafka.spec.kafka
+    status, spec = kafka.status or _KafkaStatus(), kafka.spec.kafka
     nodes: dict[_Key, StrimziNode] = {}
-    for node in sorted(chain.from_iterable(by_resource.values()), key=lambda one: not one.version):
+    for node in sorted(chain.from_iterable(by_resource.values()), key=lambda of: not of.version):
         nodes.setdefault((node.node_id, node.role), node)
-    pools = [one.name or "" for one in status.kafka_node_pools or ()]
+    pools = [of.name or "" for of in status.kafka_node_pools or ()]
     name = kafka.metadata.name
-    seen = [by_resource.get(pool) or by_resource.get(f"{name}-{pool}") for pool in pools]
-    conditions = {one.reason or "": one for one in status.conditions or ()}
-    conditions |= {one.type or "": one for one in status.conditions or ()}
+    node_lists = [by_resource.get(pool) or by_resource.get(f"{name}-{pool}") for pool in pools]
+    conditions = {of.reason or "": of for of in status.conditions or ()}
+    conditions |= {of.type or "": of for of in status.conditions or ()}
     refused = conditions.get(_REFUSED)
     keys: dict[str, object] = {
         "resource": kafka.name,
-        "version": asked.version or None,
-        "metadata_version": asked.metadata_version or None,
+        "version": spec.version or None,
+        "metadata_version": spec.metadata_version or None,
         "status_version": status.kafka_version or None,
         "status_metadata_version": status.kafka_metadata_version or None,
         "refused": refused and (refused.message or _REFUSED)[:_LONGEST],
         "paused": _PAUSED in conditions,
-        "nodes_complete": bool(nodes) and all(seen),
+        "nodes_complete": bool(nodes) and all(node_lists),
         "nodes": [nodes[key] for key in sorted(nodes)],
     }
-    asks = {one.name: one.asks for one in asked.listeners or ()}
+    asks = {of.name: of.asks for of in spec.listeners or ()}
     listeners = tuple(
-        ListedListener(
-            known := one.name or one.type or "", one.bootstrap_servers, asks.get(known, ())
-        )
-        for one in status.listeners or ()
-        if one.bootstrap_servers
+        ListedListener(known := of.name or of.type or "", of.bootstrap_servers, asks.get(known, ()))
+        for of in status.listeners or ()
+        if of.bootstrap_servers
     )
     return StrimziCluster(status.cluster_id or "", kafka.name, keys, listeners)
 

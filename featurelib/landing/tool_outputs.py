@@ -66,9 +66,9 @@ class ToolOutput:
     def write(self, kind: str, keys: dict[str, object], line: int) -> bytes:
         """A landing line that ingest accepts. Raises LandingError."""
         raw = write_line(kind, self.cluster_id, self.observed_at, keys)
-        said = read(raw)
-        if isinstance(said, Quarantined):
-            raise self.fault(f"{said.reason}.", line)
+        landing = read(raw)
+        if isinstance(landing, Quarantined):
+            raise self.fault(f"{landing.reason}.", line)
         return raw
 
     def write_text(self, kind: str, number: int, text: str) -> bytes:
@@ -96,8 +96,8 @@ def numbered(lines: Iterable[bytes], source: ToolOutput) -> Iterator[tuple[int, 
         try:
             yield number, raw.removesuffix(b"\n").removesuffix(b"\r").decode()
         except UnicodeDecodeError as error:
-            found = f"found byte 0x{raw[error.start]:02x} at {error.start + 1}"
-            raise source.fault(f"expected UTF-8 text, {found}.", number) from None
+            actual = f"found byte 0x{raw[error.start]:02x} at {error.start + 1}"
+            raise source.fault(f"expected UTF-8 text, {actual}.", number) from None
 
 
 Numbered = Iterator[tuple[int, str]]
@@ -106,10 +106,10 @@ Numbered = Iterator[tuple[int, str]]
 def _features_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     """Every line that is not blank, if some tell of features (Kafka, FeatureCommand); and what the
     node that was asked by its id supports, as the answer that it gave (KIP-1160)."""
-    shown: list[tuple[int, ToolFeature]] = []
+    features: list[tuple[int, ToolFeature]] = []
     for number, text in texts:
         if (feature := tool_feature(text)) is not None:
-            shown.append((number, feature))
+            features.append((number, feature))
         elif text.lstrip().startswith("Feature:"):
             raise source.fault(
                 "expected a whole line 'Feature: … Epoch: N', found one that is cut or wrapped, or "
@@ -118,24 +118,24 @@ def _features_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
             )
         if text.strip():
             yield source.write_text("features_describe", number, text)
-    if source.lines and not shown:
+    if source.lines and not features:
         raise source.fault(f"expected lines 'Feature: …', as of {FEATURES_TOOL}, found none.")
-    if source.node is not None and shown:
-        yield _own_answer(*source.node, shown, source)
+    if source.node is not None and features:
+        yield _own_answer(*source.node, features, source)
 
 
 def _own_answer(
-    role: Role, node_id: int, shown: list[tuple[int, ToolFeature]], source: ToolOutput
+    role: Role, node_id: int, features: list[tuple[int, ToolFeature]], source: ToolOutput
 ) -> bytes:
     """The ranges of one node. What is finalized is left to the lines: the tool prints no level of
     a feature that the node does not support."""
 
     def level(number: int, text: str) -> int:
-        found = load().level_of(text)
-        if found is None:
+        parsed = load().level_of(text)
+        if parsed is None:
             known = f"expected a level that the catalogue of {load().dated} knows"
             raise source.fault(f"{known}, found {show(text)}. Leave --node-id out.", number)
-        return found
+        return parsed
 
     supported = [
         {
@@ -143,7 +143,7 @@ def _own_answer(
             "min_version": level(number, of.min_version),
             "max_version": level(number, of.max_version),
         }
-        for number, of in shown
+        for number, of in features
     ]
     keys: dict[str, object] = {
         "node_id": node_id,
@@ -154,7 +154,7 @@ def _own_answer(
         "finalized_features_epoch": -1,
         "finalized_features": [],
     }
-    return source.write("api_versions", keys, shown[0][0])
+    return source.write("api_versions", keys, features[0][0])
 
 
 class _Log:
@@ -241,8 +241,8 @@ def _log_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     dump.close_run()
     yield from dump.kept
     if source.lines and not dump.read:
-        found = f"{dump.records} that cannot be read" if dump.records else "none"
-        raise source.fault(f"expected records, as {DUMP_TOOL} shows them, found {found}.")
+        actual = f"{dump.records} that cannot be read" if dump.records else "none"
+        raise source.fault(f"expected records, as {DUMP_TOOL} shows them, found {actual}.")
 
 
 _NODE = re.compile(r"(\S+:\d{1,5}) \(id: (\d{1,10}) rack: .*\) -> (?:(\()|ERROR: (.*))", re.ASCII)
@@ -271,10 +271,10 @@ def _request_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
                 nodes.append((number, keys))
         elif text.strip() == ")":
             offers = None
-        elif found := _OFFERED.fullmatch(text):
-            if found[2]:
-                ends = {"min_version": int(found[2]), "max_version": int(found[3] or found[2])}
-                offers.append({"api_key": int(found[1]), **ends})
+        elif match := _OFFERED.fullmatch(text):
+            if match[2]:
+                ends = {"min_version": int(match[2]), "max_version": int(match[3] or match[2])}
+                offers.append({"api_key": int(match[1]), **ends})
         else:
             expected = "expected a request as 'Produce(0): 0 to 13 [usable: 13]', or ')'"
             raise source.fault(f"{expected}, found {show(text)}.", number)
@@ -287,18 +287,18 @@ def _request_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
         raise source.fault("expected ')' after the requests of the last node, found the end.")
     role = _half(answers, source)
     for number, keys in nodes:
-        said = {"role": role.text, "asked_version": 0, **keys}
-        yield source.write("api_versions", said, number)
+        members = {"role": role.text, "asked_version": 0, **keys}
+        yield source.write("api_versions", members, number)
 
 
 def _half(offers: list[Offers], source: ToolOutput) -> Role:
-    """Whose listeners the tool asked: it asks one half of the nodes, and does not say which."""
-    of_brokers = {any(one["api_key"] == _PRODUCE for one in mine) for mine in offers}
+    """Return the role of the nodes that the tool asked; it does not print their role."""
+    of_brokers = {any(entry["api_key"] == _PRODUCE for entry in node) for node in offers}
     if len(of_brokers) == 1:
         return Role.BROKER if of_brokers.pop() else Role.CONTROLLER
-    found = "both" if offers else "no answer of any node, which would show it"
+    actual = "both" if offers else "no answer of any node, which would show it"
     raise source.fault(
-        f"expected all brokers or all controllers, found {found}. Give it the output of one "
+        f"expected all brokers or all controllers, found {actual}. Give it the output of one "
         "command at a time."
     )
 
@@ -312,8 +312,8 @@ def _json_lines(kind: str, texts: Numbered, source: ToolOutput) -> Iterator[byte
         keys = _object(text)
         if keys is None or "ClusterInfo" in keys:
             aws = " What aws kafka prints is for featurelib inventory import --from-msk FILE."
-            more = aws if text.lstrip()[:1] == "{" else ""
-            raise source.fault(f"expected one JSON object, found {show(text)}.{more}", number)
+            hint = aws if text.lstrip()[:1] == "{" else ""
+            raise source.fault(f"expected one JSON object, found {show(text)}.{hint}", number)
         for name, expected in (("kind", kind), ("cluster_id", source.cluster_id)):
             if keys.pop(name, expected) != expected:
                 raise source.fault(f"{name}: expected {expected}, found another.", number)
@@ -337,13 +337,13 @@ _LONGEST = 1 << 16  # lines of one znode
 
 def _shell_lines(lines: Numbered, source: ToolOutput) -> Iterator[bytes]:
     """Every znode that is shown (ZooKeeper, GetCommand)."""
-    shell, some = _Shell(source), False
+    shell, is_any = _Shell(source), False
     for number, text in lines:
-        shown = shell.take(number, _PROMPT.sub("", text, count=1))
-        if shown is not None:
-            some = True
-            yield shown
-    if not some:
+        line = shell.take(number, _PROMPT.sub("", text, count=1))
+        if line is not None:
+            is_any = True
+            yield line
+    if not is_any:
         raise source.fault("expected what 'get -s PATH' prints, found no stat (cZxid = …).")
     if shell.left:
         expected = f"expected {', '.join(shell.left)} too (--path)"
@@ -367,12 +367,12 @@ class _Shell:
         elif absent := _ABSENT.fullmatch(text.strip()):
             self.path = absent[1]
             return self._write(number, {"version": None, "data": None})
-        elif found := _STAT.fullmatch(text):
+        elif match := _STAT.fullmatch(text):
             try:
-                self.stat[found[1]] = int(found[2], 0)
+                self.stat[match[1]] = int(match[2], 0)
             except ValueError:
-                raise self.fault(f"expected a number, found {found[2]!r}.", number) from None
-            return self._end(number) if found[1] == "numChildren" else None
+                raise self.fault(f"expected a number, found {match[2]!r}.", number) from None
+            return self._end(number) if match[1] == "numChildren" else None
         elif not (self.stat and _OTHER_STAT.match(text)):
             self.before = [*self.before[-_LONGEST:], text]
         return None
@@ -392,8 +392,8 @@ class _Shell:
 
     def _write(self, number: int, keys: dict[str, object]) -> bytes:
         """A znode at the path that shows, or at the next one that was given; from the chroot on."""
-        shown, self.path, self.before = self.path, "", []
-        path = shown or (self.left[0] if self.left else "")
+        given_path, self.path, self.before = self.path, "", []
+        path = given_path or (self.left[0] if self.left else "")
         if not path:
             raise self.fault(
                 "which znode this is does not show: expected a line 'get -s PATH' before it, or "
@@ -453,29 +453,29 @@ def _quorum_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
 
     Of --replication alone the epoch is unknown (-1): nothing shows whether a row is missing.
     """
-    said, rows, times = dict[str, str](), dict[str, list[int]](), dict[int, int]()
+    pairs, rows, times = dict[str, str](), dict[str, list[int]](), dict[int, int]()
     for number, text in texts:
-        if found := _STATUS.fullmatch(text.strip()):
-            if said.setdefault(found[1], found[2]) != found[2]:
-                raise source.fault(f"expected one {found[1]}, found a second.", number)
-        elif found := _REPLICA.fullmatch(text.strip()):
-            ago, at, node = found[2], found[3], int(found[1])
+        if match := _STATUS.fullmatch(text.strip()):
+            if pairs.setdefault(match[1], match[2]) != match[2]:
+                raise source.fault(f"expected one {match[1]}, found a second.", number)
+        elif match := _REPLICA.fullmatch(text.strip()):
+            ago, at, node = match[2], match[3], int(match[1])
             times[node] = source.observed_at // 1000 - int(ago) if ago else int(at)
-            rows.setdefault(found[4], []).append(node)
-    if (of := said.pop("ClusterId", source.cluster_id)) != source.cluster_id:
+            rows.setdefault(match[4], []).append(node)
+    if (of := pairs.pop("ClusterId", source.cluster_id)) != source.cluster_id:
         raise source.fault(f"expected cluster {source.cluster_id}, found {show(of)}.")
     voters = [*rows.get("Leader", []), *rows.get("Follower", [])]
-    if not said and "Leader" in rows:
-        said = {"LeaderId": f"{voters[0]}", "LeaderEpoch": "-1", "HighWatermark": "-1"}
-        said |= {"CurrentVoters": f"{voters}", "CurrentObservers": f"{rows.get('Observer', [])}"}
+    if not pairs and "Leader" in rows:
+        pairs = {"LeaderId": f"{voters[0]}", "LeaderEpoch": "-1", "HighWatermark": "-1"}
+        pairs |= {"CurrentVoters": f"{voters}", "CurrentObservers": f"{rows.get('Observer', [])}"}
     try:
-        fields = ",".join(f'"{key}":{value}' for key, value in said.items())
+        fields = ",".join(f'"{key}":{value}' for key, value in pairs.items())
         status = msgspec.json.decode(f"{{{fields}}}", type=_Status)
     except msgspec.DecodeError as error:
         raise source.fault(f"expected all that {QUORUM_TOOL} prints: {error}.") from None
 
     def listed(members: list[int | _Member]) -> list[dict[str, int]]:
-        ids = [one if isinstance(one, int) else one.id for one in members]
+        ids = [member if isinstance(member, int) else member.id for member in members]
         return [{"replica_id": n, "last_fetch_timestamp": times.get(n, -1)} for n in ids]
 
     partition = {
@@ -487,7 +487,7 @@ def _quorum_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
         "current_voters": listed(status.current_voters),
         "observers": listed(status.current_observers),
     }
-    if rows and {one["replica_id"] for one in listed(status.current_voters)} != {*voters}:
+    if rows and {row["replica_id"] for row in listed(status.current_voters)} != {*voters}:
         raise source.fault("expected the same voters in both tables, found others. Run it again.")
     topic = {"topic_name": METADATA_TOPIC, "partitions": [partition]}
     keys = {"asked_node": status.leader_id, "listener": Role.CONTROLLER.text, "version": 1}
@@ -511,13 +511,13 @@ def _refusal_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     level that was finalized then is unknown (-1); other lines are left out."""
     updates, results = list[dict[str, object]](), list[dict[str, object]]()
     for _, text in texts:
-        found = _REFUSED.fullmatch(text.strip())
-        if found is None or found[1] != found[4]:
+        match = _REFUSED.fullmatch(text.strip())
+        if match is None or match[1] != match[4]:
             source.left_out += 1
             continue
-        updates.append({"feature": found[1], "from_level": -1, "to_level": int(found[2] or 0)})
-        refusal = {"error_code": _INVALID_UPDATE_VERSION, "error_message": found[3]}
-        results.append({"feature": found[1], **refusal})
+        updates.append({"feature": match[1], "from_level": -1, "to_level": int(match[2] or 0)})
+        refusal = {"error_code": _INVALID_UPDATE_VERSION, "error_message": match[3]}
+        results.append({"feature": match[1], **refusal})
     if not updates:
         expected = (
             "expected a controller's refusal, as 'Could not upgrade NAME to LEVEL. Invalid …'"
@@ -540,8 +540,8 @@ def _either(kind: str, read_text: Reader, texts: Numbered, source: ToolOutput) -
             break
     else:
         return  # an empty file
-    said = _object(head[-1][1])
-    is_json = said is not None and (kind != "znode" or "path" in said)  # data of a znode is not
+    keys = _object(head[-1][1])
+    is_json = keys is not None and (kind != "znode" or "path" in keys)  # data of a znode is not
     reader = partial(_json_lines, kind) if is_json else read_text
     yield from reader(chain(head, texts), source)
 

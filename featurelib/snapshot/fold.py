@@ -113,9 +113,9 @@ class Fold:
         kept.settle(self.state)
         return self.state
 
-    def _learn(self, moment: tuple[int, int], shown: Shown) -> None:
+    def _learn(self, moment: tuple[int, int], content: Shown) -> None:
         if self.learned is not None:
-            self.learned.add(self.run, moment, shown)
+            self.learned.add(self.run, moment, content)
 
     def _keep(self, name: str, new: msgspec.Struct) -> None:
         """Keep a statement, if it is the greatest of its key."""
@@ -157,8 +157,8 @@ class Fold:
         if content.supported is None:  # it shows which requests are offered, and no feature
             return
         if content.role == Role.CONTROLLER and content.zk_migration_ready is not None:
-            said = kept.MigrationReady(content.node_id, at, line, content.zk_migration_ready)
-            self._keep("migration_ready", said)
+            ready = kept.MigrationReady(content.node_id, at, line, content.zk_migration_ready)
+            self._keep("migration_ready", ready)
         ranges = self._position(content.supported)
         # A node that was asked at v4 and answered lower knows no minimum of 0 to leave out.
         if content.asked_version >= kinds.KNOWS_MINIMUM_ZERO:
@@ -179,8 +179,8 @@ class Fold:
         kind = Witness.BROKER if content.role == Role.BROKER else Witness.CONTROLLER
         listener.highest_epoch = max(listener.highest_epoch, epoch)
         for name, _, level in content.finalized:
-            seen, entry = self.state.levels_seen, f"{name} {level}"
-            seen[entry] = max(seen.get(entry, 0), at)
+            times, entry = self.state.levels_seen, f"{name} {level}"
+            times[entry] = max(times.get(entry, 0), at)
         self._keep("witnesses", kept.WitnessedLevels(int(kind), 0, epoch, at, line, levels))
 
     def _add_metrics(self, content: NodeMetrics, at: int, line: int) -> None:
@@ -188,16 +188,16 @@ class Fold:
         if (at, line) > (listener.scraped_at, listener.scraped_line):
             listener.scraped_at, listener.scraped_line = at, line
             listener.scraped, listener.scraped_levels = (
-                self._position(shown) if shown else NOTHING
-                for shown in (content.supported, content.finalized)
+                self._position(ranges) if ranges else NOTHING
+                for ranges in (content.supported, content.finalized)
             )
 
     def _learn_answer(self, content: kinds.ApiVersionsAnswer, moment: tuple[int, int]) -> None:
         epoch = content.epoch if content.epoch >= 0 else None
-        who = (content.role.text, content.node_id, epoch)
-        self._learn(moment, Shown(*who, content.supported or (), False))
+        source = (content.role.text, content.node_id, epoch)
+        self._learn(moment, Shown(*source, content.supported or (), False))
         if epoch is not None:
-            self._learn(moment, Shown(*who, content.finalized, True))
+            self._learn(moment, Shown(*source, content.finalized, True))
 
     def _add_line(self, content: kinds.LogLine, at: int, line: int) -> None:
         dumped = DumpLine(content.line_number, content.line, line)
@@ -207,8 +207,8 @@ class Fold:
     def _add_configs(self, content: kinds.ConfigDescription, at: int, line: int) -> None:
         self._note_right(CONFIGS, content, at, line)
         for resource, values in content.resources:
-            who = (int(content.request.role), content.request.asked_node, resource)
-            self._keep("configs", kept.Configs(*who, at, line, values))
+            key = (int(content.request.role), content.request.asked_node, resource)
+            self._keep("configs", kept.Configs(*key, at, line, values))
 
     def _add_members(self, content: kinds.ClusterDescription, at: int, line: int) -> None:
         self._note_right(MEMBERS, content, at, line)
@@ -224,16 +224,16 @@ class Fold:
     def _add_quorum(self, content: kinds.QuorumDescription, at: int, line: int) -> None:
         self._note_right(QUORUM, content, at, line)
         if content.answered:
-            who = (content.voters, content.observers, content.leader_id, content.following)
-            new = kept.Quorum(content.leader_epoch, at, line, *who, content.directories)
+            parts = (content.voters, content.observers, content.leader_id, content.following)
+            new = kept.Quorum(content.leader_epoch, at, line, *parts, content.directories)
             self.state.quorum = max(self.state.quorum, new, key=_ORDER_OF_QUORUM)
             self.state.marks.append((at, content.high_watermark - 1))
         elif (of := content.request).role == Role.BROKER and not (content.error_code or of.why):
             # It passes the request on to the leader, and waits as long as it finds none.
             self._note_leaderless(of, at, line)
 
-    def _note_leaderless(self, asked: kinds.RequestLine, at: int, line: int) -> None:
-        self._keep("leaderless", kept.Leaderless(int(asked.role), asked.asked_node, at, line))
+    def _note_leaderless(self, request: kinds.RequestLine, at: int, line: int) -> None:
+        self._keep("leaderless", kept.Leaderless(int(request.role), request.asked_node, at, line))
 
     def _add_probe(self, content: kinds.ProbeReply, at: int, line: int) -> None:
         if content.code is None:
@@ -244,19 +244,19 @@ class Fold:
         if not refused:
             # About what an answer does not mention nothing is known.
             answers = tuple(
-                (one.feature, one.from_level, one.to_level, one.code, one.message)
-                for one in content.answers
-                if one.code is not None
+                (a.feature, a.from_level, a.to_level, a.code, a.message)
+                for a in content.answers
+                if a.code is not None
             )
             probe = kept.Probe(at, line, answers)
             self.state.probe = max(self.state.probe or probe, probe, key=_NEWEST)
 
     def _note_right(self, request: str, content: kinds.NodeDescription, at: int, line: int) -> None:
-        """Whether this half of the nodes answered a description, or refused it."""
+        """Note whether this half of the nodes answered a description, or refused it."""
         refused, of = content.error_code == NOT_AUTHORIZED, content.request
         if refused or content.answered:
-            who = (of.asked_node, of.principal or "")
-            self._note(kept.Right(request, int(of.role), 0, at, line, *who), refused, at)
+            node = (of.asked_node, of.principal or "")
+            self._note(kept.Right(request, int(of.role), 0, at, line, *node), refused, at)
 
     def _note(self, new: kept.Right, refused: bool, at: int) -> None:
         """Keep a refusal, which `new` is, or only that the request was answered."""
@@ -318,8 +318,8 @@ class Fold:
         by_code = content.path == "/feature"
         if content.data is None:
             if by_code:
-                gone = max((node.absent_at, node.absent_line), (at, line))
-                node.absent_at, node.absent_line = gone
+                moment = max((node.absent_at, node.absent_line), (at, line))
+                node.absent_at, node.absent_line = moment
             return
         incarnation = -1 if content.czxid is None else content.czxid
         version = -1 if content.version is None else content.version
@@ -334,7 +334,7 @@ class Fold:
         node.recreated = low < high
         if self.learned is not None:
             readings = (decode(content.data, generation) for generation in Generation)
-            good = next((one for one in readings if one.reading == Reading.ACCEPTED), None)
+            good = next((r for r in readings if r.reading == Reading.ACCEPTED), None)
             if good is not None:
                 witness = Witness.FEATURES_NODE.name.lower()
                 self._learn((at, line), Shown(witness, None, content.version, good.levels, True))
@@ -342,8 +342,8 @@ class Fold:
     def _add_strimzi(self, content: StrimziLine, at: int, line: int) -> None:
         shared = kept.StrimziState.__struct_fields__[2:-1]
         halves = sorted((n.node_id, int(kinds.ROLES[n.role]), n.version) for n in content.nodes)
-        said = {name: getattr(content, name) for name in shared}
-        new = kept.StrimziState(at=at, line=line, nodes=tuple(halves), **said)
+        values = {name: getattr(content, name) for name in shared}
+        new = kept.StrimziState(at=at, line=line, nodes=tuple(halves), **values)
         self.state.strimzi = max(self.state.strimzi or new, new, key=_NEWEST)
 
     def _add_not_reached(self, content: kinds.NotReachedLine, at: int, line: int) -> None:

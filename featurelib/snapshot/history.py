@@ -40,7 +40,7 @@ _NOTHING = ((None, None, None),)
 
 
 class Shown(NamedTuple):
-    """What a line, or a record of the log, shows: levels that are finalized, or a node's ranges."""
+    """The finalized levels, or the ranges of a node, that a line or a record of the log reports."""
 
     witness: str
     node_id: int | None
@@ -50,7 +50,7 @@ class Shown(NamedTuple):
 
 
 class Statement(msgspec.Struct, array_like=True, gc=False):
-    """What is shown, as it is kept."""
+    """The stored form of `Shown`."""
 
     run: int  # that brought the line
     observed_at: int
@@ -68,13 +68,13 @@ class Learned(msgspec.Struct, array_like=True, gc=False):
     maps: list[Map] = []
     statements: list[Statement] = []
 
-    def add(self, run: int, moment: tuple[int, int], shown: Shown) -> None:
+    def add(self, run: int, moment: tuple[int, int], content: Shown) -> None:
         """Add what the line, or record, of a moment (its time, its line) shows."""
-        witness, node_id, epoch, features, is_finalized = shown
+        witness, node_id, epoch, features, is_finalized = content
         if features not in self.maps:
             self.maps.append(features)
-        who = (*moment, witness, node_id, epoch)
-        self.statements.append(Statement(run, *who, is_finalized, self.maps.index(features)))
+        source = (*moment, witness, node_id, epoch)
+        self.statements.append(Statement(run, *source, is_finalized, self.maps.index(features)))
 
 
 _DECODER = msgspec.msgpack.Decoder(Learned)
@@ -94,9 +94,9 @@ def history_rows(
     for cluster, packed in clusters:
         learned = _DECODER.decode(packed)
         rows += [
-            (cluster, one, learned.maps[one.map])
-            for one in learned.statements
-            if one.is_finalized == (table == FINALIZED_FEATURES) and one.run > since
+            (cluster, entry, learned.maps[entry.map])
+            for entry in learned.statements
+            if entry.is_finalized == (table == FINALIZED_FEATURES) and entry.run > since
         ]
         if len(rows) >= most:
             yield _batch(table, rows)
@@ -114,18 +114,18 @@ def _batch(table: Table, rows: list[tuple[str, Statement, Map]]) -> TableRows:
     owner, entry = spread((np.cumsum(size) - size)[of_row], size[of_row])
     columns: dict[str, Column | Int] = {"cluster": texts_of(name for name, _, _ in rows)}
     for name in ("run", "observed_at", "line_id", "node_id", "epoch"):
-        columns[name] = numbers_of([getattr(one, name) for _, one, _ in rows])
-    columns["witness"] = texts_of(one.witness for _, one, _ in rows)
-    who = make_rows(Schema.of(table.schema.fields[:-3]), len(rows), columns).take(owner)
+        columns[name] = numbers_of([getattr(entry, name) for _, entry, _ in rows])
+    columns["witness"] = texts_of(entry.witness for _, entry, _ in rows)
+    sources = make_rows(Schema.of(table.schema.fields[:-3]), len(rows), columns).take(owner)
     feature, low, high = zip(*entries, strict=True)
     *_, (first, _), (second, _), (third, _) = table.schema.fields
-    shown: dict[str, Column | Int] = {
+    feature_columns: dict[str, Column | Int] = {
         first: texts_of(feature),
         second: numbers_of(low),
         third: numbers_of(high),
     }
-    of = make_rows(Schema.of(table.schema.fields[-3:]), len(entries), shown).take(entry)
-    return TableRows(schema=table.schema, columns={**who.columns, **of.columns})
+    of = make_rows(Schema.of(table.schema.fields[-3:]), len(entries), feature_columns).take(entry)
+    return TableRows(schema=table.schema, columns={**sources.columns, **of.columns})
 
 
 LOG = Witness.METADATA_LOG.name.lower()
@@ -159,8 +159,9 @@ class LevelMove(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelChange:
-    """What changed at one epoch. `epoch` is None where only a tool, which names none, told it.
-    `epoch_before`: the epoch went back from there, and `changes` are all levels, moved or not."""
+    """The levels that changed at an epoch. `epoch` is None if only a tool, which has none, showed
+    it. `epoch_before`: the epoch went back from there, and `changes` are all levels, moved or
+    not."""
 
     at: datetime
     epoch: int | None
@@ -190,26 +191,26 @@ _Sayings = dict[_Who, list[tuple[datetime, int]]]  # when which epoch
 
 def epochs_back(rows: Iterable[Row]) -> list[EpochBack]:
     """Every time that an epoch was smaller than before, oldest first."""
-    return sorted(_epochs_back(_sayings(rows)), key=lambda one: one.at)
+    return sorted(_epochs_back(_sayings(rows)), key=lambda step: step.at)
 
 
 def _sayings(rows: Iterable[Row]) -> _Sayings:
-    said: defaultdict[_Who, set[tuple[datetime, int]]] = defaultdict(set)
+    sayings: defaultdict[_Who, set[tuple[datetime, int]]] = defaultdict(set)
     for row in rows:
         if row["epoch"] is not None and row["witness"] not in (LOG, TOOL):
-            said[row["witness"], row["node_id"]].add((row["observed_at"], row["epoch"]))
-    return {who: sorted(sayings) for who, sayings in said.items()}
+            sayings[row["witness"], row["node_id"]].add((row["observed_at"], row["epoch"]))
+    return {source: sorted(epochs) for source, epochs in sayings.items()}
 
 
-def _epochs_back(said: _Sayings) -> Iterator[EpochBack]:
-    for (witness, node_id), sayings in said.items():
+def _epochs_back(by_source: _Sayings) -> Iterator[EpochBack]:
+    for (witness, node_id), sayings in by_source.items():
         for (_, before), (at, after) in pairwise(sayings):
             if after < before:
                 yield EpochBack(at=at, witness=witness, node_id=node_id, before=before, after=after)
 
 
 class _Break(NamedTuple):
-    """When the epoch went back as a whole, from where to where, and when each witness said so."""
+    """The time when the whole epoch went back, its ends, and the time by each witness."""
 
     at: datetime
     before: int
@@ -217,7 +218,7 @@ class _Break(NamedTuple):
     own: dict[_Who, datetime]
 
     def is_before(self, row: Row) -> bool:
-        """Whether the row was read since; what the log kept from before it went back was not."""
+        """Return true if the row was read since; the log keeps rows from before."""
         since = self.own.get((row["witness"], row["node_id"]), self.at)
         return row["observed_at"] >= since and (
             row["witness"] != LOG or (row["epoch"] or 0) > self.after
@@ -227,31 +228,31 @@ class _Break(NamedTuple):
 def _breaks(rows: Iterable[Row]) -> list[_Break]:
     """Each time that most of who spoke in one look, and had spoken before, said a smaller epoch:
     a single broker may just read its log again."""
-    said, found = _sayings(rows), list[_Break]()
+    by_source, breaks = _sayings(rows), list[_Break]()
     groups: list[list[EpochBack]] = []
-    for one in sorted(_epochs_back(said), key=lambda one: one.at):
-        if not groups or one.at - groups[-1][0].at > _LOOK:
+    for step in sorted(_epochs_back(by_source), key=lambda step: step.at):
+        if not groups or step.at - groups[-1][0].at > _LOOK:
             groups.append([])
-        groups[-1].append(one)
+        groups[-1].append(step)
     for group in groups:
         at = group[0].at
         spoke = [
-            who
-            for who, sayings in said.items()
-            if sayings[0][0] < at and any(abs(when - at) <= _LOOK for when, _ in sayings)
+            source
+            for source, sayings in by_source.items()
+            if sayings[0][0] < at and any(abs(time - at) <= _LOOK for time, _ in sayings)
         ]
-        own = {(one.witness, one.node_id): one.at for one in reversed(group)}
+        own = {(step.witness, step.node_id): step.at for step in reversed(group)}
         if 2 * len(own) > len(spoke):
-            before, after = max(one.before for one in group), min(one.after for one in group)
-            found.append(_Break(at, before, after, own))
-    return found
+            before, after = max(step.before for step in group), min(step.after for step in group)
+            breaks.append(_Break(at, before, after, own))
+    return breaks
 
 
 def _early(rows: list[Row]) -> list[Row]:
-    """What controllers of KRaft showed while nobody else showed a level: in ZooKeeper mode brokers
-    know none."""
-    told = (row["observed_at"] for row in rows if row["witness"] in TOGETHER and row["level"])
-    until = min(told, default=datetime.max.replace(tzinfo=UTC)) - _LOOK
+    """Return rows of KRaft controllers from before any other witness reported a level: in ZooKeeper
+    mode brokers know none."""
+    times = (row["observed_at"] for row in rows if row["witness"] in TOGETHER and row["level"])
+    until = min(times, default=datetime.max.replace(tzinfo=UTC)) - _LOOK
     return [row for row in rows if row["witness"] == CONTROLLER and row["observed_at"] < until]
 
 
@@ -273,17 +274,17 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
         if row["witness"] in believed and not (row["witness"] == BROKER and row["epoch"] in read):
             # Of a tool what is in the place of the epoch is the number of its line.
             epoch = -1 if row["witness"] == TOOL or row["epoch"] is None else row["epoch"]
-            since = sum(one.is_before(row) for one in breaks)
+            since = sum(b.is_before(row) for b in breaks)
             line = row["line_id"] if epoch >= 0 else 0
             statements[True, since, epoch, row["observed_at"], line].append(row)
     levels: dict[str, int] = {}
     passed, last = 0, (-1, -1, datetime.min)
-    for (_, since, epoch, at, _), mine in sorted(statements.items(), key=lambda entry: entry[0]):
-        after = {row["feature"]: row["level"] or 0 for row in mine if row["feature"] is not None}
-        if mine[0]["witness"] == LOG:
+    for (_, since, epoch, at, _), part in sorted(statements.items(), key=lambda entry: entry[0]):
+        after = {row["feature"]: row["level"] or 0 for row in part if row["feature"] is not None}
+        if part[0]["witness"] == LOG:
             after = levels | after
         elif (
-            mine[0]["node_id"] is not None and (since, epoch) == last[:2] and at - last[2] <= _LOOK
+            part[0]["node_id"] is not None and (since, epoch) == last[:2] and at - last[2] <= _LOOK
         ):
             # Nodes in one look at one epoch: who says less is behind, as with kraft.version, which
             # they take from their raft layer (KRaftMetadataCache.features).
@@ -302,8 +303,8 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
 def changed_levels(
     before: Mapping[str, int | None], after: Mapping[str, int | None]
 ) -> list[LevelMove]:
-    """What moved from one look at a cluster to another, of what both knew. A feature that is not
-    named is not finalized, where anything is known at all."""
+    """Return the moves between two queries of a cluster, of features that both knew. A feature that
+    is not listed is not finalized, if any level is known at all."""
     if not (_any_known(before) and _any_known(after)):
         return []
     moves = []
@@ -319,14 +320,14 @@ def lowered_ceilings(
 ) -> list[LevelMove]:
     """The ceilings that fell, of what both looks knew, but of features that `moved`: the newest
     software of the cluster went back."""
-    names = {one.feature for one in moved}
-    fell = (one for one in changed_levels(before, after) if 0 < one.to_level < one.from_level)
-    return [one for one in fell if one.feature not in names]
+    names = {move.feature for move in moved}
+    fell = (move for move in changed_levels(before, after) if 0 < move.to_level < move.from_level)
+    return [move for move in fell if move.feature not in names]
 
 
 def is_late(newest_line: datetime | None, fleet: datetime | None) -> bool:
-    """Whether a night of the fleet, whose newest line is `fleet`, went by since a cluster's newest
-    line; a cluster without one never landed, and has a finding that says so."""
+    """Return true if a run of the fleet, whose newest line is `fleet`, passed since a cluster's
+    newest line; a cluster without lines has a finding of its own."""
     return newest_line is not None and fleet is not None and fleet - newest_line > LATE
 
 
@@ -336,7 +337,7 @@ def late_since(
     """The time of a cluster's newest line where it is late, or nobody was reached since; else None.
     A mute of what is too old, or of that, sets this aside as well. `findings`: the code of each,
     and what mutes it."""
-    late = [found for found in findings if found[0] in tagged("too_old", "unreached")]
+    late = [finding for finding in findings if finding[0] in tagged("too_old", "unreached")]
     is_lost = is_late(newest_line, fleet) or any(code in tagged("unreached") for code, _ in late)
     return newest_line if is_lost and all(muted is None for _, muted in late) else None
 
@@ -344,11 +345,11 @@ def late_since(
 def known_levels(rows: Iterable[Mapping[str, Any]], column: str) -> Levels:
     """By cluster and feature a level of rows of gold.feature_readiness; None = not known, as is a
     ceiling of what is UNKNOWN."""
-    found: Levels = defaultdict(dict)
+    levels: Levels = defaultdict(dict)
     for row in rows:
         is_known = column != "ceiling" or row["verdict"] != Verdict.UNKNOWN
-        found[row["cluster"]][row["feature"]] = row[column] if is_known else None
-    return found
+        levels[row["cluster"]][row["feature"]] = row[column] if is_known else None
+    return levels
 
 
 def _any_known(levels: Mapping[str, int | None]) -> bool:
@@ -360,4 +361,4 @@ def histories(rows: Iterable[Row]) -> dict[str, tuple[LevelChange, ...]]:
     by_cluster: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_cluster[row["cluster"]].append(row)
-    return {cluster: tuple(level_changes(mine)) for cluster, mine in by_cluster.items()}
+    return {cluster: tuple(level_changes(own)) for cluster, own in by_cluster.items()}

@@ -72,7 +72,7 @@ def segments(
 
 
 class _Reader:
-    """Where in a dump we are: in which kind of file, and at which offset."""
+    """The place in a dump: the kind of file and the offset."""
 
     def __init__(self, at: int, position: Callable[[Map], int]) -> None:
         self.at = at
@@ -158,7 +158,7 @@ class _Reader:
             self.batch_offset = self.expected = item.last + 1
 
     def end_section(self) -> None:
-        """What was read of the file so far is all that counts of it."""
+        """End the file: only what was read of it so far counts."""
         if self.kind and self.batch is not None and not self.batch.is_control:
             self.is_cut |= self.batch_offset <= self.batch.last_offset
         start, end, events = self.start, self.expected, self.events
@@ -201,8 +201,8 @@ def replay(
         image.pending.extend(segment for segment in pieces if segment.end != AT_BOOTSTRAP)
         holes = {*state.dumps_with_holes} - {at}
         state.dumps_with_holes = sorted(holes | ({at} if has_hole else set()))
-    while (found := _next(image)) is not None:
-        _join(image, found, state.maps, learn)
+    while (piece := _next(image)) is not None:
+        _join(image, piece, state.maps, learn)
     image.pending = _waiting(image)
 
 
@@ -242,13 +242,11 @@ def _note_replayed(image: LogImage, segment: Segment) -> None:
         if record not in image.replayed:
             image.replayed.append(record)
     first = image.snapshot_end
-    image.replayed = sorted(
-        one for one in image.replayed if one[0] == AT_BOOTSTRAP or one[0] >= first
-    )
+    image.replayed = sorted(r for r in image.replayed if r[0] == AT_BOOTSTRAP or r[0] >= first)
 
 
 def level_map(image: LogImage) -> Map:
-    """What the log finalizes at its end, as (feature, level, level), sorted by feature."""
+    """Return the levels finalized at the log's end: (feature, level, level), by feature."""
     # What was asked for at offset 0 is written into the log by 4.4, and 4.3 does not look at it. Up
     # to 4.2 it is where the log begins, so that the log itself has no metadata.version.
     start = {} if METADATA_VERSION in image.levels else image.levels_at_start
@@ -272,15 +270,15 @@ def _next(image: LogImage) -> Segment | None:
 def _waiting(image: LogImage) -> list[Segment]:
     """The pieces still beyond a gap; those covered already only say when they were read."""
     waiting: dict[tuple[int, int, bool], Segment] = {}
-    ends = [one.at for one in image.pending if one.end == image.end and (one.end or not one.whole)]
+    ends = [p.at for p in image.pending if p.end == image.end and (p.end or not p.whole)]
     image.at = max([image.at, *ends])
     for segment in image.pending:
         if segment.whole and segment.end == 0:
             # What kafka-storage wrote: nothing precedes it, and only it may say this.
             levels = [event.number for event in segment.events if event.kind == "kraft"]
             image.kraft_at_start = max([image.kraft_at_start, *levels])
-            asked = {event.name: event.number for event in segment.events if event.kind == "level"}
-            image.levels_at_start |= {name: level for name, level in asked.items() if level}
+            start = {event.name: event.number for event in segment.events if event.kind == "level"}
+            image.levels_at_start |= {name: level for name, level in start.items() if level}
         elif segment.end <= image.end:
             _credit(image, _registered(segment))
             _credit_line(image, segment)
@@ -303,11 +301,11 @@ def _registered(segment: Segment) -> dict[tuple[int, int], Event]:
 def _credit(image: LogImage, newer: Mapping[tuple[int, int], Event | LoggedNode]) -> None:
     """A registration is credited to the newest dump that shows it, whichever came first."""
     for node in image.nodes:
-        shown = newer.get((node.role, node.node_id))
-        if shown is None or shown.profile != node.profile:
+        event = newer.get((node.role, node.node_id))
+        if event is None or event.profile != node.profile:
             continue
-        if (shown.at, shown.line) > (node.at, node.line):
-            node.at, node.line = shown.at, shown.line
+        if (event.at, event.line) > (node.at, node.line):
+            node.at, node.line = event.at, event.line
 
 
 def _credit_line(image: LogImage, segment: Segment) -> None:

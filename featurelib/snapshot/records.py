@@ -155,10 +155,10 @@ def write_rows(rows: Sequence[StoredRow]) -> TableRows:
         "state": cells_of([row.state for row in rows]),
     }
     for part, of in LAYOUT.items():
-        none = np.empty(0, dtype=of)
-        records = [row.parts.get(part, none) for row in rows]
-        lengths = np.array([len(one) for one in records], dtype=np.int64)
-        columns[part] = pack(np.concatenate([none, *records]), lengths)
+        empty = np.empty(0, dtype=of)
+        records = [row.parts.get(part, empty) for row in rows]
+        lengths = np.array([len(part_records) for part_records in records], dtype=np.int64)
+        columns[part] = pack(np.concatenate([empty, *records]), lengths)
     return with_checksum(columns)
 
 
@@ -178,7 +178,7 @@ def with_checksum(columns: Mapping[str, Column | Int]) -> TableRows:
 
 
 def _checksums(rows: TableRows) -> Int:
-    """What `checksum` has to be: of the lengths of all bytes, and of the bytes."""
+    """Return the expected `checksum` of rows: of the lengths of all bytes, and of the bytes."""
     waiting, node = rows.numbers("waiting"), rows.texts("features_node")
     heads = [rows.numbers("observed_at"), np.where(waiting == NONE, 0, waiting), node.codes >= 0]
     columns = [_encoded(rows.texts("cluster")), _encoded(node), *map(rows.cells, _BYTES)]
@@ -204,13 +204,13 @@ def _encoded(texts: Texts) -> Cells:
 def _damages(rows: TableRows) -> dict[int, str]:
     """Return why rows cannot be read, by position. A row of a cluster id alone is damaged only if
     it has a checksum: that stands for a row that is lost."""
-    there = rows.numbers("observed_at") != NONE
+    has_data = rows.numbers("observed_at") != NONE
     for name in _BYTES:
-        there |= rows.cells(name).lengths > 0
+        has_data |= rows.cells(name).lengths > 0
     kept = rows.numbers("checksum")
-    damaged = np.flatnonzero((kept != _checksums(rows)) & (there | (kept != NONE)))
-    why = np.where(kept == SET_ASIDE, _SET_ASIDE, np.where(there, _DAMAGED, _LOST)).tolist()
-    return {at: why[at] for at in damaged.tolist()}
+    damaged = np.flatnonzero((kept != _checksums(rows)) & (has_data | (kept != NONE)))
+    reasons = np.where(kept == SET_ASIDE, _SET_ASIDE, np.where(has_data, _DAMAGED, _LOST)).tolist()
+    return {at: reasons[at] for at in damaged.tolist()}
 
 
 def _decode(stored: bytes) -> list[str]:
@@ -268,9 +268,9 @@ class Records:
         words = [*self._texts[TEXT_FIELDS[name]].values, None]  # at -1
         return [words[code] for code in pick(self.field(name), at, -1).tolist()]
 
-    def structs(self, of: type[Struct], where: Int | None = None) -> list[Struct]:
-        """All records, or those at `where`, with texts, as structs with fields of these names."""
-        at = np.arange(len(self)) if where is None else where
+    def structs(self, of: type[Struct], positions: Int | None = None) -> list[Struct]:
+        """Return all records, or those at `positions`, with texts, as structs of these fields."""
+        at = np.arange(len(self)) if positions is None else positions
         columns = {
             name: self.texts(name, at) if name in TEXT_FIELDS else self.field(name)[at].tolist()
             for name in of.__struct_fields__
@@ -279,7 +279,7 @@ class Records:
         return msgspec.convert(rows, list[of], strict=False)  # type: ignore[valid-type]  # 0 is false
 
     def code(self, name: str, text: str) -> int:
-        """What `field` has in the place of `text`; -2 = no record of the batch has it."""
+        """Return the code of `text` in the field `name`; -2 = no record of the batch has it."""
         values = self._texts[TEXT_FIELDS[name]].values
         return values.index(text) if text in values else -2
 
@@ -303,11 +303,11 @@ class Snapshots:
         self._rows = rows
         self._texts = {name: _Texts(rows.cells(name)) for name in ("names", "texts")}
         self._parts: dict[str, Records] = {}
-        texts, gone = rows["features_node"].to_pylist(), self.scalar("features_node_version")
-        pairs = list(zip(texts, (gone == NODE_GONE).tolist(), strict=True))
+        texts, version = rows["features_node"].to_pylist(), self.scalar("features_node_version")
+        pairs = list(zip(texts, (version == NODE_GONE).tolist(), strict=True))
         # What stands in the features node, and what did before it was gone; None = nothing known.
-        self.features_node: list[str | None] = [None if left else text for text, left in pairs]
-        self.features_node_left: list[str | None] = [text if left else None for text, left in pairs]
+        self.features_node: list[str | None] = [None if lost else text for text, lost in pairs]
+        self.features_node_left: list[str | None] = [text if lost else None for text, lost in pairs]
         # When its newest evidence was read: that nobody was reached is none.
         self.observed_at = rows.numbers("observed_at").copy()
         self.observed_at[self["not_reached"].row] = self["not_reached"].field("answered_at")
@@ -366,7 +366,7 @@ class _Row:
         """The row with all its parts."""
         # Brokers that became KRaft's leave ZooKeeper, and are not gone.
         state = self._state
-        stored, gone = (_stored(state), set[int]()) if self._kraft else registered(state)
+        stored, removed = (_stored(state), set[int]()) if self._kraft else registered(state)
         text, quorum, directories = (
             self._row.text_code,
             state.quorum,
@@ -378,15 +378,15 @@ class _Row:
             "scalars": [self._scalars()],
             "listeners": [self._listener(entry) for entry in state.listeners],
             "registrations": self._registrations(stored),
-            "registrations_gone": [(node_id,) for node_id in sorted(gone)],
+            "registrations_gone": [(node_id,) for node_id in sorted(removed)],
             "witnesses": self._witnesses(),
             "members": [
-                (one.role, one.fenced_shown, one.at, one.line, len(one.members)) for one in lists
+                (of.role, of.fenced_shown, of.at, of.line, len(of.members)) for of in lists
             ],
-            "member": [member for one in lists for member in one.members],
+            "member": [member for of in lists for member in of.members],
             "disputed": self._disputed(lists),
             "voters": [
-                (one, one in quorum.following, text(directories.get(one))) for one in quorum.voters
+                (of, of in quorum.following, text(directories.get(of))) for of in quorum.voters
             ],
             "observers": [(observer,) for observer in state.quorum.observers],
             "leaderless": [(o.role, o.node_id, o.at, o.line) for o in state.leaderless],
@@ -404,7 +404,7 @@ class _Row:
             ("profiles", "ranges", self._profiles),
             ("level_maps", "levels", self._levels),
         ):
-            self._row.parts[sizes] = make_records(sizes, [(len(one),) for one in maps])
+            self._row.parts[sizes] = make_records(sizes, [(len(of),) for of in maps])
             self._row.parts[entries] = make_records(entries, self._named(maps))
         return self._row
 
@@ -437,7 +437,7 @@ class _Row:
 
     def _named(self, maps: Iterable[Map]) -> list[tuple[object, ...]]:
         name = self._row.name_code
-        return [(name(feature), low, high) for one in maps for feature, low, high in one]
+        return [(name(feature), low, high) for entries in maps for feature, low, high in entries]
 
     def _listener(self, entry: Listener) -> tuple[object, ...]:
         values = {name: getattr(entry, name) for name in LAYOUT["listeners"].names or ()}
@@ -469,8 +469,8 @@ class _Row:
     def _disputed(self, lists: Sequence[Members]) -> Iterator[tuple[object, ...]]:
         """Yield each node about which a list differs from the newest one of its moment."""
         for new in lists:
-            others = [o for o in self._state.members if _KIND(o) == _KIND(new)]
-            differ = {member for old in others for member in {*old.members} ^ {*new.members}}
+            lists_then = [o for o in self._state.members if _KIND(o) == _KIND(new)]
+            differ = {member for old in lists_then for member in {*old.members} ^ {*new.members}}
             for node_id in sorted({node_id for node_id, _ in differ}):
                 yield new.role, node_id, new.at, new.line
 
@@ -486,19 +486,19 @@ class _Row:
             levels = _position(self._levels, level_map(log))
             yield int(Witness.METADATA_LOG), levels, log.end - 1, log.at, log.line
         if tool:
-            shown = tuple((name, level, level) for name, (_, _, level) in sorted(tool.items()))
+            entries = tuple((name, level, level) for name, (_, _, level) in sorted(tool.items()))
             newest = max(at for at, _, _ in tool.values())
-            yield int(Witness.TOOL), _position(self._levels, shown), -1, newest, 0
+            yield int(Witness.TOOL), _position(self._levels, entries), -1, newest, 0
         scraped, at, line = levels_by_metrics(state)
         if at:
             yield int(Witness.SCRAPE), _position(self._levels, scraped), -1, at, line
 
     def _is_of_zookeeper(self, entry: WitnessedLevels) -> bool:
-        """Whether a broker in ZooKeeper mode says it, beside controllers of KRaft, which store a
-        level of metadata.version before they migrate anything."""
+        """Return true for levels from a broker in ZooKeeper mode, beside controllers of KRaft,
+        which store a level of metadata.version before they migrate anything."""
         levels = self._state.maps[entry.levels]
-        said = any(name == METADATA_VERSION for name, _, _ in levels)
-        return self._migrated and entry.kind == Witness.BROKER and not said
+        has_metadata = any(name == METADATA_VERSION for name, _, _ in levels)
+        return self._migrated and entry.kind == Witness.BROKER and not has_metadata
 
     def _registered(self) -> int:
         """The profile that brokers in ZooKeeper mode have for the controllers of a migration."""
@@ -509,26 +509,26 @@ class _Row:
         """An entry for each key that a node was asked for."""
         text = self._row.text_code
         for of in self._state.configs:
-            shown = {key: (value, source) for key, value, source in of.values}
+            values = {key: (value, source) for key, value, source in of.values}
             for key in KEYS:
-                value, source = shown.get(key, (None, -1))
-                who = (of.node_id, of.role, text(of.resource), text(key))
-                yield (*who, text(value), source, of.at, of.line)
+                value, source = values.get(key, (None, -1))
+                node = (of.node_id, of.role, text(of.resource), text(key))
+                yield (*node, text(value), source, of.at, of.line)
 
     def _refusals(self) -> Iterator[tuple[object, ...]]:
         """The requests that were refused when last made, by each node of that look."""
         text, newest = self._row.text_code, dict[tuple[str, int], tuple[int, int]]()
-        for one in self._state.rights:
-            answered, refused = newest.get((one.request, one.role), (0, 0))
-            times = max(answered, one.answered_at), max(refused, one.refused_at)
-            newest[one.request, one.role] = times
+        for acl in self._state.rights:
+            answered, refused = newest.get((acl.request, acl.role), (0, 0))
+            times = max(answered, acl.answered_at), max(refused, acl.refused_at)
+            newest[acl.request, acl.role] = times
         answering = {request for (request, _), (at, refused) in newest.items() if at > refused}
-        for one in self._state.rights:
-            answered, refused = newest[one.request, one.role]
-            if answered < one.refused_at and refused <= one.refused_at + ONE_LOOK:
-                elsewhere = one.request in answering
-                who = (text(one.request), one.role, one.node_id, elsewhere, text(one.principal))
-                yield (*who, one.refused_at, one.line)
+        for acl in self._state.rights:
+            answered, refused = newest[acl.request, acl.role]
+            if answered < acl.refused_at and refused <= acl.refused_at + ONE_LOOK:
+                elsewhere = acl.request in answering
+                node = (text(acl.request), acl.role, acl.node_id, elsewhere, text(acl.principal))
+                yield (*node, acl.refused_at, acl.line)
 
     def _probe(self) -> Iterator[tuple[object, ...]]:
         """The newest probe, unless something newer landed: the cluster may have changed since."""
@@ -550,7 +550,7 @@ class _Row:
         """The newest look that reached nobody, unless something of the cluster landed since; its
         metrics may be of the same look."""
         lost = self._state.not_reached
-        scraped = max((one.scraped_at for one in self._state.listeners), default=0)
+        scraped = max((entry.scraped_at for entry in self._state.listeners), default=0)
         if lost and lost.at > max(self._state.observed_at, scraped + ONE_LOOK):
             yield self._row.text_code(lost.error), self._answered or NONE, lost.at, lost.line
 
@@ -570,8 +570,8 @@ class _Row:
         return position if position <= NOTHING else _position(maps, self._state.maps[position])
 
 
-def _position(maps: dict[Map, int], one: Map) -> int:
-    return maps.setdefault(one, len(maps))
+def _position(maps: dict[Map, int], entries: Map) -> int:
+    return maps.setdefault(entries, len(maps))
 
 
 def _gap_end(state: ClusterState) -> int:
@@ -585,4 +585,4 @@ def _gap_end(state: ClusterState) -> int:
 
 def _stored(state: ClusterState) -> list[Registration]:
     """Return the registrations in ZooKeeper that count in a cluster with controllers of KRaft."""
-    return [one for one in state.registrations if one.exists and not outlived(one, state)]
+    return [entry for entry in state.registrations if entry.exists and not outlived(entry, state)]

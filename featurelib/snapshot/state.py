@@ -209,7 +209,7 @@ class Right(msgspec.Struct, array_like=True, gc=False):
 
 
 class Probe(msgspec.Struct, array_like=True, gc=False):
-    """What the controller answered last to a request to validate, by (time, line)."""
+    """The controller's last response to a request to validate, by (time, line)."""
 
     at: int
     line: int
@@ -217,7 +217,7 @@ class Probe(msgspec.Struct, array_like=True, gc=False):
 
 
 class Configs(msgspec.Struct, array_like=True, gc=False):
-    """What one node's DescribeConfigs says of a resource, by (time, line)."""
+    """The configuration of a resource in one node's DescribeConfigs, by (time, line)."""
 
     role: int
     node_id: int  # who was asked
@@ -228,7 +228,7 @@ class Configs(msgspec.Struct, array_like=True, gc=False):
 
 
 class MigrationReady(msgspec.Struct, array_like=True, gc=False):
-    """Whether a controller is set up for a migration from ZooKeeper, by (time, line)."""
+    """The readiness of a controller for a migration from ZooKeeper, by (time, line)."""
 
     node_id: int
     at: int
@@ -237,7 +237,7 @@ class MigrationReady(msgspec.Struct, array_like=True, gc=False):
 
 
 class StrimziState(msgspec.Struct, array_like=True, gc=False):
-    """What the resources of Strimzi say, by (time, line); texts as in their landing line."""
+    """The content of Strimzi's resources, by (time, line); texts as in their landing line."""
 
     at: int = 0
     line: int = 0
@@ -336,9 +336,9 @@ def _settle_marks(state: ClusterState) -> None:
 def _settle_lists(state: ClusterState) -> None:
     """Keep the lists of nodes of the newest moment."""
     newest = dict[tuple[int, bool], int]()
-    for one in state.members:
-        key = one.role, one.fenced_shown
-        newest[key] = max(newest.get(key, 0), one.at)
+    for members in state.members:
+        key = members.role, members.fenced_shown
+        newest[key] = max(newest.get(key, 0), members.at)
     since = {key: at - ONE_MOMENT for key, at in newest.items()}
     state.members = [m for m in state.members if m.at >= since[m.role, m.fenced_shown]]
 
@@ -379,26 +379,26 @@ def settle(state: ClusterState) -> None:
 UNSTABLE_FEATURES = "unstable.feature.versions.enable"
 
 
-def supported_by(listener: Listener, shown: Map, state: ClusterState) -> Map:
-    """The ranges of a listener's node. As they are `shown`, but for a controller of a release that
+def supported_by(listener: Listener, ranges: Map, state: ClusterState) -> Map:
+    """The ranges of a listener's node. As they are `ranges`, but for a controller of a release that
     is known and has just these: of a vendor's nothing is known but what it shows.
 
     Without a word about its configuration a controller is taken to support stable levels alone.
     """
     if listener.role != Role.CONTROLLER or listener.releases not in _ranges():
-        return shown
+        return ranges
     stable, unstable = _ranges()[listener.releases]
-    if shown not in (stable, unstable):
-        return shown
+    if ranges not in (stable, unstable):
+        return ranges
     return unstable if _has_unstable(listener.node_id, state) else stable
 
 
 def by_metrics(listener: Listener, state: ClusterState) -> tuple[Map, Map]:
-    """What a listener's process shows as metrics, by Kafka's names: ranges, and levels.
+    """Return (ranges, levels) that a listener's process shows as metrics, by Kafka's names.
 
-    Names of features have dots, which labels replace. What no witness and no release spells so is
-    left out. A process that just started shows the lowest level of metadata.version until it has
-    read its log (MetadataLoaderMetrics), so one at that level tells none.
+    Names of features have dots, which labels replace. A name that no witness and no release spells
+    is left out. A process that just started shows the lowest level of metadata.version until it has
+    read its log (MetadataLoaderMetrics), so the lowest level counts as none.
     """
     names = _spellings(state)
     ranges, levels = (
@@ -418,30 +418,30 @@ def by_metrics(listener: Listener, state: ClusterState) -> tuple[Map, Map]:
 
 def _spellings(state: ClusterState) -> dict[str, str]:
     """The letters of every feature's name that has a dot → the name."""
-    seen = {name for one in state.maps for name, _, _ in one}
-    return {letters(name): name for name in sorted(seen | set(load().features)) if "." in name}
+    names = {name for entries in state.maps for name, _, _ in entries}
+    return {letters(name): name for name in sorted(names | set(load().features)) if "." in name}
 
 
 def levels_by_metrics(state: ClusterState) -> tuple[Map, int, int]:
     """The levels on which all processes agree that were scraped about when the newest was, and that
     one's time and line; -1 = not shown, or not alike. Time 0 = none tells."""
-    shown = [(one, by_metrics(one, state)[1]) for one in state.listeners]
-    telling = [(one.scraped_at, one.scraped_line, levels) for one, levels in shown if levels]
+    by_node = [(node, by_metrics(node, state)[1]) for node in state.listeners]
+    telling = [(node.scraped_at, node.scraped_line, levels) for node, levels in by_node if levels]
     at, line, _ = max(telling, default=(0, 0, ()))
-    levels = [dict.fromkeys(of) for when, _, of in telling if at - when <= ONE_LOOK]
+    levels = [dict.fromkeys(of) for time, _, of in telling if at - time <= ONE_LOOK]
     agreed = [entry for entry in (levels[0] if levels else ()) if all(entry in of for of in levels)]
-    told = {name: level for name, level, _ in agreed}
+    level_of = {name: level for name, level, _ in agreed}
     names = sorted(_spellings(state).values())
-    return tuple((name, told.get(name, -1), told.get(name, -1)) for name in names), at, line
+    return tuple((name, level_of.get(name, -1), level_of.get(name, -1)) for name in names), at, line
 
 
 def _has_unstable(node_id: int, state: ClusterState) -> bool:
-    """Whether a controller was started with unstable features."""
+    """Return true if a controller was started with unstable features."""
     return any(
         (key, value) == (UNSTABLE_FEATURES, "true")
-        for one in state.configs
-        if (one.role, one.node_id, one.resource) == (Role.CONTROLLER, node_id, str(node_id))
-        for key, value, _ in one.values
+        for entry in state.configs
+        if (entry.role, entry.node_id, entry.resource) == (Role.CONTROLLER, node_id, str(node_id))
+        for key, value, _ in entry.values
     )
 
 

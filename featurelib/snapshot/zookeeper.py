@@ -24,7 +24,7 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
         return [], set()
     # A round reads each path once: a path that was read twice since is a whole round since.
     round_at = max((second for _, second in state.read_twice.values()), default=0)
-    found, gone = list[Registration](), set[int]()
+    entries, removed = list[Registration](), set[int]()
     for node_id in sorted({*known, *listed, *spoke}):
         entry = known.get(node_id, Registration(node_id, NOTHING, False, 0, 0))
         at, line = spoke.get(node_id, (0, 0))
@@ -32,27 +32,27 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
         # one of the look in which its registration was read says nothing of a later look.
         is_of_this_look = at + ONE_LOOK >= newest and (not entry.at or at - entry.at > newest - at)
         if entry.exists and entry.at >= max(listed_at, round_at):
-            found.append(entry)
+            entries.append(entry)
         elif node_id in listed and listed_at > entry.at:
-            found.append(Registration(node_id, DAMAGED, True, listed_at, listed_line))
+            entries.append(Registration(node_id, DAMAGED, True, listed_at, listed_line))
         elif at and is_of_this_look:
-            found.append(Registration(node_id, DAMAGED, True, at, line))
+            entries.append(Registration(node_id, DAMAGED, True, at, line))
         elif entry.exists and 0 < listed_at <= entry.at:  # that round's list was lost
-            found.append(Registration(node_id, DAMAGED, True, entry.at, entry.line))
+            entries.append(Registration(node_id, DAMAGED, True, entry.at, entry.line))
         elif entry.exists:
-            gone.add(node_id)
-    return found, gone
+            removed.add(node_id)
+    return entries, removed
 
 
 def _spoke(state: ClusterState) -> dict[int, tuple[int, int]]:
     """Return by broker the time and line of its newest answer. Of a broker of which nothing else is
     known, that it did not answer counts, too: only who was registered is asked."""
     known = {entry.node_id for entry in state.registrations}
-    found = dict[int, tuple[int, int]]()
-    for one in state.listeners:
-        moments = [(one.full_at, one.full_line), (one.partial_at, one.partial_line)]
-        if one.node_id not in known and not state.children[0]:
-            moments.append((one.failed_at, one.failed_line))
-        if one.role == Role.BROKER and max(moments)[0]:
-            found[one.node_id] = max(moments)
-    return found
+    newest = dict[int, tuple[int, int]]()
+    for node in state.listeners:
+        moments = [(node.full_at, node.full_line), (node.partial_at, node.partial_line)]
+        if node.node_id not in known and not state.children[0]:
+            moments.append((node.failed_at, node.failed_line))
+        if node.role == Role.BROKER and max(moments)[0]:
+            newest[node.node_id] = max(moments)
+    return newest
