@@ -54,9 +54,9 @@ def __getattr__(name: str) -> object:
         return import_module("importlib.metadata").version("kafka-featurelib")
     if name not in __all__:
         raise AttributeError(f"module 'featurelib' has no attribute {name!r}")
-    found: object = getattr(import_module("featurelib.api"), name)
-    globals()[name] = found
-    return found
+    value: object = getattr(import_module("featurelib.api"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -94,11 +94,11 @@ def _array(column: Column | TableRows, kind: pa.DataType) -> pa.Array:
             plain = _plain(values, values == NONE)
             return plain.cast(_STORED[of]).cast(kind) if of in _STORED else plain.cast(kind)
         case Texts(words=words, codes=codes):
-            told = _bytes(cells_of([word.encode() for word in words]), pa.string())
+            texts = _bytes(cells_of([word.encode() for word in words]), pa.string())
             places = _plain(codes, codes < 0)
             if kind == _CODED:
-                return pa.DictionaryArray.from_arrays(places.cast(_CODED.index_type), told)
-            return told.take(places)
+                return pa.DictionaryArray.from_arrays(places.cast(_CODED.index_type), texts)
+            return texts.take(places)
         case Cells():
             return _bytes(column, kind)
         case Lists(size=size, of=entries):
@@ -132,8 +132,8 @@ def bytes_of(values: Sequence[bytes | None]) -> pa.Array:
     return _bytes(cells_of([value or b"" for value in values]), pa.binary(), _there(missing))
 
 
-def _bytes(cells: Cells, kind: pa.DataType, there: pa.Buffer | None = None) -> pa.Array:
-    buffers = [there, pa.py_buffer(cells.ends.astype(np.int32)), pa.py_buffer(cells.data)]
+def _bytes(cells: Cells, kind: pa.DataType, validity: pa.Buffer | None = None) -> pa.Array:
+    buffers = [validity, pa.py_buffer(cells.ends.astype(np.int32)), pa.py_buffer(cells.data)]
     return pa.Array.from_buffers(kind, len(cells), buffers)
 
 
@@ -143,42 +143,42 @@ def folder(path: str) -> FileSystem:
 
 
 def read(
-    dataset: Dataset, columns: Columns, wanted: Sequence[Wanted], names: Sequence[str]
+    dataset: Dataset, columns: Columns, conditions: Sequence[Wanted], names: Sequence[str]
 ) -> pa.Table:
-    """Return the columns `names` of a dataset's rows for which all of `wanted` holds.
+    """Return the columns `names` of a dataset's rows for which all of `conditions` holds.
 
     `columns` is the schema; a column that an earlier release did not write is null. The bounds in
     Delta's log and in the files leave out files and groups. Raises one of FAULTS.
     """
-    needed = dict.fromkeys((*names, *(name for name, _, _ in wanted)))
-    there = [name for name in needed if name in dataset.schema.names]
-    bounds = [one for one in by_bounds(columns, wanted) if one[0] in there]
-    rows = scan(dataset, there, as_expression(columns, bounds))
+    needed = dict.fromkeys((*names, *(name for name, _, _ in conditions)))
+    present = [name for name in needed if name in dataset.schema.names]
+    bounds = [bound for bound in by_bounds(columns, conditions) if bound[0] in present]
+    rows = scan(dataset, present, as_expression(columns, bounds))
     schema = schema_of(columns.select(needed))
     filled = [
-        rows[field.name] if field.name in there else pa.nulls(rows.num_rows, field.type)
+        rows[field.name] if field.name in present else pa.nulls(rows.num_rows, field.type)
         for field in schema
     ]
     whole = pa.table(filled, names=schema.names).cast(schema)
-    if bounds != list(wanted):
-        whole = whole.filter(as_expression(columns, wanted))
+    if bounds != list(conditions):
+        whole = whole.filter(as_expression(columns, conditions))
     return whole.select(names)
 
 
-def by_bounds(columns: Columns, wanted: Sequence[Wanted]) -> list[Wanted]:
-    """`wanted` by what the log knows of a file: the last of its times is cut to a millisecond."""
+def by_bounds(columns: Columns, conditions: Sequence[Wanted]) -> list[Wanted]:
+    """Return `conditions` on a file's bounds in the log: its last time is cut to a millisecond."""
     return [
         (name, ">=", of // 1000 * 1000)
         if how in (">", ">=") and columns[name] is TIME
         else (name, how, of)
-        for name, how, of in wanted
+        for name, how, of in conditions
     ]
 
 
-def as_expression(columns: Columns, wanted: Sequence[Wanted]) -> pc.Expression | None:
-    """Return all of `wanted` as Arrow's; None = nothing is wanted."""
+def as_expression(columns: Columns, bounds: Sequence[Wanted]) -> pc.Expression | None:
+    """Return all of `bounds` as Arrow's; None = nothing is wanted."""
     conditions = []
-    for name, how, of in wanted:
+    for name, how, of in bounds:
         column, kind = pc.field(name), type_of(columns[name])
         if how in NULLS:
             conditions.append(column.is_null() if how == "is null" else column.is_valid())
@@ -188,34 +188,34 @@ def as_expression(columns: Columns, wanted: Sequence[Wanted]) -> pc.Expression |
     return reduce(operator.and_, conditions) if conditions else None
 
 
-def scan(dataset: Dataset, names: list[str], wanted: pc.Expression | None) -> pa.Table:
-    """Return these columns of a dataset's rows for which `wanted` holds. Raises one of FAULTS."""
+def scan(dataset: Dataset, names: list[str], condition: pc.Expression | None) -> pa.Table:
+    """Return these columns of the rows for which `condition` holds. Raises one of FAULTS."""
     try:
-        return dataset.to_table(columns=names, filter=wanted)
+        return dataset.to_table(columns=names, filter=condition)
     except pa.ArrowNotImplementedError:
         # DELETE, UPDATE and MERGE of deltalake write texts as string_view, which Arrow reads and
         # cannot compare.
-        found = [dataset.schema.empty_table()]
-        for fragment in dataset.get_fragments(wanted):
-            found.append(fragment.to_table(schema=dataset.schema))
-        return pa.concat_tables(found).filter(wanted).select(names)
+        tables = [dataset.schema.empty_table()]
+        for fragment in dataset.get_fragments(condition):
+            tables.append(fragment.to_table(schema=dataset.schema))
+        return pa.concat_tables(tables).filter(condition).select(names)
 
 
 def rows_of(table: pa.Table | pa.RecordBatch, columns: Columns) -> TableRows:
     """Arrow's rows as ours; other columns are left out, and one that is not there is null."""
-    there = {name: table.column(name) for name in columns.names if name in table.schema.names}
-    found = {
-        name: _column(_whole(there[name]), kind) if name in there else nulls(kind, table.num_rows)
+    given = {name: table.column(name) for name in columns.names if name in table.schema.names}
+    filled = {
+        name: _column(_whole(given[name]), kind) if name in given else nulls(kind, table.num_rows)
         for name, kind in columns.fields
     }
-    return TableRows(schema=columns, columns=found)
+    return TableRows(schema=columns, columns=filled)
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """The column as one array."""
     if isinstance(column, pa.ChunkedArray):
-        none = pa.nulls(0, column.type)
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else none
+        empty = pa.nulls(0, column.type)
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else empty
     return column
 
 
@@ -248,15 +248,15 @@ _NO_BYTES = _bytes(cells_of([b""]), pa.binary())[0]
 def _numbers(array: pa.Array, absent: int) -> Int:
     """The values of whole numbers, `absent` where one is null."""
     plain = array.cast(pa.int64())
-    there, values = plain.buffers()
+    validity, values = plain.buffers()
     if len(plain) == 0 or values is None:  # all of them are null
         return np.full(len(plain), absent, dtype=np.int64)
     # A buffer may be longer than what stands in it.
-    found: Int = np.frombuffer(values, np.int64, len(plain), 8 * plain.offset)
-    if there is not None:
-        bits = np.unpackbits(np.frombuffer(there, np.uint8), bitorder="little")[plain.offset :]
-        found = np.where(bits[: len(plain)], found, absent)
-    return found
+    numbers: Int = np.frombuffer(values, np.int64, len(plain), 8 * plain.offset)
+    if validity is not None:
+        bits = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")[plain.offset :]
+        numbers = np.where(bits[: len(plain)], numbers, absent)
+    return numbers
 
 
 def _cells(array: pa.Array) -> Cells:

@@ -69,9 +69,9 @@ _LONGEST_FILE = 512 << 20  # bytes of a landing file that a command reads whole,
 LONGEST_ID = 100  # characters of an id in a name; real ones have 22
 
 
-def name_of(cluster_id: str, at: datetime, what: str = "") -> str:
+def name_of(cluster_id: str, at: datetime, part: str = "") -> str:
     """The name of the file of one cluster and one round: `TIME-CLUSTER[-WHAT].jsonl`."""
-    return f"{at.astimezone(UTC).strftime(_TIME)}-{_slug(cluster_id)}{what and '-' + what}{SUFFIX}"
+    return f"{at.astimezone(UTC).strftime(_TIME)}-{_slug(cluster_id)}{part and '-' + part}{SUFFIX}"
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> int:
@@ -117,10 +117,10 @@ def read_lines(name: str) -> Iterator[bytes]:
                 number += 1
                 yield line
     except (OSError, EOFError, zlib.error) as error:
-        found = getattr(error, "strerror", None) or error
+        reason = getattr(error, "strerror", None) or error
         place = f"{name}:{number + 1}" if number else name
         raise LandingError(
-            f"{place}: expected a file that can be read, found: {found}. Nothing was written."
+            f"{place}: expected a file that can be read, found: {reason}. Nothing was written."
         ) from error
 
 
@@ -129,19 +129,18 @@ def strimzi_resources(name: str) -> StrimziFleet:
     server (kubernetes:CONTEXT). Raises LandingError, ConfigError, UnreachableError."""
     if name.startswith(PREFIX):
         return read_resources(list_resources(name.removeprefix(PREFIX)), name)
-    where = "standard input" if name == STDIN else name
-    return read_resources(objects_of(read_text(name), where), where)
+    source = "standard input" if name == STDIN else name
+    return read_resources(objects_of(read_text(name), source), source)
 
 
 def read_text(name: str) -> str:
-    """What stands in a file of JSON, gzipped or not, or comes by stdin (`-`). Raises
-    LandingError."""
+    """Read a file of JSON, gzipped or not, or stdin (`-`). Raises LandingError."""
     try:
         return b"".join(read_lines(name)).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        where = "standard input" if name == STDIN else name
+        source = "standard input" if name == STDIN else name
         raise LandingError(
-            f"{where}: expected JSON in UTF-8, found byte 0x{error.object[error.start]:02x} at "
+            f"{source}: expected JSON in UTF-8, found byte 0x{error.object[error.start]:02x} at "
             f"{error.start + 1}. Nothing was written."
         ) from None
 
@@ -210,7 +209,7 @@ class SilentListener(NamedTuple):
 
 
 class NotAllowed(NamedTuple):
-    """What the user may not ask, in the words that name the right, and who refused it."""
+    """A request that the user may not make: words that name the permission, and the nodes."""
 
     error: str
     refused_by: tuple[str, ...]
@@ -218,9 +217,9 @@ class NotAllowed(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """What one round brought of one cluster. `error` says why it could not be looked at;
-    `quarantined` are the reasons for which ingest would set a line aside; `probe` is what became of
-    the probe, in a sentence, None = none was wanted."""
+    """The result of one round of one cluster. `error` is why it could not be read; `quarantined`
+    are the reasons for which ingest would set a line aside; `probe` is the result of the probe, in
+    a sentence, None = no probe."""
 
     entry: FleetEntry
     id: str | None = None
@@ -235,14 +234,14 @@ class Collected:
 
     @property
     def name(self) -> str:
-        """What people call the cluster; how it is reached, where nothing says who it is."""
+        """The cluster's name for people; the address, if nothing names the cluster."""
         entry = self.entry
         ways = ",".join((*entry.bootstrap, *entry.controller_bootstrap))
         return entry.title or self.id or entry.file or entry.zookeeper or ways
 
 
 class Round(NamedTuple):
-    """What was collected of several clusters."""
+    """The results of one round of several clusters."""
 
     clusters: tuple[Collected, ...]
 
@@ -261,11 +260,11 @@ def read_all(
     `say` hears of the steps where there is one cluster only. Raises ConfigError for a folder that
     cannot be written to, once every cluster had its turn.
     """
-    told = say if len(entries) == 1 else quietly  # steps of several would be mixed up
+    report = say if len(entries) == 1 else quietly  # steps of several would be mixed up
     faults: list[BaseException] = []
     pool = ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="collect")
     try:
-        rounds = [pool.submit(read_one, entry, say=told) for entry in entries]
+        rounds = [pool.submit(read_one, entry, say=report) for entry in entries]
         for done in as_completed(rounds):
             fault = done.exception()
             if fault is None:
@@ -308,16 +307,16 @@ def silence(entry: FleetEntry, error: FeatureLibError) -> tuple[bytes, ...]:
 
 
 def _written(
-    entry: FleetEntry, out: Path, lines: Sequence[bytes], error: str | None = None, what: str = ""
+    entry: FleetEntry, out: Path, lines: Sequence[bytes], error: str | None = None, suffix: str = ""
 ) -> Collected:
-    said = [read(line) for line in lines]
-    landed = [line for line in said if isinstance(line, Landing)]
+    contents = [read(line) for line in lines]
+    landed = [line for line in contents if isinstance(line, Landing)]
     scraped = {_listener(n.content) for n in landed if isinstance(n.content, NodeMetrics)}
     answers = [line.content for line in landed if isinstance(line.content, ApiVersionsAnswer)]
-    silent = {_listener(one): one.error for one in answers if one.error is not None}
-    answered = {_listener(one) for one in answers if one.error is None} | scraped
+    silent = {_listener(half): half.error for half in answers if half.error is not None}
+    answered = {_listener(half) for half in answers if half.error is None} | scraped
     cluster_id = entry.id or next((line.cluster for line in landed), "")
-    path = out / name_of(cluster_id, datetime.now(UTC), what)
+    path = out / name_of(cluster_id, datetime.now(UTC), suffix)
     return Collected(
         entry=entry,
         id=cluster_id or None,
@@ -325,16 +324,16 @@ def _written(
         lines=write_lines(path, lines),
         answered=tuple(sorted(answered)),
         not_answering=tuple(
-            SilentListener(*one, silent[one]) for one in sorted(silent.keys() - answered)
+            SilentListener(*half, silent[half]) for half in sorted(silent.keys() - answered)
         ),
         not_allowed=_not_allowed(lines),
-        quarantined=tuple(line.reason for line in said if isinstance(line, Quarantined)),
+        quarantined=tuple(line.reason for line in contents if isinstance(line, Quarantined)),
         error=error,
     )
 
 
 class _Refusal(msgspec.Struct):
-    """What a line says that has no answer because a right is missing."""
+    """The keys of a line without an answer because a permission is missing."""
 
     error: str | None = None
     error_code: int | None = None
@@ -344,14 +343,14 @@ class _Refusal(msgspec.Struct):
 
 
 def _not_allowed(lines: Sequence[bytes]) -> tuple[NotAllowed, ...]:
-    found: dict[str, list[str]] = {}
+    refusals: dict[str, list[str]] = {}
     for line in lines:
-        said = msgspec.json.decode(line, type=_Refusal)
-        if said.error and said.error_code == NOT_AUTHORIZED:
-            found.setdefault(said.error, []).append(
-                f"{said.listener or said.role} {said.asked_node}"
+        refusal = msgspec.json.decode(line, type=_Refusal)
+        if refusal.error and refusal.error_code == NOT_AUTHORIZED:
+            refusals.setdefault(refusal.error, []).append(
+                f"{refusal.listener or refusal.role} {refusal.asked_node}"
             )
-    return tuple(NotAllowed(words, tuple(halves)) for words, halves in found.items())
+    return tuple(NotAllowed(words, tuple(halves)) for words, halves in refusals.items())
 
 
 def scrape_one(
@@ -364,11 +363,11 @@ def scrape_one(
         lines = describe(entry)
     except FeatureLibError as error:
         return Collected(entry=entry, id=entry.id, error=str(error))
-    return _written(entry, out, lines, what=METRICS)
+    return _written(entry, out, lines, suffix=METRICS)
 
 
-def _listener(said: ApiVersionsAnswer | NodeMetrics) -> NodeListener:
-    return NodeListener(said.role, said.node_id)
+def _listener(content: ApiVersionsAnswer | NodeMetrics) -> NodeListener:
+    return NodeListener(content.role, content.node_id)
 
 
 # --- A probe --------------------------------------------------------------------------------------
@@ -400,11 +399,11 @@ def probe(
         return None, f"{_NOTHING}{error}"
     except FeatureLibError as error:  # a request to validate writes nothing
         keys["error"] = text = str(error)
-        said = f"probe: no answer to {moves}: {text}"
+        sentence = f"probe: no answer to {moves}: {text}"
     else:
         keys["answer"] = UpdateFeatures.of(reply)
-        said = f"probe: the controller {_verdict(reply)}: {moves}"
-    return write_line("probe", sight.cluster_id, time.time_ns() // 1000, keys), said
+        sentence = f"probe: the controller {_verdict(reply)}: {moves}"
+    return write_line("probe", sight.cluster_id, time.time_ns() // 1000, keys), sentence
 
 
 def _sight(entry: FleetEntry, lines: Sequence[bytes], catalogue: Catalogue) -> tuple[Sight, bool]:
@@ -413,15 +412,15 @@ def _sight(entry: FleetEntry, lines: Sequence[bytes], catalogue: Catalogue) -> t
     cluster_id = id_of(lines[0])
     fleet = Fleet(cluster=(msgspec.structs.replace(entry, id=cluster_id),))
     terms = Terms(catalogue=catalogue, as_of=None, max_age=_DAY, fleet=fleet)
-    seen = terms.see_lines(lines)
+    view = terms.see_lines(lines)
     unsure, unseen = tagged("unproven", "unseen"), tagged("unseen")
-    found = [row for row in seen.judged.findings.to_pylist() if row["code"] in unsure]
-    draft = Draft(seen.rows, seen.newest)
-    for node_id in {row["node_id"] for row in found if row["code"] in unseen}:
+    findings = [row for row in view.judged.findings.to_pylist() if row["code"] in unsure]
+    draft = Draft(view.rows, view.newest)
+    for node_id in {row["node_id"] for row in findings if row["code"] in unseen}:
         draft.remove(node_id)
     draft.forget_configured()  # whom the controller asks is what it is asked
-    row = draft.row() if found else seen.rows
-    return replace(terms, controller_decides=True).see(row), bool(found)
+    row = draft.row() if findings else view.rows
+    return replace(terms, controller_decides=True).see(row), bool(findings)
 
 
 def _question(backend: Backend, sight: Sight, is_unsure: bool) -> Step:
@@ -447,7 +446,7 @@ def _question(backend: Backend, sight: Sight, is_unsure: bool) -> Step:
 def _verdict(reply: Reply) -> str:
     if reply.code == NOT_AUTHORIZED:
         return f"did not answer, because the right to {ALTER} the cluster is missing"
-    refused = [one for one in reply.results or () if one.code]
+    refused = [result for result in reply.results or () if result.code]
     if not reply.code and not refused:
         return "agreed, validating only"
     words = reply.message if reply.code else refused[0].message

@@ -74,7 +74,7 @@ class BusyError(RefusedError):
 
 
 class JournalError(RefusedError):
-    """What is about to be sent cannot be written down, so it is not sent."""
+    """A request that cannot be written down, so it is not sent."""
 
 
 class OutcomeUnknownError(FeatureLibError):

@@ -64,54 +64,54 @@ Make = Callable[[str, str], FeatureLibError]  # what was said, and where; empty 
 
 
 @contextmanager
-def explaining(where: str) -> Iterator[None]:
-    """What the block raises about the surroundings becomes an error of featurelib's own."""
+def explaining(place: str) -> Iterator[None]:
+    """Turn errors of the surroundings in the block into errors of featurelib's own."""
     try:
         yield
     except FeatureLibError:
         raise
     except Exception as error:
-        if (known := explain(error, where)) is None:
+        if (known := explain(error, place)) is None:
             raise
         raise known from error
 
 
-def explain(error: BaseException, where: str = "") -> FeatureLibError | None:
-    """The error of featurelib's own that this one is; None = it is not known. `where` stands for a
+def explain(error: BaseException, location: str = "") -> FeatureLibError | None:
+    """Return featurelib's own error for `error`; None = it is not known. `location` stands for a
     place that the error does not name."""
     if isinstance(error, FeatureLibError):
         return error
     text = _COLOURS.sub("", f"{type(error).__name__}: {error}")[:LONGEST_TEXT]
     for pattern, make in FAULTS:
-        if (found := pattern.search(text)) is not None:
-            said = next((part for part in found.groups() if part), found.group())
-            at = next((one["at"] for place in _PLACES if (one := place.search(text))), where)
-            return make(in_a_line(said), in_a_line(at) if at else "")
+        if (match := pattern.search(text)) is not None:
+            detail = next((part for part in match.groups() if part), match.group())
+            at = next((hit["at"] for place in _PLACES if (hit := place.search(text))), location)
+            return make(in_a_line(detail), in_a_line(at) if at else "")
     return None
 
 
-def in_a_line(said: str) -> str:
-    """What others say of a fault, which may be many lines in colours."""
-    line = " ".join(_COLOURS.sub("", said).split())
+def in_a_line(text: str) -> str:
+    """Return the text of a fault, which may be many lines in colours, as one line."""
+    line = " ".join(_COLOURS.sub("", text).split())
     return clean(line.strip(": ."), LONGEST)
 
 
-def damaged(said: str, where: str) -> SurroundingsError:
+def damaged(detail: str, location: str) -> SurroundingsError:
     """A file of a table that is missing or cut off, with what can be done about that table."""
-    tables = _TABLE.findall(f"{where} {said}")
+    tables = _TABLE.findall(f"{location} {detail}")
     name = tables[0] if tables else ""
     anew = _ANEW.get(name) or _ANEW[name.partition("/")[0]]
     of = f"table {name.replace('/', '.')}" if name else "a file"
-    at = f" at {where}" if where and "/" not in said else ""
+    at = f" at {location}" if location and "/" not in detail else ""
     return SurroundingsError(
-        f"{of}{at}: cannot be read, because a file of it is missing or damaged: {said}. {anew}."
+        f"{of}{at}: cannot be read, because a file of it is missing or damaged: {detail}. {anew}."
     )
 
 
-def _other_python(said: str, where: str) -> ConfigError:
+def _other_python(detail: str, location: str) -> ConfigError:
     return ConfigError(
         "the workers' Python is of another release than the driver's: "
-        f"{said.replace(' than that in driver: ', ', and not ')}. PYSPARK_PYTHON names the "
+        f"{detail.replace(' than that in driver: ', ', and not ')}. PYSPARK_PYTHON names the "
         "workers' Python: let it be one of the driver's release (docs/how-to/spark-cluster.md)."
     )
 
@@ -125,9 +125,9 @@ class _Row(msgspec.Struct, frozen=True):
     nowhere: str = "a disk or store"
     make: str = ""
 
-    def explain(self, said: str, where: str) -> FeatureLibError:
+    def explain(self, detail: str, location: str) -> FeatureLibError:
         """Return the error of the sentence."""
-        text = self.sentence.format(said=said, where=where or self.nowhere, python=PYTHON)
+        text = self.sentence.format(said=detail, where=location or self.nowhere, python=PYTHON)
         return _ERRORS[self.error](text)
 
 

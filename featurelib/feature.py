@@ -35,7 +35,7 @@ def release_number(version: str) -> tuple[int, ...]:
 
 
 class Role(IntEnum):
-    """Which half of a process a listener, registration or range belongs to."""
+    """The half of a process that a listener, registration or range belongs to."""
 
     BROKER = 0
     CONTROLLER = 1
@@ -46,7 +46,7 @@ class Role(IntEnum):
 
 
 class Witness(IntEnum):
-    """Who said what is finalized. Epochs of two kinds are never compared with each other.
+    """The source of a finalized level. Epochs of two kinds are never compared with each other.
 
     A smaller number is believed before a greater one.
     """
@@ -68,7 +68,7 @@ class UpgradeType(IntEnum):
 
 
 class Verdict(StrEnum):
-    """What may be finalized for one feature of one cluster."""
+    """The readiness of one feature of one cluster."""
 
     UNKNOWN = "UNKNOWN"
     BLOCKED = "BLOCKED"
@@ -77,7 +77,7 @@ class Verdict(StrEnum):
 
 
 class Phase(StrEnum):
-    """Where a cluster stands between two releases."""
+    """The state of a cluster between two releases."""
 
     MIXED = "mixed software"
     ROLLED_NOT_FINALIZED = "rolled, not finalized"
@@ -92,7 +92,7 @@ class Phase(StrEnum):
 
 
 class ClusterMode(StrEnum):
-    """Who keeps a cluster's metadata."""
+    """The keeper of a cluster's metadata."""
 
     UNKNOWN = "mode not known"
     KRAFT = "KRaft"
@@ -101,7 +101,7 @@ class ClusterMode(StrEnum):
 
 
 class Severity(StrEnum):
-    """How much a finding matters, worst first."""
+    """The weight of a finding, worst first."""
 
     CRITICAL = "critical"  # something is broken, or will be at the next restart
     BLOCKER = "blocker"  # a level cannot be finalized

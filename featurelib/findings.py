@@ -93,16 +93,16 @@ class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def holds(self, known: Mapping[str, object]) -> bool:
         """Return whether circumstances meet the conditions."""
-        wanted = ((name, getattr(self, name)) for name in self.__struct_fields__)
-        return all(_meets(one, known.get(name)) for name, one in wanted if one is not None)
+        conditions = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        return all(_meets(of, known.get(name)) for name, of in conditions if of is not None)
 
 
-def _meets(wanted: object, known: object) -> bool:
+def _meets(condition: object, known: object) -> bool:
     if isinstance(known, frozenset):
-        return wanted in known
-    if isinstance(wanted, str) and wanted.startswith(">="):
-        return isinstance(known, int) and known >= int(wanted[2:])
-    return wanted == known
+        return condition in known
+    if isinstance(condition, str) and condition.startswith(">="):
+        return isinstance(known, int) and known >= int(condition[2:])
+    return condition == known
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -120,7 +120,7 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class NodeRemedy(Remedy, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to do about a node that is in the way: words that go on after its name."""
+    """The remedy for a node that is in the way: words that go on after its name."""
 
     action: Action
 
@@ -171,11 +171,11 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def texts(self) -> str:
         """All texts of the row that may name something."""
-        return " ".join((self.message, *(text for one in self.remedies for text in one.texts)))
+        return " ".join((self.message, *(text for own in self.remedies for text in own.texts)))
 
 
 class Words(msgspec.Struct, frozen=True, kw_only=True):
-    """What a finding says, filled in; `command` "" = there is none."""
+    """The words of a finding, filled in; `command` "" = there is none."""
 
     message: str
     remedy: str
@@ -219,7 +219,7 @@ def ways() -> tuple[NodeRemedy, ...]:
 
 def way_of(action: Action) -> NodeRemedy:
     """Return the way of this name."""
-    return next(way for way in ways() if way.action is action)
+    return next(remedy for remedy in ways() if remedy.action is action)
 
 
 @cache
@@ -231,9 +231,9 @@ def tags() -> dict[str, str]:
 @cache
 def tagged(*names: str) -> frozenset[str]:
     """Return the codes that have any of these tags. Raises KeyError for an unknown tag."""
-    wanted = frozenset(name for name in names if tags()[name])
+    known = frozenset(name for name in names if tags()[name])
     rows = (finding_rows() | rule_rows()).items()
-    return frozenset(code for code, row in rows if not row.tags.isdisjoint(wanted))
+    return frozenset(code for code, row in rows if not row.tags.isdisjoint(known))
 
 
 def code_of(tag: str) -> str:
@@ -268,12 +268,12 @@ def check_row(file: str, text: str, code: str) -> FindingRow:
         row = msgspec.convert(table, FindingRow)
         fault, at = next(_faults(row), ("", 0))
     except msgspec.ValidationError as error:
-        fault, found = str(error), re.search(r"\$\.remedy\[(\d+)\]", str(error))
-        at = int(found[1]) + 1 if found else 0
+        fault, match = str(error), re.search(r"\$\.remedy\[(\d+)\]", str(error))
+        at = int(match[1]) + 1 if match else 0
     if fault:
         heads = [f"[{code}]", *[f"[[{code}.remedy]]"] * at]
         lines = enumerate(text.splitlines(), start=1)
-        line = [next(n for n, one in lines if one == head) for head in heads][-1]
+        line = [next(n for n, text_of in lines if text_of == head) for head in heads][-1]
         raise ValueError(f"{file}:{line}: [{code}] {fault}")
     return row
 
@@ -290,10 +290,10 @@ def _faults(row: FindingRow) -> Iterator[tuple[str, int]]:
         named = {name for _, name, _, _ in Formatter().parse(text) if name}
         if strange := named - facts - _PLACES:
             yield f"names {{{min(strange)}}}, which is no fact of it. Add it to facts.", at
-    for at, one in enumerate(row.remedies, start=1):
-        if (one.when == When()) != (at == len(row.remedies)):
+    for at, remedy in enumerate(row.remedies, start=1):
+        if (remedy.when == When()) != (at == len(row.remedies)):
             yield "has a remedy without a condition before the last, or a last one with one.", at
         try:
-            shlex.split(one.command)
+            shlex.split(remedy.command)
         except ValueError as error:
             yield f"has a command that a shell cannot read: {error}.", at

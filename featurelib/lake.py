@@ -94,19 +94,19 @@ class Lake:
         return int(self.night(run)["run"])
 
     def night(self, run: int | None = None) -> dict[str, Any]:
-        """That night's row of gold.audit_run, or the newest one's. Raises ConfigError."""
+        """Return the row of gold.audit_run of a run, or of the newest. Raises ConfigError."""
         nights: list[dict[str, Any]] = self.runs.to_pylist()
-        if (found := next((one for one in nights if run in (None, one["run"])), None)) is not None:
-            return found
+        if (night := next((row for row in nights if run in (None, row["run"])), None)) is not None:
+            return night
         assert run is not None
-        near = sorted((one["run"] for one in nights), key=lambda one: abs(one - run))[:_SHOWN]
+        near = sorted((row["run"] for row in nights), key=lambda row: abs(row - run))[:_SHOWN]
         raise ConfigError(
             f"--run {run}: expected one of the {len(nights)} runs below {self.root}, found no such "
             f"run; the nearest are {', '.join(map(str, near))}. Leave it out for the newest."
         )
 
     def as_of(self, run: int | None = None) -> int:
-        """When that night judged ages as of, microseconds."""
+        """Return the time as of which a run judged ages, microseconds."""
         return microseconds(self.night(run)["as_of"])
 
     def rows(
@@ -119,18 +119,18 @@ class Lake:
     ) -> TableRows:
         """One run's rows of a gold table (None: the newest), of all clusters or of one. Raises
         SurroundingsError where the table lost that run's commit."""
-        wanted: list[Wanted] = [("run", "=", of := self.run(run))]
+        conditions: list[Wanted] = [("run", "=", of := self.run(run))]
         if cluster is not None:
-            wanted.append(("cluster", "=", cluster))
+            conditions.append(("cluster", "=", cluster))
         # None = somebody else wrote it. A night's own row is written last.
         newest = self._opened(table, None).transaction_version(table.application)
         if newest is not None and newest < of:
-            said = f"its newest run is {newest}, {AUDIT_RUN.full_name} knows run {of}"
-            raise damaged(said, self._place(table))
-        return self.read(table, wanted, columns)
+            detail = f"its newest run is {newest}, {AUDIT_RUN.full_name} knows run {of}"
+            raise damaged(detail, self._place(table))
+        return self.read(table, conditions, columns)
 
     def judged(self, run: int | None = None, cluster: str | None = None) -> Judged:
-        """What one night found out about all clusters, or about one."""
+        """Return the judgement of a run about all clusters, or about one."""
         return Judged(
             findings=self.rows(FINDINGS, run=run, cluster=cluster, columns=FOUND),
             incompatible=self.rows(INCOMPATIBLE_BROKERS, run=run, cluster=cluster),
@@ -141,8 +141,8 @@ class Lake:
     def history(self, table: Table, clusters: Sequence[str], run: int | None = None) -> TableRows:
         """All rows of a history of silver about these clusters, of all nights up to one."""
         # Of one cluster the bounds in the log choose files.
-        one = len(clusters) == 1
-        of: Wanted = ("cluster", "=", clusters[0]) if one else ("cluster", "in", list(clusters))
+        lone = len(clusters) == 1
+        of: Wanted = ("cluster", "=", clusters[0]) if lone else ("cluster", "in", list(clusters))
         return self.read(table, [of, ("run", "<=", self.run(run))])
 
     def clusters(self, run: int | None = None) -> list[str]:
@@ -158,9 +158,9 @@ class Lake:
         if len(self.rows(UPGRADE_PLANS, run=run, cluster=cluster, columns=["cluster"])):
             return
         known = self.clusters(run)
-        folded = {one.casefold(): one for one in (*known, *names)}
+        folded = {name.casefold(): name for name in (*known, *names)}
         near = get_close_matches(cluster.casefold(), folded, n=_SHOWN, cutoff=0.6)
-        nearest = f"; the nearest are {', '.join(folded[one] for one in near)}" if near else ""
+        nearest = f"; the nearest are {', '.join(folded[name] for name in near)}" if near else ""
         raise ConfigError(
             f"cluster {cluster}: expected one of the {len(known)} clusters of run {self.run(run)} "
             f"below {self.root}, found none of that name{nearest}. If it is in other tables, add "
@@ -172,40 +172,40 @@ class Lake:
 
         Raises ConfigError for a cluster of another name, NoEvidenceError for one that never landed.
         """
-        found = self.snapshots(run, [("cluster", "=", cluster)])
-        if len(found) == 0:
+        rows = self.snapshots(run, [("cluster", "=", cluster)])
+        if len(rows) == 0:
             self.expect_cluster(cluster, run)
             raise NoEvidenceError(
                 f"cluster {cluster}: nothing landed from it up to run {self.run(run)}. Collect it."
             )
-        return found
+        return rows
 
-    def snapshots(self, run: int | None = None, wanted: Sequence[Wanted] = ()) -> TableRows:
-        """Every cluster that landed as that night read it, or those for which `wanted` holds."""
+    def snapshots(self, run: int | None = None, conditions: Sequence[Wanted] = ()) -> TableRows:
+        """Return every cluster as that run read it, or those for which all `conditions` hold."""
         # The version of the snapshots which that night judged; None = the newest there is.
-        inputs = {one["table"]: one["version"] for one in self.night(run)["inputs"] or ()}
+        inputs = {table["table"]: table["version"] for table in self.night(run)["inputs"] or ()}
         judged = inputs.get(CLUSTER_SNAPSHOT.full_name)
-        return self.read(CLUSTER_SNAPSHOT, wanted, SNAPSHOT.names, judged)
+        return self.read(CLUSTER_SNAPSHOT, conditions, SNAPSHOT.names, judged)
 
     def read(
         self,
         table: Table,
-        wanted: Sequence[Wanted] = (),
+        conditions: Sequence[Wanted] = (),
         columns: Sequence[str] | None = None,
         version: int | None = None,
     ) -> TableRows:
-        """Rows for which all of `wanted` holds; the bounds in the log leave out files before one is
+        """Return rows where all `conditions` hold; the log's bounds leave out files before one is
         opened, and those of a file's own groups what is in it."""
         opened = self._opened(table, version)
         from featurelib import arrow  # it is there: the table could be opened
 
-        names, where = table.schema.names if columns is None else columns, self._place(table)
-        dataset = opened.to_pyarrow_dataset(filesystem=files_at(where))
+        names, uri = table.schema.names if columns is None else columns, self._place(table)
+        dataset = opened.to_pyarrow_dataset(filesystem=files_at(uri))
         try:
-            with explaining(where):
-                rows = arrow.read(dataset, table.schema, wanted, names)
+            with explaining(uri):
+                rows = arrow.read(dataset, table.schema, conditions, names)
         except arrow.FAULTS as error:
-            raise damaged(in_a_line(str(error)), where) from error
+            raise damaged(in_a_line(str(error)), uri) from error
         return arrow.rows_of(rows, table.schema.select(names))
 
     def _place(self, table: Table) -> str:
@@ -213,7 +213,7 @@ class Lake:
 
     @cached_property
     def _is_schema(self) -> bool:
-        """Whether the tables lie as a catalog lays those of one schema."""
+        """Return true if the tables lie as a catalog lays those of one schema."""
         named = f"{self.root}/{AUDIT_RUN.name_in_schema}"
         if "://" not in self.root:
             return Path(named).is_dir()
@@ -233,28 +233,28 @@ class Lake:
             raise ConfigError(
                 f"reading tables needs the packages deltalake and pyarrow. {INSTALL}"
             ) from error
-        where = f"{self.root}/{table.path}"
+        uri = f"{self.root}/{table.path}"
         try:
-            with explaining(where):
-                where = self._place(table)
-                found = DeltaTable(where, version=version)
-                expect_whole_log(log_entries(where), where)
+            with explaining(uri):
+                uri = self._place(table)
+                table_there = DeltaTable(uri, version=version)
+                expect_whole_log(log_entries(uri), uri)
         except TableNotFoundError as error:
             raise NoEvidenceError(
-                f"table {table.full_name}: there is none at {where}. Name the folder the nightly "
+                f"table {table.full_name}: there is none at {uri}. Name the folder the nightly "
                 "writes with --tables FOLDER."
             ) from error
         except (DeltaError, OSError) as error:
-            said = f"table {table.full_name} at {where}: cannot be read: {in_a_line(str(error))}. "
+            fault = f"table {table.full_name} at {uri}: cannot be read: {in_a_line(str(error))}. "
             if version is not None:
                 old = "Snapshots of old nights are kept for 90 days; leave out --run for the newest"
-                raise TableError(f"{said}{old}.") from error
-            asked = "Is it reachable, and may this user read it? Then run again"
-            raise SurroundingsError(f"{said}{asked}.") from error
-        written = found.metadata().configuration.get(VERSION_PROPERTY, "none")
+                raise TableError(f"{fault}{old}.") from error
+            advice = "Is it reachable, and may this user read it? Then run again"
+            raise SurroundingsError(f"{fault}{advice}.") from error
+        written = table_there.metadata().configuration.get(VERSION_PROPERTY, "none")
         if not written.isdecimal() or int(written) > table.version:
             raise TableError(
-                f"table {table.full_name} at {where}: expected version {table.version} or earlier, "
+                f"table {table.full_name} at {uri}: expected version {table.version} or earlier, "
                 f"found {written}. A newer featurelib wrote it: read it with that one."
             )
         if table.is_rebuilt and int(written) < table.version:
@@ -262,28 +262,28 @@ class Lake:
             if version is not None:
                 which, then = "it for that night", f"{then} Then leave out --run."
             raise NoEvidenceError(
-                f"table {table.full_name} at {where}: an earlier featurelib wrote {which}, in a "
+                f"table {table.full_name} at {uri}: an earlier featurelib wrote {which}, in a "
                 f"form of its own. {then}"
             )
-        self._open[table.full_name, version] = found
-        return found
+        self._open[table.full_name, version] = table_there
+        return table_there
 
 
 def places(read: Read, lines: Mapping[int, int], cluster: str | None = None) -> dict[int, str]:
-    """Where landing lines of one cluster, or of all, stand, as `file:line`; what is not kept is
-    left out, and so are all where they are more than anybody opens.
+    """Return `file:line` of landing lines of one cluster, or of all; lines that are not kept are
+    left out, and so are all if they are more than anybody opens.
 
     `lines`: line_id → when it was observed, microseconds; the times choose files.
     """
     if not 0 < len(lines) <= MOST_LOCATED:
         return {}
-    wanted: list[Wanted] = [("cluster", "=", cluster)] if cluster is not None else []
-    wanted += [
+    conditions: list[Wanted] = [("cluster", "=", cluster)] if cluster is not None else []
+    conditions += [
         ("observed_at", ">=", min(lines.values())),
         ("observed_at", "<=", max(lines.values())),
         ("line_id", "in", list(lines)),
     ]
-    rows = read(LANDING_LINE, wanted, ["line_id", "source_file", "line_number"]).to_pylist()
+    rows = read(LANDING_LINE, conditions, ["line_id", "source_file", "line_number"]).to_pylist()
     return {row["line_id"]: place(row) for row in rows}
 
 
@@ -300,15 +300,15 @@ def lines_of(findings: TableRows, part: Container[str] | None = None) -> dict[in
 
 
 def place(row: Mapping[str, Any]) -> str:
-    """Where a line of bronze stood, as `file:line`."""
+    """Return the place of a line of bronze, as `file:line`."""
     return f"{row['source_file'].removeprefix('file:')}:{row['line_number']}"
 
 
-def read_quarantine(read: Read, wanted: Sequence[Wanted], most: int) -> tuple[int, list[LeftOut]]:
-    """How many quarantined lines bronze holds of these runs, and the newest run's first, `most` of
-    all. Files without such a line are left out by their bounds."""
+def read_quarantine(read: Read, runs: Sequence[Wanted], most: int) -> tuple[int, list[LeftOut]]:
+    """Return the number of quarantined lines of these runs, and `most` of them, the newest run's
+    first. Files without such a line are left out by their bounds."""
     columns = ["run", "source_file", "line_number", "reason", "cluster"]
-    bad = read(LANDING_LINE, [*wanted, ("reason", "is not null", None)], columns)
+    bad = read(LANDING_LINE, [*runs, ("reason", "is not null", None)], columns)
     first = nsmallest(
         most, bad.to_pylist(), lambda row: (-row["run"], row["source_file"], row["line_number"])
     )
@@ -327,34 +327,36 @@ def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, lis
     plans = read(UPGRADE_PLANS, of, ["cluster", "verdict"]).to_pylist()
     columns = ["cluster", "feature", "verdict", "finalized_level", "ceiling"]
     levels = read(FEATURE_READINESS, of, columns).to_pylist()
-    judges = {(one["catalogue"], one["dialect"]) for one in nights if one["run"] in (before, run)}
+    judges = {(r["catalogue"], r["dialect"]) for r in nights if r["run"] in (before, run)}
     if len(judges) > 1:
         levels = [row | {"ceiling": None} for row in levels]  # another judge aims elsewhere
-    found = read(FINDINGS, [*of, ("severity", "=", "critical")], ["cluster", "muted"]).to_pylist()
-    bad = {row["cluster"] for row in found if row["muted"] is None}
+    critical = read(
+        FINDINGS, [*of, ("severity", "=", "critical")], ["cluster", "muted"]
+    ).to_pylist()
+    bad = {row["cluster"] for row in critical if row["muted"] is None}
     down = read(
         FINDINGS, [*of, ("code", "in", sorted(tagged("down")))], ["cluster", "role", "node_id"]
     )
     silent = {(row["cluster"], row["role"], row["node_id"]) for row in down.to_pylist()}
-    judged = {one["cluster"]: (one["verdict"], one["cluster"] in bad) for one in plans}
+    judged = {r["cluster"]: (r["verdict"], r["cluster"] in bad) for r in plans}
     return nights, judged, levels, silent
 
 
-def expect_whole_log(entries: Iterable[tuple[str, int]], where: str) -> None:
+def expect_whole_log(entries: Iterable[tuple[str, int]], uri: str) -> None:
     """Raises SurroundingsError where an entry of a log (name, bytes) is empty, as a machine leaves
     it that lost its power: readers take it for a commit of nothing, and rows would be gone in
     silence."""
     for name, size in sorted(entries):
         if size == 0 and name.endswith(".json"):
-            raise damaged(f"{where}/_delta_log/{name} is empty", where)
+            raise damaged(f"{uri}/_delta_log/{name} is empty", uri)
 
 
 def log_entries(path: str, options: Mapping[str, str] | None = None) -> list[tuple[str, int]]:
     """Name and size of each file of the log of a table that deltalake can open."""
     from pyarrow.fs import FileSelector
 
-    found = files_at(path, options).get_file_info(FileSelector("_delta_log"))
-    return [(one.base_name, one.size or 0) for one in found]
+    files = files_at(path, options).get_file_info(FileSelector("_delta_log"))
+    return [(file.base_name, file.size or 0) for file in files]
 
 
 def files_at(path: str, options: Mapping[str, str] | None = None) -> FileSystem:

@@ -26,7 +26,7 @@ class Move:
 
     @property
     def is_upgrade(self) -> bool:
-        """Whether it goes up."""
+        """True if the level rises."""
         return self.upgrade_type == UpgradeType.UPGRADE.name
 
 
@@ -49,10 +49,10 @@ class RangeGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """What must be found again before anything is sent.
+    """The state that must be the same before anything is sent.
 
-    `levels` are all finalized levels; a features node's version is required in ZooKeeper mode
-    only, because a KRaft broker's epoch moves twice a second on an idle cluster.
+    `levels` are all finalized levels; a features node's version is required in ZooKeeper mode only,
+    because a KRaft broker's epoch moves twice a second on an idle cluster.
     """
 
     levels: dict[str, int]
@@ -62,7 +62,7 @@ class Requirements:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueChange:
-    """What brokers that have the same value have, and what they will have; None = not known."""
+    """The value that some brokers share, and the one that they will have; None = not known."""
 
     brokers: tuple[int, ...]
     before: str | None
@@ -71,7 +71,7 @@ class ValueChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideEffect:
-    """What a plan changes besides its levels, as who approves it has to see it.
+    """The change that a plan makes besides its levels, as its approver has to see it.
 
     `key` is the configuration, "" = none that has a name; `what` happens, what cannot be done
     `afterwards`, and whether going back restores what was, are the catalogue's.
@@ -88,7 +88,7 @@ class SideEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
-    """Who has a say in whether a plan is applied, as it was decided where the plan was made.
+    """The conditions for applying a plan, as decided where the plan was made.
 
     `managed_by` is who else finalizes features of this cluster, "" = nobody; `managed_features` are
     those features, None = all of them.
@@ -99,7 +99,7 @@ class Guards:
     managed_features: tuple[str, ...] | None = ()
 
     def manages(self, feature: str) -> bool:
-        """Whether somebody else finalizes this feature."""
+        """Return true if somebody else finalizes this feature."""
         return self.managed_features is None or feature in self.managed_features
 
 
@@ -125,7 +125,7 @@ class Plan:
 
     @property
     def moves(self) -> tuple[Move, ...]:
-        """What all steps together move, in the order it is sent."""
+        """The moves of all steps, in the order they are sent."""
         return tuple(move for step in self.steps for move in step.updates)
 
 
@@ -166,7 +166,7 @@ NO_EPOCH = -1  # of a leader: ZooKeeper mode has none, or nobody said it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipient:
-    """Whom a request was sent to: the active controller itself, or a broker that hands it on.
+    """The node that a request was sent to: the active controller, or a broker that forwards it.
 
     `leader` led the quorum in `leader_epoch` when it was last looked at.
     """

@@ -90,7 +90,7 @@ class Texts:
         return Texts(words=self.words, codes=pick(self.codes, at, -1))
 
     def equal(self, text: str) -> Bool:
-        """Which of them are this text."""
+        """Return a mask of the rows that have this text."""
         hit = np.array([*(word == text for word in self.words), False])  # the last at -1
         return hit[self.codes]
 
@@ -112,9 +112,9 @@ class Cells:
 
     @property
     def lengths(self) -> Int:
-        """How many bytes each row has."""
-        found: Int = np.diff(self.ends)
-        return found
+        """The number of bytes of each row."""
+        lengths: Int = np.diff(self.ends)
+        return lengths
 
     def take(self, at: Int) -> Cells:
         """The bytes at these positions; -1 = none."""
@@ -193,7 +193,7 @@ class TableRows:
     def take(self, at: Int) -> TableRows:
         """The rows at these positions; at -1 all columns are null."""
         return TableRows(
-            schema=self.schema, columns={name: one.take(at) for name, one in self.columns.items()}
+            schema=self.schema, columns={name: of.take(at) for name, of in self.columns.items()}
         )
 
     def select(self, names: Sequence[str]) -> TableRows:
@@ -203,8 +203,8 @@ class TableRows:
 
     def replace(self, **columns: Column | Int) -> TableRows:
         """The same rows with other values in these columns."""
-        more = {name: _column(self.schema[name], values) for name, values in columns.items()}
-        return TableRows(schema=self.schema, columns={**self.columns, **more})
+        replaced = {name: _column(self.schema[name], values) for name, values in columns.items()}
+        return TableRows(schema=self.schema, columns={**self.columns, **replaced})
 
     def to_pylist(self) -> list[Any]:
         """Each row as an object, its columns in order."""
@@ -257,8 +257,8 @@ def texts_of(values: Iterable[str | None]) -> Texts:
 
 def lists_of(values: Sequence[Sequence[str]]) -> Lists:
     """A column of these lists of texts."""
-    size = np.array([len(some) for some in values], dtype=np.int64)
-    return Lists(size=size, of=texts_of(text for some in values for text in some))
+    size = np.array([len(texts) for texts in values], dtype=np.int64)
+    return Lists(size=size, of=texts_of(text for texts in values for text in texts))
 
 
 def cells_of(values: Sequence[bytes]) -> Cells:

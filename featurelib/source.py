@@ -120,8 +120,8 @@ class Wanted:
 
     @property
     def is_stored(self) -> bool:
-        """Whether landing files or tables are named. Raises ConfigError for what cannot be
-        together."""
+        """True if landing files or tables are named. Raises ConfigError for options that exclude
+        each other."""
         stored = [name for name in ("capture", "tables") if getattr(self, name) is not None]
         named = [f"--{name}" for name in (*stored, *self.addresses)]
         if stored and len(named) > 1:
@@ -158,7 +158,7 @@ class ReachedCluster:
 
     @contextmanager
     def watcher(self, max_age: int, say: Say) -> Iterator[Watcher]:
-        """Who looks at it and sends to it, until the block ends; `max_age` in microseconds."""
+        """Yield the watcher that reads and writes the cluster; `max_age` in microseconds."""
         with closing(self.open()) as backend:
             yield Watcher(
                 backend=backend,
@@ -169,41 +169,41 @@ class ReachedCluster:
             )
 
     def entry_of(self, cluster_id: str) -> FleetEntry:
-        """What the inventory says of the cluster that answered: its owner's word holds by whatever
-        way it was reached."""
+        """Return the inventory's entry of the cluster that answered: the owner's declarations hold
+        by whatever address it was reached."""
         return self.fleet.of(cluster_id, self.entry)
 
 
-def reach(wanted: Wanted, catalogue: Catalogue, *, others: str = ADDRESSES) -> ReachedCluster:
+def reach(options: Wanted, catalogue: Catalogue, *, advice: str = ADDRESSES) -> ReachedCluster:
     """The one cluster these options choose. Raises ConfigError for none, and for contradictions.
 
-    `others`: what may be done in place of a name the inventory does not have.
+    `advice`: what may be done in place of a name the inventory does not have.
     """
-    where, fleet = open_fleet(wanted.fleet, catalogue)
-    entry = choose(wanted, fleet, where, others)
-    return ReachedCluster(entry=entry, fleet=fleet, catalogue=catalogue, timeout=wanted.timeout)
+    source, fleet = open_fleet(options.fleet, catalogue)
+    entry = choose(options, fleet, source, advice)
+    return ReachedCluster(entry=entry, fleet=fleet, catalogue=catalogue, timeout=options.timeout)
 
 
-def choose(wanted: Wanted, fleet: Fleet, where: str, others: str = ADDRESSES) -> FleetEntry:
+def choose(options: Wanted, fleet: Fleet, source: str, advice: str = ADDRESSES) -> FleetEntry:
     """The entry of the cluster that is named, its ways replaced by those given; without a name an
-    entry of its own. `where` names the inventory. Raises ConfigError."""
-    cluster = wanted.cluster
+    entry of its own. `source` names the inventory. Raises ConfigError."""
+    cluster = options.cluster
     ways: dict[str, object] = {
-        "bootstrap": _split(wanted.bootstrap),
-        "controller_bootstrap": _split(wanted.controllers),
-        "zookeeper": wanted.zookeeper or "",
-        "file": wanted.file or "",
+        "bootstrap": _split(options.bootstrap),
+        "controller_bootstrap": _split(options.controllers),
+        "zookeeper": options.zookeeper or "",
+        "file": options.file or "",
     }
     if cluster is None and not any(ways.values()):
         raise ConfigError(
             "expected a cluster, found none named. Give its id or name in the inventory, or "
             "--bootstrap HOST:PORT, or --file PATH."
         )
-    known = None if cluster is None else fleet.named(cluster, f"{where}: ")
+    known = None if cluster is None else fleet.named(cluster, f"{source}: ")
     if cluster is None or (known is None and any(ways.values()) and KAFKA_ID.fullmatch(cluster)):
         entry = FleetEntry(id=cluster or "")  # the cluster that answers has to be the one named
     else:
-        entry = known or fleet.find(cluster, where, others=others)
+        entry = known or fleet.find(cluster, source, advice=advice)
     if any(ways.values()):
         entry = msgspec.structs.replace(entry, **ways)
     fault = next(faults(entry), None)
@@ -211,29 +211,29 @@ def choose(wanted: Wanted, fleet: Fleet, where: str, others: str = ADDRESSES) ->
         raise ConfigError(f"{cluster or 'the cluster'}: {fault}")
     if not entry.is_reachable:
         raise ConfigError(
-            f"{where}: cluster {entry.title!r}: expected a way to reach it, found none. Add "
+            f"{source}: cluster {entry.title!r}: expected a way to reach it, found none. Add "
             "bootstrap, zookeeper or file to its entry, or give --bootstrap HOST:PORT."
         )
     return entry
 
 
 def choose_entries(
-    names: list[str], choice: Choice, wanted: Wanted, say: Say, *, by_metrics: bool = False
+    names: list[str], choice: Choice, options: Wanted, say: Say, *, by_metrics: bool = False
 ) -> list[FleetEntry]:
     """The clusters to read; all that can be reached where none is named. Raises ConfigError."""
-    where, inventory = open_fleet(wanted.fleet, None)
-    is_named = bool(wanted.addresses or names)
-    part = inventory.choose(choice, where, named=is_named)
-    if wanted.addresses and len(names) > 1:
+    source, inventory = open_fleet(options.fleet, None)
+    is_named = bool(options.addresses or names)
+    part = inventory.choose(choice, source, named=is_named)
+    if options.addresses and len(names) > 1:
         raise ConfigError("addresses: expected one cluster beside them, found several.")
-    if wanted.addresses and by_metrics:
+    if options.addresses and by_metrics:
         raise ConfigError("--prometheus: expected no address beside it, found one. Keep one.")
     if names and by_metrics:
         other = "leave the name out"
-        meant = [inventory.find(one, where, others=other) for one in dict.fromkeys(names)]
+        meant = [inventory.find(name, source, advice=other) for name in dict.fromkeys(names)]
     elif is_named:
         chosen: list[str | None] = [*dict.fromkeys(names)] or [None]
-        meant = [choose(replace(wanted, cluster=one), inventory, where) for one in chosen]
+        meant = [choose(replace(options, cluster=name), inventory, source) for name in chosen]
     else:
         meant = [entry for entry in inventory.cluster if part is None or entry.id in part]
     lacks, keys = (
@@ -246,9 +246,9 @@ def choose_entries(
     entries = [e for e in meant if (e.metrics if by_metrics else is_named or e.is_reachable)]
     for entry in meant:
         if entry not in entries:
-            say(f"{entry.title}: left out, {where} {lacks}")
+            say(f"{entry.title}: left out, {source} {lacks}")
     if not entries:
-        which = f"{where} ({part.text})" if part else where
+        which = f"{source} ({part.text})" if part else source
         raise ConfigError(
             f"{which}: expected clusters with {keys}, found none. Its keys are explained in "
             f"{example('fleet.toml')}."
@@ -275,13 +275,13 @@ def _split(text: str | None) -> tuple[str, ...]:
 def find_tables(tables: str | None) -> str:
     """Return the folder of the tables: the one named, or that of the settings. Raises ConfigError
     where nothing names one."""
-    found, _ = find_place("tables", tables)
-    if found is None:
+    folder, _ = find_place("tables", tables)
+    if folder is None:
         raise ConfigError(
             "No tables are named. Add --tables FOLDER, or --demo for those of the samples; to name "
             "them once, set FEATURELIB_TABLES, or tables under [places] in audit.toml."
         )
-    return found
+    return folder
 
 
 def demo_places() -> dict[str, str]:
@@ -296,8 +296,8 @@ def _absolute(path: str) -> str:
 
 def relative(path: Path) -> Path:
     """Write a path as whoever stands here types it."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
+    folder = Path.cwd()
+    return path.relative_to(folder) if path.is_relative_to(folder) else path
 
 
 # --- What is known of it --------------------------------------------------------------------------
@@ -324,17 +324,17 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What people call the cluster."""
+        """The cluster's name for people."""
         return self.entry.title or self.sight.cluster_id
 
     @property
     def argument(self) -> str:
-        """What the commands that follow call it."""
+        """The cluster's name in the commands that follow."""
         return self.entry.argument or self.sight.cluster_id
 
     def places(self, lines: Iterable[tuple[int, int]]) -> dict[int, str]:
-        """Where lines stand, as `file:line`, from their ids and when they were observed
-        (microseconds); none of a live look, which is in no file."""
+        """Return `file:line` of lines, from their ids and when they were observed (microseconds);
+        none of a live query, which is in no file."""
         known = {line: at for line, at in lines if line}
         if self.lake is not None:
             try:
@@ -345,7 +345,7 @@ class Source:
 
     @property
     def seen_at(self) -> str:
-        """When its newest evidence was read."""
+        """The time of its newest evidence."""
         return say_seconds(self.sight.seen // 1_000_000)
 
 
@@ -364,27 +364,26 @@ class Chosen:
         return open_settings(self.wanted.config)
 
     def reached(self) -> ReachedCluster:
-        """How it is reached. Raises ConfigError where nothing says it."""
+        """Reach the cluster. Raises ConfigError if no option or inventory has an address."""
         return reach(self.wanted, self.catalogue)
 
     def way(self, journal: str | None = None, *, cluster: str = "") -> Way:
-        """How a command reaches it, from any folder, and a journal that was named."""
-        wanted = self.wanted
-        given = wanted.addresses | ({"file": _absolute(wanted.file)} if wanted.file else {})
+        """Return the options that reach the cluster from any folder, and a named journal."""
+        options = self.wanted
+        given = options.addresses | ({"file": _absolute(options.file)} if options.file else {})
         words = [f"--{option} {shlex.quote(value)}" for option, value in given.items() if value]
-        reach = " ".join(words) or shlex.quote(wanted.cluster or cluster)
+        reach = " ".join(words) or shlex.quote(options.cluster or cluster)
         journal = (named := named_journal(journal)) and _absolute(named)
-        return Way(reach=reach, fleet=wanted.fleet and _absolute(wanted.fleet), journal=journal)
+        return Way(reach=reach, fleet=options.fleet and _absolute(options.fleet), journal=journal)
 
     @contextmanager
     def watcher(self) -> Iterator[Watcher]:
-        """Who looks at it and sends to it, until the block ends."""
+        """Yield the watcher that reads and writes the cluster, until the block ends."""
         with self.reached().watcher(self.settings.max_age, self.say) as watcher:
             yield watcher
 
     def source(self) -> Source:
-        """What is known of it: of a live cluster a look now. Raises ConfigError, InputError,
-        BackendError."""
+        """Read the cluster: a live one now. Raises ConfigError, InputError, BackendError."""
         if self.wanted.is_stored:
             return self._stored()
         with self._looked_at() as (source, _):
@@ -393,14 +392,14 @@ class Chosen:
     def question(self) -> Source:
         """The same for a question, which takes what is at hand where nothing is named. Ages are
         judged as of when a night was judged, or as of the newest line of files."""
-        wanted = self.wanted
-        if wanted.as_of is None and wanted.tables is not None:
-            wanted = replace(wanted, as_of=RUN_TIME)
-        elif wanted.as_of is None and wanted.capture is not None:
-            wanted = replace(wanted, as_of=NEWEST)
-        source = replace(self, wanted=wanted).source()
+        options = self.wanted
+        if options.as_of is None and options.tables is not None:
+            options = replace(options, as_of=RUN_TIME)
+        elif options.as_of is None and options.capture is not None:
+            options = replace(options, as_of=NEWEST)
+        source = replace(self, wanted=options).source()
         if source.lake is not None:
-            night = source.lake.night(wanted.run)
+            night = source.lake.night(options.run)
             if night["catalogue"] != self.catalogue.label:
                 self.say(
                     f"warning: run {night['run']} was judged with the catalogue of "
@@ -414,34 +413,34 @@ class Chosen:
         """A look, and the cluster that answered, for what --probe asks next: until the block ends.
         Raises ConfigError for landing files and tables, and what `source` raises."""
         if self.wanted.is_stored:
-            found = "--tables" if self.wanted.capture is None else "--capture"
-            raise ConfigError(f"--probe: expected a live cluster to ask, found {found}. Keep one.")
+            option = "--tables" if self.wanted.capture is None else "--capture"
+            raise ConfigError(f"--probe: expected a live cluster to ask, found {option}. Keep one.")
         with self._looked_at() as found_live:
             yield found_live
 
     def _stored(self) -> Source:
-        """What landing files or a night of the tables say."""
-        wanted = self.wanted
-        _, fleet = open_fleet(wanted.fleet, self.catalogue)
-        entry = fleet.named(wanted.cluster) or FleetEntry(id=wanted.cluster or "")
-        if wanted.capture is not None:
-            lines, as_of = landing_lines("--capture", wanted.capture), parse_as_of(wanted.as_of)
+        """Read landing files or a run of the tables."""
+        options = self.wanted
+        _, fleet = open_fleet(options.fleet, self.catalogue)
+        entry = fleet.named(options.cluster) or FleetEntry(id=options.cluster or "")
+        if options.capture is not None:
+            lines, as_of = landing_lines("--capture", options.capture), parse_as_of(options.as_of)
             sight_of = partial(Terms.see_lines, lines=lines, cluster_id=entry.id or None)
-            return self._seen(sight_of, as_of, fleet, entry, "landing files in", wanted.capture)
-        lake = Lake(wanted.tables or "")
-        run_time = wanted.as_of == RUN_TIME
-        as_of = lake.as_of(wanted.run) if run_time else parse_as_of(wanted.as_of)
+            return self._seen(sight_of, as_of, fleet, entry, "landing files in", options.capture)
+        lake = Lake(options.tables or "")
+        run_time = options.as_of == RUN_TIME
+        as_of = lake.as_of(options.run) if run_time else parse_as_of(options.as_of)
         if not entry.id:
             raise ConfigError(
                 "--tables: expected a cluster, found none named. Give its id, or its name in the "
                 "inventory, before the options."
             )
-        run = lake.run(wanted.run)
+        run = lake.run(options.run)
         if entry not in fleet.cluster:
-            lake.expect_cluster(entry.id, run, [one.name for one in fleet.cluster if one.name])
+            lake.expect_cluster(entry.id, run, [e.name for e in fleet.cluster if e.name])
         sight_of = partial(Terms.see, row=lake.snapshot(entry.id, run))
-        where = f"{wanted.tables}, run {run}"
-        return replace(self._seen(sight_of, as_of, fleet, entry, "tables in", where), lake=lake)
+        place = f"{options.tables}, run {run}"
+        return replace(self._seen(sight_of, as_of, fleet, entry, "tables in", place), lake=lake)
 
     @contextmanager
     def _looked_at(self) -> Iterator[tuple[Source, Backend]]:
@@ -453,16 +452,16 @@ class Chosen:
         """A function that looks at the live cluster, each time anew, until the block ends; and the
         cluster. Raises ConfigError."""
         find_settings(self.wanted.config)  # what is wrong there is told before anybody is asked
-        reached = reach(self.wanted, self.catalogue, others=_OTHERS)
+        reached = reach(self.wanted, self.catalogue, advice=_OTHERS)
         with closing(reached.open()) as backend:
             yield partial(self._look, reached, backend), backend
 
     def _look(self, reached: ReachedCluster, backend: Backend) -> Source:
         entry = reached.entry
         lines = look(backend, entry, self.say)
-        sight_of, where = partial(Terms.see_lines, lines=lines), backend.where
+        sight_of, place = partial(Terms.see_lines, lines=lines), backend.where
         # All of it is new, so no age counts.
-        source = self._seen(sight_of, None, reached.fleet, entry, "a look at", where)
+        source = self._seen(sight_of, None, reached.fleet, entry, "a look at", place)
         return replace(source, sight=replace(source.sight, site=entry.site))
 
     def _seen(
@@ -472,7 +471,7 @@ class Chosen:
         fleet: Fleet,
         entry: FleetEntry,
         how: str,
-        where: str,
+        place: str,
     ) -> Source:
         """The source that evidence is, judged by the settings that rule; `say` is given the lines
         that are set aside."""
@@ -486,14 +485,14 @@ class Chosen:
         )
         sight = sight_of(terms)
         for number, reason in sight.rejected[:_SHOWN]:
-            self.say(f"warning: {where}: line {number} is set aside: {reason}")
-        if (more := len(sight.rejected) - _SHOWN) > 0:
-            self.say(f"warning: {where}: {more} more lines are set aside")
+            self.say(f"warning: {place}: line {number} is set aside: {reason}")
+        if (rest_count := len(sight.rejected) - _SHOWN) > 0:
+            self.say(f"warning: {place}: {rest_count} more lines are set aside")
         known = fleet.of(sight.cluster_id, entry)
         return Source(
             sight=replace(sight, site=known.site),
             entry=known,
-            made_from=f"{how} {where}",
+            made_from=f"{how} {place}",
             wanted=self.wanted,
             terms=terms,
             guards=Guarding.by(settings, fleet).of(sight.cluster_id),

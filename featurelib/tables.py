@@ -44,7 +44,7 @@ class Table:
 
     @property
     def path(self) -> str:
-        """Where the table lies below the tables' URI."""
+        """The place of the table below the tables' URI."""
         return f"{self.layer}/{self.name}"
 
     @property
@@ -54,13 +54,13 @@ class Table:
     @property
     def about(self) -> dict[str, str]:
         """Return the sentence that says what a column holds, by column; columns.toml has them."""
-        said = _sentences()
-        own = said["columns"] | said.get(self.full_name, {})
+        sentences = _sentences()
+        own = sentences["columns"] | sentences.get(self.full_name, {})
         return {name: own[name] for name in self.schema.names if name in own}
 
     @property
     def application(self) -> str:
-        """Whose runs Delta counts; a table that is rebuilt counts those of its own version."""
+        """The name by which Delta counts runs; a rebuilt table counts those of its version."""
         return f"featurelib/{self.full_name}{f'@{self.version}' if self.is_rebuilt else ''}"
 
     @property
@@ -83,8 +83,8 @@ def views() -> dict[str, str]:
 
 
 def is_name(tables: str) -> bool:
-    """Whether the tables are named by a catalog and a schema of it, and not by a folder or URI: two
-    words of letters, digits and _, with one dot between. A folder of such a name is ./a.b."""
+    """Return true if `tables` is a catalog and a schema of it, not a folder or URI: two words of
+    letters, digits and _, with one dot between. A folder of such a name is ./a.b."""
     return re.fullmatch(r"[A-Za-z]\w*\.[A-Za-z]\w*", tables, re.ASCII) is not None
 
 

@@ -31,11 +31,11 @@ NOT_LISTED = "no such feature"  # reads on from "supports" and "it supports"
 @lru_cache(maxsize=8192)
 def clean(text: str, length: int = LENGTH) -> str:
     """Returns `text` as printable characters, at most `length` of them."""
-    shown = text if len(text) <= length else text[: length + 1]
-    shown = printable(shown)
-    if len(shown) > length:
-        shown = shown[: length - 1] + "…"
-    return shown if shown.strip() else EMPTY
+    visible = text if len(text) <= length else text[: length + 1]
+    visible = printable(visible)
+    if len(visible) > length:
+        visible = visible[: length - 1] + "…"
+    return visible if visible.strip() else EMPTY
 
 
 def printable(text: str) -> str:
@@ -80,16 +80,16 @@ def progress(done: int, total: int, noun: str, seconds: float) -> str:
     return f"{done:,} of {count(total, noun)}, about {count(ceil(seconds / 60), 'minute')} left"
 
 
-def reporting(number: int, asked: int) -> str:
+def reporting(number: int, total: int) -> str:
     """`5 of 6 nodes report`, `1 of 1 node reports`."""
-    return f"{number:,} of {count(asked, 'node')} {'reports' if asked == 1 else 'report'}"
+    return f"{number:,} of {count(total, 'node')} {'reports' if total == 1 else 'report'}"
 
 
 def some(texts: Sequence[str], most: int) -> str:
     """`a, b, c and 4 more`: at most `most` of the texts, and one that would be left over."""
-    shown = texts if len(texts) == most + 1 else texts[:most]
-    left = len(texts) - len(shown)
-    return ", ".join(shown) + (f" and {left:,} more" if left else "")
+    first = texts if len(texts) == most + 1 else texts[:most]
+    rest_count = len(texts) - len(first)
+    return ", ".join(first) + (f" and {rest_count:,} more" if rest_count else "")
 
 
 # What a collector says of a cluster that it did not reach, and of a login that was refused.
@@ -101,34 +101,36 @@ _WHO = re.compile(r"(.*?(?:\S:\d+|(?:broker|controller) \d+)): (.+)")
 def share_reasons(text: str) -> str:
     """`a:9092, b:9092: no answer`: of reasons ` · ` apart, `WHO: WHY` each, those that are alike
     once, behind all who have it."""
-    said = defaultdict[str, list[str]](list)
+    alike = defaultdict[str, list[str]](list)
     for reason in text.split(" · "):
-        found = _WHO.fullmatch(reason)
-        who, why = found.groups() if found else ("", reason)
-        said[why].append(who)
-    whose = ((", ".join(dict.fromkeys(filter(None, who))), why) for why, who in said.items())
-    return " · ".join(": ".join(filter(None, both)) for both in whose)
+        match = _WHO.fullmatch(reason)
+        node, words = match.groups() if match else ("", reason)
+        alike[words].append(node)
+    pairs = (
+        (", ".join(dict.fromkeys(filter(None, nodes))), words) for words, nodes in alike.items()
+    )
+    return " · ".join(": ".join(filter(None, pair)) for pair in pairs)
 
 
 def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
     """The first and last of each run of consecutive numbers, in order."""
-    found: list[tuple[int, int]] = []
+    ends: list[tuple[int, int]] = []
     for number in sorted(set(numbers)):
-        if found and number == found[-1][1] + 1:
-            found[-1] = (found[-1][0], number)
+        if ends and number == ends[-1][1] + 1:
+            ends[-1] = (ends[-1][0], number)
         else:
-            found.append((number, number))
-    return found
+            ends.append((number, number))
+    return ends
 
 
 def nodes(role: str | None, ids: Iterable[int], most: int | None = RUNS) -> str:
     """`broker 2`, `brokers 2-5, 9`: runs of ids, the first `most` of them, None = all."""
-    found = runs(ids)
-    texts = [str(low) if low == high else f"{low}-{high}" for low, high in found[:most]]
-    left = sum(high - low + 1 for low, high in found[len(texts) :])
-    more = f" and {left:,} more" if left else ""
-    several = len(found) > 1 or any(low != high for low, high in found)
-    return f"{role or 'node'}{'s' if several else ''} {', '.join(texts)}{more}"
+    ranges = runs(ids)
+    texts = [str(low) if low == high else f"{low}-{high}" for low, high in ranges[:most]]
+    rest_count = sum(high - low + 1 for low, high in ranges[len(texts) :])
+    tail = f" and {rest_count:,} more" if rest_count else ""
+    several = len(ranges) > 1 or any(low != high for low, high in ranges)
+    return f"{role or 'node'}{'s' if several else ''} {', '.join(texts)}{tail}"
 
 
 def brokers_and_controllers(
@@ -178,7 +180,7 @@ def level_text(catalogue: Catalogue, feature: str | None, level: int | None) -> 
 
 
 def newer_than(catalogue: Catalogue) -> str:
-    """What is known of software that goes further than every release of the catalogue."""
+    """Return the words for software that is newer than every release of the catalogue."""
     return f"newer than {catalogue.releases[-1].release}"
 
 
@@ -202,33 +204,33 @@ def range_text(catalogue: Catalogue, feature: str | None, ends: tuple[int, int] 
 def releases_text(catalogue: Catalogue, names: Sequence[str]) -> str:
     """Releases in the catalogue's order, those that follow one another as `4.0 to 4.4`."""
     order = [release.release for release in catalogue.releases]
-    found: list[list[str]] = []
+    groups: list[list[str]] = []
     for name in names:
-        before = found[-1][-1] if found else ""
+        before = groups[-1][-1] if groups else ""
         if before in order and order[order.index(before) + 1 :][:1] == [name]:
-            found[-1].append(name)
+            groups[-1].append(name)
         else:
-            found.append([name])
-    return ", ".join(r[0] if len(r) == 1 else f"{r[0]} to {r[-1]}" for r in found) or "none"
+            groups.append([name])
+    return ", ".join(r[0] if len(r) == 1 else f"{r[0]} to {r[-1]}" for r in groups) or "none"
 
 
 def went_back(feature: str, before: str, after: str) -> str:
-    """That the highest level possible fell, and why it did."""
+    """Return the sentence that the highest possible level fell, and why."""
     return f"software went back: the highest {feature} possible fell from {before} to {after}"
 
 
 def ask_why_lower(moves: Iterable[tuple[str, str, str, datetime]]) -> str:
-    """What to ask before these are raised, of features whose level went down: from what, to what,
-    when that was seen; empty without one."""
+    """Return the question to ask before these are upgraded, of features whose level went down:
+    from, to, when that was seen; empty without one."""
     went = [f"{clean(f)} went down from {a} to {b} (seen {time_text(at)})" for f, a, b, at in moves]
     return f"Ask first why {' and '.join(went)}." if went else ""
 
 
 def mend_first(grave: Sequence[str]) -> str:
-    """What to mend before anything is raised, of the messages of a cluster's critical findings;
-    empty without one."""
-    more = f" {count(len(grave) - 1, 'critical finding')} more." if grave[1:] else ""
-    return f"Mend first what is critical: {grave[0]}{more}" if grave else ""
+    """Return the sentence that critical findings, given as messages, are fixed first; empty without
+    one."""
+    tail = f" {count(len(grave) - 1, 'critical finding')} more." if grave[1:] else ""
+    return f"Mend first what is critical: {grave[0]}{tail}" if grave else ""
 
 
 def although(unfit: Sequence[str]) -> str:

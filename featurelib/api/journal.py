@@ -182,7 +182,7 @@ def _id_of(text: str, known: Mapping[str, str], fleet: Fleet, where: str) -> str
     if len(named) == 1:
         return named[0]
     more = f"name one of the journal's: {', '.join(sorted(known))}" if known else "leave it out"
-    return fleet.find(text, where, others=more).id
+    return fleet.find(text, where, advice=more).id
 
 
 def _entry_document(entry: JournalEntry, name: str) -> EntryDocument:

@@ -64,8 +64,8 @@ class FeatureLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseCatalogue:
-    """What software of one release knows. Unstable levels are known; `stable` says they are not
-    for production."""
+    """The levels that software of one release knows, unstable ones too; `stable` marks those for
+    production."""
 
     release: str
     based_on: str  # whose tools it answers with: the release itself, but for vendor builds
@@ -84,18 +84,18 @@ class ReleaseCatalogue:
         """The levels of `feature`, lowest first; without `unstable`, those for production."""
         if feature == METADATA_VERSION:
             return tuple(n for n in self.names if unstable or n <= self.newest_stable)
-        mine = (v for v in self.levels if v.feature == feature)
-        return tuple(v.level for v in mine if unstable or v.stable)
+        rows = (v for v in self.levels if v.feature == feature)
+        return tuple(v.level for v in rows if unstable or v.stable)
 
     def ranges(self, *, unstable: bool = False) -> dict[str, tuple[int, int]]:
-        """What its software advertises, feature → range: production levels, or all of them with
+        """Return the advertised ranges, feature → range: production levels, or all of them with
         unstable.feature.versions.enable. A feature whose highest would be 0 is not listed."""
         names = (METADATA_VERSION, *self.features)
         levels = {name: self.known_levels(name, unstable=unstable) for name in names}
         return {name: (known[0], known[-1]) for name, known in levels.items() if any(known)}
 
     def knows(self, feature: str, level: int, *, unstable: bool = True) -> bool:
-        """Whether this release has that level of that feature."""
+        """Return true if this release has that level of that feature."""
         return level in self.known_levels(feature, unstable=unstable)
 
     def level_of(self, text: str, *, unstable: bool = True) -> int | None:
@@ -129,7 +129,7 @@ class ReleaseCatalogue:
         return {name: self.default(name, metadata_version) for name in names}
 
     def needs(self, feature: str, level: int) -> tuple[Dependency, ...]:
-        """What a level declares to depend on (`feature-dependencies`)."""
+        """Return the declared dependencies of a level (`feature-dependencies`)."""
         return tuple(d for d in self.dependencies if (d.feature, d.level) == (feature, level))
 
     def unmet(self, levels: Mapping[str, int], of: str = "") -> tuple[Dependency, ...]:
@@ -154,7 +154,7 @@ class ReleaseCatalogue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """What every release knows as arrays, for a core that judges clusters of many releases at once.
+    """The levels of every release as arrays, for a core that judges clusters of many releases.
 
     Axis 0 is the release, axis 1 the feature, the last one a level; one look-up a row, no loop. Use
     `release_code` and `feature_code` once per distinct name. -1 stands where a release does not
@@ -181,10 +181,10 @@ class Tables:
         """The position of a feature; -1 for one that no release knows."""
         return self.features.index(feature) if feature in self.features else UNKNOWN
 
-    def lossy(self, release: npt.NDArray[np.integer], one: Levels, other: Levels) -> Bools:
-        """Whether going down from the higher to the lower metadata.version may lose metadata, by
-        the catalogue of each release. Shapes broadcast; levels from 0 to `width`."""
-        changed = self.changes[release, one] != self.changes[release, other]
+    def lossy(self, release: npt.NDArray[np.integer], level: Levels, other: Levels) -> Bools:
+        """Return true where the downgrade between two metadata.versions may lose metadata, by each
+        release's catalogue. Shapes broadcast; levels from 0 to `width`."""
+        changed = self.changes[release, level] != self.changes[release, other]
         return np.asarray(changed, dtype=np.bool_)
 
 
@@ -270,7 +270,7 @@ class Catalogue:
 
     @property
     def dependencies(self) -> tuple[Dependency, ...]:
-        """What they need."""
+        """The dependencies of all levels."""
         return self.whole.dependencies
 
     @property
@@ -280,7 +280,7 @@ class Catalogue:
 
     @property
     def label(self) -> str:
-        """What a report says it was judged by: the date, and the overlay if there is one."""
+        """The catalogue's name in reports: its date, and the overlay if there is one."""
         if self.overlay is None:
             return self.dated
         count = len(self.overlay.rows)
@@ -324,7 +324,7 @@ class Catalogue:
         return self.irreversible(feature) | {row.level for row in self.side_effects(feature)}
 
     def side_effects(self, feature: str) -> tuple[SideEffectRow, ...]:
-        """What else the levels of `feature` change (measured: scripts/measure_side_effects.py)."""
+        """Return the side effects of `feature` (measured: scripts/measure_side_effects.py)."""
         return tuple(row for row in self.rows.side_effect if row.feature == feature)
 
     def ceiling(
@@ -342,19 +342,19 @@ class Catalogue:
             if known.feature == feature:
                 if known.level in by_name:
                     stopped |= current < known.level
-                there = ~stopped & (metadata_version >= known.default_from)
-                level = np.where(there, known.level, level)
+                hit = ~stopped & (metadata_version >= known.default_from)
+                level = np.where(hit, known.level, level)
         return level
 
     def not_yet_defaults(self, moves: Mapping[str, tuple[int, int]]) -> set[str]:
         """Return the features whose upgrade (from, to) reaches a level that is their production
         default only once metadata.version, among these moves, is upgraded."""
         before, after = moves.get(METADATA_VERSION, (0, 0))
-        ends, found = np.array([before or SILENT_METADATA_VERSION, after]), set[str]()
+        ends, names = np.array([before or SILENT_METADATA_VERSION, after]), set[str]()
         for name, (low, high) in moves.items():
             now, then = self.ceiling(name, ends, np.full(2, low)).tolist()
-            found |= {name} if low < high and now < high <= then else set()
-        return found
+            names |= {name} if low < high and now < high <= then else set()
+        return names
 
     def stable_up_to(self) -> npt.NDArray[np.int16]:
         """The newest stable metadata.version of software that advertises up to level i, int16.
@@ -406,7 +406,7 @@ def release_catalogues(rows: Rows) -> tuple[ReleaseCatalogue, ...]:
 
 
 def _release(rows: Rows, row: ReleaseRow, ends: Mapping[str, tuple[int, int]]) -> ReleaseCatalogue:
-    """What the rows say of one release; `ends` are the newest stable and the newest level of each
+    """Build the catalogue of one release; `ends` are the newest stable and the newest level of each
     feature it has."""
     named = {version.name: version.level for version in rows.metadata_version}
     own = {
@@ -417,11 +417,11 @@ def _release(rows: Rows, row: ReleaseRow, ends: Mapping[str, tuple[int, int]]) -
     inside = range(row.oldest_metadata_version, row.newest_unstable + 1)
     known = sorted((v for v in rows.metadata_version if v.level in inside), key=lambda v: v.level)
     listed = list(dict.fromkeys(v.feature for v in rows.feature_level if v.feature in ends))
-    mine = [v for v in rows.feature_level if v.feature in ends and v.level <= ends[v.feature][1]]
-    mine.sort(key=lambda v: (listed.index(v.feature), v.level))
+    levels = [v for v in rows.feature_level if v.feature in ends and v.level <= ends[v.feature][1]]
+    levels.sort(key=lambda v: (listed.index(v.feature), v.level))
 
-    def says(version: LevelRow, what: str) -> str:
-        text: str = own.get((version.feature, version.level, what), getattr(version, what))
+    def says(version: LevelRow, column: str) -> str:
+        text: str = own.get((version.feature, version.level, column), getattr(version, column))
         return text
 
     return ReleaseCatalogue(
@@ -447,11 +447,11 @@ def _release(rows: Rows, row: ReleaseRow, ends: Mapping[str, tuple[int, int]]) -
                 stable=v.level <= ends[v.feature][0],
                 irreversible=v.irreversible,
             )
-            for v in mine
+            for v in levels
         ),
         dependencies=tuple(
             Dependency(feature=v.feature, level=v.level, other=other, least=least)
-            for v in mine
+            for v in levels
             for other, least in pairs(says(v, "dependency"))
         ),
         _by_text={
@@ -462,7 +462,7 @@ def _release(rows: Rows, row: ReleaseRow, ends: Mapping[str, tuple[int, int]]) -
 
 
 def _union(all_of: Sequence[ReleaseCatalogue]) -> ReleaseCatalogue:
-    """What any release knows; where releases differ about a level, the newest that knows it."""
+    """Return the levels of all releases; where they differ, by the newest that has the level."""
     last = {(v.feature, v.level): c for c in all_of for v in c.levels}
     last |= {(METADATA_VERSION, level): c for c in all_of for level in c.names}
     names = {level: name for c in all_of for level, name in c.names.items()}

@@ -54,10 +54,10 @@ def contradictions(rows: Rows) -> Iterator[Contradiction]:
     """Everything the rows say that cannot be, table by table."""
     known, is_whole = _Known(rows), True
     for _, row in rows.every():
-        for fits, column, expected, found in _checks(row, known):
+        for fits, column, expected, value in _checks(row, known):
             if not fits:
                 is_whole = False
-                yield Contradiction(row=row, column=column, expected=expected, found=str(found))
+                yield Contradiction(row=row, column=column, expected=expected, found=str(value))
     if is_whole:  # or the rest could not be worked out
         every = {own.release: own for own in release_catalogues(rows)}
         for row in rows.release:
@@ -68,7 +68,7 @@ Check = tuple[bool, str, str, object]  # whether the cell fits; its column, expe
 
 
 class _Known:
-    """What the rows name, for looking up, and the checks of cells that name it."""
+    """The names of the rows, for looking up, and the checks of cells that use them."""
 
     def __init__(self, rows: Rows) -> None:
         self.names: dict[str, int] = {}  # of metadata.version; the first row with a name has it
@@ -81,8 +81,8 @@ class _Known:
             self.levels[METADATA_VERSION].add(version.level)
         for row in rows.feature_level:
             self.levels.setdefault(row.feature, set()).add(row.level)
-            for what in ("default_from", "dependency"):
-                self.cells["", row.feature, row.level, what] = getattr(row, what)
+            for column in ("default_from", "dependency"):
+                self.cells["", row.feature, row.level, column] = getattr(row, column)
         for other in rows.release_difference:
             self.cells[other.release, other.feature, other.level, other.what] = other.value
 
@@ -119,9 +119,9 @@ class _Known:
         """A new cluster cannot get a level by default before its own dependency is met."""
         name, text = (
             self.cells.get(
-                (release, feature, level, what), self.cells.get(("", feature, level, what), "")
+                (release, feature, level, name), self.cells.get(("", feature, level, name), "")
             )
-            for what in ("default_from", "dependency")
+            for name in ("default_from", "dependency")
         )
         try:
             least = dict(pairs(text)).get(METADATA_VERSION, 0)
@@ -133,7 +133,7 @@ class _Known:
 
 
 def _checks(row: Row, known: _Known) -> Iterator[Check]:
-    """What has to hold of a row by itself and beside the others."""
+    """Yield the checks of a row by itself and beside the others."""
     for cell in fields(row):
         value = getattr(row, cell.name)
         fits = type(value) is not int or 0 <= value <= HIGHEST_LEVEL
@@ -231,14 +231,14 @@ def _of_release(own: ReleaseCatalogue, release: ReleaseRow, rows: Rows) -> Itera
             )
         unstable = _needs_unstable(own, feature, row.newest_stable)
         early = _needs_more_than_defaults(own, feature, versions)
-        for level, other, expected, found in (*unstable, *early):
-            first, *others = saying(feature, level)
+        for level, other, expected, actual in (*unstable, *early):
+            first, *rows_before = saying(feature, level)
             yield Contradiction(
                 row=first,
                 column="value" if isinstance(first, DifferenceRow) else "dependency",
                 expected=expected,
-                found=found,
-                others=(*others, row, of.get(other, release)),
+                found=actual,
+                others=(*rows_before, row, of.get(other, release)),
             )
 
 
@@ -252,8 +252,8 @@ def _needs_unstable(own: ReleaseCatalogue, feature: str, level: int) -> Iterator
         if newest is None or need.least > newest:
             has = "none" if newest is None else f"{newest} in {own.release}"
             expected = f"production levels, because {feature} {level} is one in {own.release}"
-            found = f"the newest production level of {need.other} is {has}"
-            yield level, need.other, expected, f"{need.other}={need.least}: {found}"
+            actual = f"the newest production level of {need.other} is {has}"
+            yield level, need.other, expected, f"{need.other}={need.least}: {actual}"
 
 
 def _needs_more_than_defaults(
@@ -273,8 +273,8 @@ def _needs_more_than_defaults(
                     f"at most what new clusters of {own.release} get by default at "
                     f"metadata.version {version}, where {feature} {level} is the default"
                 )
-                found = f"the default of {need.other} is {f'{has} there' if known else 'none'}"
-                yield level, need.other, expected, f"{need.other}={need.least}: {found}"
+                actual = f"the default of {need.other} is {f'{has} there' if known else 'none'}"
+                yield level, need.other, expected, f"{need.other}={need.least}: {actual}"
 
 
 HEADER = re.compile(r"\s*\[\[\s*\"?(\w+)\"?\s*\]\]")
@@ -300,10 +300,10 @@ def with_overlay(base: Catalogue, text: str | bytes, name: str) -> Catalogue:
     rows = _merge(base.rows, once)
     places = {id(row): place for place, _, row in placed}
     for fault in contradictions(rows):
-        mine = [row for row in (fault.row, *fault.others) if id(row) in places]
-        place = places[id(mine[0])] if mine else f"{name}: {_key_text(fault.row)}"
+        overlay_rows = [row for row in (fault.row, *fault.others) if id(row) in places]
+        place = places[id(overlay_rows[0])] if overlay_rows else f"{name}: {_key_text(fault.row)}"
         column = f"{fault.column}: "
-        if mine and mine[0] is not fault.row:  # the cell is another row's
+        if overlay_rows and overlay_rows[0] is not fault.row:  # the cell is another row's
             column = f"{_key_text(fault.row)}: {column}"
         raise ConfigError(
             f"{place}: {column}expected {fault.expected}, found {fault.found}. {NEXT}"
@@ -315,12 +315,12 @@ def _read(text: str | bytes, name: str) -> list[tuple[str, str, Row]]:
     """Each row of the file: where it stands, for messages, its table, and what it says."""
     try:
         text = text if isinstance(text, str) else text.decode("utf-8")
-        found = tomllib.loads(text)
+        tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{name}: expected TOML, found: {error}. {NEXT}") from error
     headers = [HEADER.match(line) for line in text.splitlines()]
     placed = []
-    for table, entries in found.items():
+    for table, entries in tables.items():
         if table not in TABLES:
             raise ConfigError(
                 f"{name}: expected tables {', '.join(TABLES)}, found {table!r}. {NEXT}"
@@ -340,8 +340,8 @@ def _row(place: str, kind: type[Row], entry: Mapping[str, object], name: str) ->
     for key, value in entry.items():
         if key not in columns:
             raise ConfigError(f"{place}: expected keys {', '.join(columns)}, found {key!r}. {NEXT}")
-        wanted, words = CELLS[str(columns[key].type)]
-        if type(value) is not wanted:
+        expected_type, words = CELLS[str(columns[key].type)]
+        if type(value) is not expected_type:
             raise ConfigError(f"{place}: {key}: expected {words}, found {value!r}. {NEXT}")
     missing = [n for n, column in columns.items() if column.default is MISSING and n not in entry]
     if missing:
@@ -354,11 +354,11 @@ def _unique(placed: list[tuple[str, str, Row]]) -> Keyed:
     """The rows by table and key; one that stands twice must say the same twice."""
     first: dict[tuple[str, tuple[Cell, ...]], tuple[str, Row]] = {}
     for place, table, row in placed:
-        where, same = first.setdefault((table, key_of(row)), (place, row))
+        earlier, same = first.setdefault((table, key_of(row)), (place, row))
         if same != row:
             raise ConfigError(
                 f"{place}: expected one row for {_key_text(row)}, found another that says "
-                f"something else ({where}). Keep one of them."
+                f"something else ({earlier}). Keep one of them."
             )
     return {key: row for key, (_, row) in first.items()}
 
@@ -382,8 +382,8 @@ def _key_text(row: Row) -> str:
 
 
 def _digest(rows: Keyed) -> str:
-    said = sorted(
+    texts = sorted(
         json.dumps([table, {**asdict(row), "source": ""}], sort_keys=True)
         for (table, _), row in rows.items()
     )
-    return hashlib.sha256("\n".join(said).encode()).hexdigest()
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()

@@ -65,7 +65,7 @@ class ReleaseRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseFeatureRow:
-    """How far one release's software knows one feature, from level 0 up."""
+    """The levels of one feature that a release's software knows, from level 0 up."""
 
     KEY: ClassVar[tuple[str, ...]] = ("release", "feature")
     release: str
@@ -77,7 +77,7 @@ class ReleaseFeatureRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferenceRow:
-    """What one release's own catalogue says of a level where today's says something else."""
+    """The value of a level in one release's catalogue, if today's catalogue has another one."""
 
     KEY: ClassVar[tuple[str, ...]] = ("release", "feature", "level", "what")
     release: str
@@ -90,9 +90,9 @@ class DifferenceRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideEffectRow:
-    """What else a level changes when it is finalized from below: such a level moves only by name.
+    """The side effect of finalizing a level from below: such a level moves only by name.
 
-    `from_controller`: what becomes of a configuration `key` is known by rule: where the cluster has
+    `from_controller`: the effect on a configuration `key` is known by rule: where the cluster has
     no default of it, the active controller's own value becomes that, and values set per broker are
     deleted (ConfigurationControlManager.maybeGenerateElrSafetyRecords).
     """
@@ -139,19 +139,19 @@ class Rows:
 
 
 def key_of(row: Row) -> tuple[Cell, ...]:
-    """What makes a row the only one of its table."""
+    """Return the key that is unique in the row's table."""
     return tuple(getattr(row, name) for name in row.KEY)
 
 
 def pairs(dependency: str) -> list[tuple[str, int]]:
     """`metadata.version=23;other=1` as names and levels. Raises ValueError if it is not that."""
-    found = []
+    levels = []
     for text in filter(None, dependency.split(";")):
         name, equals, level = text.partition("=")
         if not (name and equals and level.isascii() and level.isdigit()):
             raise ValueError(text)
-        found.append((name, int(level)))
-    return found
+        levels.append((name, int(level)))
+    return levels
 
 
 def read_rows() -> Rows:
@@ -199,7 +199,7 @@ class Offer:
     may_be_less: bool = False
 
     def allows(self, low: int, high: int) -> bool:
-        """Whether a node of the release may offer the request in these versions."""
+        """Return true if a node of the release may offer the request in these versions."""
         if self.may_be_less:
             return low >= self.min_version and high <= self.newest_unstable
         return low == self.min_version and self.max_version <= high <= self.newest_unstable
@@ -221,15 +221,15 @@ def releases_offering(role: Role, offered: ApiKeys) -> tuple[str, ...]:
 
     () = none that was measured, as of ZooKeeper mode, of a vendor or of a newer release.
     """
-    shown = {key: (low, high) for key, low, high in offered}
-    return tuple(release for release, known in _offers()[role.text].items() if _fits(known, shown))
+    ranges = {key: (low, high) for key, low, high in offered}
+    return tuple(release for release, known in _offers()[role.text].items() if _fits(known, ranges))
 
 
-def _fits(known: dict[int, OfferRow], shown: dict[int, tuple[int, int]]) -> bool:
-    missing = (known[key] for key in known.keys() - shown.keys())
+def _fits(known: dict[int, OfferRow], ranges: dict[int, tuple[int, int]]) -> bool:
+    missing = (known[key] for key in known.keys() - ranges.keys())
     if any(offer.max_version >= 0 and not offer.may_be_less for offer in missing):
         return False
-    return all(known.get(key, Offer()).allows(*ends) for key, ends in shown.items())
+    return all(known.get(key, Offer()).allows(*ends) for key, ends in ranges.items())
 
 
 def read_release_apis() -> tuple[OfferRow, ...]:
@@ -240,11 +240,11 @@ def read_release_apis() -> tuple[OfferRow, ...]:
 @cache
 def _offers() -> dict[str, dict[str, dict[int, OfferRow]]]:
     """Listener → release line, the oldest first → what it offers by API key."""
-    found: dict[str, dict[str, dict[int, OfferRow]]] = {BROKER: {}, CONTROLLER: {}}
+    offers: dict[str, dict[str, dict[int, OfferRow]]] = {BROKER: {}, CONTROLLER: {}}
     rows = read_release_apis()
     for release in sorted({row.release for row in rows}, key=release_number):
-        for listener, lines in found.items():
+        for listener, lines in offers.items():
             before = next(reversed(lines.values()), {})
-            mine = (row for row in rows if (row.release, row.listener) == (release, listener))
-            lines[release] = before | {row.api_key: row for row in mine}
-    return found
+            own_rows = (row for row in rows if (row.release, row.listener) == (release, listener))
+            lines[release] = before | {row.api_key: row for row in own_rows}
+    return offers

@@ -86,7 +86,7 @@ def read_limited(path: Path) -> bytes:
 
 
 def read_file(option: str, path: Path) -> str:
-    """What stands in a settings file or an inventory. Raises ConfigError naming the option."""
+    """Read a settings file or an inventory. Raises ConfigError naming the option."""
     try:
         return read_limited(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -110,7 +110,7 @@ def _places(option: str) -> Iterator[Path]:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether there is anything of that name, a link that leads nowhere too."""
+    """Return true if the path exists, also as a link that leads nowhere."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -133,14 +133,14 @@ def _parse(path: Path) -> Settings:
     return msgspec.structs.replace(settings, allowed_signers=signers, places=NamedPlaces(**places))
 
 
-def _stricter(here: Settings, installed: Settings) -> Settings:
-    """Return the settings `here`, no easier to get an approval by than those of the checkout."""
+def _stricter(own: Settings, installed: Settings) -> Settings:
+    """Return the settings `own`, no easier to get an approval by than those of the checkout."""
     return msgspec.structs.replace(
-        here,
-        require_signature=here.require_signature or installed.require_signature,
+        own,
+        require_signature=own.require_signature or installed.require_signature,
         allowed_signers=installed.allowed_signers,
-        longest_approval_hours=min(here.longest_approval_hours, installed.longest_approval_hours),
-        places=msgspec.structs.replace(installed.places, tables=here.places.tables),
+        longest_approval_hours=min(own.longest_approval_hours, installed.longest_approval_hours),
+        places=msgspec.structs.replace(installed.places, tables=own.places.tables),
     )
 
 
@@ -169,9 +169,9 @@ def open_catalogue(overlay: str | None, say: Callable[[str], None] = quietly) ->
     know no overlay. Raises ConfigError."""
     if overlay is None:
         return load()
-    path, ours = Path(overlay), Path(example(f"overlays/{overlay}.toml"))
+    path, shipped = Path(overlay), Path(example(f"overlays/{overlay}.toml"))
     try:
-        text = read_limited(ours if ours.is_file() and not path.exists() else path)
+        text = read_limited(shipped if shipped.is_file() and not path.exists() else path)
     except OSError as error:
         raise ConfigError(
             f"--overlay {overlay}: expected a TOML file, found: {error.strerror}. "
@@ -203,7 +203,7 @@ def choose_software(catalogue: Catalogue, text: str) -> ReleaseCatalogue:
 
 
 def _is_older(text: str, release: str) -> bool:
-    """Whether a version as 2.8 or 3.2.1 comes before a release as 3.3."""
+    """Return true if a version as 2.8 or 3.2.1 comes before a release as 3.3."""
     parts, own = ([int(n) for n in re.findall("[0-9]+", name)[:2]] for name in (text, release))
     return re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})+", text) is not None and parts < own
 
@@ -226,10 +226,10 @@ def write_whole(path: str, content: bytes, option: str = "--out FILE") -> None:
         ) from error
 
 
-def read_bytes(path: str, what: str, next_step: str = "") -> bytes:
-    """What is in a file. Raises ConfigError."""
+def read_bytes(path: str, expected: str, next_step: str = "") -> bytes:
+    """Read a file. Raises ConfigError."""
     try:
         return read_limited(Path(path))
     except OSError as error:
-        text = f"{path}: expected {what}, found: {error.strerror}. {next_step}"
+        text = f"{path}: expected {expected}, found: {error.strerror}. {next_step}"
         raise ConfigError(text.rstrip()) from error

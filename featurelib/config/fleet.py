@@ -46,26 +46,26 @@ _CHROOT = re.compile(r"(?:/[^/\s,]+)*/?")
 
 
 def is_address(text: str) -> bool:
-    """Whether `text` is HOST:PORT; an IPv6 address stands in brackets."""
-    found = _ADDRESS.fullmatch(text)
-    return found is not None and 0 < int(found[1]) < 2**16
+    """Return true if `text` is HOST:PORT; an IPv6 address stands in brackets."""
+    match = _ADDRESS.fullmatch(text)
+    return match is not None and 0 < int(match[1]) < 2**16
 
 
 def is_controller_address(text: str) -> bool:
-    """Whether `text` is HOST:PORT, with or without the node id before it, as 100@[::1]:9093."""
+    """Return true if `text` is HOST:PORT, with or without a node id, as 100@[::1]:9093."""
     node, address = split_id(text)
     return (node is None or node <= LARGEST_ID) and is_address(address)
 
 
 def split_id(text: str) -> tuple[int | None, str]:
     """The node id before an address, None where there is none, and the address."""
-    found = _WITH_ID.fullmatch(text)
-    assert found is not None  # the pattern takes any text
-    return (None if found[1] is None else int(found[1])), found[2]
+    match = _WITH_ID.fullmatch(text)
+    assert match is not None  # the pattern takes any text
+    return (None if match[1] is None else int(match[1])), match[2]
 
 
 def is_ensemble(text: str) -> bool:
-    """Whether `text` is HOST:PORT[,HOST:PORT …][/CHROOT], as ZooKeeper is written."""
+    """Return true if `text` is HOST:PORT[,HOST:PORT …][/CHROOT], as ZooKeeper is written."""
     hosts, slash, chroot = text.partition("/")
     return all(map(is_address, hosts.split(","))) and _CHROOT.fullmatch(slash + chroot) is not None
 
@@ -85,21 +85,21 @@ def line_of(text: str, position: int, key: str = "") -> int | None:
     """The line, from 1, of a key of the [[cluster]] at a position, from 0; of a key in a table it
     has, as `security.protocol`; of its head where the key does not stand there."""
     table, _, inner = key.rpartition(".")
-    clusters, found, inside = count(), None, ""
+    clusters, line_number, inside = count(), None, ""
     at = -1
     for number, line in enumerate(text.splitlines(), start=1):
         if _CLUSTER.match(line):
             at, inside = next(clusters), ""
             if at == position:
-                found = number
+                line_number = number
         elif at == position:
-            head, said = _TABLE.match(line), _KEY.match(line)
+            head, pair = _TABLE.match(line), _KEY.match(line)
             if head is not None:
                 inside = head[1]
-                found = number if inside in (table, key) else found
-            elif said is not None and (inside, said[1]) in ((table, inner), ("", table)):
+                line_number = number if inside in (table, key) else line_number
+            elif pair is not None and (inside, pair[1]) in ((table, inner), ("", table)):
                 return number
-    return found
+    return line_number
 
 
 _SHOWN = 5  # names that an error proposes
@@ -147,12 +147,12 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """The name for people."""
         return self.name or self.id
 
     @property
     def argument(self) -> str:
-        """What a command calls it: its id where its name cannot be typed as it is."""
+        """The name for commands: the id if the name cannot be typed as it is."""
         is_plain = clean(self.title) == self.title and not self.title.startswith("-")
         return self.title if is_plain else self.id
 
@@ -163,7 +163,7 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def site(self) -> Site:
-        """What remedies depend on."""
+        """The facts that remedies depend on."""
         return Site(
             name=self.argument,
             address=self.address,
@@ -189,7 +189,7 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def is_reachable(self) -> bool:
-        """Whether the inventory says any way to it."""
+        """True if the inventory has any address or file of the cluster."""
         return bool(self.bootstrap or self.controller_bootstrap or self.zookeeper or self.file)
 
 
@@ -247,7 +247,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def inventory(self) -> dict[str, Expected]:
-        """What the core needs to know of each expected cluster."""
+        """The facts of each expected cluster that the core needs."""
         return {
             entry.id: Expected(
                 brokers=entry.brokers,
@@ -263,44 +263,44 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """Whom clusters belong to, sorted."""
+        """The owners of clusters, sorted."""
         return tuple(sorted({entry.owner for entry in self.cluster if entry.owner}))
 
-    def choose(self, choice: Choice, where: str, *, named: bool = False) -> FleetPart | None:
+    def choose(self, choice: Choice, source: str, *, named: bool = False) -> FleetPart | None:
         """The clusters of a choice; None where it chooses all. Raises ConfigError, naming the
         nearest, for an owner, label or view that is not there, where no cluster has all of it, and
         where one is `named` beside it.
         """
-        said: list[str] = []
+        parts: list[str] = []
         rows: list[tuple[str, Sequence[str], Sequence[str]]]
         rows = [("--", choice.owner or (), choice.label or ())]
         if choice.view is not None:
-            view = self._view(choice.view, where)
-            said.append(f"view {view.name}")
-            rows.append((f"{where}: [[view]] {view.name!r}: ", view.owner, view.label))
+            view = self._view(choice.view, source)
+            parts.append(f"view {view.name}")
+            rows.append((f"{source}: [[view]] {view.name!r}: ", view.owner, view.label))
         for begin, owners, labels in rows:
             for owner in owners:
-                self._expect_owner(f"{begin}owner {owner}", owner, where)
+                self._expect_owner(f"{begin}owner {owner}", owner, source)
             for label in labels:
-                self.expect_label(f"{begin}label {label}", label, where)
+                self.expect_label(f"{begin}label {label}", label, source)
         if choice.owner:
-            said.append(f"owner {' or '.join(owner or 'nobody' for owner in choice.owner)}")
-        said += [f"label {label}" for label in choice.label or ()]
-        if not said:
+            parts.append(f"owner {' or '.join(owner or 'nobody' for owner in choice.owner)}")
+        parts += [f"label {label}" for label in choice.label or ()]
+        if not parts:
             return None
         chosen = [
             entry
             for entry in (*self.cluster, STRANGER)
             if all(_is_of(entry, owners, labels) for _, owners, labels in rows)
         ]
-        text = ", ".join(said)
+        text = ", ".join(parts)
         if named:
             raise ConfigError(
                 f"{text}: expected no cluster named beside it, found one. Keep one of the two."
             )
         if not chosen:
             raise ConfigError(
-                f"{text}: expected a cluster of {where} that has all of it, found none. Leave a "
+                f"{text}: expected a cluster of {source} that has all of it, found none. Leave a "
                 "part of it out."
             )
         given = [("view", choice.view)] if choice.view is not None else []
@@ -312,29 +312,29 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         unlisted = listed if chosen[-1] is STRANGER else None
         return FleetPart(text=text, options=options, ids=ids, unlisted=unlisted)
 
-    def _view(self, name: str, where: str) -> View:
+    def _view(self, name: str, source: str) -> View:
         views = {view.name: view for view in self.view}
         if name not in views:
-            none = f"See [[view]] in {example('fleet.toml')}."
-            near = nearest(name, views, _SHOWN) if views else none
-            raise ConfigError(f"--view {name}: expected a [[view]] of {where}, found none. {near}")
+            hint = f"See [[view]] in {example('fleet.toml')}."
+            near = nearest(name, views, _SHOWN) if views else hint
+            raise ConfigError(f"--view {name}: expected a [[view]] of {source}, found none. {near}")
         return views[name]
 
-    def _expect_owner(self, what: str, owner: str, where: str) -> None:
+    def _expect_owner(self, subject: str, owner: str, source: str) -> None:
         if owner and owner not in (known := self.owners):
             near = nearest(owner, known, _SHOWN) if known else 'There is none: add owner = "…".'
-            expected = f"{what}: expected an owner of a cluster in {where}"
+            expected = f"{subject}: expected an owner of a cluster in {source}"
             raise ConfigError(f"{expected}, found none of that name. {near}")
 
-    def expect_label(self, what: str, label: str, where: str) -> None:
+    def expect_label(self, subject: str, label: str, source: str) -> None:
         """Raises ConfigError, naming the nearest, for a label `KEY=VALUE` or `KEY` that no cluster
-        has; `what` asks for it, `where` is the inventory."""
+        has; `subject` asks for it, `source` is the inventory."""
         key, _, value = label.partition("=")
-        expected = f"{what}: expected a label of a cluster in {where}, found"
+        expected = f"{subject}: expected a label of a cluster in {source}, found"
         known = {name for entry in self.cluster for name in entry.labels}
         if key not in known:
-            none = 'There are none: add labels = { KEY = "VALUE" }.'
-            near = nearest(key, known, _SHOWN) if known else none
+            hint = 'There are none: add labels = { KEY = "VALUE" }.'
+            near = nearest(key, known, _SHOWN) if known else hint
             raise ConfigError(f"{expected} no key {key!r}. {near}")
         values = {entry.labels[key] for entry in self.cluster if key in entry.labels}
         if label != key and value not in values:
@@ -344,107 +344,107 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """The cluster of that id, or `otherwise`."""
         return next((entry for entry in self.cluster if entry.id == cluster_id), otherwise)
 
-    def named(self, text: str | None, where: str = "") -> FleetEntry | None:
+    def named(self, text: str | None, prefix: str = "") -> FleetEntry | None:
         """The cluster of that id or else name, if there is one; ConfigError for a name of several.
-        A message begins with `where`."""
-        found = [entry for entry in self.cluster if entry.id == text]
-        found = found or [entry for entry in self.cluster if entry.name and entry.name == text]
-        if len(found) > 1:
-            ids = ", ".join(entry.id for entry in found)
+        A message begins with `prefix`."""
+        entries = [entry for entry in self.cluster if entry.id == text]
+        entries = entries or [entry for entry in self.cluster if entry.name and entry.name == text]
+        if len(entries) > 1:
+            ids = ", ".join(entry.id for entry in entries)
             raise ConfigError(
-                f"{where}{text!r} is the name of {len(found)} clusters: {ids}. Give the id."
+                f"{prefix}{text!r} is the name of {len(entries)} clusters: {ids}. Give the id."
             )
-        return found[0] if found else None
+        return entries[0] if entries else None
 
-    def find(self, text: str, where: str, *, others: str = ADDRESSES) -> FleetEntry:
-        """The same; ConfigError for none, too: `others` is what else whoever asks may do."""
-        if (found := self.named(text, f"{where}: ")) is not None:
-            return found
+    def find(self, text: str, source: str, *, advice: str = ADDRESSES) -> FleetEntry:
+        """The same; ConfigError for none, too: `advice` is what else whoever asks may do."""
+        if (entry := self.named(text, f"{source}: ")) is not None:
+            return entry
         titles = [entry.title for entry in self.cluster]
         near = get_close_matches(text, titles, n=_SHOWN, cutoff=0.4) or titles[:_SHOWN]
         known = f"{len(titles)} others, as {', '.join(near)}" if near else "none"
         raise ConfigError(
-            f"{where}: expected a cluster with the id or name {text!r}, found {known}. Name one of "
-            f"them, add it, or {others}."
+            f"{source}: expected a cluster with the id or name {text!r}, found {known}. Name one "
+            f"of them, add it, or {advice}."
         )
 
 
 def _is_of(entry: FleetEntry, owners: Sequence[str], labels: Sequence[str]) -> bool:
-    """Whether a cluster is of one of these owners, and has of each label key one of its values."""
+    """Return true if a cluster is of one of these owners, and has a value of each label key."""
     if owners and entry.owner not in owners:
         return False
-    wanted = defaultdict[str, list[str]](list)
+    labels_by_key = defaultdict[str, list[str]](list)
     for label in labels:
-        wanted[label.partition("=")[0]].append(label)
+        labels_by_key[label.partition("=")[0]].append(label)
     has = {form for key, value in entry.labels.items() for form in (key, f"{key}={value}")}
-    return all(has.intersection(forms) for forms in wanted.values())
+    return all(has.intersection(forms) for forms in labels_by_key.values())
 
 
-def parse_fleet(text: str, where: str, catalogue: Catalogue | None = None) -> Fleet:
-    """The inventory in `text`, its relative paths from the folder of `where`.
+def parse_fleet(text: str, source: str, catalogue: Catalogue | None = None) -> Fleet:
+    """The inventory in `text`, its relative paths from the folder of `source`.
 
-    With a `catalogue`, releases it does not know are refused. ConfigError names `where`, the
+    With a `catalogue`, releases it does not know are refused. ConfigError names `source`, the
     cluster and the key, what was expected and found; never a secret.
     """
     try:
         fleet = msgspec.toml.decode(text, type=Fleet)
     except msgspec.MsgspecError as error:
-        at, said = _unread(str(error), text)
+        at, trouble = _unread(str(error), text)
         raise ConfigError(
-            f"{_place(where, at)}: {said}. Its keys are explained in {example('fleet.toml')}."
+            f"{_place(source, at)}: {trouble}. Its keys are explained in {example('fleet.toml')}."
         ) from error
-    seen: set[str] = set()
+    ids: set[str] = set()
     for i, entry in enumerate(fleet.cluster):
         if not entry.id:
             at = line_of(text, i, "id")
             raise ConfigError(
-                f"{_place(where, at)}: a [[cluster]] has an empty id; give its cluster id."
+                f"{_place(source, at)}: a [[cluster]] has an empty id; give its cluster id."
             )
         fault = next(faults(entry, catalogue), None)
         if fault is not None:
             at = line_of(text, i, fault.partition(":")[0])
-            raise ConfigError(f"{_place(where, at)}: cluster {entry.title!r}: {fault}")
-        if entry.id in seen:
+            raise ConfigError(f"{_place(source, at)}: cluster {entry.title!r}: {fault}")
+        if entry.id in ids:
             at = line_of(text, i, "id")
             raise ConfigError(
-                f"{_place(where, at)}: cluster {entry.id!r} stands there twice; keep one."
+                f"{_place(source, at)}: cluster {entry.id!r} stands there twice; keep one."
             )
-        seen.add(entry.id)
+        ids.add(entry.id)
     if (twice := _repeated([view.name for view in fleet.view])) is not None:
-        raise ConfigError(f"{where}: [[view]] {twice!r} stands there twice; keep one.")
+        raise ConfigError(f"{source}: [[view]] {twice!r} stands there twice; keep one.")
     for view in fleet.view:
         if not view.name or not (view.owner or view.label):
             raise ConfigError(
-                f"{where}: [[view]] {view.name!r}: expected a name, and owner or label beside it, "
+                f"{source}: [[view]] {view.name!r}: expected a name, and owner or label beside it, "
                 f"found less. Its keys are explained in {example('fleet.toml')}."
             )
-    folder = posixpath.dirname(where)
+    folder = posixpath.dirname(source)
     clusters = tuple(_anchored(entry, folder) for entry in fleet.cluster)
     return Fleet(cluster=clusters, view=fleet.view)
 
 
-def _place(where: str, line: int | None) -> str:
-    return where if line is None else f"{where}:{line}"
+def _place(source: str, line: int | None) -> str:
+    return source if line is None else f"{source}:{line}"
 
 
 def _unread(error: str, text: str) -> tuple[int | None, str]:
     """The line at which the inventory in `text` cannot be read, and why, with the name of the
     cluster it is about."""
-    found = _PLACE.search(error)
-    if found is None:
+    match = _PLACE.search(error)
+    if match is None:
         return None, error
-    position = int(found[1])
+    position = int(match[1])
     entry = tomllib.loads(text)["cluster"][position]  # it could be read as TOML
     title = entry.get("name") or entry.get("id") if isinstance(entry, dict) else None
     which = f"cluster {title!r}" if title else f"[[cluster]] number {position + 1}"
     strange = _STRANGE.search(error)
-    key = (found[2] or "").removeprefix(".") + (f".{strange[1]}" if strange else "")
+    key = (match[2] or "").removeprefix(".") + (f".{strange[1]}" if strange else "")
     at = line_of(text, position, key.removeprefix("."))
     return at, f"{which}: {_NO_ID if error.startswith(_MISSING_ID) else error}"
 
 
 def faults(entry: FleetEntry, catalogue: Catalogue | None = None) -> Iterator[str]:
-    """What is wrong with one entry, as sentences that begin with the key."""
+    """Yield the faults of one entry, as sentences that begin with the key."""
     if catalogue is not None and entry.release and not is_known(entry.release, catalogue):
         known = ", ".join(known_releases(catalogue))
         yield (
@@ -485,7 +485,7 @@ def faults(entry: FleetEntry, catalogue: Catalogue | None = None) -> Iterator[st
 
 
 def _owner_faults(entry: FleetEntry, catalogue: Catalogue | None) -> Iterator[str]:
-    """What contradicts itself in who finalizes what."""
+    """Yield the contradictions about the owner of the cluster's levels."""
     if entry.managed_as and not entry.managed_by:
         yield (
             "managed_as: expected managed_by beside it, which says who calls the cluster so, found "
@@ -528,7 +528,7 @@ def _owner_faults(entry: FleetEntry, catalogue: Catalogue | None) -> Iterator[st
 
 
 def is_known(release: str, catalogue: Catalogue) -> bool:
-    """Whether a release, with or without its patch version, is one that can be judged."""
+    """Return true if a release, with or without its patch version, can be judged."""
     named = catalogue.release_named(release)
     return named is not None or release_line(release) in known_releases(catalogue)
 
@@ -540,11 +540,11 @@ def known_releases(catalogue: Catalogue) -> tuple[str, ...]:
 
 
 def zookeeper_generation(release: str) -> Generation | None:
-    """Who reads the features node in software of `release`; None if that is not known."""
-    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", release)
-    if found is None:
+    """Return the generation of brokers of `release` that reads the znode; None if not known."""
+    match = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", release)
+    if match is None:
         return None
-    version = (int(found[1]), int(found[2]), int(found[3] or 0))
+    version = (int(match[1]), int(match[2]), int(match[3] or 0))
     if version < (3, 3, 0):
         return Generation.ZK_2_7
     # KAFKA-14887, from 3.4.1 on: a wrong type no longer stops a running broker.

@@ -48,28 +48,28 @@ class FoundEntry(NamedTuple):
 
     @property
     def keys(self) -> dict[str, Any]:
-        """What the entry says, by the keys of an inventory."""
-        found = msgspec.to_builtins(self.entry)
-        return {key: found[key] for key in _KEYS if found[key] or key == "id"}
+        """The entry by the keys of an inventory."""
+        values = msgspec.to_builtins(self.entry)
+        return {key: values[key] for key in _KEYS if values[key] or key == "id"}
 
 
-def new_ones(found: Iterable[FoundEntry], inventory: Fleet) -> list[FoundEntry]:
+def new_ones(entries: Iterable[FoundEntry], inventory: Fleet) -> list[FoundEntry]:
     """Those that the inventory does not have: neither by id, nor as their owner calls them."""
     ids = {entry.id for entry in inventory.cluster}
     names = {(entry.managed_by.casefold(), entry.managed_as) for entry in inventory.cluster}
     return [
-        one
-        for one in found
-        if one.entry.id not in ids and (one.entry.managed_by, one.entry.managed_as) not in names
+        new
+        for new in entries
+        if new.entry.id not in ids and (new.entry.managed_by, new.entry.managed_as) not in names
     ]
 
 
 def of_strimzi(clusters: Iterable[StrimziCluster]) -> Iterator[FoundEntry]:
     """An entry for each cluster, reached by the listener that asks least of a client."""
     known = [*clusters]
-    names = Counter(one.name for one in known)
-    for one in known:
-        ways = sorted(one.listeners, key=lambda way: (len(way.asks), way.name))
+    names = Counter(cluster.name for cluster in known)
+    for cluster in known:
+        ways = sorted(cluster.listeners, key=lambda listener: (len(listener.asks), listener.name))
         notes = []
         if not ways:
             notes.append("Its status has no listener: say how it is reached.")
@@ -82,10 +82,10 @@ def of_strimzi(clusters: Iterable[StrimziCluster]) -> Iterator[FoundEntry]:
         servers = ways[0].servers.split(",") if ways else []
         yield FoundEntry(
             FleetEntry(
-                id=one.cluster_id,
-                name=one.name if names[one.name] == 1 else one.resource,
+                id=cluster.cluster_id,
+                name=cluster.name if names[cluster.name] == 1 else cluster.resource,
                 managed_by=KIND,
-                managed_as=one.resource,
+                managed_as=cluster.resource,
                 bootstrap=tuple(server for server in servers if is_address(server)),
             ),
             tuple(notes),
@@ -150,18 +150,18 @@ def of_msk(texts: Iterable[tuple[str, str]]) -> tuple[list[FoundEntry], list[str
     """Entries of what the two commands printed, each text after the name of its file, and what was
     left out. Raises LandingError for a text that is neither's."""
     clusters, nodes = list[_MskCluster](), list[_MskNode]()
-    for where, text in texts:
+    for source, text in texts:
         try:
             answer = msgspec.json.decode(text, type=_Answer)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise _strange(where, str(error)) from None
+            raise _strange(source, str(error)) from None
         if answer.clusters is None and answer.nodes is None and answer.cluster is None:
-            raise _strange(where, "none of ClusterInfoList, ClusterInfo and NodeInfoList")
+            raise _strange(source, "none of ClusterInfoList, ClusterInfo and NodeInfoList")
         clusters += answer.clusters or ([answer.cluster] if answer.cluster else ())
         nodes += answer.nodes or ()
     if not clusters:
-        raise _strange(", ".join(where for where, _ in texts) or "--from-msk", "no cluster")
-    brokers: dict[str, list[_Broker]] = {one.cluster_arn: [] for one in clusters}
+        raise _strange(", ".join(source for source, _ in texts) or "--from-msk", "no cluster")
+    brokers: dict[str, list[_Broker]] = {item.cluster_arn: [] for item in clusters}
     strangers = 0
     for node in nodes:
         owner = _owner(node, clusters)
@@ -169,14 +169,14 @@ def of_msk(texts: Iterable[tuple[str, str]]) -> tuple[list[FoundEntry], list[str
             brokers[owner.cluster_arn].append(node.broker)
         strangers += node.broker is not None and owner is None
     left_out = [f"{strangers} nodes left out: no cluster of {CLUSTERS_COMMAND} has them"]
-    found = [_of_msk(one, brokers[one.cluster_arn]) for one in clusters]
-    return found, left_out if strangers else []
+    entries = [_of_msk(item, brokers[item.cluster_arn]) for item in clusters]
+    return entries, left_out if strangers else []
 
 
-def _strange(where: str, found: str) -> LandingError:
+def _strange(source: str, actual: str) -> LandingError:
     return LandingError(
-        f"{where}: expected what {CLUSTERS_COMMAND} or {NODES_COMMAND} prints as JSON, found "
-        f"{found}. Nothing was written."
+        f"{source}: expected what {CLUSTERS_COMMAND} or {NODES_COMMAND} prints as JSON, found "
+        f"{actual}. Nothing was written."
     )
 
 
@@ -184,21 +184,21 @@ def _owner(node: _MskNode, clusters: Sequence[_MskCluster]) -> _MskCluster | Non
     """The cluster whose name and number stand in the node's ARN, or whose name in its address."""
     hosts = node.broker.endpoints or () if node.broker else ()
     names = {host.split(".")[1] for host in hosts if host.count(".") > 1}
-    by_arn = [one for one in clusters if one.cluster_arn.partition("/")[2] in (node.arn or "")]
-    by_name = [one for one in clusters if one.cluster_name.lower() in names]
+    by_arn = [c for c in clusters if c.cluster_arn.partition("/")[2] in (node.arn or "")]
+    by_name = [c for c in clusters if c.cluster_name.lower() in names]
     fitting = by_arn or by_name
     return fitting[0] if len(fitting) == 1 else None
 
 
 def _of_msk(cluster: _MskCluster, brokers: Sequence[_Broker]) -> FoundEntry:
-    port, way = _way(cluster)
-    hosts = [f"{host}:{port}" for one in brokers for host in (one.endpoints or ())[:1]]
+    port, protocol = _way(cluster)
+    hosts = [f"{host}:{port}" for broker in brokers for host in (broker.endpoints or ())[:1]]
     addresses = tuple(host for host in hosts if is_address(host))
-    ids = {int(one.broker_id) for one in brokers if one.broker_id.is_integer()}
+    ids = {int(broker.broker_id) for broker in brokers if broker.broker_id.is_integer()}
     first = addresses[0] if addresses else "HOST:PORT"
     ask = f"featurelib describe --fleet /dev/null --bootstrap {quote(first)}"
     notes = [f"Amazon does not say the cluster's id. It is what this prints first: {ask}"]
-    notes.append(f"Port {port} is for {way}: docs/how-to/managed-services.md.")
+    notes.append(f"Port {port} is for {protocol}: docs/how-to/managed-services.md.")
     if not brokers:
         notes.append(f"Its brokers are not known: give what {NODES_COMMAND} prints, too.")
     return FoundEntry(
@@ -228,8 +228,8 @@ def _way(cluster: _MskCluster) -> tuple[int, str]:
         (sasl.scram, 9096, "SASL_SSL with SCRAM-SHA-512"),
         (clients.tls, 9094, "SSL with a client certificate"),
     )
-    there = ((port, text) for switch, port, text in ways if switch and switch.enabled)
-    return next(there, (9098, "SASL_SSL with OAUTHBEARER, by IAM"))
+    enabled = ((port, text) for switch, port, text in ways if switch and switch.enabled)
+    return next(enabled, (9098, "SASL_SSL with OAUTHBEARER, by IAM"))
 
 
 # --- As TOML --------------------------------------------------------------------------------------

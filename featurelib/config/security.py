@@ -35,7 +35,7 @@ _TOKEN_URL = re.compile(
 
 
 class Security(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How listeners of one cluster are spoken to. What is secret is named, never written here:
+    """The security settings of a cluster's listeners. A secret is named, never written here:
     `env:NAME` or `file:PATH`, whose text without the line end is the secret."""
 
     protocol: Protocol = "PLAINTEXT"
@@ -65,7 +65,7 @@ class Security(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def security_faults(security: Security, key: str) -> Iterator[str]:
-    """What is wrong with the settings under `key`, as sentences that begin with the key."""
+    """Yield the faults of the settings under `key`, as sentences that begin with the key."""
     for name in _SECRETS:
         text: str = getattr(security, name)
         if text and not REFERENCE.fullmatch(text):  # what was found may be the secret itself
@@ -109,11 +109,11 @@ def _mechanism_faults(security: Security, key: str) -> Iterator[str]:
     needed = _needed(security)
     for name in ("username", "password", "oauth_token", *_CLIENT_KEYS, "kerberos_service_name"):
         if bool(getattr(security, name)) != (name in needed):
-            there = "none" if name in needed else "one"
+            number = "none" if name in needed else "one"
             expected = "one" if name in needed else "none"
             beside: str = security.mechanism or security.protocol
             beside += " with oauth_token_url" * (needed == _CLIENT_KEYS)
-            yield f"{key}.{name}: expected {expected} beside {beside}, found {there}."
+            yield f"{key}.{name}: expected {expected} beside {beside}, found {number}."
 
 
 def _needed(security: Security) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ class MuteEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def mute_faults(entries: Iterable[MuteEntry], codes: Collection[str]) -> Iterator[str]:
-    """What is wrong with the mutes, as sentences that begin with which one."""
+    """Yield the faults of the mutes, as sentences that begin with the mute's number."""
     codes = set(codes) - {EXPIRED}
     for number, entry in enumerate(entries, 1):
         which = f"[[mute]] number {number}"
@@ -47,7 +47,7 @@ def mute_faults(entries: Iterable[MuteEntry], codes: Collection[str]) -> Iterato
             yield f"{which} ({entry.code}): expected a reason, found none. Say why, for others."
 
 
-def mutes_of(entries: Iterable[MuteEntry], fleet: Fleet, where: str) -> tuple[Mute, ...]:
+def mutes_of(entries: Iterable[MuteEntry], fleet: Fleet, source: str) -> tuple[Mute, ...]:
     """The mutes, clusters by id. Raises ConfigError for a name that several clusters have."""
     return tuple(
         Mute(
@@ -60,7 +60,7 @@ def mutes_of(entries: Iterable[MuteEntry], fleet: Fleet, where: str) -> tuple[Mu
             node=entry.node,
         )
         for entry in entries
-        for meant in [fleet.named(entry.cluster or None, f"{where}: [[mute]]: ")]
+        for meant in [fleet.named(entry.cluster or None, f"{source}: [[mute]]: ")]
     )
 
 
@@ -92,7 +92,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def longest_approval(self) -> timedelta:
-        """How long an approval may last."""
+        """The longest time that an approval may last."""
         return timedelta(hours=self.longest_approval_hours)
 
     @property
@@ -102,43 +102,43 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def forgotten(self) -> int:
-        """How long a feature is READY until its finalization is forgotten, in microseconds."""
+        """The time of READY after which an upgrade counts as forgotten, in microseconds."""
         return self.forgotten_nights * 24 * MICROSECONDS_AN_HOUR
 
 
-def parse_settings(text: str, where: str) -> Settings:
-    """The settings in `text`; ConfigError names `where`, the key, and what was expected."""
+def parse_settings(text: str, source: str) -> Settings:
+    """The settings in `text`; ConfigError names `source`, the key, and what was expected."""
     for fault in _unknown_keys(text):
-        raise ConfigError(f"{where}: {fault} All are explained in {example('audit.toml')}.")
+        raise ConfigError(f"{source}: {fault} All are explained in {example('audit.toml')}.")
     try:
         settings = msgspec.toml.decode(text, type=Settings)
     except msgspec.MsgspecError as error:
         date = " Write a date without quotes, as until = 2026-12-24." * ("`date`" in str(error))
         raise ConfigError(
-            f"{where}: {error}.{date} Its keys are explained in {example('audit.toml')}."
+            f"{source}: {error}.{date} Its keys are explained in {example('audit.toml')}."
         ) from error
     if not 0 < settings.max_age_hours <= LONGEST_AGE_HOURS or settings.retention_days < 7:
         raise ConfigError(
-            f"{where}: expected max_age_hours above 0 and retention_days of 7 or more, found "
+            f"{source}: expected max_age_hours above 0 and retention_days of 7 or more, found "
             f"{settings.max_age_hours} and {settings.retention_days}."
         )
     if not 0 < settings.longest_approval_hours <= LONGEST_AGE_HOURS or not settings.allowed_signers:
         raise ConfigError(
-            f"{where}: expected longest_approval_hours above 0 and a file in allowed_signers, "
+            f"{source}: expected longest_approval_hours above 0 and a file in allowed_signers, "
             f"found {settings.longest_approval_hours} and {settings.allowed_signers!r}."
         )
     if not 0 <= settings.forgotten_nights <= LONGEST_WAIT_NIGHTS:
         raise ConfigError(
-            f"{where}: expected forgotten_nights of 0 (never) to {LONGEST_WAIT_NIGHTS}, found "
+            f"{source}: expected forgotten_nights of 0 (never) to {LONGEST_WAIT_NIGHTS}, found "
             f"{settings.forgotten_nights}."
         )
     codes = set(wordings(load(STRICT)))
     for fault in mute_faults(settings.mute, codes):
-        raise ConfigError(f"{where}: {fault}")
+        raise ConfigError(f"{source}: {fault}")
     unknown = sorted(set(settings.severities) - codes)
     if unknown:
         raise ConfigError(
-            f"{where}: [severities] names {', '.join(unknown)}, which no finding is called. "
+            f"{source}: [severities] names {', '.join(unknown)}, which no finding is called. "
             "The codes are in featurelib/findings.toml and core/dialects/strict.toml."
         )
     return settings

@@ -105,8 +105,8 @@ def _without_nulls(value: object) -> object:
 def kafka_release(text: str) -> str:
     """The numbers a release begins with: `4.2-SNAPSHOT` is built from 4.2, as `4.2.0.acme-1` is
     from 4.2.0. A text without numbers stays as it is, for the error that names it."""
-    found = _RELEASE.match(text)
-    return found.group(1) if found else text
+    match = _RELEASE.match(text)
+    return match.group(1) if match else text
 
 
 Levels = dict[str, tuple[int, int]]
@@ -127,7 +127,7 @@ class Exchange:
 
     @property
     def scenario(self) -> str:
-        """What of the id names the walk the exchange is a step of: release and scenario."""
+        """The part of the id that names the walk: release and scenario."""
         return "-".join(self.id.split("-")[:2])
 
 
@@ -144,7 +144,7 @@ def read(
         if not text.strip():
             continue
         try:
-            found = _exchange(msgspec.convert(_without_nulls(_JSON.decode(text)), _Line))
+            exchange = _exchange(msgspec.convert(_without_nulls(_JSON.decode(text)), _Line))
         except (msgspec.MsgspecError, KeyError, ValueError, RecursionError) as error:
             wrong = InputError(
                 f"{name}:{number}: expected a recorded exchange, one JSON object a line with id, "
@@ -156,7 +156,7 @@ def read(
                 raise wrong from error
             unread.append(wrong)
         else:
-            yield found
+            yield exchange
 
 
 def _exchange(raw: _Line) -> Exchange:
@@ -220,7 +220,7 @@ def _node(node: _Node, flags: _Flags) -> Node:
 
 
 def _request(raw: _Line, active: int) -> Request:
-    asked, target, sent_to = raw.request, raw.request.target, raw.cluster.flags.sent_to
+    request, target, sent_to = raw.request, raw.request.target, raw.cluster.flags.sent_to
     elsewhere = sent_to is not None and sent_to != active
     if target is not None:  # a broker's listener forwards to the active controller
         elsewhere = target.role == "controller" and target.node_id != active
@@ -232,11 +232,11 @@ def _request(raw: _Line, active: int) -> Request:
                 kind=update.upgrade_type,
                 allow_downgrade=update.allow_downgrade,
             )
-            for update in asked.updates
+            for update in request.updates
         ),
-        version=asked.version,
-        validate_only=asked.validate_only,
-        timeout_ms=asked.timeout_ms,
+        version=request.version,
+        validate_only=request.validate_only,
+        timeout_ms=request.timeout_ms,
         to_active=not elsewhere,
     )
 

@@ -45,7 +45,7 @@ class Difference:
 
 @dataclass(slots=True)
 class ReplayReport:
-    """What a replay found; `undecided` counts what a recording cannot decide, by reason."""
+    """The result of a replay; `undecided` counts what a recording cannot decide, by reason."""
 
     exchanges: int = 0
     differences: list[Difference] = field(default_factory=list)
@@ -103,12 +103,12 @@ class _Walk:
             state = EmbeddedState(cluster=cluster, epoch=exchange.epoch or 0)
             answered, _ = state.answer(exchange.request, dialect, tables)
             compared.append((answered, *_compare(exchange, answered)))
-        fitting = [one for one in compared if not one[1]]
+        fitting = [pair for pair in compared if not pair[1]]
         answered, differences, undecided = (fitting or compared)[0]
         report.differences += differences
         report.undecided.update(undecided)
         if fitting:
-            self._records = {one[0].after.kraft_record for one in fitting}
+            self._records = {pair[0].after.kraft_record for pair in fitting}
             self._judge_epoch(exchange, answered, report, gap=gap)
         self._levels, self._epoch = exchange.after, exchange.epoch_after
 
@@ -140,50 +140,50 @@ class _Walk:
             report.undecided[_BY_NODES] += 1
         else:
             recorded = f"from {before} to {after}" if moved else "stood still"
-            ours = "moves" if answered.writes else "stands still"
+            judged = "moves" if answered.writes else "stands still"
             report.differences.append(
-                Difference(id=exchange.id, kind="epoch", recorded=recorded, ours=ours)
+                Difference(id=exchange.id, kind="epoch", recorded=recorded, ours=judged)
             )
 
 
 def _compare(exchange: Exchange, answered: Answered) -> tuple[list[Difference], list[str]]:
     """The recorded answer and levels beside ours: what differs, and what is undecided."""
-    theirs, ours, after = exchange.reply, answered.reply, answered.after.finalized
+    reply, b_reply, after = exchange.reply, answered.reply, answered.after.finalized
     if _hides_record(exchange):
         after = _but_kraft(after)
     beside: dict[str, tuple[Any, Any, Callable[[Any], str]]] = {
-        "code": (theirs.code, ours.code, str),
-        "words": (theirs.message, ours.message, str),
-        "results": (_results(theirs), _results(ours), _results_text),
+        "code": (reply.code, b_reply.code, str),
+        "words": (reply.message, b_reply.message, str),
+        "results": (_results(reply), _results(b_reply), _results_text),
         "levels": (exchange.after, after, _levels_text),
     }
-    found = {
-        kind: Difference(id=exchange.id, kind=kind, recorded=text(recorded), ours=text(mine))
-        for kind, (recorded, mine, text) in beside.items()
-        if recorded != mine
+    faults = {
+        kind: Difference(id=exchange.id, kind=kind, recorded=text(recorded), ours=text(b))
+        for kind, (recorded, b, text) in beside.items()
+        if recorded != b
     }
     undecided = []
-    if found.keys() & {"words", "results"} and _names_another(theirs, answered):
+    if faults.keys() & {"words", "results"} and _names_another(reply, answered):
         undecided.append(_ANOTHER)
-        found = {kind: one for kind, one in found.items() if kind in ("code", "levels")}
-    if "levels" in found and answered.unsure and _but_kraft(exchange.after) == _but_kraft(after):
+        faults = {kind: item for kind, item in faults.items() if kind in ("code", "levels")}
+    if "levels" in faults and answered.unsure and _but_kraft(exchange.after) == _but_kraft(after):
         undecided.append(_OF_A_REFUSAL)
-        del found["levels"]
-    return [*found.values()], undecided
+        del faults["levels"]
+    return [*faults.values()], undecided
 
 
-def _names_another(theirs: Reply, answered: Answered) -> bool:
-    """Whether both refuse the same update by the same rule, and name different nodes of the group
-    it asks, each of which offends: nodes whose order hangs on when they registered."""
+def _names_another(recorded: Reply, answered: Answered) -> bool:
+    """Return true if both refuse the same update by the same rule, and name different nodes of the
+    group it asks, each of which offends: nodes whose order hangs on when they registered."""
 
-    def same(one: str | None, other: str | None) -> bool:
-        return one == other or any({one, other} <= words for words in answered.alike)
+    def same(text: str | None, other: str | None) -> bool:
+        return text == other or any({text, other} <= words for words in answered.alike)
 
-    results, mine = _results(theirs) or [], _results(answered.reply) or []
-    if not same(theirs.message, answered.reply.message) or len(results) != len(mine):
+    results, own_results = _results(recorded) or [], _results(answered.reply) or []
+    if not same(recorded.message, answered.reply.message) or len(results) != len(own_results):
         return False
-    pairs = zip(results, mine, strict=True)
-    return all(one[:2] == other[:2] and same(one[2], other[2]) for one, other in pairs)
+    pairs = zip(results, own_results, strict=True)
+    return all(result[:2] == other[:2] and same(result[2], other[2]) for result, other in pairs)
 
 
 def _results(reply: Reply) -> _Results:
@@ -196,17 +196,17 @@ def _results(reply: Reply) -> _Results:
 def _results_text(results: _Results) -> str:
     if results is None:
         return "no results (the wire version has none)"
-    said = [f"{name} {code} {message or '(no message)'}" for name, code, message in results]
-    return "; ".join(said) or "an empty list of results"
+    parts = [f"{name} {code} {message or '(no message)'}" for name, code, message in results]
+    return "; ".join(parts) or "an empty list of results"
 
 
 def _levels_text(levels: Levels) -> str:
     """`f=3, g=1..4`: the level, with the finalized minimum where that is another one."""
-    said = [
+    parts = [
         f"{name}={level}" if low == level else f"{name}={low}..{level}"
         for name, (low, level) in sorted(levels.items())
     ]
-    return ", ".join(said) or "nothing finalized"
+    return ", ".join(parts) or "nothing finalized"
 
 
 def _but_kraft(levels: Levels) -> Levels:
@@ -214,26 +214,26 @@ def _but_kraft(levels: Levels) -> Levels:
 
 
 def _hides_record(exchange: Exchange) -> bool:
-    """Whether nodes show nothing of the record of kraft.version though the raft layer is at 0."""
+    """Return true if nodes hide the record of kraft.version though the raft layer is at 0."""
     early = exchange.mode == "kraft" and exchange.cluster.release in HIDES_RECORD
     return early and exchange.cluster.raft_level == 0
 
 
 def _moved_by_nodes(exchange: Exchange) -> bool:
-    """Whether the request wrote nothing by its own answer, and the epoch moved no further than
-    nodes that register again move it: what went before decides, and was not recorded."""
+    """Return true if the request wrote nothing by its own answer, and the epoch moved no further
+    than nodes that register again move it: earlier requests decide, and were not recorded."""
     request, reply, nodes = exchange.request, exchange.reply, exchange.cluster.nodes
     good = any(result.code == 0 for result in reply.results or ())
     wrote = good or (reply.code == 0 and reply.results is None)
     dry = request.validate_only and request.version > 0
     newest = max(_level(node.supported, METADATA_VERSION) for node in nodes)
     moved = (exchange.epoch_after or 0) - (exchange.epoch or 0)
-    few = 0 < moved <= len(nodes)
-    return exchange.mode == "kraft" and (dry or not wrote) and few and newest >= REGISTER_AGAIN[0]
+    near = 0 < moved <= len(nodes)
+    return exchange.mode == "kraft" and (dry or not wrote) and near and newest >= REGISTER_AGAIN[0]
 
 
 def _moves_more(before: Levels, after: Levels) -> bool:
-    """Whether going from one state to the other makes more records than the request's own."""
+    """Return true if the change of state makes more records than the request's own."""
     old, new = (_level(levels, METADATA_VERSION) for levels in (before, after))
     if not old:  # a walk begins
         return False

@@ -87,32 +87,32 @@ class RulebookEntry:
 @cache
 def questions(dialect: str) -> tuple[Question, ...]:
     """Every row of a dialect, the door first. Raises what `load` raises."""
-    table, seen, found = load(dialect), Counter[str](), []
+    table, codes, asked_rows = load(dialect), Counter[str](), []
     for at_door, rows in ((True, table.door), (False, table.rules)):
         for position, row in enumerate(rows, start=1):
-            seen[row.code] += 1
-            of = f"{dialect}.{row.code}.{seen[row.code]}"
-            found.append(
+            codes[row.code] += 1
+            of = f"{dialect}.{row.code}.{codes[row.code]}"
+            asked_rows.append(
                 Question(id=of, dialect=dialect, row=row, at_door=at_door, position=position)
             )
-    return tuple(found)
+    return tuple(asked_rows)
 
 
 def describe(row: RuleRow) -> str:
     """On which updates a row is asked, and of whom: `where sets, asks live_brokers`; and why an
     audit does not ask it."""
-    said = []
+    parts = []
     if row.where:
-        said.append(f"where {' and '.join(scope.name for scope in row.where)}")
+        parts.append(f"where {' and '.join(scope.name for scope in row.where)}")
     if row.asks is not None:
-        said.append(f"asks {row.asks.value}")
+        parts.append(f"asks {row.asks.value}")
         if row.absence is Absence.REFUSE:
-            said.append("silence refuses")
+            parts.append("silence refuses")
         if row.order is not WalkOrder.NONE:
-            said.append(f"in {row.order.value} order")
+            parts.append(f"in {row.order.value} order")
     if row.not_in_audits:
-        said.append(f"not in audits: {row.not_in_audits}")
-    return ", ".join(said)
+        parts.append(f"not in audits: {row.not_in_audits}")
+    return ", ".join(parts)
 
 
 @cache

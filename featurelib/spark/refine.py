@@ -151,7 +151,7 @@ class _Part:
 
     def frame(self, store: Store) -> DataFrame:
         """The rows as ENTRY."""
-        found = store.read(self.table, wanted=self.rows).select(*self._columns())
+        found = store.read(self.table, conditions=self.rows).select(*self._columns())
         if self.dumps is not None:
             dumps = F.broadcast(store.session.createDataFrame(self.dumps))
             found = found.join(dumps, on=["cluster", "observed_at"], how="left_semi")
@@ -261,7 +261,7 @@ def _follow_up(
         since = 0 if again else since
         of_table = partial(unfold, table, since)
         schema = from_arrow_schema(schema_of(table.schema))
-        rows = store.read(CLUSTER_SNAPSHOT, wanted=taught)
+        rows = store.read(CLUSTER_SNAPSHOT, conditions=taught)
         learned = rows.select("cluster", "learned").mapInArrow(of_table, schema)
         learned = learned.select(*table.schema.names)
         if anew and since:
@@ -274,5 +274,5 @@ def _follow_up(
         list(pool.map(append, HISTORIES))
     aside: list[Wanted] = [("set_aside", "is not null", None)]
     if store.fetch(CLUSTER_SNAPSHOT, aside, ["cluster"]).num_rows:
-        lines = store.read(CLUSTER_SNAPSHOT, wanted=aside)
+        lines = store.read(CLUSTER_SNAPSHOT, conditions=aside)
         quarantine(store, lines.select("cluster", F.inline("set_aside")), say)

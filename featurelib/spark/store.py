@@ -125,17 +125,17 @@ class Store:
         return head
 
     def read(
-        self, table: Table, version: int | None = None, wanted: Sequence[Wanted] = ()
+        self, table: Table, version: int | None = None, conditions: Sequence[Wanted] = ()
     ) -> DataFrame:
-        """The table's rows for which all of `wanted` holds, now or as of one of its versions. Files
+        """Return rows for which all `conditions` hold, now or as of one of the versions. Files
         whose bounds in the log exclude it are not opened."""
         self._expect_readable(table)
-        found = self._log(table).frame(self.session, version, wanted)
+        found = self._log(table).frame(self.session, version, conditions)
         missing = {name: F.lit(None) for name in table.schema.names if name not in found.columns}
         rows = (
             fit(table, found.withColumns(missing)) if missing else found.select(*table.schema.names)
         )
-        return rows.filter(as_column(table, wanted)) if wanted else rows
+        return rows.filter(as_column(table, conditions)) if conditions else rows
 
     def fetch(
         self,

@@ -206,7 +206,7 @@ def test_other_nights_are_not_read_to_recognise_a_line(store: Store, tmp_path: P
     for oldest, known in ((second, 1), (None, 0)):
         wanted = known_lines(oldest, oldest)
         assert sum(store.fetch(LANDING_LINE, one, ["line_id"]).num_rows for one in wanted) == known
-        assert sum(store.read(LANDING_LINE, wanted=one).count() for one in wanted) == known
+        assert sum(store.read(LANDING_LINE, conditions=one).count() for one in wanted) == known
 
 
 def _files(store: Store) -> list[Any]:

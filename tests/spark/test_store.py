@@ -181,7 +181,7 @@ def test_files_of_workers_are_in_the_log_with_their_bounds_and_in_the_form_of_al
         assert foot.row_group(0).column(0).compression == "ZSTD"
     assert len(noted) == 2
     later: list[Wanted] = [("at", ">", 1_500_001)]
-    assert store.fetch(table, later).num_rows == store.read(table, wanted=later).count() == 0
+    assert store.fetch(table, later).num_rows == store.read(table, conditions=later).count() == 0
     nothing = rows.withColumn("level", F.lit(None)).withColumn("at", F.lit(None))
     with pytest.raises(ValueError, match=r"^bronze\.thing: null in level$"):
         store.append(table, nothing, RUN + 2)
