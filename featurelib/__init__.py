@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # typing's own takes time in which an interrupt would be 
 if TYPE_CHECKING:
     from featurelib.api import *  # noqa: F403  # the names of __all__, as the API has them
 
-    __version__: str
+__version__ = "0.1.0"  # pyproject.toml reads it here
 
 __all__ = [
     "Answer",
@@ -50,8 +50,6 @@ __all__ = [
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    if name == "__version__":
-        return import_module("importlib.metadata").version("kafka-featurelib")
     if name not in __all__:
         raise AttributeError(f"module 'featurelib' has no attribute {name!r}")
     value: object = getattr(import_module("featurelib.api"), name)
@@ -60,4 +58,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    return sorted({*globals(), *__all__})

@@ -29,11 +29,11 @@ def main() -> None:
 
 def _run() -> None:
     if any(name.startswith("featurelib-") for name in os.listdir(PACKAGES)):
-        # Not our own: that is kafka_featurelib-VERSION.dist-info.
+        # Not our own: that is featurelib_kafka-VERSION.dist-info.
         os.write(
             2,
             b"error: this environment also holds featurelib, another project with the same import "
-            b"name: pip uninstall featurelib kafka-featurelib, then install kafka-featurelib.\n",
+            b"name: pip uninstall featurelib featurelib-kafka, then install featurelib-kafka.\n",
         )
         sys.exit(2)
     from featurelib.cli.app import main as run

@@ -41,7 +41,7 @@ FOUND = find_all()
 def wheel(folder: Path) -> Path:
     built = run(UV, "build", "--quiet", "--wheel", "--out-dir", folder, ROOT)
     assert built.returncode == 0, built.stderr
-    [path] = folder.glob("kafka_featurelib-*.whl")
+    [path] = folder.glob("featurelib_kafka-*.whl")
     return path
 
 

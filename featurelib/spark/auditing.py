@@ -12,14 +12,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from featurelib import arrow, tables
+from featurelib import __version__, arrow, tables
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Conditions, Waiting
 from featurelib.audit.findings import NO_SITE, Mute
@@ -170,7 +169,7 @@ def run_row(
     row = {
         "run": run,
         "as_of": as_of,
-        "release": _release(),
+        "release": __version__,
         "catalogue": (catalogue or load_catalogue()).label,
         "dialect": STRICT,
         "inputs": [{"table": name, "version": at} for name, at in sorted(inputs.items())],
@@ -215,13 +214,6 @@ def _adoption(judged: Judged, as_of: int, catalogue: Catalogue) -> dict[str, obj
         "median_wait_hours": int(np.median(hours)) if hours else None,
         "longest_wait_hours": max(hours, default=None),
     }
-
-
-def _release() -> str:
-    try:
-        return version("kafka-featurelib")
-    except PackageNotFoundError:  # it travels as a zip, without its metadata
-        return "unpackaged"
 
 
 def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:

@@ -60,8 +60,8 @@ def test_the_version_is_the_one_that_is_installed() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "featurelib", "--version"], capture_output=True, text=True
     )
-    assert (done.returncode, done.stdout) == (0, f"featurelib {version('kafka-featurelib')}\n")
-    assert featurelib.__version__ == version("kafka-featurelib")
+    assert (done.returncode, done.stdout) == (0, f"featurelib {featurelib.__version__}\n")
+    assert featurelib.__version__ == version("featurelib-kafka")
 
 
 def test_a_reader_that_goes_away_is_no_fault() -> None:
