@@ -97,9 +97,9 @@ def test_a_signed_approval_is_accepted_while_it_holds(keys: Path) -> None:
 def test_an_unsigned_approval_counts_only_where_no_signature_is_required(keys: Path) -> None:
     text = write_approval(approval_by(ALICE))
     free = settings(keys, required=False)
-    assert check_approval(PLAN, text, now=NOW, settings=free, where="x").by == ALICE
+    assert check_approval(PLAN, text, now=NOW, settings=free, source="x").by == ALICE
     with pytest.raises(ApprovalError, match=r"x: expected a signature .* --key FILE"):
-        check_approval(PLAN, text, now=NOW, settings=settings(keys), where="x")
+        check_approval(PLAN, text, now=NOW, settings=settings(keys), source="x")
 
 
 def test_a_signature_that_is_there_must_be_right_even_where_none_is_required(keys: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_signature_that_is_there_must_be_right_even_where_none_is_required(key
     text = write_approval(approval, signed(keys, "stranger", approval))
     free = settings(keys, required=False)
     with pytest.raises(ApprovalError, match="x: expected alice"):
-        check_approval(PLAN, text, now=NOW, settings=free, where="x")
+        check_approval(PLAN, text, now=NOW, settings=free, source="x")
 
 
 def test_an_approval_of_another_plan_or_cluster_is_refused_before_its_signature(
@@ -117,7 +117,7 @@ def test_an_approval_of_another_plan_or_cluster_is_refused_before_its_signature(
         other = msgspec.structs.replace(approval_by(ALICE), **change)
         text = write_approval(other, signed(keys, "alice", other))
         with pytest.raises(ApprovalError, match=r"x: expected an approval (for cluster|of the)"):
-            check_approval(PLAN, text, now=NOW, settings=settings(keys), where="x")
+            check_approval(PLAN, text, now=NOW, settings=settings(keys), source="x")
 
 
 def test_a_stranger_s_signature_is_refused_and_shows_the_key(keys: Path) -> None:
@@ -203,7 +203,7 @@ def test_no_approval_that_was_tampered_with_and_sealed_again_is_accepted(keys: P
             continue
         asked += 1
         with pytest.raises(FeatureLibError):
-            check_approval(PLAN, text, now=NOW, settings=settings(keys), where="x")
+            check_approval(PLAN, text, now=NOW, settings=settings(keys), source="x")
     assert asked > CASES / 5
 
 
@@ -224,7 +224,7 @@ def test_no_byte_of_a_signature_can_be_changed(keys: Path) -> None:
         other = signature[:at] + ("B" if signature[at] != "B" else "C") + signature[at + 1 :]
         text = write_approval(approval, other)
         with pytest.raises(FeatureLibError):
-            check_approval(PLAN, text, now=NOW, settings=settings(keys), where="x")
+            check_approval(PLAN, text, now=NOW, settings=settings(keys), source="x")
 
 
 def test_anybody_can_check_an_approval_with_ssh_keygen_alone(keys: Path, tmp_path: Path) -> None:

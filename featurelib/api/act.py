@@ -425,7 +425,7 @@ def update_features(
             updates,
             validate_only=validate_only,
             timeout_ms=timeout_ms,
-            way=live.way(journal),
+            choice=live.way(journal),
         )
 
 
@@ -492,7 +492,7 @@ def carry_out(
         again = files.approve_command(words, settings.longest_approval)
         gone = "" if Path(where).exists() else _gone(file, again, journal)
         text = read_bytes(approval, "an approval", gone) if isinstance(approval, str) else approval
-        check = partial(check_approval, file, text, settings=settings, where=where, path=path)
+        check = partial(check_approval, file, text, settings=settings, source=where, path=path)
     order = ApplyOrder(
         plan=plan,
         check_approval=check,

@@ -31,8 +31,8 @@ TIMEOUT_SECONDS = 10.0  # to connect to one node, and again for its answer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
-    """What a backend can promise of its cluster, once it was looked at: with `validate_only` a
-    request to validate is never written."""
+    """The guarantees of a backend about its cluster, after a query: with `validate_only` a request
+    to validate is never written."""
 
     mode: str  # kraft, zk
     validate_only: bool
@@ -43,7 +43,7 @@ class Backend(Protocol):
 
     @property
     def where(self) -> str:
-        """How the cluster is reached, for messages: never a secret."""
+        """The cluster's address for messages: never a secret."""
 
     def describe(self, say: Say) -> tuple[bytes, ...]:
         """One look at every node, as landing lines; `say` hears of progress.
@@ -53,15 +53,15 @@ class Backend(Protocol):
         """
 
     def abilities(self) -> Abilities:
-        """What is promised of the cluster as it was last looked at; looks if it never was."""
+        """Return the guarantees as of the last query; query if there was none."""
 
     def recipient(self) -> Recipient:
         """Connect to whoever takes the next `update`, and say who it is; it goes there and to
         nobody else. Raises UnreachableError where nobody can be connected to."""
 
     def passed(self, sent: Recipient | None, features: Collection[str]) -> Passed | NotPassed:
-        """Whether everybody who may hold a request that was sent to `sent` has handled all that
-        came before now (None: an earlier release sent it, and did not write down to whom). Writes
+        """Prove that every node that may hold a request sent to `sent` has handled all requests
+        that came before now (None: an earlier release sent it, and kept no recipient). Writes
         nothing; `features` are those of the request. Raises no BackendError."""
 
     def update(self, step: Step, *, validate_only: bool = False) -> Reply:
@@ -76,7 +76,7 @@ class Backend(Protocol):
 
 
 def is_honoured(backend: Backend, dialects: Sequence[str]) -> bool:
-    """Whether a request to validate is sure to write nothing: only in KRaft, where every one of
+    """Return true if a request to validate is sure to write nothing: only in KRaft, where each of
     `dialects`, which may be spoken there, honours it."""
     abilities = backend.abilities()
     if abilities.mode != "kraft" or not abilities.validate_only or not dialects:
@@ -85,8 +85,8 @@ def is_honoured(backend: Backend, dialects: Sequence[str]) -> bool:
 
 
 def may_prove(backend: Backend, dialects: Sequence[str], step: Step) -> bool:
-    """Whether the controller's yes to `step` may stand for registrations that nobody listed: it
-    asks every registered broker, and whom it is configured to ask.
+    """Return true if the controller's yes to `step` may stand for registrations that no source
+    lists: it asks every registered broker, and every node it is configured to ask.
 
     Never of kraft.version: 4.1 and later hand it on while they validate (KAFKA-16538).
     """
@@ -113,7 +113,7 @@ def validate(backend: Backend, step: Step, say: Say | None = None) -> Reply:
 
 
 def accepts(reply: Reply, step: Step) -> bool:
-    """Whether the controller agrees to every update."""
+    """Return true if the controller accepts every update."""
     return reply.accepts(move.feature for move in step.updates)
 
 
@@ -145,11 +145,11 @@ def look(backend: Backend, entry: FleetEntry, say: Say) -> tuple[bytes, ...]:
     Raises ConfigError where another cluster answers, and what `Backend.describe` raises.
     """
     lines = backend.describe(say)
-    found = sorted(set(map(id_of, lines)))
-    if entry.id and found != [entry.id]:
+    ids = sorted(set(map(id_of, lines)))
+    if entry.id and ids != [entry.id]:
         raise ConfigError(
             f"{backend.where}: expected the cluster {entry.id} ({entry.title}), found "
-            f"{some([*map(clean, found)], SHOWN) or 'none'}. Fix its addresses or its id in the "
+            f"{some([*map(clean, ids)], SHOWN) or 'none'}. Fix its addresses or its id in the "
             "inventory."
         )
     return lines

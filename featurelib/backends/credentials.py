@@ -57,8 +57,8 @@ class _NotFollowed(urllib.request.HTTPRedirectHandler):
 
 
 def opener(*handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
-    """Who opens a URL that a secret goes to: it follows no redirect, and uses proxies of TLS only,
-    which cannot read what they pass on."""
+    """Return an opener for a URL that a secret goes to: it follows no redirect, and uses proxies of
+    TLS only, which cannot read what they pass on."""
     proxies = {kind: at for kind, at in urllib.request.getproxies().items() if kind == "https"}
     return urllib.request.build_opener(
         urllib.request.ProxyHandler(proxies), _NotFollowed(), *handlers
@@ -116,8 +116,8 @@ class TokenEndpoint:
                 granted = _read(answer.read(LONGEST_ANSWER_BYTES))
         except urllib.error.HTTPError as error:
             with error:
-                said = _read(error.read(LONGEST_ANSWER_BYTES))
-            reasons = " ".join(text for text in (said.error, said.error_description) if text)
+                refusal = _read(error.read(LONGEST_ANSWER_BYTES))
+            reasons = " ".join(text for text in (refusal.error, refusal.error_description) if text)
             self._fail(f"{error.code} {plain(reasons)}".strip())
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
@@ -134,16 +134,16 @@ class TokenEndpoint:
         is_tls = self._url.startswith("https:")
         return opener(*([urllib.request.HTTPSHandler(context=self._tls())] if is_tls else []))
 
-    def _fail(self, found: str) -> NoReturn:
+    def _fail(self, fault: str) -> NoReturn:
         raise UnreachableError(
             f"the token endpoint {self._url}: expected a token for the client "
-            f"{self._known.oauth_client_id}, found: {found}."
+            f"{self._known.oauth_client_id}, found: {fault}."
         ) from None
 
 
 def plain(text: str) -> str:
     """Write `text` in one line, with nothing in it that a terminal obeys."""
-    return "".join(one if one.isprintable() else " " for one in text)[:_SHOWN].strip()
+    return "".join(letter if letter.isprintable() else " " for letter in text)[:_SHOWN].strip()
 
 
 HIDDEN = "***"
@@ -151,7 +151,7 @@ _PLAIN = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class Credentials:
-    """How to speak to the listeners of one cluster. `key` names the settings in errors.
+    """The credentials for the listeners of one cluster. `key` names the settings in errors.
 
     Everything is fetched when it is asked for, so a secret that was renewed counts at once.
     """
@@ -179,8 +179,8 @@ class Credentials:
 
     @property
     def principal(self) -> str:
-        """Whom Kafka's own principal builder makes of them; "" where it looks into a certificate,
-        a token or a ticket."""
+        """The principal, as Kafka's own principal builder names it; "" if that depends on a
+        certificate, a token or a ticket."""
         known = self._security
         if known.mechanism in _PLAIN:
             return f"User:{known.username}"
@@ -188,7 +188,7 @@ class Credentials:
 
     @property
     def advice(self) -> str:
-        """Where a person looks after a refusal."""
+        """The place where a person looks after a refusal."""
         return f"Look at [cluster.{self._key}] of the inventory ({self.summary})."
 
     def settings(self) -> dict[str, object]:
@@ -211,7 +211,7 @@ class Credentials:
         return given
 
     def sasl_options(self) -> dict[str, str] | None:
-        """What ZooKeeper is told of the user, by kazoo's names, a secret too; None without SASL.
+        """Return the user for ZooKeeper, by kazoo's names, a secret too; None without SASL.
 
         Raises ConfigError for a secret that is not there.
         """
@@ -252,7 +252,7 @@ class Credentials:
         return self._fetch("oauth_token") if self._security.oauth_token else None
 
     def check(self) -> None:
-        """That secrets and files are there, before anybody is spoken to. Raises ConfigError."""
+        """Check that secrets and files exist, before any connection. Raises ConfigError."""
         self.tls()
         if self._security.mechanism == DIGEST:
             self.sasl_options()
@@ -303,8 +303,8 @@ class Credentials:
         self._fetched.add(secret)
         return secret
 
-    def _lacks(self, name: str, expected: str, found: str) -> CredentialsError:
-        return CredentialsError(f"{self._key}.{name}: expected {expected}, found{found}")
+    def _lacks(self, name: str, expected: str, actual: str) -> CredentialsError:
+        return CredentialsError(f"{self._key}.{name}: expected {expected}, found{actual}")
 
     def _key_password(self) -> str:
         """Asked for a key that is encrypted: without this, OpenSSL would ask the terminal."""
@@ -316,8 +316,8 @@ class Credentials:
     def _load(self, name: str, *paths: str, into: ssl.SSLContext) -> None:
         """Authorities, or a certificate and its key, of the setting `name`. Raises
         CredentialsError for files that cannot be used."""
-        there = [path for path in paths if path]
-        for path in there:
+        files = [path for path in paths if path]
+        for path in files:
             if not os.access(path, os.R_OK):
                 raise self._lacks(name, f"a file to read at {path}", " none.")
         try:
@@ -326,6 +326,6 @@ class Credentials:
             else:
                 into.load_cert_chain(paths[0], paths[1] or None, self._key_password)
         except ssl.SSLError as error:
-            found = f": {error.reason or 'no PEM at all'}. A wrong key_password reads the same."
-            expected = f"PEM that fits together in {' and '.join(there)}"
-            raise self._lacks(name, expected, found) from error
+            actual = f": {error.reason or 'no PEM at all'}. A wrong key_password reads the same."
+            expected = f"PEM that fits together in {' and '.join(files)}"
+            raise self._lacks(name, expected, actual) from error

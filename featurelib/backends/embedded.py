@@ -120,48 +120,48 @@ class EmbeddedBackend:
                 "in ZooKeeper mode, which would apply the request. Nothing was sent."
             )
         self.recipient()
-        asked = request_of(step, self._cluster.dialect(), validate_only=validate_only)
-        return self._cluster.update_features(asked).answered.reply
+        request = request_of(step, self._cluster.dialect(), validate_only=validate_only)
+        return self._cluster.update_features(request).answered.reply
 
     def close(self) -> None:
         self._cluster.close()
 
     def _answers(self, nodes: list[Node]) -> Iterator[tuple[str, Keys]]:
-        """What every listener answers to ApiVersions, or that it does not; who belongs to the
-        cluster, as one running node of each role answers, and what each running node is configured
-        with; or the znodes."""
+        """Yield the answers of every listener to ApiVersions, or its silence; the members of the
+        cluster, as one running node of each role answers, and the configuration of each running
+        node; or the znodes."""
         cluster, running = self._cluster, [node for node in nodes if node.running]
-        seen = {node.node_id: cluster.seen_by(node.node_id) for node in running}
-        spoken = {node_id: cluster.dialect(state) for node_id, state in seen.items()}
+        states = {node.node_id: cluster.seen_by(node.node_id) for node in running}
+        spoken = {node_id: cluster.dialect(state) for node_id, state in states.items()}
         for node in nodes:
-            who: Keys = {
+            keys: Keys = {
                 "node_id": node.node_id,
                 "role": node.role.text,
                 "endpoint": endpoint(node),
             }
-            who["asked_version"] = ASKED_VERSION
+            keys["asked_version"] = ASKED_VERSION
             if node.running:
-                who |= api_versions(seen[node.node_id], node, spoken[node.node_id])
+                keys |= api_versions(states[node.node_id], node, spoken[node.node_id])
             else:
-                who["error"] = "ConnectionRefusedError: the process does not run"
-            yield "api_versions", who
+                keys["error"] = "ConnectionRefusedError: the process does not run"
+            yield "api_versions", keys
         if cluster.mode == "zk":
             yield from (("znode", keys) for keys in _znodes(cluster.state, cluster.cluster_id))
             return
         for role in (Role.CONTROLLER, Role.BROKER):
-            one = next((node for node in running if node.role is role), None)
-            if one is not None:
-                state, by = seen[one.node_id], spoken[one.node_id]
-                who = {"asked_node": one.node_id, "listener": role.text}
-                yield "describe_cluster", who | _members(state, one, by, cluster.cluster_id)
-                yield "describe_quorum", who | _quorum(state, one)
+            speaker = next((node for node in running if node.role is role), None)
+            if speaker is not None:
+                state, by = states[speaker.node_id], spoken[speaker.node_id]
+                keys = {"asked_node": speaker.node_id, "listener": role.text}
+                yield "describe_cluster", keys | _members(state, speaker, by, cluster.cluster_id)
+                yield "describe_quorum", keys | _quorum(state, speaker)
         for node in running:
-            who = {"asked_node": node.node_id, "role": node.role.text, "endpoint": endpoint(node)}
-            yield "describe_configs", who | _configs(seen[node.node_id], node)
+            keys = {"asked_node": node.node_id, "role": node.role.text, "endpoint": endpoint(node)}
+            yield "describe_configs", keys | _configs(states[node.node_id], node)
 
 
 def endpoint(node: Node) -> str:
-    """Where a node would listen."""
+    """Return the address of a node's listener."""
     return f"node-{node.node_id}.embedded:{9093 if node.role is Role.CONTROLLER else 9092}"
 
 
@@ -171,7 +171,7 @@ def _address(node: Node) -> dict[str, object]:
 
 
 def _since(node: Node, release: tuple[int, int]) -> bool:
-    """Whether a node is of a release or a later one; so is one of an unknown release."""
+    """Return true if a node is of a release or a later one; so is one of an unknown release."""
     number = release_number(node.release)
     return len(number) < 2 or number >= release
 
@@ -198,7 +198,7 @@ def api_versions(state: EmbeddedState, node: Node, dialect: Dialect) -> Keys:
 
 
 def _finalized(state: EmbeddedState, node: Node, dialect: Dialect) -> tuple[dict[str, Range], int]:
-    """What a node takes to be finalized, and its epoch: -1 where it does not know."""
+    """Return the levels that a node takes for finalized, and its epoch: -1 if it does not know."""
     if dialect.mode != "zk":
         if node.role is Role.BROKER:
             return state.cluster.finalized, state.epoch
@@ -229,12 +229,12 @@ def _members(state: EmbeddedState, node: Node, dialect: Dialect, cluster_id: str
         controller_id=node.node_id if forwards else state.cluster.active,
         brokers=[
             wire.ListedNode(
-                broker_id=one.node_id,
+                broker_id=n.node_id,
                 rack=None,
-                is_fenced=one.fenced if fenced else UNSET,
-                **_address(one),
+                is_fenced=n.fenced if fenced else UNSET,
+                **_address(n),
             )
-            for one in sorted(listed, key=lambda n: n.node_id)
+            for n in sorted(listed, key=lambda n: n.node_id)
         ],
         endpoint_type=kind if version > 0 else UNSET,
         cluster_id=cluster_id,
@@ -265,13 +265,13 @@ def _quorum(state: EmbeddedState, node: Node) -> Keys:
     def replicas(of: Iterable[Node]) -> list[wire.Replica]:
         return [
             wire.Replica(
-                replica_id=one.node_id,
-                log_end_offset=state.epoch + 1 if one.running else -1,
+                replica_id=n.node_id,
+                log_end_offset=state.epoch + 1 if n.running else -1,
                 last_fetch_timestamp=-1,
                 last_caught_up_timestamp=-1,
                 replica_directory_id=None if newer else UNSET,
             )
-            for one in of
+            for n in of
         ]
 
     partition = wire.Partition(
@@ -282,7 +282,7 @@ def _quorum(state: EmbeddedState, node: Node) -> Keys:
         leader_epoch=0,  # it was never elected anew
         high_watermark=state.epoch + 1 if leads else -1,
         current_voters=replicas(voters),
-        observers=replicas(observers[one] for one in sorted(observers)),
+        observers=replicas(observers[at] for at in sorted(observers)),
     )
     listeners = [
         {"node_id": n.node_id, "listeners": [{"name": "CONTROLLER", **_address(n)}]} for n in voters
@@ -316,7 +316,7 @@ def _configs(state: EmbeddedState, node: Node) -> Keys:
 
 
 def _configured(state: EmbeddedState, node: Node) -> Iterator[wire.Configuration]:
-    """What a node is configured with, by key; what nobody sets has Kafka's own default."""
+    """Yield the configuration of a node, by key; an unset key has Kafka's own default."""
     nodes, dynamic = state.cluster.nodes, state.cluster.raft_level > 0
     voters = [n for n in nodes if n.voter]
     halves = {n.role for n in nodes if n.node_id == node.node_id}
@@ -347,11 +347,11 @@ def _znodes(state: EmbeddedState, cluster_id: str) -> Iterator[Keys]:
     """Every node of ZooKeeper that a collector reads; nobody makes a node again here."""
     cluster, text = state.cluster, state.text
     # Bytes that are no UTF-8 are as a reader of ZooKeeper shows them.
-    shown = text and text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    found: list[tuple[str, int, object]] = [("/cluster/id", 0, {"version": "1", "id": cluster_id})]
-    found += [("/feature", state.epoch, shown), ("/features", 0, None)]
+    stored = text and text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    znodes: list[tuple[str, int, object]] = [("/cluster/id", 0, {"version": "1", "id": cluster_id})]
+    znodes += [("/feature", state.epoch, stored), ("/features", 0, None)]
     leads = None if cluster.active == NOBODY else {"version": 1, "brokerid": cluster.active}
-    found.append(("/controller", 0, leads))
+    znodes.append(("/controller", 0, leads))
     for node in sorted(cluster.nodes, key=lambda n: n.node_id):
         if node.registered:
             features = {
@@ -359,10 +359,10 @@ def _znodes(state: EmbeddedState, cluster_id: str) -> Iterator[Keys]:
                 for name, (low, high) in sorted(node.supported.items())
             }
             broker = {"features": features, "version": _REGISTRATION, "endpoints": []}
-            found.append((f"{BROKER_IDS}/{node.node_id}", 0, broker))
+            znodes.append((f"{BROKER_IDS}/{node.node_id}", 0, broker))
     listed = sorted(node.node_id for node in cluster.nodes if node.registered)
     yield {"path": BROKER_IDS, "version": 0, "czxid": 1, "data": None, "children": listed}
-    for path, version, data in found:
+    for path, version, data in znodes:
         if data is None:
             yield {"path": path, "version": None, "czxid": None, "data": None}
         else:
@@ -371,7 +371,7 @@ def _znodes(state: EmbeddedState, cluster_id: str) -> Iterator[Keys]:
 
 
 class Made(NamedTuple):
-    """What is put into a new file."""
+    """The content of a new file."""
 
     mode: str  # kraft, zk
     cluster_id: str
@@ -392,8 +392,8 @@ def formatted(own: ReleaseCatalogue, metadata: str | None, brokers: int, control
     version, None = the newest there is. Raises ConfigError."""
     initial = initial_levels(own, FormatRequest(release_version=metadata))
     if initial.refusals:
-        said = "; ".join(refusal.text for refusal in initial.refusals)
-        raise ConfigError(f"--metadata {metadata}: kafka-storage.sh of {own.release} says: {said}")
+        words = "; ".join(refusal.text for refusal in initial.refusals)
+        raise ConfigError(f"--metadata {metadata}: kafka-storage.sh of {own.release} says: {words}")
     supported = own.ranges()
     halves = ((Role.CONTROLLER, FIRST_CONTROLLER, controllers), (Role.BROKER, 1, brokers))
     nodes = tuple(
@@ -420,10 +420,10 @@ def formatted(own: ReleaseCatalogue, metadata: str | None, brokers: int, control
 def captured(path: str, lines: Iterable[bytes], catalogue: Catalogue) -> Made:
     """The cluster that landing lines show; `path` is the file or folder they were read from.
     Raises ConfigError, and what reading them raises, LandingError and NoEvidenceError."""
-    one = "Keep the lines of one of them in a file of their own."
+    advice = "Keep the lines of one of them in a file of their own."
     if Path(path).is_dir():
-        one = f"Name the file or the sub-folder of one of them: --capture {Path(path) / 'NAME'}."
-    sight = Terms(catalogue=catalogue, as_of=None, max_age=ANY_AGE).see_lines(lines, None, one)
+        advice = f"Name the file or the sub-folder of one of them: --capture {Path(path) / 'NAME'}."
+    sight = Terms(catalogue=catalogue, as_of=None, max_age=ANY_AGE).see_lines(lines, None, advice)
     mode = sight.dialects[0].partition("-")[0] if sight.dialects else ""
     if not mode or not sight.releases:
         raise ConfigError(

@@ -77,8 +77,8 @@ class EmbeddedState:
     ) -> tuple[Answered, EmbeddedState]:
         """The active controller's answer, and the state it makes, before any node met it."""
         nobody = self.cluster.active == NOBODY
-        asked = replace(request, to_active=False) if nobody else request
-        answered = answer(self.cluster, asked, dialect, tables)
+        sent = replace(request, to_active=False) if nobody else request
+        answered = answer(self.cluster, sent, dialect, tables)
         after = replace(self, cluster=answered.after)
         if answered.writes:
             after = replace(after, epoch=self.epoch + 1, features_at=self.epoch + 1)
@@ -95,8 +95,7 @@ class EmbeddedState:
         return replace(self, node=replace(empty, status=status, levels=rows).text.encode())
 
     def read_by(self, node: Node) -> tuple[DecodedNode, Generation] | None:
-        """What a broker reads in the features node, and which generation it is of; None: no
-        node."""
+        """Return the znode as a broker reads it, and the broker's generation; None: no znode."""
         if self.text is None:
             return None
         release = node.release or self.cluster.release
@@ -143,7 +142,7 @@ class EmbeddedCluster:
         return self.state.cluster
 
     def dialect(self, state: EmbeddedState | None = None) -> Dialect:
-        """How the active controller of a state, or of now, answers: as its release does."""
+        """Return the dialect of the active controller of a state, or of now, by its release."""
         release = (state or self.state).cluster.release
         try:
             return load(generation_of(release, self.mode))
@@ -167,8 +166,8 @@ class EmbeddedCluster:
         with self._file.transaction():
             self._file.let_go(self._file.held, held_for_good=True)
             if cluster.blind:  # to the node that came after the one they knew
-                gone = replace(cluster, finalized={}, cached={}, node_missing=True, blind=False)
-                self._append("delete", replace(state, cluster=gone, node=None))
+                deleted = replace(cluster, finalized={}, cached={}, node_missing=True, blind=False)
+                self._append("delete", replace(state, cluster=deleted, node=None))
                 ids = [node.node_id for node in cluster.nodes]
                 self._file.hold(ids, self._newest()[0], for_good=True)
             self._append("put", state)
@@ -178,11 +177,11 @@ class EmbeddedCluster:
         with self._file.transaction():
             position, before = self._newest()
             answered, after = before.answer(request, self.dialect(before), self._tables)
-            gone: tuple[Stopped, ...] = ()
+            stops: tuple[Stopped, ...] = ()
             if after != before:
-                after, gone = self._meet(position, before, after)
+                after, stops = self._meet(position, before, after)
                 self._append("update_features", after)
-        return Updated(answered, gone)
+        return Updated(answered, stops)
 
     def unregister(self, node_id: int, role: Role = Role.BROKER) -> None:
         """A node half is taken out of the cluster (UnregisterBroker; KIP-1312,
@@ -190,28 +189,28 @@ class EmbeddedCluster:
         with self._file.transaction():
             state = self.state
             cluster = state.cluster
-            what, able = "brokers", [n for n in cluster.nodes if n.role is role]
+            kind, able = "brokers", [n for n in cluster.nodes if n.role is role]
             if role is Role.CONTROLLER:
-                what, able = "controllers that do not vote", [n for n in able if not n.voter]
+                kind, able = "controllers that do not vote", [n for n in able if not n.voter]
                 level = cluster.level(METADATA_VERSION)
                 if level < UNREGISTERS_CONTROLLERS_FROM:
                     raise InputError(
                         f"expected metadata.version {UNREGISTERS_CONTROLLERS_FROM} or above, found "
                         f"{level}: below it no controller can be unregistered (KIP-1312)."
                     )
-            gone = self._find(able, what, node_id)
+            removed = self._find(able, kind, node_id)
             leads = self.mode == "kraft" or cluster.active != node_id
-            nodes = tuple(node for node in cluster.nodes if node is not gone)
+            nodes = tuple(node for node in cluster.nodes if node is not removed)
             cluster = replace(cluster, nodes=nodes, active=cluster.active if leads else NOBODY)
             self._append(f"unregister {node_id}", replace(state, cluster=cluster), moves=True)
 
-    def _find(self, nodes: Sequence[Node], what: str, node_id: int) -> Node:
+    def _find(self, nodes: Sequence[Node], kind: str, node_id: int) -> Node:
         by_id = {node.node_id: node for node in reversed(nodes)}  # the first of an id counts
         if node_id in by_id:
             return by_id[node_id]
         ids = ", ".join(str(known) for known in sorted(by_id)) or "none"
         raise InputError(
-            f"{self.path}: expected one of the {what} {ids}, found {node_id}. "
+            f"{self.path}: expected one of the {kind} {ids}, found {node_id}. "
             "Register or start it first."
         )
 
@@ -225,20 +224,20 @@ class EmbeddedCluster:
         deaf = {node_id for node_id, h in held.items() if h.for_good}
         seeing = [node for node in after.cluster.nodes if node.node_id not in deaf]
         react = _watch if dialect.mode == "zk" else _replay
-        gone, keep, blind = react(began, after, seeing, dialect, self._tables)
+        stops, keep, blind = react(began, after, seeing, dialect, self._tables)
         self._file.let_go({node.node_id for node in after.cluster.nodes} - keep)
         self._file.hold(keep, position)
         self._file.hold(blind, position, for_good=True)
-        cluster = end(after.cluster, {item.node.node_id for item in gone}, dialect)
+        cluster = end(after.cluster, {item.node.node_id for item in stops}, dialect)
         if dialect.mode != "zk":
             cluster = _ask_again(began.cluster, cluster, dialect, self._tables)
-        return replace(after, cluster=cluster), tuple(gone)
+        return replace(after, cluster=cluster), tuple(stops)
 
-    def _append(self, what: str, state: EmbeddedState, *, moves: bool = False) -> None:
+    def _append(self, cause: str, state: EmbeddedState, *, moves: bool = False) -> None:
         """The next state. What `moves` is a record of the log in KRaft, and nothing elsewhere."""
         if moves and self.mode == "kraft":
             state = replace(state, epoch=state.epoch + 1)
-        self._file.append(what, msgspec.json.encode(state))
+        self._file.append(cause, msgspec.json.encode(state))
 
     def _newest(self) -> tuple[int, EmbeddedState]:
         position, content = self._file.read()
@@ -279,34 +278,34 @@ def _replay(
     """Nodes of KRaft replay the records."""
     cluster = replace(after.cluster, nodes=tuple(seeing), finalized=before.cluster.finalized)
     proposed, moment = after.cluster.finalized, Moment.AFTER_UPDATE
-    found = stopped(cluster, by, tables, moment=moment, proposed=proposed)
-    exits = [item for item in found if item.effect is Effect.EXITS]
-    return exits, set(), {item.node.node_id for item in found if item.effect is Effect.BLIND}
+    stops = stopped(cluster, by, tables, moment=moment, proposed=proposed)
+    exits = [item for item in stops if item.effect is Effect.EXITS]
+    return exits, set(), {item.node.node_id for item in stops if item.effect is Effect.BLIND}
 
 
 def _watch(
     before: EmbeddedState, after: EmbeddedState, seeing: Iterable[Node], by: Dialect, tables: Tables
 ) -> _Reaction:
     """Brokers of ZooKeeper mode read the node, each generation in its own way."""
-    gone: list[Stopped] = []
+    stops: list[Stopped] = []
     keep: set[int] = set()
     alike: dict[Generation, tuple[DecodedNode, list[Node]]] = {}
     for node in seeing:
         read = after.read_by(node)
         if node.running and read is not None and not after.cluster.off:  # below 2.7 nobody reads
             alike.setdefault(read[1], (read[0], []))[1].append(node)
-    for generation, (reading, some) in alike.items():
+    for generation, (reading, group) in alike.items():
         effects = behaviour_row(reading.reading, generation)["running"]
         if "stop" in effects:
             unfit = (Unfit(feature="", text=reading.fault or ""),)
-            gone += [Stopped(node=node, effect=Effect.EXITS, unfit=unfit) for node in some]
+            stops += [Stopped(node=node, effect=Effect.EXITS, unfit=unfit) for node in group]
         elif "keep_old" in effects:
-            keep |= {node.node_id for node in some}
+            keep |= {node.node_id for node in group}
         else:
             levels = {name: (low, level) for name, low, level in reading.levels}
-            cluster = replace(after.cluster, nodes=tuple(some), finalized=levels, off=False)
-            gone += stopped(cluster, by, tables)
-    return gone, keep, set()
+            cluster = replace(after.cluster, nodes=tuple(group), finalized=levels, off=False)
+            stops += stopped(cluster, by, tables)
+    return stops, keep, set()
 
 
 def _ask_again(before: Cluster, after: Cluster, dialect: Dialect, tables: Tables) -> Cluster:
@@ -315,14 +314,14 @@ def _ask_again(before: Cluster, after: Cluster, dialect: Dialect, tables: Tables
     def asked(node: Node) -> Node:
         if node.role is not Role.CONTROLLER or node.registered or not node.running:
             return node
-        told = [join(at, Newcomer(node=node), dialect, tables).entry for at in (before, after)]
-        return replace(node, registered=told == [Admission.REFUSED, Admission.ACCEPTED])
+        entries = [join(at, Newcomer(node=node), dialect, tables).entry for at in (before, after)]
+        return replace(node, registered=entries == [Admission.REFUSED, Admission.ACCEPTED])
 
     return replace(after, nodes=tuple(asked(node) for node in after.nodes))
 
 
 class Held(NamedTuple):
-    """Where a reader stands still: until it is let go, or for good."""
+    """The position at which a reader stands still: until it is let go, or for good."""
 
     position: int
     for_good: bool
@@ -350,29 +349,29 @@ class StateFile:
             opening.pop_all()
 
     def _open(self, about: dict[str, str]) -> dict[str, str]:
-        """What the file says about itself; makes the tables where there are none."""
-        there = {row[0] for row in self._db.execute("SELECT tbl_name FROM sqlite_master")}
-        if not there:
+        """Return the description that the file has of itself; make the tables if there are none."""
+        tables = {row[0] for row in self._db.execute("SELECT tbl_name FROM sqlite_master")}
+        if not tables:
             for statement in _SCHEMA:
                 self._db.execute(statement)
             self._db.executemany("INSERT INTO about VALUES (?, ?)", about.items())
             return about
-        if "about" not in there:
-            raise self._wrong_file(f"the tables {', '.join(sorted(there))}")
-        found = dict[str, str]()
+        if "about" not in tables:
+            raise self._wrong_file(f"the tables {', '.join(sorted(tables))}")
+        description = dict[str, str]()
         if {row[1] for row in self._db.execute("PRAGMA table_info(about)")} == {"name", "value"}:
-            found = dict(self._db.execute("SELECT name, value FROM about"))
-        if found.get("form") != FORM:
+            description = dict(self._db.execute("SELECT name, value FROM about"))
+        if description.get("form") != FORM:
             raise InputError(
                 f"{self.path}: expected a sandbox cluster of form {FORM}, found "
-                f"{found.get('form', 'an older one')}. "
+                f"{description.get('form', 'an older one')}. "
                 "Open it with the release of featurelib that made it."
             )
-        return found
+        return description
 
-    def _wrong_file(self, found: str) -> InputError:
+    def _wrong_file(self, actual: str) -> InputError:
         return InputError(
-            f"{self.path}: expected a sandbox cluster's file, found: {found}. Name another file."
+            f"{self.path}: expected a sandbox cluster's file, found: {actual}. Name another file."
         )
 
     def close(self) -> None:
@@ -405,9 +404,9 @@ class StateFile:
             raise InputError(f"{self.path}: no cluster is in this file yet. Put one in first.")
         return int(row[0]), bytes(row[1])
 
-    def append(self, what: str, content: bytes) -> None:
+    def append(self, cause: str, content: bytes) -> None:
         """The next state, and what led to it."""
-        self._db.execute("INSERT INTO state (what, content) VALUES (?, ?)", (what, content))
+        self._db.execute("INSERT INTO state (what, content) VALUES (?, ?)", (cause, content))
 
     @property
     def held(self) -> dict[int, Held]:

@@ -55,15 +55,15 @@ def list_resources(context: str) -> Iterator[object]:
         except client.ApiException as error:
             raise _refused(context, error) from None
         except Exception as error:  # of urllib3, or of an answer that is none of Kubernetes'
-            found = show(str(error.__cause__ or getattr(error, "reason", None) or error))
+            reason = show(str(error.__cause__ or getattr(error, "reason", None) or error))
             raise UnreachableError(
                 f"{PREFIX}{context}: expected Kubernetes' API server at {settings.host}, found: "
-                f"{found}. Nothing was written."
+                f"{reason}. Nothing was written."
             ) from error
 
 
 def _settings(context: str, client: Any, config: Any) -> Any:
-    """How a kubeconfig or a service account says that the server is reached. Raises ConfigError."""
+    """Return the server's settings from a kubeconfig or a service account. Raises ConfigError."""
     settings = client.Configuration()
     try:
         try:
@@ -85,12 +85,12 @@ def _settings(context: str, client: Any, config: Any) -> Any:
 
 def _items(ask: Callable[..., Any]) -> Iterator[dict[str, object]]:
     """Every object of one list, page by page."""
-    more: dict[str, str] | None = {}
-    while more is not None:
-        page = ask(limit=_PAGE, _request_timeout=_SECONDS, **more)
+    page_token: dict[str, str] | None = {}
+    while page_token is not None:
+        page = ask(limit=_PAGE, _request_timeout=_SECONDS, **page_token)
         yield from page.get("items") or ()
         token = (page.get("metadata") or {}).get("continue")
-        more = {"_continue": token} if token else None
+        page_token = {"_continue": token} if token else None
 
 
 def _refused(context: str, error: Any) -> UnreachableError:

@@ -47,7 +47,7 @@ class _Data(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct):
-    """What /api/v1/query answers."""
+    """The response of /api/v1/query."""
 
     status: str = ""
     data: _Data | None = None
@@ -64,10 +64,10 @@ class Prometheus:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
             secret = parts.scheme in ("http", "https") and "@" in parts.netloc
-            found = "one with a user in it" if secret else repr(url)
+            actual = "one with a user in it" if secret else repr(url)
             raise ConfigError(
                 "--prometheus: expected the URL of a Prometheus server, as "
-                f"http://prometheus.example:9090, found {found}. A secret is given by --token."
+                f"http://prometheus.example:9090, found {actual}. A secret is given by --token."
             )
         if token is not None and not token.startswith(("env:", "file:")):
             raise ConfigError("--token: expected env:NAME or file:PATH, found something else.")
@@ -84,10 +84,10 @@ class Prometheus:
         samples: list[Sample] = []
         if now:
             # The same again with the times of the scrapes, as of the same moment.
-            at = max(one.value[0] for one in now if one.value is not None)
-            there = {frozenset(one.metric.items()) for one in now}
+            at = max(s.value[0] for s in now if s.value is not None)
+            current = {frozenset(s.metric.items()) for s in now}
             ranges = self._ask(f"{chosen}[{LOOKBACK}]", at)
-            samples = [_sample(one) for one in ranges if frozenset(one.metric.items()) in there]
+            samples = [_sample(s) for s in ranges if frozenset(s.metric.items()) in current]
         try:
             nodes = nodes_of(samples, self.where)
         except FaultError as fault:
@@ -112,25 +112,25 @@ class Prometheus:
                 body = answer.read(LONGEST_ANSWER_BYTES + 1)
         except urllib.error.HTTPError as error:
             with error:
-                said = _read(error.read(LONGEST_ANSWER_BYTES))
+                parsed = _read(error.read(LONGEST_ANSWER_BYTES))
             help_ = ". It wants a token: --token env:NAME" if error.code in (401, 403) else ""
-            self._fail(f"HTTP {error.code} {said.error if said else ''}".strip() + help_)
+            self._fail(f"HTTP {error.code} {parsed.error if parsed else ''}".strip() + help_)
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
             late = (
                 f"no answer within {self._timeout:g} s" if isinstance(reason, TimeoutError) else ""
             )
-            told = getattr(reason, "strerror", None) or str(reason) or type(error).__name__
-            self._fail(late or told)
+            reason_text = getattr(reason, "strerror", None) or str(reason) or type(error).__name__
+            self._fail(late or reason_text)
         if len(body) > LONGEST_ANSWER_BYTES:
             self._fail(f"more than {LONGEST_ANSWER_BYTES:,} bytes")
-        said = _read(body)
-        if said is None or said.data is None or said.status != "success":
-            self._fail(said.error if said and said.error else "something else")
-        return said.data.result
+        parsed = _read(body)
+        if parsed is None or parsed.data is None or parsed.status != "success":
+            self._fail(parsed.error if parsed and parsed.error else "something else")
+        return parsed.data.result
 
-    def _fail(self, found: str) -> NoReturn:
-        hidden = self._credentials.hide(found) if self._credentials else found
+    def _fail(self, fault: str) -> NoReturn:
+        hidden = self._credentials.hide(fault) if self._credentials else fault
         raise NoEvidenceError(
             f"{self.where}: expected the answer of a Prometheus server to a query, found: "
             f"{plain(hidden)}. Look at --prometheus."
@@ -184,14 +184,14 @@ def _parsed(lines: Iterable[bytes], source: ToolOutput) -> Iterator[Sample]:
 
     try:
         for family in text_fd_to_metric_families(cast(TextIO, texts())):
-            for one in family.samples:
+            for sample_read in family.samples:
                 at = source.observed_at
-                if one.timestamp is not None:
-                    at = round(float(one.timestamp) * 1000) * 1000
-                sample = Sample(one.name, one.labels, float(one.value), at)
+                if sample_read.timestamp is not None:
+                    at = round(float(sample_read.timestamp) * 1000) * 1000
+                sample = Sample(sample_read.name, sample_read.labels, float(sample_read.value), at)
                 source.left_out += metric_of(sample) is None
                 yield sample
     except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
-        found = plain(str(error)) or "a line that is none of it"
+        actual = plain(str(error)) or "a line that is none of it"
         expected = "expected metrics in Prometheus' text format"
-        raise source.fault(f"{expected}, found: {found}.", source.lines or 1) from None
+        raise source.fault(f"{expected}, found: {actual}.", source.lines or 1) from None

@@ -85,8 +85,8 @@ class Door:
             connection = self._connect(address, hostname, timeout)
         except OSError as error:
             host = f"[{hostname}]" if ":" in hostname else hostname
-            why = words(error, self._credentials, round(self._timeout * 1000))
-            self._failures[f"{host}:{address[1]}"] = why
+            reason = words(error, self._credentials, round(self._timeout * 1000))
+            self._failures[f"{host}:{address[1]}"] = reason
             raise
         self._is_open = True
         return connection
@@ -117,7 +117,7 @@ class Door:
         self._settled.wait(self._timeout)
 
     def why(self, error: Exception) -> str:
-        """Why nothing could be read, in one line without secrets."""
+        """Return why the read failed, in one line without secrets."""
         name, advice = type(error).__name__, self._credentials.advice
         if self._has_session and not self.is_in and self.sasl is not None and name in _REFUSED:
             return f"{REFUSED_LOGIN}. {advice}"
@@ -126,7 +126,7 @@ class Door:
         if self._has_session:
             return self._credentials.hide(" ".join(str(error).split())) or name
         if self._failures:
-            return " · ".join(f"{address}: {why}" for address, why in self._failures.items())
+            return " · ".join(f"{address}: {reason}" for address, reason in self._failures.items())
         if self._is_open:
             return f"{_NO_ANSWER}. {advice}"
         return "none" if self._is_tried else "the host name is not known"
@@ -168,7 +168,7 @@ class Znodes:
 
     @property
     def cluster_id(self) -> str:
-        """What `/cluster/id` says; empty where it says nothing."""
+        """The id in `/cluster/id`; empty if the znode has none."""
         return next((_read_json(read).id for read in self.reads if read.path == "/cluster/id"), "")
 
     @property
@@ -177,7 +177,7 @@ class Znodes:
         SSL://host:9093 reads host:9093 (BrokerIdZNode)."""
         return {
             int(read.path.rsplit("/", 1)[1]): tuple(
-                one.partition("://")[2] for one in _read_json(read).endpoints
+                url.partition("://")[2] for url in _read_json(read).endpoints
             )
             for read in self.reads
             if read.path.startswith(f"{BROKER_IDS}/") and read.data is not None
@@ -185,7 +185,7 @@ class Znodes:
 
 
 class _Text(msgspec.Struct):
-    """What is used of a node's text."""
+    """The used keys of a znode's text."""
 
     id: str = ""
     endpoints: list[str] = []
@@ -201,13 +201,13 @@ def _read_json(read: Read) -> _Text:
         return _Text()
 
 
-def read_znodes(where: str, timeout: float, security: Security = PLAINTEXT) -> Znodes:
-    """One round of reading at `where` (host:port,…/chroot), `timeout` in seconds, each request.
+def read_znodes(ensemble: str, timeout: float, security: Security = PLAINTEXT) -> Znodes:
+    """One round of reading at `ensemble` (host:port,…/chroot), `timeout` in seconds, each request.
 
     Raises UnreachableError where no server answers or lets us read, ConfigError for a chroot
     that is not there, or for files and secrets of `security` that do not serve.
     """
-    hosts, _, below = where.partition("/")
+    hosts, _, below = ensemble.partition("/")
     chroot = f"/{below}".rstrip("/")
     door = Door(Credentials(security, ZOOKEEPER), timeout)
     client = _client(hosts, timeout, door)
@@ -217,19 +217,19 @@ def read_znodes(where: str, timeout: float, security: Security = PLAINTEXT) -> Z
         if not client.connected:
             raise ConnectionClosedError("no session")
         # SASL may still be under way: a client that is thrown out then may forget a request.
-        found = client.exists_async(chroot or "/").get(timeout=timeout)
+        stat = client.exists_async(chroot or "/").get(timeout=timeout)
         door.is_in = True
-        if found is None:
+        if stat is None:
             raise ConfigError(
-                f"zookeeper {where}: expected the chroot to exist, found no such node. "
+                f"zookeeper {ensemble}: expected the chroot to exist, found no such node. "
                 "Fix the path behind the slash; it is Kafka's zookeeper.connect."
             )
         return Znodes(reads=tuple(_round(client, chroot)))
     except (KazooException, KazooTimeoutError, OSError) as error:
-        why = door.why(error).rstrip(".").removeprefix(f"{hosts}: ")
-        limit = f" within {timeout:g} s" if why == "none" or "no answer" in why else ""
+        reason = door.why(error).rstrip(".").removeprefix(f"{hosts}: ")
+        limit = f" within {timeout:g} s" if reason == "none" or "no answer" in reason else ""
         raise UnreachableError(
-            f"zookeeper {where}: expected an answer{limit}, found: {why}. Nothing was read."
+            f"zookeeper {ensemble}: expected an answer{limit}, found: {reason}. Nothing was read."
         ) from error
     finally:
         client.stop()

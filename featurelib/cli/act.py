@@ -107,7 +107,7 @@ def approve(
     if agent or key is not None:
         signature = sign(files.canonical(approval), key, agent=agent, terminal=at_terminal())
     written = files.write_approval(approval, signature)
-    check_approval(file, written, now, settings=settings, where=str(target))
+    check_approval(file, written, now, settings=settings, source=str(target))
     write_whole(str(target), written)
     # Nothing vouches for a file's name in the plan; an address, which gets secrets, is not taken.
     own = None if entry.is_reachable else file.for_people.file and clean(file.for_people.file, 1000)

@@ -56,7 +56,7 @@ _ASK = (
 
 
 class Mode(Enum):
-    """How far to go."""
+    """The extent of a run."""
 
     SEND = "send"
     VALIDATE = "validate"  # ask the controller, where it then writes nothing
@@ -95,7 +95,7 @@ def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
                     journal,
                     plan.cluster,
                     order.command,
-                    way=order.way,
+                    choice=order.way,
                     watcher=watcher,
                     waits=order.waits,
                     plan=digest(plan),
@@ -116,12 +116,12 @@ def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
 
 
 def _cleared(order: ApplyOrder, journal: Journal) -> Clearance:
-    """What lets the plan be sent now, unless it was taken back. Raises ApprovalError."""
+    """Return the approval to send the plan now. Raises ApprovalError, also if it was revoked."""
     clearance = order.check_approval(datetime.now(UTC))
-    for one in journal.withdrawals():
-        if one.approval == clearance.approval:
+    for item in journal.withdrawals():
+        if item.approval == clearance.approval:
             raise ApprovalError(
-                f"{journal.path}: expected an approval that holds, found one that was {one.text}. "
+                f"{journal.path}: expected an approval that holds, found one that was {item.text}. "
                 "Nothing was sent. If the plan is to be sent, approve it again."
             )
     return clearance
@@ -157,8 +157,8 @@ class _Run:
                     raise
                 is_told = isinstance(error, FeatureLibError)
                 return self._end(str(error) if is_told else "interrupted")
-            if why := self._sender.unwritten:  # what became of it is known here, and nowhere else
-                text = f"what became of the last request could not be written down: {why}"
+            if cause := self._sender.unwritten:  # what became of it is known here, and nowhere else
+                text = f"what became of the last request could not be written down: {cause}"
                 return self._end(text, kind=EndingKind.UNKNOWN)
             position += 1
             done = position == len(self._plan.steps)
@@ -190,8 +190,8 @@ class _Run:
         return decision
 
     def _validate(self, look: Look, step: Step, position: int) -> StepOutcome | None:
-        """What the controller says against a step, asked without writing; None = nothing, or it
-        cannot be asked."""
+        """Ask the controller to validate a step without writing; None = no objection, or it cannot
+        be asked."""
         backend = self._watcher.backend
         if not is_honoured(backend, look.sight.dialects):
             text = "This controller would apply a request to validate, so it is not asked to."
@@ -212,10 +212,10 @@ class _Run:
         reasons = "".join(f"\n  {reason.text}" for reason in against)
         evidence = {reason.what for reason in against} - {"judged again"}
         kind = StalePlanError if evidence else RefusedError
-        what = "is not as the plan expects it" if evidence else "would refuse the plan now"
+        problem = "is not as the plan expects it" if evidence else "would refuse the plan now"
         again = f"Make a new plan: {self._order.way.plan}"
         if all(reason.is_unseen for reason in against):
-            what = "was not seen whole"
+            problem = "was not seen whole"
             again = (
                 "What was seen is as the plan expects it. Once the rest is seen too, go on with "
                 f"the same plan: {self._order.command}\nIf it is gone for good, m{again[1:]}"
@@ -229,8 +229,8 @@ class _Run:
         reasons += "".join(f"\n  {text}" for text in self._movers(against))
         if "catalogue" in evidence:
             again += " Or judge by the same catalogue, with --overlay FILE."
-        where = f"cluster {self._plan.cluster}"
-        return kind(f"{where} {what}. Nothing was sent.{reasons}\n{instead or again}")
+        subject = f"cluster {self._plan.cluster}"
+        return kind(f"{subject} {problem}. Nothing was sent.{reasons}\n{instead or again}")
 
     def _end(self, *reasons: str, kind: EndingKind | None = None) -> Ending:
         steps, total = tuple(self._steps), len(self._plan.steps)
@@ -245,7 +245,7 @@ class _Run:
         )
 
     def _movers(self, against: tuple[Mismatch, ...]) -> Iterator[str]:
-        """Which requests of this journal made a level what it is, and not what the plan expects."""
+        """Yield this journal's requests that made a level differ from the plan's."""
         moved = {}
         for entry in self._sender.journal.entries(cluster=self._plan.cluster):
             for update in () if entry.is_in_vain else entry.intent.step.updates:
@@ -259,7 +259,7 @@ class _Run:
                 )
 
     def _writers(self) -> Iterator[str]:
-        """Who wrote what the plan wants, where the journal knows that it was this plan."""
+        """Yield the applied requests of this plan in the journal, with their senders."""
         for entry in self._mine:
             if entry.fate is Fate.APPLIED:
                 by = f"{entry.intent.who.user} on {entry.intent.who.host}"
@@ -270,22 +270,22 @@ class _Run:
 def decide_next(
     watcher: Watcher, look: Look, plan: Plan, position: int, *, asks: bool
 ) -> tuple[Decision, str]:
-    """What to do with the step at `position`, and for a refusal what helps better than a new plan.
+    """Decide on the step at `position`; for a refusal, add a remedy better than a new plan.
 
-    Whom the controller asks and nobody shows refuses a plan like anything else that is missing,
-    unless the controller, who knows them all, is asked to validate just what would be sent
-    (`asks`). Then a step that only who was not seen holds back goes on to that question.
+    A node that the controller asks and no source shows refuses a plan like other missing evidence,
+    unless the controller, which knows all nodes, is asked to validate the same request (`asks`).
+    Then a step that only unseen nodes hold back goes on to that question.
     """
-    rest = plan.steps[position:]
-    seen = decide(plan, position, watcher.found(look, plan, rest))
-    if not isinstance(seen, tuple) or not look.is_unproven:
-        return seen, ""
-    proven = decide(plan, position, watcher.found(watcher.as_if_seen(look), plan, rest))
+    steps = plan.steps[position:]
+    decision = decide(plan, position, watcher.found(look, plan, steps))
+    if not isinstance(decision, tuple) or not look.is_unproven:
+        return decision, ""
+    proven = decide(plan, position, watcher.found(watcher.as_if_seen(look), plan, steps))
     dialects = look.sight.dialects
     if not isinstance(proven, Step) or not may_prove(watcher.backend, dialects, proven):
-        return seen, ""
+        return decision, ""
     if not asks:
-        return seen, _ASK
+        return decision, _ASK
     watcher.say(_DECIDES)
     return proven, ""
 
@@ -293,26 +293,26 @@ def decide_next(
 def _expect_cluster(look: Look, order: ApplyOrder, watcher: Watcher, journal: Journal) -> None:
     """Raises RefusedError where another cluster than the plan's answers. Nothing else is said then:
     all that is known of the plan is of a cluster that was not looked at."""
-    here, wanted = look.sight.cluster_id, order.plan.cluster
-    if here != wanted:
+    actual, expected = look.sight.cluster_id, order.plan.cluster
+    if actual != expected:
         raise RefusedError(
-            f"{watcher.backend.where}: this is cluster {here}, the plan is of cluster {wanted}. "
-            f"Nothing was sent. {_right_way(order, watcher, journal)}"
+            f"{watcher.backend.where}: this is cluster {actual}, the plan is of cluster "
+            f"{expected}. Nothing was sent. {_right_way(order, watcher, journal)}"
         )
 
 
 def _right_way(order: ApplyOrder, watcher: Watcher, journal: Journal) -> str:
-    """How the plan's cluster is reached, where the inventory or the journal knows it."""
-    wanted = order.plan.cluster
-    if any(entry.id == wanted and entry.is_reachable for entry in watcher.fleet.cluster):
+    """Return the way to the plan's cluster, if the inventory or the journal has it."""
+    cluster = order.plan.cluster
+    if any(entry.id == cluster and entry.is_reachable for entry in watcher.fleet.cluster):
         if order.way.reach.startswith("--"):
-            return f"The inventory reaches cluster {wanted}: leave {order.way.reach} out."
-        return f"Fix the address of cluster {wanted} in the inventory."
-    used = [entry.intent.reach for entry in journal.entries(cluster=wanted)]
+            return f"The inventory reaches cluster {cluster}: leave {order.way.reach} out."
+        return f"Fix the address of cluster {cluster} in the inventory."
+    used = [entry.intent.reach for entry in journal.entries(cluster=cluster)]
     for reach in reversed(used):
         if reach.startswith("--") and reach != order.way.text:
-            return f"Cluster {wanted} was reached before with {reach}"
-    return f"Give the address or file of cluster {wanted}: --bootstrap HOST:PORT or --file PATH."
+            return f"Cluster {cluster} was reached before with {reach}"
+    return f"Give the address or file of cluster {cluster}: --bootstrap HOST:PORT or --file PATH."
 
 
 def _expect_clock(journal: Journal) -> None:
@@ -336,33 +336,33 @@ def _expect_clock(journal: Journal) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureUpdate:
-    """Where one feature is to go: FeatureUpdate of Kafka's Admin (KIP-584, KIP-778).
+    """The target of one feature: FeatureUpdate of Kafka's Admin (KIP-584, KIP-778).
 
-    `level` 0 takes the feature away, and needs an upgrade type that says so. Raises ConfigError
-    for what no controller takes.
+    `level` 0 takes the feature away, and needs an upgrade type that says so. Raises ConfigError for
+    what no controller takes.
     """
 
     level: int
     upgrade_type: UpgradeType = UpgradeType.UPGRADE
 
     def __post_init__(self) -> None:
-        expected, found = "", repr(self.upgrade_type)
+        expected, actual = "", repr(self.upgrade_type)
         if not 0 <= self.level <= HIGHEST_LEVEL:
-            expected, found = f"a level of 0 to {HIGHEST_LEVEL}", str(self.level)
+            expected, actual = f"a level of 0 to {HIGHEST_LEVEL}", str(self.level)
         elif not isinstance(self.upgrade_type, UpgradeType):
             expected = f"one of the upgrade types {', '.join(kind.name for kind in UpgradeType)}"
         elif self.level < 1 and self.upgrade_type is UpgradeType.UPGRADE:
             expected = (
                 "SAFE_DOWNGRADE or UNSAFE_DOWNGRADE for level 0, which takes the feature away"
             )
-            found = "UPGRADE"
+            actual = "UPGRADE"
         if expected:
-            raise ConfigError(f"FeatureUpdate: expected {expected}, found {found}.")
+            raise ConfigError(f"FeatureUpdate: expected {expected}, found {actual}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureResult:
-    """What became of one update. `code` and `message` are the controller's, None = it said nothing;
+    """The fate of one update. `code` and `message` are the controller's, None = no response;
     `level` is the feature's now, None = not known; `fate` None = nothing was to be written."""
 
     feature: str
@@ -373,24 +373,24 @@ class FeatureResult:
 
     @property
     def is_ok(self) -> bool:
-        """Whether the level is there or, where it was only validated, would be accepted."""
+        """True if the level is finalized or, after a validation, would be accepted."""
         return self.code == NO_ERROR if self.fate is None else self.fate is Fate.APPLIED
 
     @property
     def text(self) -> str:
         """`rejected (error 95): …; it is at 25`."""
         validated = "would be accepted" if self.is_ok else "would be refused"
-        what = validated if self.fate is None else self.fate.value
+        result = validated if self.fate is None else self.fate.value
         code = f" (error {self.code})" if self.code not in (None, NO_ERROR) else ""
         words = f": {self.message}" if self.message and not self.is_ok else ""
         level = "nobody says its level" if self.level is None else f"it is at {self.level}"
-        return f"{what}{code}{words}; {level}"
+        return f"{result}{code}{words}; {level}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateResult:
-    """What became of a request: of each feature, and of all. `late` are nodes that do not report
-    the levels yet. `resume` is the command that settles what is not known."""
+    """The fate of a request: of each feature, and of all. `late` are nodes that do not report the
+    levels yet. `resume` is the command that settles what is not known."""
 
     cluster_id: str
     validate_only: bool
@@ -400,7 +400,7 @@ class UpdateResult:
 
     @property
     def is_ok(self) -> bool:
-        """Whether every update is there or, where it was only validated, would be accepted."""
+        """True if every update is finalized or, after a validation, would be accepted."""
         return all(result.is_ok for result in self.features.values())
 
     def __str__(self) -> str:
@@ -413,10 +413,10 @@ class UpdateResult:
         odd = [result for result in self.features.values() if not result.is_ok]
         if not odd:
             return
-        said = "; ".join(f"{one.feature}: {one.text}" for one in odd)
-        if any(one.fate is Fate.UNKNOWN for one in odd):
-            raise OutcomeUnknownError(f"cluster {self.cluster_id}: {said}. Look: {self.resume}")
-        raise RejectedError(f"cluster {self.cluster_id}: {said}.")
+        text = "; ".join(f"{result.feature}: {result.text}" for result in odd)
+        if any(result.fate is Fate.UNKNOWN for result in odd):
+            raise OutcomeUnknownError(f"cluster {self.cluster_id}: {text}. Look: {self.resume}")
+        raise RejectedError(f"cluster {self.cluster_id}: {text}.")
 
 
 def update_features(
@@ -426,7 +426,7 @@ def update_features(
     *,
     validate_only: bool,
     timeout_ms: int,
-    way: Way,
+    choice: Way,
 ) -> UpdateResult:
     """Send one request with these updates, once, and find out what became of it. Raises before
     anything is sent: ConfigError, RefusedError, BackendError, and OutcomeUnknownError where an
@@ -434,62 +434,64 @@ def update_features(
     _expect_updates(updates, timeout_ms)
     look = watcher.look()
     cluster, step = look.sight.cluster_id, _step(look, updates, timeout_ms)
-    rest = f" --fleet {quote(way.fleet)}" if way.fleet else ""
-    expect_ours(cluster, step.updates, watcher.fleet, watcher.catalogue, options=rest)
+    options = f" --fleet {quote(choice.fleet)}" if choice.fleet else ""
+    expect_ours(cluster, step.updates, watcher.fleet, watcher.catalogue, options=options)
     if validate_only:
         outcome = refused(step, 0, validate(watcher.backend, step))
-        return _result(cluster, outcome, way, validate_only=True)
+        return _result(cluster, outcome, choice, validate_only=True)
     entry = watcher.fleet.of(cluster, FleetEntry(id=cluster))
     about = {"plan": NO_PLAN, "total": 1, "name": entry.name, "waits": Waits(), "watcher": watcher}
     command = "featurelib.update_features"
-    with Sender.holding(journal, cluster, command, way=way, **about) as sender:
+    with Sender.holding(journal, cluster, command, choice=choice, **about) as sender:
         outcome = sender.send(step, 0, look, lambda: Clearance(approval=NO_PLAN, signed=None))
     if sender.unwritten:
         raise OutcomeUnknownError(
             f"cluster {cluster}: {outcome.fate.value}, which could not be written down: "
-            f"{sender.unwritten}. Look: {way.resume}"
+            f"{sender.unwritten}. Look: {choice.resume}"
         )
-    return _result(cluster, outcome, way, validate_only=False)
+    return _result(cluster, outcome, choice, validate_only=False)
 
 
-def _result(cluster: str, outcome: StepOutcome, way: Way, *, validate_only: bool) -> UpdateResult:
+def _result(
+    cluster: str, outcome: StepOutcome, choice: Way, *, validate_only: bool
+) -> UpdateResult:
     features = {
-        one.update.feature: FeatureResult(
-            feature=one.update.feature,
-            fate=None if validate_only else one.fate,
-            code=one.code,
-            message=one.message,
-            level=one.level,
+        m.update.feature: FeatureResult(
+            feature=m.update.feature,
+            fate=None if validate_only else m.fate,
+            code=m.code,
+            message=m.message,
+            level=m.level,
         )
-        for one in outcome.updates
+        for m in outcome.updates
     }
     return UpdateResult(
         cluster_id=cluster,
         validate_only=validate_only,
         features=features,
         late=outcome.late,
-        resume=way.resume,
+        resume=choice.resume,
     )
 
 
 def _expect_updates(updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> None:
     """Raises ConfigError for what Admin.updateFeatures refuses itself, and for a time limit of 0,
     with which a controller of ZooKeeper mode writes and then answers that it failed."""
-    blank, expected, found = [name for name in updates if not name.strip()], "", "none"
+    blank, expected, given = [name for name in updates if not name.strip()], "", "none"
     if not updates:
         expected = "an update"
     elif blank:
-        expected, found = "a feature's name", repr(blank[0])
+        expected, given = "a feature's name", repr(blank[0])
     elif not 0 < timeout_ms <= HIGHEST_INT32:
-        expected, found = f"a timeout_ms of 1 to {HIGHEST_INT32}", str(timeout_ms)
+        expected, given = f"a timeout_ms of 1 to {HIGHEST_INT32}", str(timeout_ms)
     if expected:
-        raise ConfigError(f"update_features: expected {expected}, found {found}. Nothing was sent.")
+        raise ConfigError(f"update_features: expected {expected}, found {given}. Nothing was sent.")
 
 
 def _step(look: Look, updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> Step:
     """The request, its levels before as they were seen. Raises NoEvidenceError."""
-    seen = look.seen(updates)
-    if unknown := sorted(seen.unknown & updates.keys()):
+    levels = look.seen(updates)
+    if unknown := sorted(levels.unknown & updates.keys()):
         raise NoEvidenceError(
             f"cluster {look.sight.cluster_id}: expected a node that says at which level "
             f"{', '.join(unknown)} is finalized, found none. Nothing was sent. See who answers: "
@@ -499,7 +501,7 @@ def _step(look: Look, updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> 
         updates=tuple(
             Move(
                 feature=name,
-                from_level=seen.level(name) or 0,
+                from_level=levels.level(name) or 0,
                 to_level=update.level,
                 upgrade_type=update.upgrade_type.name,
             )

@@ -61,7 +61,7 @@ Decision = Step | tuple[Mismatch, ...] | None
 
 
 def decide(plan: Plan, done: int, now: Situation) -> Decision:
-    """What to do with `plan` after its first `done` steps were applied."""
+    """Decide on `plan` after `done` applied steps: the next step, None, or the mismatches."""
     if plan.cluster != now.cluster:  # then all else is another cluster's too
         return (Mismatch("cluster", plan.cluster, now.cluster),)
     final, levels = {move.feature: move.to_level for move in plan.moves}, now.requirements.levels
@@ -89,64 +89,64 @@ def after(plan: Plan, done: int) -> Requirements:
 
 
 def _judges(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
-    """What a plan is judged by has to be what it was judged by; a controller that wrote may since
-    be told apart from its look-alikes."""
+    """Yield differences of policy, catalogue and dialects; a controller that wrote may since be
+    told apart from its look-alikes."""
     if plan.dialect != STRICT:
         yield Mismatch("policy", STRICT, plan.dialect)
     if plan.catalogue != now.catalogue:
         yield Mismatch("catalogue", plan.catalogue, now.catalogue)
-    here, then = set(now.dialects), set(plan.own_dialects)
-    if not here or not here <= then or (here != then and done == 0):
-        expected, found = (", ".join(sorted(some)) or "none known" for some in (then, here))
-        yield Mismatch("controllers' dialects", expected, found, is_unseen=not here)
+    live, then = set(now.dialects), set(plan.own_dialects)
+    if not live or not live <= then or (live != then and done == 0):
+        expected, actual = (", ".join(sorted(of)) or "none known" for of in (then, live))
+        yield Mismatch("controllers' dialects", expected, actual, is_unseen=not live)
 
 
 def _world(expected: Requirements, now: Situation) -> Iterator[Mismatch]:
     """Levels, the features node's version, and who is there with which ranges."""
-    there = now.requirements.levels
-    for name in sorted(expected.levels.keys() | there.keys()):
-        wanted, here = (
-            str(levels.get(name) or NOT_FINALIZED) for levels in (expected.levels, there)
+    levels_now = now.requirements.levels
+    for name in sorted(expected.levels.keys() | levels_now.keys()):
+        expected_level, level = (
+            str(levels.get(name) or NOT_FINALIZED) for levels in (expected.levels, levels_now)
         )
-        if name in now.unknown or wanted != here:
-            found = "not known" if name in now.unknown else here
-            yield Mismatch(f"level of {name}", wanted, found, name in now.unknown)
-    versions = [one.features_node_version for one in (expected, now.requirements)]
+        if name in now.unknown or expected_level != level:
+            actual = "not known" if name in now.unknown else level
+            yield Mismatch(f"level of {name}", expected_level, actual, name in now.unknown)
+    versions = [state.features_node_version for state in (expected, now.requirements)]
     if versions[0] != versions[1]:
-        then, here = ("none (KRaft)" if one is None else str(one) for one in versions)
+        then, level = ("none (KRaft)" if state is None else str(state) for state in versions)
         if is_unseen := versions[1] is None and not now.dialects:
-            here = "not seen (ZooKeeper tells it: --zookeeper HOST:PORT/CHROOT)"
-        yield Mismatch("version of the features node", then, here, is_unseen)
+            level = "not seen (ZooKeeper tells it: --zookeeper HOST:PORT/CHROOT)"
+        yield Mismatch("version of the features node", then, level, is_unseen)
     yield from _nodes(expected.nodes, now.requirements.nodes)
 
 
 def _besides(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
-    """Who approved the plan has seen what it changes besides; applied steps had theirs. And
-    evidence has to be complete."""
+    """Yield side effects that the approver has not seen, of steps still to send, and missing
+    evidence."""
     moved = {move.feature for step in plan.steps[done:] for move in step.updates}
-    rest = [effect for effect in plan.side_effects if effect.feature in moved]
-    for what, (then, here) in differences(rest, now.side_effects).items():
-        yield Mismatch(what, then, here)
+    effects = [effect for effect in plan.side_effects if effect.feature in moved]
+    for subject, (then, value) in differences(effects, now.side_effects).items():
+        yield Mismatch(subject, then, value)
     for text in now.missing:
         yield Mismatch("evidence", "complete", text, is_unseen=True)
 
 
-def _nodes(expected: Sequence[RangeGroup], found: Sequence[RangeGroup]) -> Iterator[Mismatch]:
-    """What differs, once for all nodes of a role of which the same differs."""
-    wanted, there = _by_node(expected), _by_node(found)
+def _nodes(expected: Sequence[RangeGroup], actual: Sequence[RangeGroup]) -> Iterator[Mismatch]:
+    """Yield the differences of nodes, once for all nodes of a role with the same difference."""
+    required, current = _by_node(expected), _by_node(actual)
     alike: dict[tuple[str, str, str], list[int]] = {}
-    for role, node_id in sorted(wanted.keys() | there.keys()):
-        then, now = wanted.get((role, node_id)), there.get((role, node_id))
+    for role, node_id in sorted(required.keys() | current.keys()):
+        then, now = required.get((role, node_id)), current.get((role, node_id))
         if then is None or now is None:
             texts = (_ranges(then), _ranges(now) if now else _NOT_SEEN)
         else:  # not to list a feature is 0-0
-            either = sorted(then.keys() | now.keys())
-            odd = [n for n in either if then.get(n, _NOT_LISTED) != now.get(n, _NOT_LISTED)]
+            names = sorted(then.keys() | now.keys())
+            odd = [n for n in names if then.get(n, _NOT_LISTED) != now.get(n, _NOT_LISTED)]
             texts = (_ranges(then, odd), _ranges(now, odd)) if odd else ("", "")
         if any(texts):
             alike.setdefault((role, *texts), []).append(node_id)
-    for (role, before, here), ids in alike.items():
-        yield Mismatch(nodes(role, ids, most=None), before, here, here == _NOT_SEEN)
+    for (role, before, after), ids in alike.items():
+        yield Mismatch(nodes(role, ids, most=None), before, after, after == _NOT_SEEN)
 
 
 def _by_node(groups: Sequence[RangeGroup]) -> dict[tuple[str, int], Ranges]:

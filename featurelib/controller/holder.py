@@ -52,7 +52,7 @@ class Holder:
         return known and not self.is_gone()
 
     def is_gone(self) -> bool:
-        """Whether this process is known to have ended; of another machine's it never is."""
+        """True if this process is known to have ended; of another machine's it never is."""
         if self.is_elsewhere:
             return False
         try:
@@ -93,7 +93,7 @@ def _namespace() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process started, in clock ticks after this boot of the machine; "" = not known."""
+    """Return a process's start time, in clock ticks after this boot; "" = not known."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")

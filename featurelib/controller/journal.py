@@ -62,9 +62,9 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How a cluster was chosen on a command line, so that the commands in a message reach it and
-    its journal again from any folder. `reach`: its addresses or file as options, or its name;
-    `fleet` and `journal`: where others than the usual ones were named; `intent`: of a plan."""
+    """The options by which a cluster was chosen, so that the commands in a message reach it and its
+    journal again from any folder. `reach`: its addresses or file as options, or its name; `fleet`
+    and `journal`: where others than the usual ones were named; `intent`: of a plan."""
 
     reach: str = ""
     intent: str = ""
@@ -73,7 +73,7 @@ class Way:
 
     @property
     def text(self) -> str:
-        """What chooses the cluster, as options and words of a command line."""
+        """The options and words of a command line that choose the cluster."""
         return f"{self.reach}{_option('fleet', self.fleet)}".strip()
 
     @property
@@ -83,7 +83,7 @@ class Way:
 
     @property
     def kept_in(self) -> str:
-        """What chooses the journal; empty for the usual one."""
+        """The option that chooses the journal; empty for the usual one."""
         return _option("journal", self.journal)
 
     @property
@@ -101,8 +101,8 @@ def _option(name: str, value: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clearance:
-    """What lets a plan be sent: an approval that was checked. `approval` is what it is known by,
-    "" = none was needed; `signed`: by a signature that `by` was found to have made."""
+    """The approval by which a plan is sent, checked. `approval` identifies it, "" = none was
+    needed; `signed`: with a verified signature of `by`."""
 
     approval: str
     by: str = ""
@@ -113,9 +113,9 @@ class Clearance:
     @property
     def text(self) -> str:
         """`signed by ann@example.com with ED25519 key SHA256:… (CHG-1)`, `by ann, NOT signed`."""
-        who = f"signed by {self.by}" if self.signed else f"by {self.by}, NOT signed"
-        who += f" with {self.key}" if self.key else ""
-        return f"{who} ({self.reason})" if self.reason else who
+        approver = f"signed by {self.by}" if self.signed else f"by {self.by}, NOT signed"
+        approver += f" with {self.key}" if self.key else ""
+        return f"{approver} ({self.reason})" if self.reason else approver
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +160,7 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """What became of a request, who says so, and when."""
+    """The fate of a request, its reporter and the time."""
 
     result: StepOutcome
     by: str  # apply, resume
@@ -178,22 +178,22 @@ class JournalEntry:
 
     @property
     def fate(self) -> Fate:
-        """What is known last."""
+        """The newest known fate."""
         return self.outcomes[-1].result.fate if self.outcomes else Fate.UNKNOWN
 
     @property
     def is_open(self) -> bool:
-        """Whether something may have been written that nobody knows of."""
+        """True if the request may have written levels that no outcome records."""
         return self.fate is Fate.UNKNOWN
 
     @property
     def is_in_vain(self) -> bool:
-        """Whether it was closed as if nothing of it had been written."""
+        """True if it was closed as if nothing of it had been written."""
         return self.fate in (Fate.REJECTED, Fate.NOT_APPLIED)
 
     @property
     def updates(self) -> tuple[MoveOutcome, ...]:
-        """What is known last of each update; empty where nothing is."""
+        """The newest outcome of each update; empty if none is recorded."""
         return self.outcomes[-1].result.updates if self.outcomes else ()
 
 
@@ -213,15 +213,15 @@ class Withdrawal:
     @property
     def text(self) -> str:
         """`taken back by ann on kafka-admin-1 at 2026-11-21T06:00:00Z (CHG-18)`."""
-        why = f" ({self.reason})" if self.reason else ""
-        return f"taken back by {self.who.user} on {self.who.host} at {say_seconds(self.at)}{why}"
+        reason = f" ({self.reason})" if self.reason else ""
+        return f"taken back by {self.who.user} on {self.who.host} at {say_seconds(self.at)}{reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """Whether a journal's records are as they were written: how many it has, what is wrong, and the
-    newest digest, "" = there is none. `kept`: which record has the digest that was kept, "" = none
-    has it, None = it was not asked for."""
+    """The result of verifying a journal: number of records, faults, and the newest digest, "" =
+    none. `kept`: the record with the digest that was kept, "" = no record has it, None = not
+    requested."""
 
     records: int
     digest: str
@@ -230,7 +230,7 @@ class Verified:
 
     @property
     def is_right(self) -> bool:
-        """Whether nothing is wrong, and a digest that was kept is a record's."""
+        """True if there is no fault, and a digest that was kept is a record's."""
         return not self.faults and self.kept != ""
 
 
@@ -280,11 +280,11 @@ class Journal:
             new.unlink()
 
     def _open(self) -> None:
-        there, form = (
+        tables, form = (
             {row[0] for row in self._db.execute("SELECT tbl_name FROM sqlite_master")},
             None,
         )
-        if {"about", "intent"} <= there:
+        if {"about", "intent"} <= tables:
             form = self._row("SELECT value FROM about WHERE name = 'form'")
         if form != (FORM,):
             raise InputError(
@@ -310,14 +310,14 @@ class Journal:
                 holder, expires = self._holder(cluster, row[0]), row[1]
                 if not isinstance(expires, int | float) or not _are_times(expires, holder.since):
                     raise self._damaged(f"the lock of cluster {cluster}", "a time when it ends")
-                if (here := holder.is_running_here()) or not (
+                if (is_local := holder.is_running_here()) or not (
                     holder.is_gone() or expires <= _now()
                 ):
-                    until = "" if here else f", or at {say_seconds(expires)}"
+                    until = "" if is_local else f", or at {say_seconds(expires)}"
                     raise BusyError(
                         f"cluster {cluster}: expected nobody else at work, found {holder.text}; "
                         f"the lock ends with that process{until}. Nothing was sent. "
-                        + ("Wait for it or end it" if here else "Wait for it")
+                        + ("Wait for it or end it" if is_local else "Wait for it")
                         + ", then run this again."
                     )
             self._put(lock, seconds)
@@ -371,13 +371,13 @@ class Journal:
             assert place is not None
             self._seal("outcome", place)
 
-    def withdraw(self, one: Withdrawal) -> None:
+    def withdraw(self, withdrawal: Withdrawal) -> None:
         """Write down that an approval was taken back. Raises JournalError if it cannot be kept."""
         with self._transaction():
             self._db.execute(_WITHDRAWALS)
             place = self._db.execute(
                 "INSERT INTO withdrawal (approval, content) VALUES (?, ?)",
-                (one.approval, msgspec.json.encode(one)),
+                (withdrawal.approval, msgspec.json.encode(withdrawal)),
             ).lastrowid
             assert place is not None
             self._seal("withdrawal", place)
@@ -386,21 +386,21 @@ class Journal:
         """Every approval that was taken back, oldest first. Raises JournalError."""
         with self._transaction():
             rows = self._rows("withdrawal")
-        found = []
+        items = []
         for number, approval, content in rows:
-            one = self._decoded(Withdrawal, content, f"withdrawal {number}")
-            if approval != one.approval or not _are_times(one.at, one.who.since):
+            item = self._decoded(Withdrawal, content, f"withdrawal {number}")
+            if approval != item.approval or not _are_times(item.at, item.who.since):
                 raise self._damaged(f"withdrawal {number}", "one approval and time all through it")
-            found.append(one)
-        return tuple(found)
+            items.append(item)
+        return tuple(items)
 
     def entries(
         self, *, cluster: str | None = None, plan: str | None = None, only_open: bool = False
     ) -> tuple[JournalEntry, ...]:
-        """What was intended and what became of it, oldest first.
+        """Return the requests and their outcomes, oldest first.
 
-        Every row is read, whatever is asked for: one that is damaged may be of any cluster, open or
-        not. Raises JournalError for such a one.
+        Every row is read, whatever the filter: a damaged row may be of any cluster, open or not.
+        Raises JournalError for a damaged row.
         """
         with self._transaction():
             intents = self._db.execute(
@@ -409,24 +409,24 @@ class Journal:
             outcomes = self._db.execute(
                 "SELECT intent, content FROM outcome ORDER BY number"
             ).fetchall()
-        found = dict[int, JournalEntry]()
+        entries = dict[int, JournalEntry]()
         for number, its_cluster, its_plan, content in intents:
-            what = f"entry {number}"
-            intent = self._decoded(Dispatch, content, what)
+            subject = f"entry {number}"
+            intent = self._decoded(Dispatch, content, subject)
             times = _are_times(intent.at, intent.over_at, intent.who.since)
             if (its_cluster, its_plan) != (intent.cluster, intent.plan) or not times:
-                raise self._damaged(what, "one cluster, plan and time all through it")
-            found[number] = JournalEntry(number=number, intent=intent, outcomes=())
+                raise self._damaged(subject, "one cluster, plan and time all through it")
+            entries[number] = JournalEntry(number=number, intent=intent, outcomes=())
         for number, content in outcomes:
-            what = f"the outcome of entry {number}"
-            outcome = self._decoded(Settlement, content, what)
-            if number not in found or not _are_times(outcome.at):
-                raise self._damaged(what, "one of a request")
-            entry = found[number]
-            found[number] = replace(entry, outcomes=(*entry.outcomes, outcome))
+            subject = f"the outcome of entry {number}"
+            outcome = self._decoded(Settlement, content, subject)
+            if number not in entries or not _are_times(outcome.at):
+                raise self._damaged(subject, "one of a request")
+            entry = entries[number]
+            entries[number] = replace(entry, outcomes=(*entry.outcomes, outcome))
         return tuple(
             entry
-            for entry in found.values()
+            for entry in entries.values()
             if cluster in (None, entry.intent.cluster) and plan in (None, entry.intent.plan)
             if entry.is_open or not only_open
         )
@@ -456,8 +456,8 @@ class Journal:
         return self._db.execute(query).fetchall()
 
     def verify(self, kept: str | None = None) -> Verified:
-        """Whether every record is as it was written, and `kept`, a digest that was the newest once,
-        is one of theirs. Raises JournalError for a file that cannot be read."""
+        """Verify that every record is as it was written, and that `kept`, once the newest digest,
+        is a record's. Raises JournalError for a file that cannot be read."""
         seals, newest = list[tuple[Any, ...]](), None
         with self._transaction():
             rows = {(table, row[0]): row for table in _SEALED for row in self._rows(table)}
@@ -467,8 +467,8 @@ class Journal:
                 newest = self._row("SELECT seq FROM sqlite_sequence WHERE name = 'seal'")
         records_by_place = dict(rows)
         records, faults, digest, number, before = len(rows), list[str](), "", 0, ""
-        found = None if kept is None else ""
-        for at, table, place, theirs in seals:
+        match = None if kept is None else ""
+        for at, table, place, stored in seals:
             row = rows.pop((table, place), None)
             name = f"{_called(table)} {place}"
             which = name if table == "intent" or not before else f"{name} (written after {before})"
@@ -476,10 +476,10 @@ class Journal:
                 faults.append(f"digests after number {number}: taken out")
             if row is None:
                 faults.append(f"{which}: taken out")
-            elif _chained(digest, table, row) != theirs:
+            elif _chained(digest, table, row) != stored:
                 faults.append(f"{which}: it or its digest was changed")
-            found = which if theirs == kept else found
-            number, digest, before = at, theirs, name
+            match = which if stored == kept else match
+            number, digest, before = at, stored, name
         if newest is not None and newest[0] != number:
             faults.append(f"digests after number {number}: taken out")
         faults += [f"{_called(table)} {place}: it has no digest" for table, place in rows]
@@ -488,7 +488,7 @@ class Journal:
             for (table, place), (_, entry, *_) in records_by_place.items()
             if table == "outcome" and ("intent", entry) not in records_by_place
         ]
-        return Verified(records=records, digest=digest, faults=tuple(faults), kept=found)
+        return Verified(records=records, digest=digest, faults=tuple(faults), kept=match)
 
     def _row(self, query: str, *values: object) -> tuple[Any, ...] | None:
         row: tuple[Any, ...] | None = self._db.execute(query, values).fetchone()
@@ -512,18 +512,18 @@ class Journal:
     def _holder(self, cluster: str, content: object) -> Holder:
         return self._decoded(Holder, content, f"the lock of cluster {cluster}")
 
-    def _decoded(self, kind: type[Row], content: Any, what: str) -> Row:
+    def _decoded(self, kind: type[Row], content: Any, subject: str) -> Row:
         try:
             return msgspec.json.decode(content, type=kind)
         except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
-            raise self._damaged(what, "what was written down", str(error)) from error
+            raise self._damaged(subject, "what was written down", str(error)) from error
 
-    def _damaged(self, what: str, expected: str, found: str = "another") -> JournalError:
+    def _damaged(self, subject: str, expected: str, actual: str = "another") -> JournalError:
         return JournalError(
-            f"{self.path}: {what}: expected {expected}, found {found}: the journal is damaged, and "
-            "what is open cannot be told from it. Nothing was sent. Keep the file; put a copy from "
-            "before in its place, or name another with --journal FILE once you know by featurelib "
-            "describe what is true."
+            f"{self.path}: {subject}: expected {expected}, found {actual}: the journal is damaged, "
+            "and what is open cannot be told from it. Nothing was sent. Keep the file; put a copy "
+            "from before in its place, or name another with --journal FILE once you know by "
+            "featurelib describe what is true."
         )
 
     @contextmanager
@@ -542,7 +542,7 @@ class Journal:
                 raise self._cannot("be written", error) from error
             raise
 
-    def _cannot(self, what: str, error: Exception) -> JournalError:
+    def _cannot(self, action: str, error: Exception) -> JournalError:
         is_none = isinstance(error, sqlite3.DatabaseError)
         if (is_none and not isinstance(error, sqlite3.OperationalError)) or "decode" in str(error):
             return JournalError(
@@ -552,7 +552,7 @@ class Journal:
         remedy = "Make room or fix its rights, or name another with --journal FILE."
         if "locked" in str(error):
             remedy = "Another process writes to it and may stand still. Wait for it or end it."
-        return JournalError(f"{self.path}: the journal cannot {what}: {error}. {remedy}")
+        return JournalError(f"{self.path}: the journal cannot {action}: {error}. {remedy}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -566,7 +566,7 @@ class Lock:
 
     @property
     def holder(self) -> bytes:
-        """Who holds it, as it is written down."""
+        """The holding process, as it is stored."""
         return msgspec.json.encode(self.who)
 
     def keep(self) -> None:

@@ -46,16 +46,16 @@ class Look:
 
     @property
     def is_unproven(self) -> bool:
-        """Whether the controller may ask somebody whom nothing shows."""
+        """True if the controller may ask a node that no source shows."""
         return not tagged("unproven").isdisjoint(self.sight.judged.findings["code"].to_pylist())
 
     def seen(self, features: Iterable[str]) -> LevelsSeen:
         """The levels as the witness that is believed says them, of `features` and all others. What
         nobody mentions is not finalized, if there is such a witness."""
-        asked = self.sight.evidence.questions
-        names = [asked.names[code] for code in asked.feature.tolist()]
-        known = dict(zip(names, asked.known.tolist(), strict=True))
-        levels = dict(zip(names, asked.current.tolist(), strict=True))
+        questions = self.sight.evidence.questions
+        names = [questions.names[code] for code in questions.feature.tolist()]
+        known = dict(zip(names, questions.known.tolist(), strict=True))
+        levels = dict(zip(names, questions.current.tolist(), strict=True))
         is_known = self.sight.is_trusted
         unsure = {name for name in {*names, *features} if not known.get(name, is_known)}
         return LevelsSeen(levels=levels, unknown=frozenset(unsure))
@@ -64,8 +64,8 @@ class Look:
         """The levels as somebody says them who has heard of all that was carried out before
         `passed`; None where nobody is known to. In ZooKeeper mode that is the features node."""
         if passed.offset is not None:
-            heard = [node for node, epoch in self.epochs.items() if epoch >= passed.offset]
-            levels = next((said for node in heard if (said := self.reports[node])), None)
+            nodes = [node for node, epoch in self.epochs.items() if epoch >= passed.offset]
+            levels = next((report for node in nodes if (report := self.reports[node])), None)
             return None if levels is None else LevelsSeen(levels=levels)
         evidence = self.sight.evidence
         witness = Witness(int(evidence.levels.kind[0]))
@@ -77,7 +77,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """How one cluster is looked at: its backend, and by what it is judged."""
+    """The backend of one cluster, and the rules by which it is judged."""
 
     backend: Backend
     catalogue: Catalogue
@@ -101,17 +101,17 @@ class Watcher:
                 f"{self.backend.where}: expected the cluster {cluster}, found "
                 f"{sight.cluster_id}. Fix the addresses."
             )
-        said = [line.content for line in map(read, lines) if isinstance(line, Landing)]
+        contents = [line.content for line in map(read, lines) if isinstance(line, Landing)]
         answers = {
-            (one.role, one.node_id): one
-            for one in said
-            if isinstance(one, ApiVersionsAnswer) and one.error is None
+            (a.role, a.node_id): a
+            for a in contents
+            if isinstance(a, ApiVersionsAnswer) and a.error is None
         }
         reports = {
-            node: {name: level for name, _, level in one.finalized} if one.epoch >= 0 else None
-            for node, one in answers.items()
+            node: {name: level for name, _, level in c.finalized} if c.epoch >= 0 else None
+            for node, c in answers.items()
         }
-        epochs = {node: one.epoch for node, one in answers.items()}
+        epochs = {node: a.epoch for node, a in answers.items()}
         return Look(sight=sight, reports=reports, epochs=epochs, at=at)
 
     def _terms(self) -> Terms:
@@ -123,11 +123,11 @@ class Watcher:
         terms = replace(self._terms(), controller_decides=True)
         return replace(look, sight=terms.see(look.sight.rows))
 
-    def found(self, look: Look, plan: Plan, rest: Sequence[Step]) -> Situation:
-        """What `plan` depends on, as it is now; `rest` are the steps not carried out yet."""
+    def found(self, look: Look, plan: Plan, steps: Sequence[Step]) -> Situation:
+        """Return the state that `plan` depends on, as of now; `steps` are still to apply."""
         evidence, sight = look.sight.evidence, look.sight
         features, mode = features_of(plan.steps), self.backend.abilities().mode
-        refusals = judge_again(sight.cluster, sight.releases, mode, rest, self.catalogue)
+        refusals = judge_again(sight.cluster, sight.releases, mode, steps, self.catalogue)
         return Situation(
             cluster=sight.cluster_id,
             requirements=require(evidence, 0, features, self.catalogue),
@@ -139,7 +139,7 @@ class Watcher:
                 f"{refusal.judge}: {refusal.feature} {refusal.level}: {refusal.message}"
                 for refusal in refusals
             ),
-            side_effects=side_effects(self.catalogue, rest, evidence),
+            side_effects=side_effects(self.catalogue, steps, evidence),
         )
 
     def _missing(self, sight: Sight, features: Sequence[str]) -> tuple[str, ...]:
@@ -150,33 +150,33 @@ class Watcher:
         if all(usual[code].severity is not Severity.UNKNOWN for code in codes):
             return ()
         reasons = Reasons(sight, self.catalogue).of_missing_evidence(features)
-        said = list(dict.fromkeys(reason.message for reason in reasons))
-        more = [f"{len(said) - _SHOWN} more; see featurelib describe"] if said[_SHOWN:] else []
-        return (*said[:_SHOWN], *more)
+        texts = list(dict.fromkeys(reason.message for reason in reasons))
+        tail = [f"{len(texts) - _SHOWN} more; see featurelib describe"] if texts[_SHOWN:] else []
+        return (*texts[:_SHOWN], *tail)
 
 
-def late_nodes(before: Look, now: Look, wanted: Levels) -> tuple[list[str], int]:
-    """Who does not report `wanted`, of the nodes that answered before, and how many were asked. A
-    process that is broker and controller is one node.
+def late_nodes(before: Look, now: Look, expected: Levels) -> tuple[list[str], int]:
+    """Return nodes that do not report `levels`, of those that answered before, and how many were
+    asked. A process that is broker and controller is one node.
 
     A half that could not tell before and cannot now is not waited for.
     """
-    late, asked = dict[int, dict[str, list[str]]](), set[int]()
-    for node, told in sorted(before.reports.items(), key=lambda item: item[0]):
+    late, node_ids = dict[int, dict[str, list[str]]](), set[int]()
+    for node, report in sorted(before.reports.items(), key=lambda item: item[0]):
         answers, levels = node in now.reports, now.reports.get(node)
-        if told is None and answers and levels is None:
+        if report is None and answers and levels is None:
             continue
-        asked.add(node[1])
-        why = ""
+        node_ids.add(node[1])
+        reason = ""
         if not answers:
-            why = "it answers no longer"
+            reason = "it answers no longer"
         elif levels is None:
-            why = "it says nothing is finalized"
-        elif odd := [name for name, level in wanted.items() if levels.get(name, 0) != level]:
-            why = ", ".join(f"{name} {levels.get(name, 0)}" for name in odd)
-        if why:
-            late.setdefault(node[1], {}).setdefault(why, []).append(node[0].text)
+            reason = "it says nothing is finalized"
+        elif odd := [name for name, level in expected.items() if levels.get(name, 0) != level]:
+            reason = ", ".join(f"{name} {levels.get(name, 0)}" for name in odd)
+        if reason:
+            late.setdefault(node[1], {}).setdefault(reason, []).append(node[0].text)
     return [
-        "; ".join(f"{' and '.join(roles)} {one} ({why})" for why, roles in whys.items())
-        for one, whys in late.items()
-    ], len(asked)
+        "; ".join(f"{' and '.join(roles)} {node_id} ({reason})" for reason, roles in whys.items())
+        for node_id, whys in late.items()
+    ], len(node_ids)

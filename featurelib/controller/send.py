@@ -51,9 +51,9 @@ _QUIET = 1.0  # seconds between two lines of progress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waits:
-    """How long to wait, in seconds; none of it settles anything. `margin` is added to a request's
-    own time limit, `nodes` is how long nodes may take to report a level, `proof` how long somebody
-    who only looks waits for an answer."""
+    """The waiting times, in seconds; none of them settles anything. `margin` is added to a
+    request's own time limit, `nodes` is how long nodes may take to report a level, `proof` how long
+    a process that only looks waits for an answer."""
 
     nodes: float = NODES_SECONDS
     margin: float = 5.0
@@ -93,7 +93,7 @@ class Sender:
     @classmethod
     @contextmanager
     def holding(
-        cls, journal: Journal, cluster: str, command: str, *, way: Way, **more: Any
+        cls, journal: Journal, cluster: str, command: str, *, choice: Way, **fields: Any
     ) -> Iterator[Sender]:
         """Hold the cluster while the block runs. Raises BusyError, JournalError, and
         OutcomeUnknownError where an earlier request may have been applied: it is looked after
@@ -103,9 +103,9 @@ class Sender:
                 raise OutcomeUnknownError(
                     f"cluster {cluster}: expected every earlier request to be settled, found "
                     f"the outcome of journal entry {_numbers(waiting)} unknown. Nothing was sent. "
-                    f"Look first: {way.resume}"
+                    f"Look first: {choice.resume}"
                 )
-            yield cls(journal=journal, lock=lock, cluster=cluster, way=way, **more)
+            yield cls(journal=journal, lock=lock, cluster=cluster, way=choice, **fields)
 
     def send(
         self, step: Step, position: int, before: Look, clearance: Callable[[], Clearance]
@@ -166,9 +166,9 @@ class Sender:
         number, step, waits = self.journal.intend(self.lock, dispatch), dispatch.step, self.waits
         delivery = _put(self.watcher, step, lambda: self._hinder(began, clearance))
         result, self.look = watch(self.watcher, self.lock, dispatch, delivery, before, waits)
-        said = Settlement(result=result, by="apply", who=self.lock.who, at=waits.clock())
+        settlement = Settlement(result=result, by="apply", who=self.lock.who, at=waits.clock())
         try:
-            self.journal.settle(number, said)
+            self.journal.settle(number, settlement)
         except JournalError as error:
             self.unwritten = str(error)
         return result
@@ -186,10 +186,10 @@ class Sender:
         passed = self.waits.monotonic() - began
         if passed <= LONGEST_PAUSE_S:
             return None
-        why = (
+        reason = (
             f"this process stood still for {passed:.0f} s before it would have sent. Run it again."
         )
-        return Delivery(sent=False, why=why)
+        return Delivery(sent=False, why=reason)
 
 
 def _moves(step: Step) -> str:
@@ -202,11 +202,11 @@ def _levels(levels: Iterable[tuple[str, int]]) -> str:
 
 def _put(watcher: Watcher, step: Step, hinder: Callable[[], Delivery | None]) -> Delivery:
     """Send it, unless `hinder` says why not; while it waits, print that once in a while."""
-    asked, ended = Event(), Event()
+    started, ended = Event(), Event()
 
     def say() -> None:
         waited = 0
-        asked.wait()
+        started.wait()
         while not ended.wait(_ANSWER_SAID_S):
             waited += _ANSWER_SAID_S
             watcher.say(
@@ -219,7 +219,7 @@ def _put(watcher: Watcher, step: Step, hinder: Callable[[], Delivery | None]) ->
     try:
         if (hindered := hinder()) is not None:
             return hindered
-        asked.set()
+        started.set()
         return Delivery(reply=watcher.backend.update(step))
     except (UnreachableError, RefusedError, InputError) as error:
         return Delivery(sent=False, why=str(error))
@@ -227,7 +227,7 @@ def _put(watcher: Watcher, step: Step, hinder: Callable[[], Delivery | None]) ->
         return Delivery(why=str(error))
     finally:
         ended.set()
-        asked.set()
+        started.set()
         thread.join(1.0)  # it may stand before a terminal that nobody reads
 
 
@@ -252,7 +252,7 @@ def watch(
         until = began + waits.nodes
     elif before is not None:
         until = max(dispatch.over_at, began + waits.margin)
-    told, told_at = "", 0.0
+    printed, told_at = "", 0.0
     while True:
         with suppress(JournalError, BusyError):  # looking needs no lock
             lock.keep()
@@ -260,55 +260,55 @@ def watch(
         asks = not is_accepted or waits.clock() >= (began + until) / 2
         result, look = _judge(watcher, dispatch, delivery, features, asks=asks)
         if result.fate in (Fate.APPLIED, Fate.PARTLY):
-            done = [one.update for one in result.updates if one.fate is Fate.APPLIED]
-            there = {move.feature: move.to_level for move in done}
+            done = [move.update for move in result.updates if move.fate is Fate.APPLIED]
+            levels = {move.feature: move.to_level for move in done}
             assert look is not None  # it showed them
-            late, asked = late_nodes(before or look, look, there)
-            result = replace(result, late=tuple(late), asked=asked)
-            text = f"{reporting(asked - len(late), asked)} {_levels(sorted(there.items()))}"
-            left = began + waits.nodes - waits.clock()
-            waiting = left > 0 and bool(late and before is not None)
+            late, nodes = late_nodes(before or look, look, levels)
+            result = replace(result, late=tuple(late), asked=nodes)
+            text = f"{reporting(nodes - len(late), nodes)} {_levels(sorted(levels.items()))}"
+            span = began + waits.nodes - waits.clock()
+            waiting = span > 0 and bool(late and before is not None)
         else:
-            left = until - waits.clock()
+            span = until - waits.clock()
             # A machine that stalled for all of that time has asked nobody yet.
-            waiting = (left > 0 or not asks) and result.fate is Fate.UNKNOWN
-            text = (result.unproven or f"waiting to see {_moves(step)}") if waiting else told
+            waiting = (span > 0 or not asks) and result.fate is Fate.UNKNOWN
+            text = (result.unproven or f"waiting to see {_moves(step)}") if waiting else printed
         # What is new is said at once, and what is not once in a while.
-        if text != told and waits.clock() - told_at >= (_QUIET if told else 0.0):
+        if text != printed and waits.clock() - told_at >= (_QUIET if printed else 0.0):
             watcher.say(text)
-            told, told_at = text, waits.clock()
+            printed, told_at = text, waits.clock()
         if not waiting:
             return result, look
-        waits.sleep(max(min(pause, left), 0.0))
+        waits.sleep(max(min(pause, span), 0.0))
         pause = min(2 * pause, waits.longest)
 
 
 def _judge(
     watcher: Watcher, dispatch: Dispatch, delivery: Delivery, features: list[str], *, asks: bool
 ) -> tuple[StepOutcome, Look | None]:
-    """What became of a request by a look from now on; where that leaves it open, whoever may hold
-    it is asked, if `asks`, and the cluster is looked at once more."""
+    """Settle the fate of a request by a query made from now on; if that leaves it open, ask the
+    nodes that may hold it, if `asks`, and query the cluster once more."""
     step, position = dispatch.step, dispatch.position
     if not delivery.sent:
         return settle(step, position, delivery, None, proven=False), None
-    look, why = _look(watcher, dispatch.cluster)
-    seen = None if look is None else look.seen(features)
-    result = settle(step, position, delivery, seen, proven=False)
+    look, reason = _look(watcher, dispatch.cluster)
+    levels = None if look is None else look.seen(features)
+    result = settle(step, position, delivery, levels, proven=False)
     if result.fate is not Fate.UNKNOWN or not (asks or look is None):
         return result, look
     if look is None:
-        return replace(result, unproven=why), None
+        return replace(result, unproven=reason), None
     if dispatch.who.is_elsewhere:
-        why = f"{dispatch.who.text} may still send it: run resume there, or end that process"
-        return replace(result, unproven=f"{why} and run resume --sender-ended"), look
+        reason = f"{dispatch.who.text} may still send it: run resume there, or end that process"
+        return replace(result, unproven=f"{reason} and run resume --sender-ended"), look
     passed = watcher.backend.passed(dispatch.sent_to, features)
     if isinstance(passed, NotPassed):
         return replace(result, unproven=passed.why), look
-    after, why = _look(watcher, dispatch.cluster)
+    after, reason = _look(watcher, dispatch.cluster)
     known = None if after is None else after.seen_after(passed, features)
     if known is None:
-        why = why or "no node answers that surely has every change that was committed"
-        return replace(result, unproven=why), look
+        reason = reason or "no node answers that surely has every change that was committed"
+        return replace(result, unproven=reason), look
     result = settle(step, position, delivery, known, proven=True)
     return replace(result, proof=passed.how), after
 
@@ -359,18 +359,18 @@ def _expect_ended(cluster: str, entries: Sequence[JournalEntry]) -> None:
             )
 
 
-def _expect_cluster(watcher: Watcher, cluster: str, found: Sequence[JournalEntry]) -> None:
+def _expect_cluster(watcher: Watcher, cluster: str, entries: Sequence[JournalEntry]) -> None:
     """Looking again at another cluster would never tell. One that does not answer may be it."""
     try:
-        here = watcher.look(say=quietly).sight.cluster_id
+        actual = watcher.look(say=quietly).sight.cluster_id
     except BackendError:
         return
-    if here != cluster:
-        used = [entry.intent.reach for entry in found if entry.intent.reach.startswith("--")]
+    if actual != cluster:
+        used = [entry.intent.reach for entry in entries if entry.intent.reach.startswith("--")]
         how = f"It was reached with {used[-1]}" if used else "Fix its address."
         raise RefusedError(
-            f"{watcher.backend.where}: this is cluster {here}, expected cluster {cluster}, of "
-            f"which the outcome of journal entry {_numbers(found)} is unknown. Nothing was sent. "
+            f"{watcher.backend.where}: this is cluster {actual}, expected cluster {cluster}, of "
+            f"which the outcome of journal entry {_numbers(entries)} is unknown. Nothing was sent. "
             f"{how}"
         )
 
@@ -401,14 +401,14 @@ def _settle(
 
 
 def _delivery(entry: JournalEntry) -> Delivery:
-    """What was answered, as far as it was written down; a look in vain adds nothing to it."""
+    """Return the recorded response; a query without result adds nothing to it."""
     results = tuple(
-        Result(feature=one.update.feature, code=one.code, message=one.message)
-        for one in entry.updates
-        if one.code is not None
+        Result(feature=move.update.feature, code=move.code, message=move.message)
+        for move in entry.updates
+        if move.code is not None
     )
     if not results:
-        words = (one.message for one in entry.updates if one.message)
+        words = (move.message for move in entry.updates if move.message)
         return Delivery(why=next(words, "no answer was written down"))
     return Delivery(reply=Reply(code=NO_ERROR, message=None, results=results))
 
@@ -425,9 +425,9 @@ class Unexplained:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """What was looked after: requests that were `settled`, and open ones that were not: `lost`,
-    which were asked for too, each with why, and `others`, which are of other clusters than
-    `cluster`, the last that was looked at, or of the `part` that was chosen, with the command.
+    """The requests that were checked: `settled` ones, and open ones that were not: `lost`, which
+    were asked for too, each with a reason, and `others`, which are of other clusters than
+    `cluster`, the last that was queried, or of the `part` that was chosen, with the command.
     `unexplained` are levels of the clusters that were looked at."""
 
     settled: tuple[JournalEntry, ...] = ()
@@ -440,7 +440,7 @@ class Resumed:
     @property
     def unknown(self) -> int:
         """Requests of which it still is not known what became of them."""
-        return sum(one.is_open for one in self.settled) + len(self.lost)
+        return sum(entry.is_open for entry in self.settled) + len(self.lost)
 
 
 def find_unexplained(journal: Journal, watcher: Watcher, cluster: str) -> tuple[Unexplained, ...]:
@@ -452,10 +452,10 @@ def find_unexplained(journal: Journal, watcher: Watcher, cluster: str) -> tuple[
     if not any(entry.is_in_vain for entry in entries):
         return ()
     features = {move.feature for entry in entries for move in entry.intent.step.updates}
-    seen = watcher.look(cluster, say=quietly).seen(features)
-    found = []
-    for feature in sorted(features - seen.unknown):
-        level, in_vain = seen.level(feature), None
+    levels = watcher.look(cluster, say=quietly).seen(features)
+    levels_left = []
+    for feature in sorted(features - levels.unknown):
+        level, in_vain = levels.level(feature), None
         for entry in entries:
             for outcome in entry.updates:
                 if outcome.update.feature != feature:
@@ -465,5 +465,5 @@ def find_unexplained(journal: Journal, watcher: Watcher, cluster: str) -> tuple[
                 elif outcome.update.to_level == level and entry.is_in_vain:
                     in_vain = entry
         if in_vain is not None and level is not None:
-            found.append(Unexplained(feature=feature, level=level, entry=in_vain))
-    return tuple(found)
+            levels_left.append(Unexplained(feature=feature, level=level, entry=in_vain))
+    return tuple(levels_left)

@@ -35,17 +35,16 @@ def check_approval(
     now: datetime,
     *,
     settings: Settings,
-    where: str,
+    source: str,
     path: str = "PLAN",
 ) -> Clearance:
-    """What lets the plan be sent: the approval in `text`, if it is one of `plan`, holds now and is
-    signed as the plan and `settings` ask: the stricter of both. `where` is its file, `path` the
-    plan's.
+    """Check the approval in `text`: it must be of `plan`, hold now and be signed as the plan and
+    `settings` ask: the stricter of both. `source` is its file, `path` the plan's.
 
     Raises ApprovalError for one that is not; PlanError for a file that is no approval.
     """
     longest = settings.longest_approval
-    file = files.read_approval(text, where, path, longest)
+    file = files.read_approval(text, source, path, longest)
     approval, signature = file.approval, file.signature
     again = files.approve_command(quote(path), longest)
     try:
@@ -53,13 +52,13 @@ def check_approval(
         key = ""
         if signature is not None:
             key = verify(approval, signature, settings.allowed_signers, again)
-        elif why := why_signed(plan, settings):
+        elif demand := why_signed(plan, settings):
             raise ApprovalError(
-                f"expected a signature ({why}), found none. Nothing was sent. Sign it: {again} "
+                f"expected a signature ({demand}), found none. Nothing was sent. Sign it: {again} "
                 "--key FILE"
             )
     except ApprovalError as error:
-        raise ApprovalError(f"{where}: {error}") from error
+        raise ApprovalError(f"{source}: {error}") from error
     return Clearance(
         approval=files.digest(approval),
         by=approval.approved_by,
@@ -70,12 +69,12 @@ def check_approval(
 
 
 def needs_none(now: datetime) -> Clearance:
-    """What writes nothing needs no approval."""
+    """Return an empty clearance: a command that writes nothing needs no approval."""
     return Clearance(approval="")
 
 
 def why_signed(plan: PlanFile, settings: Settings) -> str:
-    """Who asks for a signature, the settings or the plan; "" = nobody."""
+    """Return the setting that demands a signature, of the settings or the plan; "" = none."""
     if settings.require_signature:
         return "require_signature in conf/audit.toml"
     guards = plan.plan.guards
@@ -117,9 +116,9 @@ def agent_key() -> str:
     done = _run([AGENT_PROGRAM, "-L"], seconds=_VERIFY_SECONDS)
     keys = done.stdout.decode("utf-8", "replace").splitlines() if done.returncode == 0 else []
     if len(keys) != 1:
-        found = f"{len(keys)} keys" if keys else _said(done)
+        actual = f"{len(keys)} keys" if keys else _said(done)
         raise ApprovalError(
-            f"--agent: expected one key in ssh-agent, found: {found}. Nothing was written. "
+            f"--agent: expected one key in ssh-agent, found: {actual}. Nothing was written. "
             "Name the one to sign with: --agent --key FILE.pub"
         )
     return keys[0] + "\n"
@@ -157,9 +156,9 @@ def verify(
         path = Path(folder, "approval.sig")
         path.write_text(signature, encoding="ascii")
         time = f"-Overify-time={approval.approved_at.astimezone(UTC):%Y%m%d%H%M%S}"
-        who = ["-f", signers, "-I", approval.approved_by]
+        options = ["-f", signers, "-I", approval.approved_by]
         check = ["-n", NAMESPACE, "-s", str(path)]
-        done = _keygen("verify", [*who, *check, time], message)
+        done = _keygen("verify", [*options, *check, time], message)
         if done.returncode == 0:
             return clean(done.stdout.decode("utf-8", "replace").strip().rpartition(" with ")[2])
         bare = _keygen("check-novalidate", check, message)
@@ -182,7 +181,7 @@ _Done = subprocess.CompletedProcess[bytes]
 def _why(
     approval: files.Approval, signers: str, again: str, done: _Done, bare: _Done, names: _Done
 ) -> str:
-    """What is wrong with a signature that ssh-keygen did not accept."""
+    """Return the fault of a signature that ssh-keygen did not accept."""
     by = approval.approved_by
     if bare.returncode:
         return (
@@ -197,16 +196,16 @@ def _why(
             f"sent. Give the name that {signers} has for the key: "
             f"{again} --key FILE --by {quote(known[0])}"
         )
-    said = _said(done) if done.stderr.strip() else "it has no such key"
+    detail = _said(done) if done.stderr.strip() else "it has no such key"
     return (
         f"expected {by}'s signature, by a key that {signers} allows at "
-        f"{files.say_time(approval.approved_at)}, found {key} ({said}). Nothing was sent. "
+        f"{files.say_time(approval.approved_at)}, found {key} ({detail}). Nothing was sent. "
         "Have it allowed there, or sign with another key."
     )
 
 
-def _keygen(what: str, options: Sequence[str], message: bytes) -> _Done:
-    return _run([PROGRAM, "-Y", what, *options], message, seconds=_VERIFY_SECONDS)
+def _keygen(action: str, options: Sequence[str], message: bytes) -> _Done:
+    return _run([PROGRAM, "-Y", action, *options], message, seconds=_VERIFY_SECONDS)
 
 
 def _run(

@@ -149,7 +149,7 @@ def test_a_signed_approval_is_what_apply_accepts(folder: Path) -> None:
     plan = files.read_plan(Path("payments.json").read_bytes(), "payments.json")
     text = Path("payments.approval.json").read_bytes()
     now = datetime.now(UTC)
-    given = check_approval(plan, text, now=now, settings=settings, where="x")
+    given = check_approval(plan, text, now=now, settings=settings, source="x")
     assert (given.by, given.signed) == ("ann@example.com", True)
 
 
@@ -216,6 +216,6 @@ def test_a_stranger_s_key_in_the_folder_one_stands_in_does_not_count(
     settings = open_settings("conf/audit.toml")
     plan = files.read_plan(Path("payments.json").read_bytes(), "payments.json")
     text, now = Path("payments.approval.json").read_bytes(), datetime.now(UTC)
-    given = check_approval(plan, text, now=now, settings=settings, where="x")
+    given = check_approval(plan, text, now=now, settings=settings, source="x")
     assert re.fullmatch(r"ED25519 key SHA256:[\w+/]{43}", given.key)
     assert given.text == f"signed by ann@example.com with {given.key}"

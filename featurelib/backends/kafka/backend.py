@@ -105,16 +105,16 @@ class KafkaBackend:
 
     def describe(self, say: Say) -> tuple[bytes, ...]:
         """One look at every listener, as landing lines. Raises UnreachableError, ProtocolError."""
-        seen = _look(self._reach.after(self._map), say)
-        self._map = seen.known
-        cluster_id = seen.known.cluster_id or self._cluster_id
+        search = _look(self._reach.after(self._map), say)
+        self._map = search.known
+        cluster_id = search.known.cluster_id or self._cluster_id
         if not cluster_id:
             raise ProtocolError(
                 f"{self.where}: expected a node that says the cluster id, found none. Add a "
                 "broker to bootstrap, or name the cluster by its entry in the inventory."
             )
-        lines = [text for asked in seen.answers for text in lines_of(asked, cluster_id)]
-        for read in seen.znodes.reads if seen.znodes is not None else ():
+        lines = [text for answers in search.answers for text in lines_of(answers, cluster_id)]
+        for read in search.znodes.reads if search.znodes is not None else ():
             lines.append(_line("znode", cluster_id, read.at, **read.content))
         return tuple(lines)
 
@@ -187,9 +187,9 @@ class KafkaBackend:
                 return self._reach.wires[role].connect(address), role, node
             except UnreachableError as error:
                 failures.append(str(error))
-        found = " · ".join(failures) or "none is known"
+        reasons = " · ".join(failures) or "none is known"
         raise UnreachableError(
-            f"{self.where}: expected the active controller to take the request, found: {found}. "
+            f"{self.where}: expected the active controller to take the request, found: {reasons}. "
             "Nothing was sent. Try again once one leads."
         )
 
@@ -199,7 +199,7 @@ class KafkaBackend:
         return self._map
 
     def _find_again(self) -> Map:
-        """Who leads now, asked of one broker and of the controllers that were named."""
+        """Find the leader anew, by one broker and the controllers that were named."""
         before = self._known()
         now = replace(
             deepcopy(before), leader=(NOBODY, NOBODY), active=NOBODY, voters=set(), nameless=[]
@@ -209,7 +209,7 @@ class KafkaBackend:
 
 
 def candidates(known: Map) -> Iterator[tuple[Role, int, str]]:
-    """Whom an update may be sent to, the best first, as (role, node, host:port).
+    """Yield the nodes that take an update, the best first, as (role, node, host:port).
 
     ZooKeeper mode: the controller alone. KRaft: the active controller itself; brokers forward a
     request to it, and after a lost connection do so again, which the controller itself does not.
@@ -230,68 +230,68 @@ def candidates(known: Map) -> Iterator[tuple[Role, int, str]]:
 def _answered(talk: Talk, step: Step, *, validate_only: bool) -> Reply:
     answer = talk.update_features(step, validate_only=validate_only)
     try:
-        said = reply(answer)
+        response = reply(answer)
     except ProtocolError as error:  # it was sent, and something came
         raise OutcomeUnknownError(
             f"UpdateFeatures was sent, and its answer is none: {error}"
         ) from error
-    if said.code != NOT_AUTHORIZED:
-        return said
+    if response.code != NOT_AUTHORIZED:
+        return response
     lacks = missing_right(Api.UPDATE_FEATURES, talk.credentials.principal)
-    return replace(said, message=lacks)
+    return replace(response, message=lacks)
 
 
 def _look(reach: Reach, say: Say) -> Search:
     """Ask every listener that can be found. Raises UnreachableError where nobody answers."""
     search = Search(reach, Map(), say, asks=True).run()
-    asked = search.answers
-    silent = [f"{one.target.title}: {one.error}" for one in asked if one.error is not None]
+    nodes = search.answers
+    silent = [f"{n.target.title}: {n.error}" for n in nodes if n.error is not None]
     for text in silent[:SHOWN]:
         say(text)
     if len(silent) > SHOWN:
         say(f"{reach.where}: {len(silent) - SHOWN:,} more listeners did not answer")
     if search.known.is_full:
         say(f"{reach.where}: {MOST_NODES:,} nodes or more are named; no more than that are asked")
-    if search.znodes is None and len(silent) == len(asked):
+    if search.znodes is None and len(silent) == len(nodes):
         cluster_id = search.known.cluster_id  # "" = nobody of it said anything
-        own = [line for one in asked for line in lines_of(one, cluster_id)] if cluster_id else ()
+        own = [line for n in nodes for line in lines_of(n, cluster_id)] if cluster_id else ()
         raise _nobody(reach, (*_nameless(search.known), *search.failures, *silent), own)
-    say(f"{reach.where}: {len(asked) - len(silent)} of {len(asked)} listeners answered")
-    for text in (*_refusals(asked), *voters_not_asked(search.known)):
+    say(f"{reach.where}: {len(nodes) - len(silent)} of {len(nodes)} listeners answered")
+    for text in (*_refusals(nodes), *voters_not_asked(search.known)):
         say(text)
     return search
 
 
 def _nobody(reach: Reach, reasons: Iterable[str], own: Sequence[bytes]) -> UnreachableError:
-    """That nobody answered, and each reason once, behind all who gave it; `own` are the `lines` of
-    the error. An address that a reason names is not repeated, and a reason that stands alone and
-    says what was expected is enough."""
+    """Return the error that no node answered, each reason once, behind the nodes that gave it;
+    `own` are the `lines` of the error. An address that a reason names is not repeated, and a reason
+    that stands alone and says what was expected is enough."""
     every = " · ".join(reason.rstrip(".") for reason in dict.fromkeys(reasons))
-    found = share_reasons(every).split(" · ")
-    if len(found) > SHOWN:
-        found[SHOWN:] = [f"and {len(found) - SHOWN:,} more"]
-    if len(found) == 1 and "expected" in found[0]:
-        return UnreachableError(f"{found[0]}.", own)
-    alone = f"{reach.where}: " if len(found) == 1 else ""
-    said = " · ".join(found).removeprefix(alone)
+    parts = share_reasons(every).split(" · ")
+    if len(parts) > SHOWN:
+        parts[SHOWN:] = [f"and {len(parts) - SHOWN:,} more"]
+    if len(parts) == 1 and "expected" in parts[0]:
+        return UnreachableError(f"{parts[0]}.", own)
+    alone = f"{reach.where}: " if len(parts) == 1 else ""
+    text = " · ".join(parts).removeprefix(alone)
     given = (*reach.bootstrap, *reach.controllers)
-    is_named = all(split_id(address)[1] in said for address in given) and bool(given)
-    where = "" if is_named else f"{reach.where}: "
+    is_named = all(split_id(address)[1] in text for address in given) and bool(given)
+    prefix = "" if is_named else f"{reach.where}: "
     # A node that refuses a login was reached, and a controller without an id, too.
-    is_reached = _WITH_ID in every or all(REFUSED_LOGIN in reason for reason in found)
+    is_reached = _WITH_ID in every or all(REFUSED_LOGIN in reason for reason in parts)
     hint = "Check the address first, then the network, then whether the nodes run."
-    return UnreachableError(f"{where}{NOBODY_ANSWERED}{said}.", own, "" if is_reached else hint)
+    return UnreachableError(f"{prefix}{NOBODY_ANSWERED}{text}.", own, "" if is_reached else hint)
 
 
-def _refusals(asked: Iterable[NodeAnswers]) -> Iterator[str]:
-    """What nodes that answered did not answer, each reason once."""
+def _refusals(answers: Iterable[NodeAnswers]) -> Iterator[str]:
+    """Yield the requests that answering nodes refused, each reason once."""
     reasons: dict[str, list[str]] = {}
-    for one in asked:
-        for silence in one.silent:
+    for node in answers:
+        for silence in node.silent:
             if silence.why != NOT_OFFERED.format(silence.api.title):
-                reasons.setdefault(silence.why, []).append(one.target.title)
-    for why, titles in reasons.items():
-        yield f"{some(titles, SHOWN)}: {why}"
+                reasons.setdefault(silence.why, []).append(node.target.title)
+    for reason, titles in reasons.items():
+        yield f"{some(titles, SHOWN)}: {reason}"
 
 
 def voters_not_asked(known: Map) -> Iterator[str]:
@@ -313,41 +313,41 @@ def _nameless(known: Map) -> Iterator[str]:
         )
 
 
-def lines_of(asked: NodeAnswers, cluster_id: str) -> Iterator[bytes]:
+def lines_of(node: NodeAnswers, cluster_id: str) -> Iterator[bytes]:
     """Every line of one half of one node."""
-    target, of = asked.target, {"role": asked.target.role.text, "endpoint": asked.address}
+    target, of = node.target, {"role": node.target.role.text, "endpoint": node.address}
     ranges = {"node_id": target.node_id, **of, "asked_version": ASKED_API_VERSIONS}
 
     def line(api: Api, at: datetime, **keys: object) -> bytes:
-        whose = of if api is Api.DESCRIBE_CONFIGS else {"listener": target.role.text}
-        who = {"asked_node": target.node_id, **whose}
+        half = of if api is Api.DESCRIBE_CONFIGS else {"listener": target.role.text}
+        node = {"asked_node": target.node_id, **half}
         is_of_ranges = api is Api.API_VERSIONS
-        return _line(api.name.lower(), cluster_id, at, **(ranges if is_of_ranges else who), **keys)
+        return _line(api.name.lower(), cluster_id, at, **(ranges if is_of_ranges else node), **keys)
 
-    for answer in asked.answers:
+    for answer in node.answers:
         body, version = dict(answer.body), answer.version
         if answer.api is Api.API_VERSIONS:
-            said = {key: body[key] for key in _FEATURES if key in body}
-            yield line(answer.api, answer.at, **said, answered_version=version)
+            keys = {key: body[key] for key in _FEATURES if key in body}
+            yield line(answer.api, answer.at, **keys, answered_version=version)
             continue
-        said = {"version": version}
+        keys = {"version": version}
         if answer.api is Api.DESCRIBE_CLUSTER:
             body.pop("authorized_operations", None)  # never asked for
-            said["endpoint_type"] = body.get("endpoint_type")  # version 0 knows brokers only
-            said["include_fenced_brokers"] = version >= SHOWS_FENCED_FROM
+            keys["endpoint_type"] = body.get("endpoint_type")  # version 0 knows brokers only
+            keys["include_fenced_brokers"] = version >= SHOWS_FENCED_FROM
         is_configured = answer.api is Api.DESCRIBE_CONFIGS
-        said["answer"] = configurations(answer) if is_configured else body
-        yield line(answer.api, answer.at, **said)
-    if asked.error is not None:
-        yield line(Api.API_VERSIONS, asked.at, error=asked.error)
-    for silence in asked.silent:
+        keys["answer"] = configurations(answer) if is_configured else body
+        yield line(answer.api, answer.at, **keys)
+    if node.error is not None:
+        yield line(Api.API_VERSIONS, node.at, error=node.error)
+    for silence in node.silent:
         not_offered = silence.why == NOT_OFFERED.format(silence.api.title)
-        if not_offered and not asked.is_kraft:
+        if not_offered and not node.is_kraft:
             continue  # ZooKeeper mode has no quorum, and 2.7 no DescribeCluster
-        said = {"why" if not_offered else "error": silence.why, "error_code": silence.code}
+        keys = {"why" if not_offered else "error": silence.why, "error_code": silence.code}
         if silence.code == NOT_AUTHORIZED:
-            said["principal"] = asked.principal or None
-        yield line(silence.api, silence.at, **said)
+            keys["principal"] = node.principal or None
+        yield line(silence.api, silence.at, **keys)
 
 
 def _line(kind: str, cluster_id: str, at: datetime, **keys: object) -> bytes:

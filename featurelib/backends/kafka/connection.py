@@ -51,7 +51,7 @@ TIME_LIMITS, LEAST_SECONDS = 30, 60.0  # a look takes so many time limits, and m
 
 
 class Allowance:
-    """What one look has left of time and bytes; shared by the threads that ask. `timeout` in
+    """The time and bytes that one query has left; shared by the threads that ask. `timeout` in
     seconds, a node."""
 
     def __init__(self, timeout: float) -> None:
@@ -67,12 +67,12 @@ class Allowance:
 
     def expect_more(self, address: str) -> None:
         """Raises UnreachableError where nobody is asked any more."""
-        if why := self.spent:
-            raise UnreachableError(f"{address}: not asked, {why}")
+        if reason := self.spent:
+            raise UnreachableError(f"{address}: not asked, {reason}")
 
     @property
     def spent(self) -> str:
-        """Why nobody is asked any more; "" = somebody may be."""
+        """The reason why no node is asked any more; "" = time and bytes are left."""
         if self._left < 0:
             return f"the nodes of this cluster answered with more than {_megabytes(MOST_BYTES)}"
         if time.monotonic() > self._over_at:
@@ -81,7 +81,7 @@ class Allowance:
 
 
 def too_long(most: int) -> str:
-    """What is said of an answer that is longer."""
+    """Return the words for an answer that is longer."""
     return f"its answer is longer than {_megabytes(most)}, and was not read"
 
 
@@ -102,14 +102,14 @@ _CLOSED = "socket disconnected"
 
 
 def words(error: Exception, credentials: Credentials, timeout_ms: int) -> str:
-    """Why a listener could not be asked, in one line without secrets. The client's own words are
-    kept where they say something."""
+    """Return why a listener could not be asked, in one line without secrets. The client's own words
+    are kept where they say something."""
     name = type(error).__name__
     text = _NUMBER.sub("", str(error)).removeprefix(name).removeprefix(": ")
     text = clean(credentials.hide(" ".join(text.split())), LONGEST_WORDS) if text else ""
     if name in _AUTHENTICATION or _KERBEROS in (kind.__name__ for kind in type(error).__mro__):
-        said = f": {text}" if text else f" ({name})"
-        return f"{REFUSED_LOGIN}{said}. {credentials.advice}"
+        detail = f": {text}" if text else f" ({name})"
+        return f"{REFUSED_LOGIN}{detail}. {credentials.advice}"
     if isinstance(error, TimeoutError) or name in _TIMES:
         return f"no answer within {timeout_ms / 1000:g} s"
     if isinstance(error, socket.gaierror):
@@ -180,8 +180,8 @@ class Connection:
             raise
         except Exception as error:  # mechanisms raise what they like
             self.close()
-            why = self._socket.fault or words(error, credentials, connect_ms)
-            raise UnreachableError(f"{address}: {why}") from None
+            reason = self._socket.fault or words(error, credentials, connect_ms)
+            raise UnreachableError(f"{address}: {reason}") from None
         self.offered: dict[int, tuple[int, int]] = dict(offered)
 
     def close(self) -> None:
@@ -216,8 +216,8 @@ class Connection:
         try:
             return self._net.run(answered)
         except Exception as error:
-            why = self._socket.fault or words(error, self.credentials, wait_ms)
-            raise LostError(why) from None
+            reason = self._socket.fault or words(error, self.credentials, wait_ms)
+            raise LostError(reason) from None
 
     def _open(self, limit: float) -> None:
         """Connected, authenticated, and told what the listener offers, in `limit` seconds."""
@@ -262,7 +262,7 @@ class _Metered:
         self._most = self._left = LONGEST_ANSWER_BYTES.get(api, LONGEST_OTHER_ANSWER_BYTES)
 
     def recv(self, most: int) -> bytes:
-        """What came, at most so many bytes. Raises OSError where that is too much."""
+        """Return the received bytes, `most` at most. Raises OSError if the answer is too long."""
         assert self.opened is not None
         data = self.opened.recv(most)
         self._left -= len(data)

@@ -46,7 +46,7 @@ NOBODY = -1
 
 @dataclass(slots=True)
 class Map:
-    """What is known of a cluster while it is explored; node id → addresses.
+    """The nodes of a cluster that are known while it is explored; node id → addresses.
 
     `leader` is (epoch, node) of the quorum, `active` the controller broker of ZooKeeper mode;
     `nameless` are addresses of controllers that do not say their node id.
@@ -68,17 +68,17 @@ class Map:
 
     @property
     def is_migrating(self) -> bool:
-        """Whether nodes of both modes answered."""
+        """True if nodes of both modes answered."""
         return len(self.modes) > 1
 
     @property
     def size(self) -> int:
-        """How many addresses are known, of all nodes."""
+        """The number of known addresses, of all nodes."""
         return sum(map(len, self.brokers.values())) + sum(map(len, self.controllers.values()))
 
     @property
     def is_full(self) -> bool:
-        """Whether nodes may have been left out."""
+        """True if nodes may have been left out."""
         return max(len(self.brokers), len(self.controllers)) >= MOST_NODES
 
     def targets(self) -> list[Target]:
@@ -100,18 +100,18 @@ class Map:
             )
         self.cluster_id = self.cluster_id or cluster_id
 
-    def learn_quorum(self, said: QuorumState) -> None:
-        """Who votes, and who leads in the newest epoch that was heard of."""
-        for node, addresses in said.addresses.items():
+    def learn_quorum(self, quorum: QuorumState) -> None:
+        """Add the voters, and the leader of the newest epoch."""
+        for node, addresses in quorum.addresses.items():
             add_addresses(self.controllers, node, addresses)
-        self.leader = max(self.leader, (said.leader_epoch, said.leader_id))
-        self.voters |= set(said.voters)
+        self.leader = max(self.leader, (quorum.leader_epoch, quorum.leader_id))
+        self.voters |= set(quorum.voters)
 
-    def learn(self, asked: NodeAnswers) -> None:
-        """What one half of one node said. Raises ConfigError, ProtocolError."""
-        role, members, state = asked.target.role, asked.members, asked.quorum
-        if asked.error is None:
-            self.modes.add("kraft" if asked.is_kraft else "zk")
+    def learn(self, answers: NodeAnswers) -> None:
+        """Add the answers of one half of one node. Raises ConfigError, ProtocolError."""
+        role, members, state = answers.target.role, answers.members, answers.quorum
+        if answers.error is None:
+            self.modes.add("kraft" if answers.is_kraft else "zk")
         if members is not None:
             self.learn_id(members.cluster_id or "")
             for node, address in members.addresses.items():
@@ -124,14 +124,14 @@ class Map:
         if state is not None:
             self.learn_quorum(state)
 
-    def learn_introduced(self, said: NodeAnswers) -> None:
+    def learn_introduced(self, answers: NodeAnswers) -> None:
         """The same of a listener that was given, whichever node that is."""
-        self.learn(said)
-        node = _node_of(said)
-        if said.target.role is Role.CONTROLLER and node is None:
-            self.nameless.append(said.address)
-        elif said.target.role is Role.CONTROLLER and node is not None:
-            self.place(node, said.address)
+        self.learn(answers)
+        node = _node_of(answers)
+        if answers.target.role is Role.CONTROLLER and node is None:
+            self.nameless.append(answers.address)
+        elif answers.target.role is Role.CONTROLLER and node is not None:
+            self.place(node, answers.address)
 
     def place(self, node: int, address: str) -> None:
         """An address that was given is tried before those a node advertises."""
@@ -153,31 +153,31 @@ def _introduce(role: Role, address: str, wire: Wire, who_leads: bool) -> NodeAns
     Raises UnreachableError where nobody answers or a broker does not list the others, ConfigError.
     """
     with wire.connect(address) as talk:
-        said = NodeAnswers(
+        answers = NodeAnswers(
             target=Target(role=role, node_id=NOBODY, addresses=(address,)),
             address=address,
             is_kraft=talk.is_kraft,
             answers=(*_list(talk, role),),
         )
-        if who_leads or (role is Role.CONTROLLER and _node_of(said) is None):
-            said = replace(said, answers=(*said.answers, *_leader(talk)))
-        if role is Role.CONTROLLER and _node_of(said) is None:
+        if who_leads or (role is Role.CONTROLLER and _node_of(answers) is None):
+            answers = replace(answers, answers=(*answers.answers, *_leader(talk)))
+        if role is Role.CONTROLLER and _node_of(answers) is None:
             with suppress(BackendError):
-                said = replace(said, own_id=talk.own_id())
-        return said
+                answers = replace(answers, own_id=talk.own_id())
+        return answers
 
 
-def _node_of(said: NodeAnswers) -> int | None:
+def _node_of(answers: NodeAnswers) -> int | None:
     """Return the id of the controller that listens there: the one that advertises the address, else
     the leader (on a controller's listener only the leader answers), else who it says it is."""
-    for node, advertised in said.members.addresses.items() if said.members else ():
-        if advertised == said.address:
+    for node, advertised in answers.members.addresses.items() if answers.members else ():
+        if advertised == answers.address:
             return node
-    return said.own_id if said.quorum is None else said.quorum.leader_id
+    return answers.own_id if answers.quorum is None else answers.quorum.leader_id
 
 
 def _list(talk: Talk, role: Role) -> Iterator[ListenerAnswer]:
-    """Who belongs to the cluster; a controller need not say it."""
+    """Yield the list of the cluster's members; a controller need not give one."""
     fault = "it offers neither DescribeCluster nor Metadata"
     if talk.version_of(Api.DESCRIBE_CLUSTER) is not None:
         answer = talk.describe_cluster(BROKERS if role is Role.BROKER else CONTROLLERS)
@@ -199,7 +199,7 @@ def _list(talk: Talk, role: Role) -> Iterator[ListenerAnswer]:
 
 
 def _leader(talk: Talk) -> Iterator[ListenerAnswer]:
-    """Who leads, if the listener says it; whoever is asked in full says once more why not."""
+    """Yield the quorum, if the listener knows it; a full query repeats why it does not."""
     with suppress(BackendError):
         if talk.version_of(Api.DESCRIBE_QUORUM) is not None:
             answer = talk.describe_quorum()
@@ -218,7 +218,7 @@ Key = tuple[Role, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """How a cluster is reached: addresses as host:port, a controller's also as ID@host:port.
+    """The addresses of a cluster as host:port, a controller's also as ID@host:port.
 
     `znodes` reads ZooKeeper; None where the inventory names none.
     """
@@ -231,8 +231,8 @@ class Reach:
 
     def after(self, known: Map | None) -> Reach:
         """Add brokers that an earlier look saw: they are tried if no given address answers."""
-        seen = islice((some[0] for some in known.brokers.values()), FURTHER) if known else ()
-        return replace(self, bootstrap=tuple(dict.fromkeys((*self.bootstrap, *seen))))
+        known_at = islice((at[0] for at in known.brokers.values()), FURTHER) if known else ()
+        return replace(self, bootstrap=tuple(dict.fromkeys((*self.bootstrap, *known_at))))
 
 
 class Search:
@@ -259,7 +259,7 @@ class Search:
     @property
     def answers(self) -> list[NodeAnswers]:
         """Everybody who was asked, in the order of role and id."""
-        return sorted(self.asked.values(), key=lambda one: (-one.target.role, one.target.node_id))
+        return sorted(self.asked.values(), key=lambda a: (-a.target.role, a.target.node_id))
 
     def run(self) -> Self:
         """Search to the end. Raises ConfigError."""
@@ -303,16 +303,16 @@ class Search:
 
     def _introduce_next_broker(self) -> None:
         """One broker's list is enough; the next is asked where it fails or lets us wait."""
-        left = self._brokers_left()
-        if left and time.monotonic() >= self._next_broker_at:
-            self._given.add(left[0])
+        waiting = self._brokers_left()
+        if waiting and time.monotonic() >= self._next_broker_at:
+            self._given.add(waiting[0])
             self._next_broker_at = time.monotonic() + PAUSE_SECONDS
-            self._introduce(Role.BROKER, left[0])
+            self._introduce(Role.BROKER, waiting[0])
 
     def _brokers_left(self) -> list[str]:
         if self._has_list:
             return []
-        registered = (address for some in self.known.brokers.values() for address in some)
+        registered = (address for own in self.known.brokers.values() for address in own)
         brokers = dict.fromkeys((*self._reach.bootstrap, *islice(registered, FURTHER)))
         return [address for address in brokers if address not in self._given]
 
@@ -350,12 +350,12 @@ class Search:
     # Waiting
 
     def _is_patient(self) -> bool:
-        """Whether those who introduce others are waited for."""
+        """Return true while nodes that introduce others are waited for."""
         return bool(self._introducing) and time.monotonic() < self._began + PAUSE_SECONDS
 
     def _may_be_given(self, target: Target) -> bool:
-        """Whether an address that was given may still turn out to be this controller's, which then
-        goes before those it advertises."""
+        """Return true if a given address may still prove to be this controller's, which then goes
+        before those it advertises."""
         is_given = not {*target.addresses}.isdisjoint(self._reach.controllers)
         return target.role is Role.CONTROLLER and not is_given and self._is_patient()
 
@@ -372,16 +372,16 @@ class Search:
         new = []
         for target in self.known.targets():
             tried = self._tried.get(target.key, set())
-            left = tuple(address for address in target.addresses if address not in tried)
+            untried = tuple(address for address in target.addresses if address not in tried)
             before = self.asked.get(target.key)
             is_silent = before is not None and before.error is not None
             if target.key not in self._tried:
                 is_new = not self._may_be_given(target)
             else:
-                is_new = bool(left) and is_silent
+                is_new = bool(untried) and is_silent
             if is_new:
-                new.append(replace(target, addresses=left))
-                self._tried[target.key] = {*tried, *left}
+                new.append(replace(target, addresses=untried))
+                self._tried[target.key] = {*tried, *untried}
         if new:
             self._say(f"{self._reach.where}: asking {_counted(new)}")
         for target in new:

@@ -68,14 +68,14 @@ def _made(kind: Any, fields: dict[str, Any]) -> dict[str, Any]:
     for name, value in fields.items():
         if value and kind.fields[name].is_struct_array():
             part = kind.fields[name].data_class
-            made[name] = [part(**_made(part, one)) for one in value]
+            made[name] = [part(**_made(part, item)) for item in value]
     return made
 
 
 class _LastWords:
-    """What came together with the end of a connection is heard before the end is.
+    """The bytes that came together with the end of a connection are read before the end is.
 
-    The client throws it away: a refused password, the answer of a controller that then stops.
+    The client throws them away: a refused password, the answer of a controller that then stops.
     """
 
     def _sock_recv(self) -> tuple[bytes, Exception | None]:

@@ -59,16 +59,17 @@ _IN_TURN = frozenset({NO_ERROR, NOT_CONTROLLER})  # a controller, and one that i
 def passed(
     reach: Reach, known: Map, sent: Recipient | None, features: Collection[str]
 ) -> Passed | NotPassed:
-    """Whether nothing of a request to `sent` can still be carried out; `known` is as of now.
+    """Return the proof that a request to `sent` cannot be carried out any more, or what is missing;
+    `known` is as of now.
 
-    Raises UnreachableError with the words of whoever did not answer, ConfigError, RefusedError.
+    Raises UnreachableError with the words of a node that did not answer, ConfigError, RefusedError.
     """
-    asking = _Passing(reach=reach, known=known, sent=sent)
+    proof = _Passing(reach=reach, known=known, sent=sent)
     if known.is_migrating:
         return NotPassed(why="nodes of ZooKeeper mode and of KRaft answer, and both may hold it")
     if known.mode == "zk":
-        return asking.in_zookeeper_mode()
-    return asking.in_kraft(further=KRAFT_VERSION in features)
+        return proof.in_zookeeper_mode()
+    return proof.in_kraft(further=KRAFT_VERSION in features)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +81,7 @@ class _Passing:
     sent: Recipient | None
 
     def brokers(self) -> list[int]:
-        """Who may have taken the request; one that was sent straight to a controller, none."""
+        """The brokers that may have taken the request; none if it went to a controller."""
         if self.sent is None:
             return sorted(self.known.brokers)
         return [] if self.sent.role == Role.CONTROLLER.text else [self.sent.node]
@@ -98,14 +99,14 @@ class _Passing:
         return Passed(how=f"{titles} has handled all that was sent before")
 
     def in_kraft(self, *, further: bool) -> Passed | NotPassed:
-        sent, why = self.sent, ""
+        sent, cause = self.sent, ""
         holder = "" if sent is None else f" ({sent.title} took the request)"
         try:
             leading = self.leading()
         except UnreachableError as error:
-            leading, why = None, f": {error}"
+            leading, cause = None, f": {error}"
         if leading is None:
-            return NotPassed(why=f"nobody says which controller leads now{holder}{why}")
+            return NotPassed(why=f"nobody says which controller leads now{holder}{cause}")
         leads = f"controller {leading.leader_id}"
         if sent is not None and not self.brokers() and leading.leader_id != sent.node:
             how = (
@@ -140,28 +141,28 @@ class _Passing:
             if now.high_watermark > (first.log_end + 1 if further else 0):
                 return Passed(how=how, offset=now.high_watermark - 1)
             if time.monotonic() > until:
-                why = f"controller {now.leader_id} has committed nothing since it was asked"
-                return NotPassed(why=why)
+                reason = f"controller {now.leader_id} has committed nothing since it was asked"
+                return NotPassed(why=reason)
             time.sleep(_PAUSE_S)
 
     def leading(self) -> QuorumState | None:
-        """What the leader itself says of the quorum: on a controller's listener nobody else
-        answers, and a broker hands the question on to it. Raises UnreachableError where nobody
-        can be asked."""
+        """Ask the leader for the state of the quorum: on a controller's listener only the leader
+        answers, and a broker forwards the question to it. Raises UnreachableError if no node can be
+        asked."""
         leader = self.known.leader[1]
         ways = [(Role.CONTROLLER, address) for address in self.known.controllers.get(leader, ())]
-        ways += [(Role.BROKER, some[0]) for _, some in sorted(self.known.brokers.items()) if some]
+        ways += [(Role.BROKER, at[0]) for _, at in sorted(self.known.brokers.items()) if at]
         failed: UnreachableError | None = None
         for role, address in ways:
             try:
                 with self.reach.wires[role].connect(address) as talk:
-                    said = quorum(talk.describe_quorum())
+                    state = quorum(talk.describe_quorum())
             except UnreachableError as error:
                 failed = failed or error
                 continue
-            if said is not None and said.leader_id != NOBODY:
-                self.known.learn_quorum(said)
-                return said
+            if state is not None and state.leader_id != NOBODY:
+                self.known.learn_quorum(state)
+                return state
         if failed is not None:
             raise failed
         return None
@@ -197,12 +198,12 @@ class _Passing:
 
 def _has_judged(talk: Talk) -> None:
     """A controller judged it, here or behind this broker. Raises UnreachableError."""
-    said = reply(talk.update_features(_HARMLESS, validate_only=True))
-    codes = {said.code, *(result.code for result in said.results or ())} - {NO_ERROR}
+    response = reply(talk.update_features(_HARMLESS, validate_only=True))
+    codes = {response.code, *(result.code for result in response.results or ())} - {NO_ERROR}
     if not codes or codes - _JUDGED:
         raise UnreachableError(
             f"asked to validate, error {', '.join(map(str, sorted(codes))) or 'none'}"
-            f"{': ' + said.message if said.message else ''}"
+            f"{': ' + response.message if response.message else ''}"
         )
 
 

@@ -90,8 +90,8 @@ class ListenerAnswer:
 
     @property
     def _head(self) -> _Head:
-        """What is wrong with all of it; configurations say that of each resource, the node's own
-        first."""
+        """The error of the whole response; configurations have one for each resource, the node's
+        own first."""
         is_of_many = self.api is Api.DESCRIBE_CONFIGS
         return self.read(_Heads).results[0] if is_of_many else self.read(_Head)
 
@@ -101,14 +101,14 @@ class ListenerAnswer:
 
     @property
     def fault(self) -> str | None:
-        """Why this is no answer, in words that say what to do; None if it is one."""
+        """The reason why this is no answer, in words that say what to do; None if it is one."""
         head = self._head
         if head.error_code == responses.NO_ERROR:
             return None
         if head.error_code == responses.NOT_AUTHORIZED and self.api in RIGHTS:
             return missing_right(self.api)
-        said = f": {clean(head.error_message, LONGEST_WORDS)}" if head.error_message else ""
-        return f"{self.api.title} was answered with error {head.error_code}{said}"
+        detail = f": {clean(head.error_message, LONGEST_WORDS)}" if head.error_message else ""
+        return f"{self.api.title} was answered with error {head.error_code}{detail}"
 
 
 def missing_right(api: Api, principal: str = "") -> str:
@@ -152,7 +152,7 @@ class _Member(msgspec.Struct, frozen=True):
 
 
 class ListedMembers(msgspec.Struct, frozen=True):
-    """Who belongs to a cluster, as Metadata or DescribeCluster of any version says it.
+    """The members of a cluster, by Metadata or DescribeCluster of any version.
 
     `controller_id` -1 = unknown; of brokers in KRaft it is any broker.
     """
@@ -164,23 +164,23 @@ class ListedMembers(msgspec.Struct, frozen=True):
     @property
     def addresses(self) -> dict[int, str]:
         """Node id → host:port."""
-        return {node: address(one.host, one.port) for node, one in self._by_id}
+        return {node: address(member.host, member.port) for node, member in self._by_id}
 
     @property
     def fenced(self) -> set[int]:
-        return {node for node, one in self._by_id if one.is_fenced}
+        return {node for node, member in self._by_id if member.is_fenced}
 
     @property
     def _by_id(self) -> Iterator[tuple[int, _Member]]:
-        for one in self.brokers:
-            node = one.broker_id if one.node_id is None else one.node_id
+        for member in self.brokers:
+            node = member.broker_id if member.node_id is None else member.node_id
             if node is not None:
-                yield node, one
+                yield node, member
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumState:
-    """Who leads the metadata quorum and where its voters listen; leader -1 = unknown.
+    """The leader of the metadata quorum and the listeners of its voters; leader -1 = unknown.
 
     What is committed ends before `high_watermark`, and the leader's log before `log_end`; -1 = the
     leader does not know yet: it has committed nothing in its epoch (LeaderState).
@@ -203,14 +203,14 @@ def quorum(answer: ListenerAnswer) -> QuorumState | None:
     partition = next((p for topic in response.topics for p in topic.partitions), None)
     if response.error_code or partition is None or partition.error_code:
         return None
-    voters = {one.replica_id: one.log_end_offset for one in partition.current_voters}
+    voters = {v.replica_id: v.log_end_offset for v in partition.current_voters}
     end = voters.get(partition.leader_id)
     return QuorumState(
         leader_id=partition.leader_id,
         leader_epoch=partition.leader_epoch,
         voters=tuple(sorted(voters)),
         addresses={
-            node.node_id: tuple(address(one.host, one.port) for one in node.listeners)
+            node.node_id: tuple(address(at.host, at.port) for at in node.listeners)
             for node in answer.read(list[responses.QuorumNode], response.nodes or [])
         },
         high_watermark=partition.high_watermark,
@@ -233,24 +233,24 @@ def configurations(answer: ListenerAnswer) -> responses.DescribeConfigs:
     response = answer.read(responses.DescribeConfigs)
     results = [
         msgspec.structs.replace(
-            one, configs=[c for c in one.configs if c.name in responses.KEYS and not c.is_sensitive]
+            of, configs=[c for c in of.configs if c.name in responses.KEYS and not c.is_sensitive]
         )
-        for one in response.results
+        for of in response.results
     ]
     return msgspec.structs.replace(response, results=results)
 
 
 def address(host: object, port: object) -> str:
     """host:port; an IPv6 host in brackets. A host that nobody can have is made safe to show."""
-    shown = clean(str(host), LONGEST_HOST)
-    return f"[{shown}]:{port}" if ":" in shown else f"{shown}:{port}"
+    name = clean(str(host), LONGEST_HOST)
+    return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
 
 
 class Wire:
-    """How listeners are connected to; `timeout` in seconds, to connect and again to answer.
+    """The connection settings of listeners; `timeout` in seconds, to connect and again to answer.
 
-    Whoever let all of it pass is given less the next time, until it answers: one that is back does
-    so at once, and nobody is said to be silent who was not asked.
+    A node that let all of it pass is given less the next time, until it answers: a node that is
+    back does so at once, and no node counts as silent that was not asked.
     """
 
     def __init__(self, credentials: Credentials, timeout: float) -> None:
@@ -298,7 +298,7 @@ class Talk(Connection):
 
     @property
     def is_kraft(self) -> bool:
-        """Whether the listener is of a node in KRaft mode: no other offers DescribeQuorum."""
+        """True if the listener is of a node in KRaft mode: no other offers DescribeQuorum."""
         return Api.DESCRIBE_QUORUM in self.offered
 
     def version_of(self, api: Api) -> int | None:
@@ -336,7 +336,7 @@ class Talk(Connection):
 
     def describe_configs(self, resources: Sequence[str]) -> ListenerAnswer:
         """DescribeConfigs of the keys that are read (landing.responses), and no other."""
-        asked = [
+        requested = [
             {
                 "resource_type": responses.BROKER,
                 "resource_name": name,
@@ -345,7 +345,7 @@ class Talk(Connection):
             for name in resources
         ]
         return self._ask(
-            Api.DESCRIBE_CONFIGS, resources=asked, include_synonyms=True,
+            Api.DESCRIBE_CONFIGS, resources=requested, include_synonyms=True,
             include_documentation=False,
         )  # fmt: skip
 
@@ -354,8 +354,8 @@ class Talk(Connection):
         node -1's configuration. Nothing else tells it without a leader."""
         if self.version_of(Api.DESCRIBE_CONFIGS) is None:
             return None
-        found = _OWN_ID.match(self.describe_configs(["-1"])._head.error_message or "")
-        return int(found[1]) if found else None
+        match = _OWN_ID.match(self.describe_configs(["-1"])._head.error_message or "")
+        return int(match[1]) if match else None
 
     def list_reassignments(self) -> ListenerAnswer:
         """ListPartitionReassignments of all partitions: a reading request that waits its turn in
@@ -407,9 +407,9 @@ class Talk(Connection):
     def _answer(
         self, api: Api, version: int, fields: dict[str, object], more_ms: int = 0
     ) -> ListenerAnswer:
-        said = self.send(api, version, fields, more_ms)
+        response = self.send(api, version, fields, more_ms)
         return ListenerAnswer(
-            api=api, version=said.version, at=datetime.now(UTC), body=said.to_dict()
+            api=api, version=response.version, at=datetime.now(UTC), body=response.to_dict()
         )
 
     def _require(self, api: Api) -> int:
@@ -417,10 +417,10 @@ class Talk(Connection):
         if version is None:
             low, high = VERSIONS[api]
             offered = self.offered.get(api)
-            found = "none" if offered is None else f"{offered[0]} to {offered[1]}"
+            actual = "none" if offered is None else f"{offered[0]} to {offered[1]}"
             raise RefusedError(
                 f"{self.address}: expected {api.title} in a version from {low} to "
-                f"{high}, found {found}. Nothing was sent."
+                f"{high}, found {actual}. Nothing was sent."
             )
         return version
 
@@ -460,9 +460,9 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAnswers:
-    """What one half of one node said. `error` says why it could not be asked at all.
+    """The answers of one half of one node. `error` is why it could not be asked at all.
 
-    `silent` is what a listener that answered otherwise did not answer. `principal` is who asked,
+    `silent` are the requests that a listener left unanswered. `principal` is the user that asked,
     as an authorizer names it; "" = that is known to the listener alone.
     """
 
@@ -480,35 +480,35 @@ class NodeAnswers:
     def configured_voters(self) -> list[tuple[int | None, str]]:
         """(node id, address) of each entry of its controller.quorum.voters. Raises
         ProtocolError."""
-        answers = (configurations(one) for one in self.answers if one.api is Api.DESCRIBE_CONFIGS)
+        answers = (configurations(a) for a in self.answers if a.api is Api.DESCRIBE_CONFIGS)
         keys = (key for answer in answers for of in answer.results for key in of.configs)
         values = (responses.given(key.value) for key in keys if key.name == responses.VOTERS)
         return [split_id(entry.strip()) for text in values if text for entry in text.split(",")]
 
     @property
     def members(self) -> ListedMembers | None:
-        """Whom it lists, if it did. Raises ProtocolError."""
+        """The members that the node lists, None = it did not. Raises ProtocolError."""
         lists = (Api.DESCRIBE_CLUSTER, Api.METADATA)
-        found = (one.read(ListedMembers) for one in self.answers if one.api in lists)
-        return next(found, None)
+        lists_read = (answer.read(ListedMembers) for answer in self.answers if answer.api in lists)
+        return next(lists_read, None)
 
     @property
     def quorum(self) -> QuorumState | None:
-        """What it says of the quorum, if it does. Raises ProtocolError."""
-        found = (quorum(one) for one in self.answers if one.api is Api.DESCRIBE_QUORUM)
-        return next(found, None)
+        """The node's view of the quorum, None = it has none. Raises ProtocolError."""
+        states = (quorum(a) for a in self.answers if a.api is Api.DESCRIBE_QUORUM)
+        return next(states, None)
 
 
 class Share:
-    """Which brokers are asked for lists of the whole cluster: of each version, until enough of them
-    gave one. What a controller lists is not what a broker does, and a refusal is no list."""
+    """The brokers that are asked for lists of the whole cluster: of each version, until enough of
+    them gave one. A controller's list differs from a broker's, and a refusal is no list."""
 
     def __init__(self) -> None:
         self._answered: Counter[tuple[Api, int | None]] = Counter()
         self._lock = Lock()
 
     def is_enough(self, target: Target, api: Api, version: int | None) -> bool:
-        """Whether enough brokers have given this list; every controller is asked."""
+        """Return true if enough brokers have given this list; every controller is asked."""
         with self._lock:
             return target.role is Role.BROKER and self._answered[api, version] >= WITNESSES
 
@@ -544,13 +544,13 @@ def _everything(target: Target, talk: Talk, share: Share) -> NodeAnswers:
         (Api.DESCRIBE_CLUSTER, lambda: talk.describe_cluster(kind)),
         (Api.DESCRIBE_QUORUM, talk.describe_quorum),
     )
-    wanted = [one for one in lists if not share.is_enough(target, one[0], talk.version_of(one[0]))]
+    requests = [of for of in lists if not share.is_enough(target, of[0], talk.version_of(of[0]))]
     if talk.is_kraft:  # of itself; and whoever lists the cluster, of the default of all brokers
         resources = [str(target.node_id)]
-        if target.role is Role.BROKER and wanted:
+        if target.role is Role.BROKER and requests:
             resources.append(responses.BROKER_DEFAULT)
-        wanted.append((Api.DESCRIBE_CONFIGS, lambda: talk.describe_configs(resources)))
-    for api, question in wanted:
+        requests.append((Api.DESCRIBE_CONFIGS, lambda: talk.describe_configs(resources)))
+    for api, question in requests:
         try:
             if talk.version_of(api) is None:
                 raise UnreachableError(responses.NOT_OFFERED.format(api.title))
