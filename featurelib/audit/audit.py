@@ -41,7 +41,7 @@ from featurelib.words import toml_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What the audit says of a batch: rows of four tables, by the schemas in featurelib.schema."""
+    """The judgement of a batch: rows of four tables, by the schemas in featurelib.schema."""
 
     findings: TableRows
     incompatible: TableRows

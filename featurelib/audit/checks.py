@@ -202,7 +202,7 @@ def report_unmet(evidence: Evidence, own: Software, tables: Tables, said: BatchF
 
 @cache
 def _asks(dialect: str, code: str) -> bool:
-    """Whether controllers of a dialect ask a rule."""
+    """Return true if controllers of a dialect ask a rule."""
     return code in {row.code for row in load(dialect).rules}
 
 
@@ -243,7 +243,7 @@ class RaisedMinimum:
 
     @property
     def text(self) -> str:
-        """What only a person can see to before."""
+        """The check that only a person can make before."""
         levels = _levels(self.first_lost, self.last_lost + 1)
         return (
             f"Check that no client uses {levels} of {self.feature} any more; the cluster does not "

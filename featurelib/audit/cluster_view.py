@@ -55,27 +55,27 @@ class Sight:
 
     @property
     def evidence(self) -> Evidence:
-        """What it was judged by, as columns."""
+        """The columns by which it was judged."""
         assert self.judged.evidence is not None  # only what a table holds has none
         return self.judged.evidence
 
     @property
     def seen(self) -> int:
-        """When its newest evidence was read, microseconds: a look since may have reached nobody."""
+        """The time of its newest evidence, microseconds: a later query may have reached no node."""
         at = int(self.evidence.snapshots.observed_at[0])
         return self.newest if at == NONE else at
 
     @property
     def is_trusted(self) -> bool:
-        """Whether somebody who can be trusted says what is finalized, and not too long ago."""
+        """True if a trusted source reports the finalized levels, and not too long ago."""
         levels = self.evidence.levels
         return bool(levels.trusted[0] and not levels.too_old[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What judging depends on beside the evidence. Times in microseconds; `as_of` None = the newest
-    line of the cluster. `controller_decides`: as if everybody had been seen whom its controller
+    """The terms of judging beside the evidence. Times in microseconds; `as_of` None = the newest
+    line of the cluster. `controller_decides`: as if all nodes had been seen that its controller
     asks, because that is put to the controller itself before anything is sent (`ValidateOnly`)."""
 
     catalogue: Catalogue
@@ -280,9 +280,9 @@ class PlainCluster:
         )
 
     def _configured(self, nodes: tuple[Node, ...]) -> tuple[int, ...] | None:
-        """Whom the active controller is configured to ask; None where that was not read. Who is no
-        node here is among them if a list of controllers shows that it is gone: else no such list
-        was read, or its owner vouches for it."""
+        """Return the ids that the active controller is configured to ask; None if not read. An id
+        that is no node here is among them if a list of controllers shows that it is gone: else no
+        such list was read, or its owner vouches for it."""
         read, every = self._evidence.configured.get(0), self._software.fleet.nodes
         if read is None:
             return None
@@ -291,8 +291,8 @@ class PlainCluster:
         return tuple(i for i in read.ids if i in known)
 
     def _nodes(self, metadata_version: int) -> tuple[Node, ...]:
-        """What only the inventory speaks of is left out: nothing shows that it is there, or its
-        owner vouches for a controller that nobody could ask. No word of the owner stands for a
+        """Return the nodes without those that only the inventory names: no source shows them, or
+        the owner declares a controller that no request could reach. No declaration stands for a
         voter that has to be registered and is not (QuorumFeatures.reasonNotSupported)."""
         who, profile = self._evidence.subjects, self._evidence.answering.of_subject
         controller = who.role == Role.CONTROLLER

@@ -62,7 +62,7 @@ def distinct(values: Int) -> Int:
 
 
 def first_of_equals(ordered: Int) -> Bool:
-    """Which of these are not equal to the one before."""
+    """Return a mask of values that differ from the one before."""
     first = np.ones(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return first
@@ -109,5 +109,5 @@ def end_of_second(at: int) -> int:
 
 
 def is_fresh(at: Int, as_of: int, max_age: int) -> Bool:
-    """Whether evidence of these times counts: neither too old, nor from the future."""
+    """Return true where evidence of these times counts: neither too old, nor from the future."""
     return np.asarray((as_of - at <= max_age) & (at <= latest(as_of)))

@@ -29,11 +29,11 @@ RULED_OUT = 8  # more than all that may speak against a release
 
 
 class Software:
-    """What the nodes of a batch run, and the dialects that its controllers may speak.
+    """The software of the nodes of a batch, and the dialects that its controllers may speak.
 
     The releases that a node may run are one number, a bit for each release of the catalogue; 0
-    where nobody knows its range. A fleet has few such sets, so what hangs on a set is worked out
-    once for each: `_kinds` [sets, releases] are those there are, `_kind` [subjects] says whose.
+    where its range is not known. A fleet has few such sets, so results that depend on a set are
+    computed once for each: `_kinds` [sets, releases] are the sets, `_kind` [subjects] their index.
     """
 
     def __init__(self, evidence: Evidence, told: Sequence[str], catalogue: Catalogue) -> None:

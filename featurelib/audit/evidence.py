@@ -53,7 +53,7 @@ _LARGEST_ID = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What the inventory says of one cluster."""
+    """The inventory's declarations about one cluster."""
 
     brokers: tuple[int, ...] = ()
     controllers: tuple[int, ...] = ()
@@ -81,7 +81,7 @@ class Waiting(NamedTuple):  # there are tens of thousands, and workers are sent 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What judging depends on beside the evidence. Microseconds.
+    """The conditions of judging beside the evidence. Microseconds.
 
     `mutes` and `waiting` (by cluster and feature) make findings, and never a verdict.
     """
@@ -98,7 +98,7 @@ class Conditions:
 
 
 class ConfiguredValue(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node told of one key; None = not set, or the node knows no such key. `at` in
+    """The value of one key on a node; None = not set, or the node knows no such key. `at` in
     microseconds, `line` as in bronze."""
 
     node_id: int
@@ -130,7 +130,7 @@ class Configurations:
         self._records = records
 
     def of(self, cluster: int, role: Role, node_id: int, key: str) -> ConfiguredValue | None:
-        """What a node said of itself; None = it was not asked, or gave no answer."""
+        """Return a node's own value; None = it was not asked, or gave no answer."""
         return self._values.get((cluster, int(role), node_id, str(node_id), key))
 
     def default(self, cluster: int, key: str) -> ConfiguredValue | None:
@@ -141,8 +141,8 @@ class Configurations:
 
     @cached_property
     def static_voters(self) -> tuple[StaticVoters, ...]:
-        """What every controller that was asked has in `controller.quorum.voters`, by cluster and
-        node; one whose value cannot be read is left out."""
+        """The `controller.quorum.voters` of every controller that was asked, by cluster and node; a
+        value that cannot be read is left out."""
         known = self._records
         own = known.field("key") == known.code("key", VOTERS)
         own &= known.field("role") == int(Role.CONTROLLER)
@@ -156,8 +156,8 @@ class Configurations:
         )
 
     def voters(self, active: Int, as_of: int, max_age: int) -> dict[int, StaticVoters]:
-        """Whom the controller that is active (-1 = not known) in each cluster is configured to ask
-        (QuorumFeatures.quorumNodeIds), by cluster, where that was read lately."""
+        """Return the ids that the active controller (-1 = not known) of each cluster is configured
+        to ask (QuorumFeatures.quorumNodeIds), by cluster, if they were read recently."""
         return {
             one.cluster: one
             for one in self.static_voters
@@ -217,7 +217,7 @@ class Evidence:
     malformed: dict[int, str]  # by cluster, what is wrong with its row; nothing else is known
 
     def errors(self, listeners: Int) -> list[str]:
-        """Why each of these listeners did not answer, in the collector's words."""
+        """Return why each of these listeners did not answer, in the collector's words."""
         return [said or "no reason given" for said in self.listeners.texts("error", listeners)]
 
     def features(self, questions: Int) -> Texts:
@@ -225,9 +225,9 @@ class Evidence:
         return Texts(words=self.questions.names, codes=self.questions.feature[questions])
 
     def may_lead(self, counted: Bool) -> Bool:
-        """Which subjects, of those `counted`, are the active controller, or may be it where that is
-        not known. In ZooKeeper mode it is a broker; elsewhere brokers stand in for unknown
-        controllers."""
+        """Return a mask of the subjects, of those `counted`, that are the active controller, or may
+        be it if that is not known. In ZooKeeper mode it is a broker; elsewhere brokers stand in for
+        unknown controllers."""
         who, clusters, controller = self.subjects, len(self.clusters), self.subjects.role > 0
         led = marked(clusters, who.cluster[controller & counted]) & ~self.membership.on_zookeeper
         local = np.where(led[who.cluster], controller, ~controller) & counted
@@ -279,8 +279,8 @@ class Evidence:
         return is_dynamic, is_dynamic | marked(len(is_dynamic), asked.cluster[mine & ~asked.known])
 
     def ranges(self) -> list[dict[str, tuple[int, int]]]:
-        """What each answering profile lists. A feature that a partial answer may have left out is
-        not listed: nobody saw it."""
+        """Return the ranges of each answering profile. A feature that a partial answer may have
+        left out is not listed: no response shows it."""
         asked, pairs = self.questions, np.flatnonzero(self.questions.pair_listed)
         found = [dict[str, tuple[int, int]]() for _ in self.answering.cluster]
         feature = asked.feature[asked.pair_question[pairs]]
@@ -351,7 +351,7 @@ def read(rows: TableRows, conditions: Conditions, absent_metadata: int) -> Evide
 
 
 def _operated_keys(snapshots: Snapshots, fresh: Callable[[Int], Bool]) -> Int:
-    """Who is to be there by resources of Strimzi that were read lately, ascending."""
+    """Return the nodes of Strimzi resources that were read recently, ascending."""
     said, at = snapshots["strimzi"], np.zeros(len(snapshots), dtype=np.int64)
     at[said.row] = said.field("at")
     keys = record_keys(snapshots["strimzi_nodes"])

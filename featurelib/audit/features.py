@@ -68,7 +68,7 @@ class Questions:
     pair_unfit: Bool  # known not to hold what is finalized, the finalized minimum included
 
     def of_feature(self, name: str) -> Bool:
-        """Which questions are about one feature."""
+        """Return a mask of the questions about one feature."""
         return self.feature == (self.names.index(name) if name in self.names else -1)
 
     def listed(self, ends: Int, pair: Int) -> Int:

@@ -157,7 +157,7 @@ def read_levels(
 
 
 def _kinds(listeners: Records, at: Int) -> Int:
-    """Which kind of witness these listeners are."""
+    """Return the kind of witness that these listeners are."""
     is_broker = listeners.field("role")[at] == Role.BROKER
     return np.where(is_broker, int(Witness.BROKER), int(Witness.CONTROLLER))
 
@@ -264,7 +264,7 @@ def _epochs_back(listeners: Records, witnesses: Records) -> Int:
 
 @lru_cache(maxsize=4096)
 def _readings(text: str, known: Generation | None) -> tuple[DecodedNode, ...]:
-    """How the generations that may run there read the node."""
+    """Return the readings of the znode by the generations that may run there."""
     generations = tuple(Generation) if known is None else (known,)
     readings = [_as_taken(decode(text, generation)) for generation in generations]
     if known is None and any(node.schema_version == 2 and _is_good(node) for node in readings[1:]):
@@ -298,7 +298,7 @@ def _read_features_nodes(
     generations: Sequence[Generation | None],
     fresh: Callable[[Int], Bool],
 ) -> dict[int, Rows]:
-    """What the features nodes store, by cluster; `levels` is told who is believed by that."""
+    """Return stored levels by cluster; set `kind`, `trusted`, `too_old` of `levels` in place."""
     read_at = snapshots.scalar("features_node_at")
     there, rows = read_at > 0, dict[int, Rows]()
     levels.kind[there], levels.at[there] = int(Witness.FEATURES_NODE), read_at[there]
@@ -334,8 +334,8 @@ def _read_features_nodes(
 
 
 def _damage(readings: tuple[DecodedNode, ...], known: Generation | None) -> str:
-    """What is wrong with a node that nobody can read, and what brokers do about it, also where the
-    generations that may run there read it differently."""
+    """Describe the fault of a znode that no broker can read, and what brokers do about it, also if
+    the generations that may run there read it differently."""
     oldest, newest = readings[0], readings[-1]
     if known is not None:
         does = behaviour(newest.reading, known)

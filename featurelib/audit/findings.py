@@ -167,7 +167,7 @@ class InForce:
         node_id: int | None = None,
         feature: str | None = None,
     ) -> SetAside | None:
-        """What sets a finding aside, as `set_aside` does in the tables; None if nothing does."""
+        """Return the mute of a finding, as `set_aside` has it in the tables; None if none."""
         texts = {"cluster": self.cluster, "code": code, "feature": feature}
         node = np.array([NONE if node_id is None else node_id])
         columns: dict[str, Column | Int] = {name: texts_of([one]) for name, one in texts.items()}
@@ -187,7 +187,7 @@ class InForce:
 
 
 def covered(mute: Mute, findings: TableRows) -> Bool:
-    """Which rows of featurelib.schema.FINDING the mute is about, whether or not it has run out."""
+    """Return a mask of rows of featurelib.schema.FINDING that the mute is about, expired or not."""
     hit = findings.texts("code").equal(mute.code)
     for column, wanted in (("cluster", mute.cluster), ("feature", mute.feature)):
         if wanted:
@@ -256,8 +256,8 @@ _DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?![.-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What a remedy depends on besides its finding: what people call the cluster, its brokers' and
-    ZooKeeper's address, who manages it, "" = none is known; the inventory; the landing folder."""
+    """The facts of a remedy besides its finding: the cluster's name, its brokers' and ZooKeeper's
+    address, who manages it, "" = none is known; the inventory; the landing folder."""
 
     name: str = ""
     address: str = ""
@@ -374,7 +374,7 @@ class FindingWords:
         }
 
     def detail(self, code: str, text: str | None) -> str | None:
-        """What was seen, safe to show, with the names of levels of metadata.version added."""
+        """Return the detail, safe to show, with the names of levels of metadata.version added."""
         if not text:
             return None
         row = self._wordings.get(code)
@@ -444,7 +444,7 @@ def ghosts(findings: TableRows) -> dict[tuple[str, str | None, int | None], int]
 
 
 def _gone(findings: TableRows) -> Int:
-    """Of each row about the range of a node the row that calls that node gone; -1 = none does."""
+    """Return by row about a node's range the row that calls the node stale; -1 = none."""
     gone = np.flatnonzero(_is_one_of(findings, tagged("stale")))
     keys = node_key(*(_numbers(findings[name]) for name in ("cluster", "role", "node_id")))
     found = pick(gone, place(keys[gone], np.argsort(keys[gone]), keys), -1)
@@ -456,7 +456,7 @@ def _is_one_of(findings: TableRows, codes: Iterable[str]) -> Bool:
 
 
 def _numbers(column: Column) -> Int:
-    """What tells the values of a column of texts or numbers apart."""
+    """Return numbers that tell the values of a column of texts or numbers apart."""
     if isinstance(column, Texts):
         return pick(texts_of(column.words).codes, column.codes, -1)  # a word may stand there twice
     assert isinstance(column, Numbers)
@@ -464,7 +464,7 @@ def _numbers(column: Column) -> Int:
 
 
 def _kinds(columns: Sequence[Int]) -> tuple[Int, Int]:
-    """Of rows that are alike in all columns the first of each kind, and which kind each row is."""
+    """Return the first row of each kind, of rows alike in all columns, and each row's kind."""
     kind, room = np.zeros_like(columns[0]), 1
     for column in columns:
         low, high = int(column.min(initial=0)), int(column.max(initial=0))

@@ -177,14 +177,14 @@ class FleetColumns:
 
     @cached_property
     def _code(self) -> Int:
-        """Which pair each node is in: its profile, or its cluster where that has none; and whether
-        it is registered."""
+        """The pair of each node: its profile, or its cluster if it has none; and whether it is
+        registered."""
         nodes, behind = self.nodes, self.nodes.profile - self._profiles
         shared = self._profiles + behind * self._clusters + nodes.cluster
         return np.where(behind < 0, nodes.profile, shared) << 1 | nodes.registered
 
     def _group(self, asks: Asks) -> tuple[NodePairs, Int]:
-        """Whom every cluster of the evidence asks, and the code of each pair; worked out once.
+        """Return the pairs that every cluster of the evidence asks, and the code of each; cached.
 
         Which node a message names is nobody's concern here: an audit lists all of them.
         """
@@ -234,7 +234,7 @@ class FleetColumns:
         return replace(ranges, min_version=low, max_version=high)
 
     def _places(self, pairs: Bool) -> tuple[Int, Int]:
-        """Where these pairs stand in a table [profiles, features]."""
+        """Return the places of these pairs in a table [profiles, features]."""
         asked = self.evidence.questions
         return asked.pair_profile[pairs], asked.feature[asked.pair_question[pairs]]
 

@@ -115,7 +115,7 @@ def _without_leader(evidence: Evidence, votes: Bool) -> tuple[Int, Int]:
 
 
 def _words(evidence: Evidence, mine: Int) -> tuple[list[str], tuple[int, int] | None]:
-    """Which nodes found no leader, by these records, and where that was read last."""
+    """Return the nodes that found no leader, by these records, and where that was read last."""
     found = evidence.snapshots["leaderless"]
     role, ids, at = (found.field(name)[mine] for name in ("role", "node_id", "at"))
     says = (Role.CONTROLLER, "found no leader"), (Role.BROKER, "asked for the leader in vain")

@@ -129,8 +129,8 @@ def _levels(said: BatchFindings) -> Int:
 
 
 def _gone(said: BatchFindings, cluster: int) -> str:
-    """What was finalized in a features node that is gone, and what the next controller finalizes:
-    all that it supports, as where there never was a node; "" = nothing hangs on it."""
+    """Describe the levels of a `/feature` znode that is gone, and those that the next controller
+    finalizes: all that it supports, as without a znode; "" = no level depends on it."""
     who, (text, levels) = said.evidence.subjects, said.evidence.levels.absent[cluster]
     mine = (who.cluster == cluster) & (who.role == Role.BROKER) & who.registered
     after, dialect = defaultdict[str, set[int]](set), load(GENERATIONS[0])
@@ -319,7 +319,7 @@ def _rights(said: BatchFindings) -> tuple[Int, Bool]:
 
 
 def _detail(refusals: list[Withheld]) -> str:
-    """Which right, who was refused by whom, and what it would show."""
+    """Describe a missing permission: the principal, the refusing nodes, what it would show."""
     first = refusals[0]
     by_principal: dict[str, dict[Role, list[int]]] = {}
     for one in refusals:

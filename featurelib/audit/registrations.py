@@ -68,7 +68,7 @@ class Membership:
 
     @property
     def mode(self) -> Int:
-        """Who keeps each cluster's metadata, as a position in featurelib.feature.ClusterMode."""
+        """The mode of each cluster, as a position in featurelib.feature.ClusterMode."""
         return self.kraft + 2 * self.zookeeper
 
     @property
@@ -249,8 +249,8 @@ def _controller_keys(ids: Records, which: Bool | slice = slice(None)) -> Int:
 
 
 class _Word(NamedTuple):
-    """What listeners, or node halves, said of themselves: a profile (-1 nothing), whether it may
-    leave features out, when, in which line."""
+    """The answers of listeners, or node halves, about themselves: a profile (-1 none), whether it
+    may leave features out, time, line."""
 
     profile: Int
     partial: Bool
@@ -293,7 +293,7 @@ class Profiles:
         return np.where(local == UNREADABLE, -1, found)
 
     def of_listeners(self, flat: Records) -> _Word:
-        """What each listener said, from its newest full and its newest partial answer.
+        """Return the profile of each listener, from its newest full and its newest partial answer.
 
         A partial answer newer than a full one confirms it if it differs only in features whose
         minimum is 0; else the software changed, and only the partial answer is left.
@@ -321,7 +321,7 @@ class Profiles:
         )
 
     def of_metrics(self, flat: Records) -> _Word:
-        """What the process of each listener showed as metrics."""
+        """Return the profile that the process of each listener showed as metrics."""
         local = flat.field("scraped")
         return _Word(
             profile=np.where(local >= 0, self.first[flat.row] + local, NOBODY),
@@ -394,7 +394,7 @@ class Subjects:
 
     @property
     def runs(self) -> Bool:
-        """Who answers, or was never asked and is seen by Kafka itself."""
+        """The nodes that answer, or were never asked and are seen by Kafka itself."""
         return self.answers | ((self.failed_at == 0) & ~self.gone)
 
 
@@ -557,7 +557,7 @@ def _beside_metrics(
 
 
 class _Own(NamedTuple):
-    """What node halves said of themselves."""
+    """The answers of node halves about themselves."""
 
     listener: Int  # position among the batch's listeners, -1 = it was never asked
     word: _Word  # of its newest answer

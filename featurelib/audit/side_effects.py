@@ -33,8 +33,8 @@ def say_more(catalogue: Catalogue, feature: str, level: int) -> str:
 def side_effects(
     catalogue: Catalogue, steps: Iterable[Step], evidence: Evidence | None = None, cluster: int = 0
 ) -> tuple[SideEffect, ...]:
-    """What else these steps change, with the values of the batch's cluster at that position; nobody
-    asked, where there is no evidence."""
+    """Return the side effects of these steps, with the values of the batch's cluster at that
+    position; no values without evidence."""
     return tuple(
         SideEffect(
             feature=row.feature,
@@ -54,8 +54,8 @@ def side_effects(
 
 
 def effects_of(meaning: Plan, catalogue: Catalogue) -> tuple[SideEffect, ...]:
-    """What a plan says that it changes; of one by a release that did not say it, what the catalogue
-    does. Such a plan is not applied: a look at the cluster shows more than it says."""
+    """Return the side effects that a plan lists; for a plan of a release that listed none, the
+    catalogue's. Such a plan is not applied: a query of the cluster shows more than it lists."""
     return meaning.side_effects or side_effects(catalogue, meaning.steps)
 
 
@@ -136,8 +136,8 @@ def first_command(effect: SideEffect) -> str:
 def differences(
     expected: Iterable[SideEffect], found: Iterable[SideEffect]
 ) -> Mapping[str, tuple[str, str]]:
-    """What a plan says that it changes and what it would change now, where that is not the same:
-    `side effect of f 1` → the two, in words."""
+    """Return the side effects of a plan that differ from those of now: `side effect of f 1` → both,
+    in words."""
     then, now = ({(e.feature, e.level, e.key): e for e in some} for some in (expected, found))
     return {
         f"side effect of {feature} {level}": tuple(  # type: ignore[misc]  # it has two

@@ -32,8 +32,8 @@ NOT_CARRIED_OUT = "strimzi_not_carried_out"
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True):
-    """What the resources of one cluster say (featurelib.landing.strimzi), and when; None = that
-    they do not say."""
+    """The content of one cluster's resources (featurelib.landing.strimzi), and their time; None =
+    not set."""
 
     resource: str
     version: str | None
@@ -108,8 +108,8 @@ def _views(evidence: Evidence) -> Iterator[_View]:
 
 
 def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
-    """What the operator will do to metadata.version by itself, where it may choose; nothing where
-    no release is known that goes further."""
+    """Yield the change of metadata.version that the operator makes by itself, if it may choose;
+    nothing if no known release goes further."""
     said, newest = view.said, catalogue.releases[-1]
     status = said.status_metadata_version
     now = view.finalized or catalogue.whole.level_of(status or "")
@@ -135,7 +135,7 @@ def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
 
 
 def _undone(said: Resources, catalogue: Catalogue) -> Iterator[str]:
-    """What is asked for and not there yet, and why."""
+    """Yield requested changes that are not made yet, with the reason."""
     asked, there = said.version, said.status_version
     if asked and there and asked != there:
         yield f"Kafka {clean(asked)} is asked for, and its status says {clean(there)}"
@@ -150,7 +150,7 @@ def _undone(said: Resources, catalogue: Catalogue) -> Iterator[str]:
 
 
 def _other_level(view: _View, evidence: Evidence, catalogue: Catalogue) -> Iterator[str]:
-    """Where the status names another metadata.version than the nodes, and was read no earlier."""
+    """Yield the status' metadata.version if it differs from the nodes', and was read no earlier."""
     levels, there = evidence.levels, view.said.status_metadata_version
     level = catalogue.whole.level_of(there) if there else None
     if level is None or view.finalized is None or not levels.believed[view.cluster]:

@@ -41,7 +41,7 @@ UNCLEAR = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What the catalogue says about each question. int64; UNLIMITED where it knows nothing."""
+    """The catalogue's bounds of each question. int64; UNLIMITED where it has none."""
 
     ceiling: Int
     newest_known: Int
@@ -223,7 +223,7 @@ def search(judge: Judge, ceiling: Int) -> Int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreed:
-    """What both let pass, and what is left of that after controllers were asked to validate.
+    """The levels that both let pass, and what is left after controllers were asked to validate.
 
     `target` and `refusals` (findings of controllers) are by question; `dialects` are those a
     cluster's controllers may speak, where something was asked of them, and `unanswered` the

@@ -184,7 +184,7 @@ def _all_atomic(dialects: tuple[str, ...]) -> bool:
 
 
 def _phases(evidence: Evidence, worst: Int, unknown: Bool) -> Int:
-    """Where each cluster stands, as a position in featurelib.feature.Phase.
+    """Return the phase of each cluster, as a position in featurelib.feature.Phase.
 
     Mixed software = its live nodes do not all support the same ranges, in the middle of a roll or
     for months. The halves of one process count as one, because a controller listener may leave
@@ -261,7 +261,7 @@ def ways_back(
 
 
 def _positions(evidence: Evidence, rows: Int, tables: Tables) -> Position:
-    """Where the clusters of these questions about metadata.version stand."""
+    """Return the downgrade positions of the clusters of these questions about metadata.version."""
     asked, count = evidence.questions, evidence.questions.pair_count[rows]
     _, pairs = spread(asked.pair_first[rows], count)
     first = np.cumsum(count) - count

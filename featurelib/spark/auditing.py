@@ -60,7 +60,7 @@ HOUR = 3_600_000_000  # microseconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audited:
-    """What one run judged, collected: the four tables, as of when, and what was read."""
+    """The judgement of one run, collected: the four tables, as of when, and what was read."""
 
     run: int
     as_of: int
@@ -183,7 +183,7 @@ def run_row(
 
 
 def _adoption(judged: Judged, as_of: int, catalogue: Catalogue) -> dict[str, object]:
-    """What clusters run, what they have finalized, and how long they are READY."""
+    """Return the releases, finalized levels and waiting times of the fleet."""
     ready, found = judged.readiness, judged.findings
     newer = found.texts("code").equal(code_of("newer"))
     newer &= found.texts("feature").equal(METADATA_VERSION)
@@ -243,8 +243,8 @@ def judge_snapshots(store: Store, judging: Judging, absent: pa.Table | None = No
 
 
 def read_waiting(store: Store) -> tuple[dict[str, dict[str, Waiting]], dict[str, int]]:
-    """What the night before knew to be READY, and since when, by cluster and feature, and the
-    version of the table read; both are empty where no night ended before."""
+    """Return what the previous run knew to be READY, and since when, by cluster and feature, and
+    the version of the table read; both are empty if no run ended before."""
     newest = store.newest_run(AUDIT_RUN)
     if newest is None:
         return {}, {}

@@ -118,7 +118,7 @@ def _batch(rows: list[_Folded]) -> pa.RecordBatch:
 
 
 def unfold(table: Table, since: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What rows of (cluster, learned) have for a history, by runs after `since`."""
+    """Yield the rows of (cluster, learned) for a history, by runs after `since`."""
     pairs = (
         pair
         for batch in batches

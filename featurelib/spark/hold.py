@@ -53,8 +53,8 @@ _NO_ROWS = pa.schema([("nothing", pa.int64())])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldingRun:
-    """Who holds the tables. `seen_from` is where its processes (number to start, in the kernel's
-    ticks) can be looked up; None = nowhere."""
+    """The run that holds the tables. `seen_from` is where its processes (number to start, in the
+    kernel's ticks) can be looked up; None = nowhere."""
 
     job: str
     run: int
@@ -85,7 +85,7 @@ class HoldingRun:
         )
 
     def is_gone(self) -> bool:
-        """Whether every process of it has ended, as far as this one can see."""
+        """True if every process of it has ended, as far as this one can see."""
         if self.seen_from is None or self.seen_from != _seen_from():
             return False
         return all(_start(pid) != start for pid, start in self.processes.items())
@@ -101,7 +101,7 @@ def _seen_from() -> str | None:
 
 
 def _start(pid: int) -> int | None:
-    """When a process began, in ticks since the machine did; None = it has ended."""
+    """Return the start of a process, in ticks since the machine's; None = it has ended."""
     try:
         # The name, in brackets, may hold anything.
         words = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()

@@ -40,7 +40,7 @@ MAX_FILE_BYTES = 1 << 30  # of a remote file: it crosses from the JVM to its wor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestCounts:
-    """What one run read. `lines` = `accepted` + `repeated` + `quarantined`."""
+    """The counts of one run. `lines` = `accepted` + `repeated` + `quarantined`."""
 
     files: int = 0  # read now: new, or changed since they were read
     lines: int = 0
@@ -202,7 +202,7 @@ def mark_repeated(lines: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def known_lines(oldest: int | None, newest: int | None) -> list[list[Wanted]]:
-    """Which lines could repeat one observed between these times (µs, UTC): one of these.
+    """Return conditions on lines that could repeat one observed between these times (µs, UTC).
 
     Equal lines were observed at the same time, so the files of other nights are not opened. Both
     bounds are null when no line has a time: then only lines without one can be repeated. Lines with

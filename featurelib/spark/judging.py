@@ -60,7 +60,7 @@ def judge_by(
     catalogue: Catalogue | None = None,
     guarding: Guarding | None = None,
 ) -> Judging:
-    """What makes CELLS of snapshot rows: a row for BATCH_CLUSTERS, which fits the JVM's memory."""
+    """Return a maker of CELLS of snapshot rows: one for BATCH_CLUSTERS fits the JVM's memory."""
 
     def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         dialect, known = load_dialect(STRICT), catalogue or load_catalogue()

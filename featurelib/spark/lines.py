@@ -81,7 +81,7 @@ class Content:
 
 
 def weigh_gzip(stored: Pieces) -> tuple[int, str | None]:
-    """How many unpacked bytes can be believed, and what is wrong with the rest.
+    """Return the number of unpacked bytes that can be believed, and the fault of the rest.
 
     A stream that was cut off is good as far as it goes. A member that breaks or fails its checksum
     may be wrong anywhere, in a level as well as in a bracket, so that nothing of it is believed.

@@ -91,7 +91,7 @@ def column_of(field: T.StructField) -> str:
 
 
 class PathLog:
-    """Of a table at a URI. deltalake reads the log and commits, each commit on the condition that
+    """The log of a table at a URI. deltalake reads the log and commits, each on the condition that
     no other of this table's runs came since; Spark's workers read and write the files."""
 
     def __init__(self, table: Table, uri: str, options: Mapping[str, str]) -> None:
@@ -241,7 +241,7 @@ class PathLog:
 
 
 class CatalogLog:
-    """Of a table of a catalog, by its name as SQL has it: through Spark's SQL and writer. As
+    """The log of a table of a catalog, by its name in SQL: through Spark's SQL and writer. As
     PathLog."""
 
     def __init__(self, session: SparkSession, table: Table, name: str) -> None:
@@ -384,7 +384,7 @@ def pairs(properties: Mapping[str, str]) -> str:
 
 
 def _options(table: Table, run: int, note: str) -> dict[str, str]:
-    """What a commit of Spark's carries: the run, the note, and the form of its files."""
+    """Return the options of a Spark commit: the run, the note, and the form of its files."""
     return {
         "txnAppId": table.application,
         "txnVersion": str(run),

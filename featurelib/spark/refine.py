@@ -97,12 +97,12 @@ def _find_change(store: Store) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """What the snapshots hold: every valid line of runs up to `done` that is dated up to `newest`
-    (microseconds), and none later: it is the end of the second of the latest line that was folded,
-    of all clusters, and what waited was of a later second. Delta keeps times of files to the
-    millisecond, so last night's are not opened for it. `ahead` are clusters to fold anew: folded
-    further than tonight's, or void, as bronze may have the changed lines again by now. Unless one
-    `waits`, bronze has no line of those runs that is later."""
+    """The lines in the snapshots: every valid line of runs up to `done` that is dated up to
+    `newest` (microseconds), and none later: it is the end of the second of the latest line that was
+    folded, of all clusters, and what waited was of a later second. Delta keeps times of files to
+    the millisecond, so last night's are not opened for it. `ahead` are clusters to fold anew:
+    folded further than tonight's, or void, as bronze may have the changed lines again by now.
+    Unless one `waits`, bronze has no line of those runs that is later."""
 
     done: int
     newest: int
@@ -174,8 +174,8 @@ def _waited(known: _Known, until: int | None, upto: int | None = None) -> _Part:
 def _parts(
     store: Store, known: _Known | None, waited: bool, until: int | None, upto: int
 ) -> list[_Part]:
-    """What every cluster is folded from, up to `until`. What waited is folded as if it came in this
-    run. Of lines later than `until` it is only told that they are there."""
+    """Return the lines to fold every cluster from, up to `until`. Lines that waited are folded as
+    if they came in this run. Of lines later than `until` only their existence is reported."""
     late: list[Wanted] = [] if until is None else [("observed_at", ">", until)]
     waiting = [_Part(wanted=late, run=LATE)] if late else []
     if known is None:
@@ -206,7 +206,7 @@ def _with_unread(parts: Sequence[_Part]) -> list[_Part]:
 
 
 def _whole_dumps(store: Store, fresh: Sequence[_Part], known: _Known) -> list[_Part]:
-    """Of every metadata log dump that `fresh` has a line of, the lines that came before.
+    """Return the earlier lines of every metadata log dump that `fresh` has a line of.
 
     What a record means depends on the file it stands in, so a dump is read whole, however many
     files it was split over. Only files that have lines between the times of these dumps are opened.

@@ -118,7 +118,7 @@ def check_settings(session: SparkSession) -> None:
 
 
 def _was_submitted() -> bool:
-    """Whether a JVM started us (spark-submit, a notebook platform) and owns the settings."""
+    """Return true if a JVM started us (spark-submit, a notebook platform) and owns the settings."""
     return "PYSPARK_GATEWAY_PORT" in os.environ or SparkSession.getActiveSession() is not None
 
 

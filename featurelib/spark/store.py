@@ -204,7 +204,7 @@ class Store:
             self.session.conf.unset(USER_METADATA)
 
     def version(self, table: Table) -> int:
-        """Of the newest commit: what a later reader names to see the same rows."""
+        """Return the newest commit, which a later reader names to see the same rows."""
         return self.check(table).version
 
     def newest_run(self, table: Table) -> int | None:
@@ -426,7 +426,7 @@ def resolve_uri(root_uri: str) -> str:
 
 
 def _is_outdated(table: Table, head: Head) -> bool:
-    """Whether an earlier release wrote a table that this one makes anew from others."""
+    """Return true if an earlier release wrote a table that this one makes anew from others."""
     return table.is_rebuilt and head.properties.get(VERSION_PROPERTY) != str(table.version)
 
 
@@ -435,7 +435,7 @@ def _types(schema: T.StructType) -> dict[str, str]:
 
 
 def _note(table: Table, run: int, folded: str | None) -> str:
-    """What a commit says of itself, unlike any other's."""
+    """Return the note of a commit, unlike any other's."""
     own = {"run": run, "application": table.application, "commit": uuid4().hex}
     return json.dumps({**own, "folded": folded})
 
@@ -456,8 +456,8 @@ def _retention(days: int) -> dict[str, str]:
 
 
 def find_schema(session: SparkSession, name: str) -> str:
-    """Where a schema of a catalog keeps its tables; empty where the catalog does not say. Raises
-    ConfigError where Spark does not know it."""
+    """Return the place of a catalog's schema for its tables; empty if the catalog has none. Raises
+    ConfigError if Spark does not know it."""
     try:
         if session.catalog.databaseExists(quoted(name)):
             found = session.catalog.getDatabase(quoted(name)).locationUri or ""
@@ -473,7 +473,7 @@ def find_schema(session: SparkSession, name: str) -> str:
 
 
 def is_forgotten(session: SparkSession, name: str) -> bool:
-    """Whether a catalog keeps its names in memory only."""
+    """Return true if a catalog keeps its names in memory only."""
     own = name.startswith("spark_catalog.")
     return own and session.conf.get("spark.sql.catalogImplementation", "in-memory") != "hive"
 
