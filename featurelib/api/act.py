@@ -65,7 +65,7 @@ Levels = Mapping[str, int | str]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PlanAnswer(Answer[Planned]):
-    """What came of planning: with `is_made` something to send, else every reason in `refusals`, or
+    """The result of planning: with `is_made` something to send, else every reason in `refusals`, or
     nothing to do."""
 
     file: PlanFile | None
@@ -73,7 +73,7 @@ class PlanAnswer(Answer[Planned]):
 
     @property
     def is_made(self) -> bool:
-        """Whether there is something to send."""
+        """True if there is something to send."""
         return self.file is not None
 
     @property
@@ -213,7 +213,7 @@ def _plan_by_probe(chosen: Chosen, intent: Intent) -> tuple[Source, Planned]:
 
 
 def _made_from(source: Source, planned: Planned) -> str:
-    """What a plan rests on."""
+    """Return the sources of a plan."""
     probe = f" and a probe: its controller would accept {planned.probed}"
     return source.made_from + (probe if planned.probed else "")
 
@@ -235,7 +235,7 @@ def _for_people(
 
 
 def _outcome(planned: Planned) -> str:
-    """What came of it, in a word or two."""
+    """Return the result of planning in a word or two."""
     if planned.is_refused:
         return "refused"
     if planned.plan is not None:
@@ -297,7 +297,7 @@ def expect_finalized_by_us(
 
 
 def known_entry(cluster: str, fleet: str | None, catalogue: Catalogue) -> FleetEntry:
-    """What the inventory says of the cluster, which may be nothing. Raises ConfigError."""
+    """Return the inventory's entry of the cluster, which may be empty. Raises ConfigError."""
     return open_fleet(fleet, catalogue)[1].of(cluster, FleetEntry(id=cluster))
 
 
@@ -378,22 +378,22 @@ def read_plan(plan: PlanAnswer | str) -> PlanFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Carried(Answer[Ending]):
-    """What became of a plan: `ending.kind` says how it ended. `text` has a line an update, in
+    """The result of a plan: `ending.kind` says how it ended. `text` has a line an update, in
     KIP-584's form, and one sentence that says what is true."""
 
     @property
     def text(self) -> str:
-        """What the command prints for a script: the sentence is one line."""
+        """The output of the command for a script: the sentence is one line."""
         return str(self.page(UNWRAPPED))
 
     @property
     def ending(self) -> Ending:
-        """How it ended, and what became of each request."""
+        """The ending, and the fate of each request."""
         return self.value
 
     @property
     def is_done(self) -> bool:
-        """Whether every level of the plan is there, and every node reports it."""
+        """True if every level of the plan is finalized, and every node reports it."""
         return self.ending.kind in (EndingKind.APPLIED, EndingKind.NOTHING_TO_DO)
 
 
@@ -460,7 +460,7 @@ def apply(
 
 
 def mode_of(*, dry_run: bool, validate_only: bool) -> Mode:
-    """How far to go. Raises ConfigError for both."""
+    """Return the mode of a run. Raises ConfigError for both."""
     if dry_run and validate_only:
         raise ConfigError("expected --dry-run or --validate-only, found both. Leave one out.")
     return Mode.REHEARSE if dry_run else Mode.VALIDATE if validate_only else Mode.SEND
@@ -553,7 +553,7 @@ def _apply_document(
     says: str,
     ending: Ending | None = None,
 ) -> ApplyDocument:
-    """What is known of a run: how it ended, or as far as it came."""
+    """Return the document of a run: how it ended, or as far as it came."""
     return fill(
         ApplyDocument,
         cluster=file.plan.cluster,
@@ -583,7 +583,7 @@ def _apply_document(
 
 
 def result_documents(updates: Sequence[MoveOutcome]) -> list[UpdateResultDocument]:
-    """What became of each update, as objects."""
+    """Return the fate of each update, as objects."""
     return [
         fill(
             UpdateResultDocument,

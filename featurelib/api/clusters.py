@@ -49,7 +49,7 @@ class Answer(Generic[Value]):
 
     @property
     def text(self) -> str:
-        """What the command prints, 100 columns wide."""
+        """The output of the command, 100 columns wide."""
         return str(self.page(WIDEST))
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ class Answer(Generic[Value]):
         return self.text
 
     def json(self) -> str:
-        """What the command prints with --json."""
+        """The output of the command with --json."""
         return as_json(self.make_document())
 
     def frame(self) -> Any:
@@ -191,7 +191,7 @@ def sandbox(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finalized:
-    """What is finalized of one feature. `min_version_level` is above 1 in ZooKeeper mode only."""
+    """The finalized level of one feature. `min_version_level` is above 1 in ZooKeeper mode only."""
 
     min_version_level: int
     max_version_level: int

@@ -180,7 +180,7 @@ def _levels(entries: Entries) -> list[dict[str, object]]:
 
 
 def document(head: Document, value: object) -> dict[str, Any]:
-    """What a command prints about a value."""
+    """Return the output of a command about a value."""
     return {**msgspec.to_builtins(head), **plain(value)}
 
 

@@ -137,8 +137,8 @@ def _entries(
 
 
 def _verified(journal: str | None, kept: str | None) -> Answer[Verified]:
-    """Whether its records are as they were written, and `kept`, an earlier newest digest, is one of
-    theirs. Raises ConfigError, JournalError."""
+    """Verify that the records are as they were written, and that `kept`, an earlier newest digest,
+    is one of theirs. Raises ConfigError, JournalError."""
     if kept is not None and not _DIGEST.fullmatch(kept):
         raise ConfigError(
             f"--kept {kept}: expected sha256: and 64 digits of 0-9 and a-f, as featurelib journal "
@@ -309,8 +309,7 @@ def _settle(
     command: str,
     sender_ended: bool,
 ) -> Resumed:
-    """What was found before, and what became of one cluster's requests; a look tells its id where
-    that is empty."""
+    """Add one cluster's requests to those found before; a query tells its id if that is empty."""
     cluster = cluster or watcher.look().sight.cluster_id
     settled = settle_open(watcher, journal, cluster, command=command, sender_ended=sender_ended)
     found = replace(found, cluster=cluster, settled=(*found.settled, *settled))

@@ -229,7 +229,7 @@ def _downgrades(cluster: str) -> Iterator[tuple[str, int, int]]:
 
 
 def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
-    """Who supports what, drawn: the range plots of the report's page, shown by a notebook.
+    """Draw the ranges that nodes support: the plots of the report's page, shown by a notebook.
 
         range_plot(tables["ghost-broker"])
         range_plot("payments-eu", ["metadata.version"])
@@ -265,7 +265,7 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
 
 
 def _judged(chosen: Chosen, source: Source) -> Judged:
-    """What the night said of the cluster, where the look came from its tables."""
+    """Return the run's judgement of the cluster, if the source is its tables."""
     if source.lake is None:
         return source.sight.judged
     return source.lake.judged(chosen.wanted.run, source.sight.cluster_id)

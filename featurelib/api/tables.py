@@ -123,7 +123,7 @@ class NightTables:
         return part
 
     def asked(self) -> Asked:
-        """What a question about the whole fleet is judged by."""
+        """The inputs of a question about the whole fleet."""
         settings, file = find_settings(self._wanted.config)
         return Asked(
             fleet=self._inventory,
@@ -153,8 +153,8 @@ class NightTables:
             return self._summary  # snapshots of old nights need not be kept
 
     def _places(self, findings: TableRows) -> dict[int, str]:
-        """Where the landing lines stand that findings of these clusters rest on; none where bronze
-        is not kept, or where they are more than anybody opens."""
+        """Return the places of landing lines that findings of these clusters rest on; none where
+        bronze is not kept, or where they are more than anybody opens."""
         try:
             return places(self.lake.read, lines_of(findings, self.part))
         except (NoEvidenceError, TableError, SurroundingsError):
@@ -162,17 +162,17 @@ class NightTables:
 
     @property
     def names(self) -> dict[str, str]:
-        """What the inventory calls clusters, by id."""
+        """The inventory's names of clusters, by id."""
         return self._inventory.names
 
     @property
     def made_from(self) -> str:
-        """Where the answers about several clusters come from, and which clusters those are."""
+        """The source of the answers about several clusters, and which clusters those are."""
         return f"tables in {self.lake.root}" + (f", {self.part.text}" if self.part else "")
 
     @property
     def clusters(self) -> tuple[str, ...]:
-        """What people call the clusters, those that need a person most first."""
+        """The names of the clusters, those that need a person most first."""
         return tuple(cluster.name for cluster in self._summary.clusters)
 
     def nothing(self, run: str) -> NoEvidenceError:
@@ -251,8 +251,8 @@ def report_night(
 def _landed(
     read: Read, run: int, before: int, names: Mapping[str, str]
 ) -> tuple[Ingest | None, tuple[int, list[LeftOut]] | None, str]:
-    """What was read since the run before, what is left out of all nights, of clusters by their
-    `names`, and the folder of the landing files; where bronze is not kept, nothing of it."""
+    """Return what was read since the run before, the lines left out of all runs, of clusters by
+    their `names`, and the folder of the landing files; if bronze is not kept, nothing of it."""
     try:
         runs = read(INGEST_RUN, [("run", "<=", run)], None).to_pylist()
         lines, newest = read_quarantine(read, [("run", "<=", run)], QUARANTINED)

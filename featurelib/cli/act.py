@@ -210,7 +210,7 @@ def apply(
     cluster, shows = chosen(wanted, overlay), say if as_json else print
 
     def ask(name: str, rules: Sequence[tuple[str, str]]) -> None:
-        """What would be done, and the question; or what rules where nothing is written."""
+        """Print what would be done, and ask; or print the rules if nothing is written."""
         known, address = cluster.catalogue, cluster.reached().entry.address
         if mode is Mode.SEND:
             shows(str(order_page(file, name, rules, known, address)))

@@ -99,11 +99,11 @@ def _entrance(
         ),
     ] = False,
 ) -> None:
-    """What stands before a command."""
+    """Accept the options before a command."""
 
 
 def load(place: str) -> Any:
-    """What stands at `module:name`."""
+    """Return the object at `module:name`."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
 

@@ -139,7 +139,7 @@ def _expect_none(of_files: Mapping[str, object]) -> None:
 
 
 def _asked_node(kind: str, node_id: int | None, controller: bool) -> tuple[Role, int] | None:
-    """Whom the tool was told to ask. Raises ConfigError."""
+    """Return the node that the tool was told to ask. Raises ConfigError."""
     if node_id is None and not controller:
         return None
     if node_id is None or kind != "features_describe":
@@ -152,8 +152,8 @@ def _asked_node(kind: str, node_id: int | None, controller: bool) -> tuple[Role,
 
 
 def _read_at(name: str, told: str | None) -> int:
-    """When the file was read from its cluster, microseconds: its own time unless it is told, since
-    a dump of last week must not land as today's evidence. Raises ConfigError."""
+    """Return when the file was read from its cluster, microseconds: its own time unless it is told,
+    since a dump of last week must not land as today's evidence. Raises ConfigError."""
     if told is not None:
         try:
             moment = datetime.fromisoformat(told)
@@ -253,8 +253,8 @@ def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, as_json: bo
 def _way_to_read(
     url: str | None, token: str | None, timeout: float, probe: bool, out: Path
 ) -> ReadOne:
-    """How a cluster is read: by its own listeners, or by what a Prometheus server at `url` holds of
-    its nodes. Raises ConfigError."""
+    """Return the reader of a cluster: of its own listeners, or of what a Prometheus server at `url`
+    has of its nodes. Raises ConfigError."""
     if url is not None:
         if probe:
             raise ConfigError("--probe: expected a live cluster, found --prometheus. Keep one.")
@@ -304,7 +304,7 @@ def _end(done: list[Collected], out: Path, as_json: bool) -> int:
 
 
 def _line(result: Collected, *, alone: bool) -> str:
-    """What became of one cluster; of one that is looked at `alone`, progress has named the
+    """Return the result of one cluster; of one that is looked at `alone`, progress has named the
     rights."""
     if result.error:
         number = len(result.not_answering)

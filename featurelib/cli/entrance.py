@@ -68,7 +68,7 @@ def _end(command: Any, args: tuple[Any, ...], options: dict[str, Any], whole: bo
 
 
 def _show(error: typer.TyperException) -> None:
-    """What is wrong, how the command is used, and where its options are explained."""
+    """Print the fault, how the command is used, and where its options are explained."""
     context = getattr(error, "ctx", None)  # of a command line that cannot be read
     if context is not None and error.format_message() == context.get_help():
         print(context.get_help(), file=sys.stderr)  # nothing was typed: nothing is wrong
@@ -80,7 +80,7 @@ def _show(error: typer.TyperException) -> None:
 
 
 def _text(error: typer.TyperException) -> str:
-    """What is wrong; of an option without its value, what that may be."""
+    """Return the fault; of an option without its value, what that may be."""
     text, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
     text = re.sub("Input should be a valid (integer|number).*", "expected a number", text)
     name = getattr(error, "option_name", None)
@@ -191,7 +191,7 @@ def _say_error(error: Exception, *, as_json: bool) -> int:
 
 
 def _kept(error: Exception) -> str:
-    """Where all that Spark said of a fault is now: its job is not run again at once. Else empty."""
+    """Return where all that Spark said of a fault is now: its job is not run again. Else empty."""
     cause = error.__cause__ or error
     if not type(cause).__module__.startswith(("pyspark", "py4j")) or "\n" not in str(cause):
         return ""

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where a run reads and writes, and what it judges by. `as_of` None = the newest line."""
+    """The places where a run reads and writes, and its terms. `as_of` None = the newest line."""
 
     landing: str
     tables: str

@@ -29,8 +29,8 @@ _BLANKS = "".join(map(chr, range(0x21)))
 
 
 class OptionWords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the help says of an option: `flag` where it is not the parameter's name, and the lowest
-    and highest number it takes."""
+    """The help of an option: `flag` where it is not the parameter's name, and the lowest and
+    highest number it takes."""
 
     help: str | None = None
     metavar: str | None = None
@@ -155,8 +155,8 @@ def read_pairs(
     fits: Callable[[str, str], bool] = lambda name, value: True,
     more: str = "",
 ) -> dict[str, str]:
-    """What stands before and behind the `sign` of each text. Raises ConfigError for what is not as
-    `expected`, which `more` explains, and for what comes twice."""
+    """Return the texts before and behind the `sign` of each text. Raises ConfigError for a text
+    that is not as `expected`, which `more` explains, and for one that comes twice."""
     found: dict[str, str] = {}
     for text in texts:
         name, _, value = (part.strip(_BLANKS) for part in text.rpartition(sign))
@@ -169,7 +169,7 @@ def read_pairs(
 
 
 def at_terminal() -> bool:
-    """Whether a person can be asked: standard input and standard error are a terminal."""
+    """Return true if a person can be asked: standard input and standard error are a terminal."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 

@@ -123,7 +123,7 @@ def _follow(looks: Iterable[api.ClusterLook], *, as_json: bool) -> list[Watched]
 
 
 def _page(newest: Mapping[int, api.ClusterLook]) -> list[str]:
-    """What a screen shows: all of one cluster, or a line or two for each."""
+    """Return the content of a screen: all of one cluster, or a line or two for each."""
     if len(newest) == 1:
         [look] = newest.values()
         return [*look.page(None)]

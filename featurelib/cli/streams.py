@@ -48,8 +48,7 @@ class Sink(io.RawIOBase):
         return os.isatty(self._number)
 
     def is_lost(self) -> bool:
-        """Whether nothing more can be written; so it is, too, where the reader of a pipe went
-        away."""
+        """Return true if nothing more can be written; also if the reader of a pipe went away."""
         poll = select.poll()
         poll.register(self._number, 0)  # errors are told in any case
         if self.fault is None and any(event & select.POLLERR for _, event in poll.poll(0)):
@@ -130,7 +129,7 @@ def leave(run: Callable[[], object]) -> NoReturn:
 
 
 def output_is_lost() -> bool:
-    """Whether standard output is of no use any more, for what would go on without an end."""
+    """Return true if standard output is of no use any more, for an endless command."""
     sink = _sink()
     return sink is not None and sink.is_lost()
 
@@ -149,7 +148,7 @@ class Screen:
 
     @staticmethod
     def is_there() -> bool:
-        """Whether standard output is a terminal that can go back to an earlier line."""
+        """Return true if standard output is a terminal that can go back to an earlier line."""
         return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
     def draw(self, lines: list[str]) -> None:

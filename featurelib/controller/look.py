@@ -143,8 +143,8 @@ class Watcher:
         )
 
     def _missing(self, sight: Sight, features: Sequence[str]) -> tuple[str, ...]:
-        """What is not known and could change the answer, as sentences; a plan is not made over it
-        either."""
+        """Return missing evidence that could change the answer, as sentences; a plan is not made
+        over it either."""
         usual = wordings(load(STRICT))
         codes: list[str] = sight.judged.findings["code"].to_pylist()
         if all(usual[code].severity is not Severity.UNKNOWN for code in codes):

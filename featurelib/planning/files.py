@@ -52,7 +52,7 @@ File = TypeVar("File")
 class ForPeople(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """What helps a person who opens the file. The digest does not cover it; apply never reads it.
+    """The part of a plan file for people. The digest does not cover it; apply never reads it.
 
     `level_names` maps a feature to the names of its levels, by number.
     """
@@ -79,7 +79,7 @@ class PlanFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is signed: a person's word for one plan.
+    """The signed part: a person's approval of one plan.
 
     `plan` is the digest of the plan's meaning. Times are UTC, whole seconds.
     """
@@ -122,7 +122,7 @@ def canonical(value: Plan | Approval) -> bytes:
 
 
 def digest(value: Plan | Approval) -> str:
-    """What a plan or an approval is known by: SHA-256 of its canonical bytes."""
+    """Return the digest of a plan or an approval: SHA-256 of its canonical bytes."""
     return "sha256:" + hashlib.sha256(canonical(value)).hexdigest()
 
 
@@ -230,7 +230,7 @@ def approve_command(words: str = "PLAN", longest: timedelta = DAY) -> str:
 
 
 def write_again(plan: str, longest: timedelta = DAY) -> str:
-    """What to do about an approval that is not right; `plan` is the plan's file."""
+    """Return the remedy for an approval that is not right; `plan` is the plan's file."""
     return f"Write the approval again: {approve_command(quote(plan), longest)}"
 
 
@@ -361,7 +361,7 @@ def _faults(approval: Approval) -> Iterator[str]:
 
 
 def _is_armored(signature: str) -> bool:
-    """Whether a signature is in the one form ssh-keygen writes."""
+    """Return true if a signature is in the one form ssh-keygen writes."""
     body = signature.removeprefix(_FIRST).removesuffix(_LAST).replace("\n", "")
     try:
         whole = base64.b64encode(base64.b64decode(body, validate=True)).decode()

@@ -40,7 +40,7 @@ _LOWERS = (Command.DOWNGRADE, Command.DISABLE, Command.UPDATE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """What is asked for. Levels are numbers or names, as text; `delete` are levels of 0.
+    """The request of a user. Levels are numbers or names, as text; `delete` are levels of 0.
 
     Raises ConfigError for what no command takes.
     """
@@ -111,7 +111,7 @@ class Stay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What was asked for: with a fault it is not to be planned. Everything by feature name."""
+    """The requested moves: with a fault they are not planned. Everything by feature name."""
 
     moves: tuple[Move, ...] = ()
     faults: tuple[Reason, ...] = ()
@@ -260,7 +260,7 @@ class _Ground:
         return None
 
     def kept(self, name: str, level: int) -> Stay | None:
-        """That the feature stays where a level between cannot be taken back."""
+        """Return the stay of a feature if a level between cannot be taken back."""
         current = self.cluster.level(name)
         if not any(level < never <= current for never in self.catalogue.irreversible(name)):
             return None
@@ -299,8 +299,8 @@ def _fault(code: str, feature: str, level: int, text: str) -> Reason:
 
 
 def stay_at_ceiling(cluster: Cluster, catalogue: Catalogue, name: str, ceiling: int) -> Stay:
-    """Why upgrade-all leaves a feature that is at its ceiling where it is: nothing is above it, or
-    what is there for production is no default, never goes back, or changes more than its level."""
+    """Return why upgrade-all leaves a feature at its ceiling where it is: no level is above it, or
+    the production levels above are no default, never go back, or change more than the level."""
     current, available = cluster.level(name), ceiling
     if name != METADATA_VERSION and name in catalogue.features:
         seen = max((n.supported[name][1] for n in cluster.nodes if name in n.supported), default=0)
@@ -323,7 +323,7 @@ def stay_at_ceiling(cluster: Cluster, catalogue: Catalogue, name: str, ceiling: 
 
 
 def only_by_name(catalogue: Catalogue, name: str, current: int, level: int) -> str:
-    """Why the way up to `level` is gone only when it is asked for by name; "" if it is not so."""
+    """Return why the way up to `level` needs a request by name; "" if it does not."""
     on_the_way = [n for n in catalogue.only_by_name(name) if current < n <= level]
     if any(n in catalogue.irreversible(name) for n in on_the_way):
         return "irreversible"
@@ -331,7 +331,7 @@ def only_by_name(catalogue: Catalogue, name: str, current: int, level: int) -> s
 
 
 def software_of(cluster: Cluster, catalogue: Catalogue) -> ReleaseCatalogue | None:
-    """What the active controller's own release knows; None for one the catalogue has not."""
+    """Return the catalogue of the active controller's release; None if the catalogue has none."""
     release = catalogue.release_named(cluster.release)
     return None if release is None else catalogue.of(release)
 
@@ -359,7 +359,7 @@ class Note:
 
 
 def losses(catalogue: Catalogue, release: str, move: Move) -> tuple[Note, ...]:
-    """What going down in metadata.version may lose, newest first, by the controller's release
+    """Return the losses of a metadata.version downgrade, newest first, by the controller's release
     (KIP-778, Downgrades; MetadataVersion.checkIfMetadataChanged)."""
     if move.feature != METADATA_VERSION:
         return ()

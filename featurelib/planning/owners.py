@@ -77,7 +77,7 @@ def owner_command(moves: Sequence[Move], entry: FleetEntry, catalogue: Catalogue
 
 
 def _known(moves: Sequence[Move], owner: str) -> list[Move]:
-    """What the owner is known to move, whatever else the inventory gives it."""
+    """Return the moves that the owner is known to make, whatever else the inventory gives it."""
     its = FleetEntry(id="", managed_by=owner).managed
     return [move for move in moves if its is None or move.feature in its]
 
@@ -98,7 +98,7 @@ ADVICE = {"msk": "On MSK levels follow the Kafka version. Ask its support about 
 
 
 def whom_to_ask(owner: str, entry: FleetEntry) -> str:
-    """Where no command is known: a sentence that says through whom levels are changed."""
+    """Return a sentence that says through whom levels are changed, if no command is known."""
     asked = " ".join(text for text in (entry.owner, entry.contact) if text)
     text = f"Change levels through {owner}" + (f"; ask {asked}." if asked else ".")
     return f"{text} {ADVICE.get(owner.casefold(), '')}".rstrip()
@@ -106,7 +106,7 @@ def whom_to_ask(owner: str, entry: FleetEntry) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOver:
-    """What a plan leaves to others or to a later plan, in a sentence, and the command for it."""
+    """The moves that a plan leaves to others or to a later plan, as a sentence, and the command."""
 
     text: str
     command: str = ""
@@ -118,7 +118,7 @@ class LeftOver:
 
 
 def left_over(found: Shares, entry: FleetEntry, catalogue: Catalogue) -> Iterator[LeftOver]:
-    """What the cluster's owner finalizes, how that is done there, and what waits for it."""
+    """Yield the moves of the cluster's owner, how it makes them, and the moves that wait."""
     owner = clean(entry.managed_by)
     if found.theirs:
         moves = ", ".join(
@@ -184,7 +184,7 @@ def _ways(
 
 
 def option_of(move: Move) -> str:
-    """What plans this update, as an option of `featurelib plan CLUSTER update`."""
+    """Return the option of `featurelib plan CLUSTER update` that plans this move."""
     if move.to_level == 0:
         return f"--delete {quote(move.feature)}"
     way = "upgrade" if move.is_upgrade else "downgrade"

@@ -72,11 +72,11 @@ _TOLD = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """What came of it. Without a plan and without refusals there is nothing to do.
+    """The result of planning. Without a plan and without refusals there is nothing to do.
 
-    With a plan the refusals are what upgrade-all had to leave out. `shares`: whose everything is
-    that passed; the plan has our share of it, as far as that can be sent now. `probed`: the moves
-    that the controller agreed to, asked to validate only, where the plan rests on its word.
+    With a plan the refusals are moves that upgrade-all had to leave out. `shares` splits the moves
+    by owner; the plan has ours, as far as they can be sent now. `probed`: the moves that the
+    controller agreed to, asked to validate only, where the plan rests on its word.
     """
 
     intent: Intent
@@ -89,7 +89,7 @@ class Planned:
 
     @property
     def is_refused(self) -> bool:
-        """Whether something is in the way of all of it."""
+        """True if a reason is in the way of all moves."""
         return self.plan is None and bool(self.refusals) and not self.shares.theirs
 
 
@@ -198,7 +198,7 @@ def plan_by_probe(
 
 
 def _ready(sight: Sight, reasons: Reasons, catalogue: Catalogue) -> tuple[Goal, tuple[Reason, ...]]:
-    """What the audit calls READY as a goal, and what holds the rest."""
+    """Return the READY features as a goal, and the reasons against the others."""
     moves, left_out, stays = list[Move](), list[Reason](), []
     for row in sight.judged.readiness.to_pylist():
         name, verdict, target = row["feature"], row["verdict"], row["target"]
@@ -218,7 +218,7 @@ def _ready(sight: Sight, reasons: Reasons, catalogue: Catalogue) -> tuple[Goal, 
 def _against(
     sight: Sight, goal: Goal, unsure: Collection[str], catalogue: Catalogue
 ) -> tuple[Reason, ...]:
-    """Who refuses these levels, whatever is missing: a known node that says no decides.
+    """Return the refusals of these levels, whatever is missing: a known node that refuses decides.
 
     `unsure` are features at a level nobody can vouch for: what rests on that level says nothing.
     """
@@ -279,7 +279,7 @@ def _route(
 
 
 def _warnings(sight: Sight, intent: Intent, goal: Goal, catalogue: Catalogue) -> Iterator[str]:
-    """What is lost for good, what was meant by a level, and nodes that do not fit already."""
+    """Yield losses for good, the meaning of a level name, and nodes that do not fit already."""
     for move in goal.moves:
         there = catalogue.level_name(move.feature, move.to_level)
         if move.is_upgrade and move.to_level in catalogue.irreversible(move.feature):
@@ -310,7 +310,7 @@ def _warnings(sight: Sight, intent: Intent, goal: Goal, catalogue: Catalogue) ->
 def _warnings_of_steps(
     sight: Sight, mode: str, steps: Sequence[Step], catalogue: Catalogue
 ) -> tuple[str, ...]:
-    """What a person must have checked, because a controller of 2.7 to 3.2 would store its own
+    """Return the checks for a person, because a controller of 2.7 to 3.2 would store its own
     minimum with an update, and that is a higher one (KIP-584, Feature version deprecation)."""
     texts = {
         f"{one.feature}: its finalized minimum would become {one.last_lost + 1}. {one.text}": None

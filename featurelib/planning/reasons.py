@@ -47,7 +47,7 @@ class Reasons:
         }
 
     def of_findings(self, feature: str, *, unknown: bool) -> Iterator[Reason]:
-        """What the audit found in a feature's way; with `unknown`, what is missing besides."""
+        """Yield the findings in a feature's way; with `unknown`, missing evidence besides."""
         for row in self._rows:
             severity = self._wordings[row["code"]].severity
             mine = row["feature"] == feature and severity in (Severity.BLOCKER, Severity.UNKNOWN)
@@ -55,8 +55,8 @@ class Reasons:
                 yield self._of_finding(row)
 
     def of_missing_evidence(self, features: Sequence[str]) -> Iterator[Reason]:
-        """What is not known and could change the answer: of the cluster, of these features, and of
-        the levels of those they depend on or that depend on them (KIP-1022, both ends)."""
+        """Yield missing evidence that could change the answer: of the cluster, of these features,
+        and of the levels of those they depend on or that depend on them (KIP-1022, both ends)."""
         near = {METADATA_VERSION, *features} if features else set[str]()
         for one in self._catalogue.dependencies:
             near |= {one.feature, one.other} if {one.feature, one.other} & {*features} else set()
@@ -77,8 +77,8 @@ class Reasons:
             yield Reason(judge=EVIDENCE, code=unknown, feature=feature, message=text)
 
     def of_unknown(self, moves: Mapping[str, int]) -> Iterator[Reason]:
-        """What keeps these levels from a verdict: missing evidence, and levels of what they depend
-        on, going up, that the catalogue does not know."""
+        """Yield why these levels have no verdict: missing evidence, and levels of their
+        dependencies, going up, that the catalogue does not know."""
         yield from self.of_missing_evidence(sorted(moves))
         levels = self._sight.cluster.levels
         up = {(name, level) for name, level in moves.items() if level > levels.get(name, 0)}
@@ -90,19 +90,19 @@ class Reasons:
             yield from (reason for reason in found if reason.code in tagged("newer"))
 
     def of_probe(self, levels: Mapping[str, int]) -> Iterator[Reason]:
-        """What the controller itself refused, asked to validate just these levels only."""
+        """Yield the refusals of the controller itself, asked to validate just these levels only."""
         for row in self._rows:
             if row["code"] in tagged("refused") and levels.get(row["feature"]) == row["level"]:
                 yield replace(self._of_finding(row), judge=PROBE)
 
     def of_codes(self, codes: Container[str], feature: str | None = None) -> Iterator[Reason]:
-        """What the audit found by these codes about a feature, or about no one feature."""
+        """Yield the findings with these codes about a feature, or about no one feature."""
         for row in self._rows:
             if row["code"] in codes and row["feature"] == feature:
                 yield self._of_finding(row)
 
     def to_mend(self) -> Iterator[Reason]:
-        """What to see to before any node restarts: what is critical, and a silent majority."""
+        """Yield findings to fix before any node restarts: critical ones, a silent majority."""
         for row in self._rows:
             if row["severity"] == Severity.CRITICAL or row["code"] in tagged("no_majority"):
                 yield self._of_finding(row)
@@ -152,7 +152,7 @@ class Reasons:
         return self._of_dependency(reason) if refusal.code in tagged("consequence") else reason
 
     def _lossless(self, feature: str, current: int) -> str:
-        """How far down nothing is lost, by the catalogue of the controller's release."""
+        """Describe the lowest level without loss, by the catalogue of the controller's release."""
         known = software_of(self._sight.cluster, self._catalogue) or self._catalogue
         below = [level for level in known.loses_metadata_below if level <= current]
         there = self._text(feature, max(below, default=0))
@@ -176,7 +176,7 @@ class Reasons:
         return level_text(self._catalogue, feature, level)
 
     def _detail(self, refusal: Reason) -> Iterator[str]:
-        """What a rule of the policy has to add, as the audit adds it."""
+        """Yield the addition of a policy's rule, as the audit adds it."""
         cluster = self._sight.cluster
         if refusal.code in tagged("configured"):
             yield str(cluster.active)
@@ -186,8 +186,8 @@ class Reasons:
                 yield f"{known.feature} {known.level}"
 
     def of_reply(self, step: Step, reply: Reply) -> Iterator[Reason]:
-        """What the controller said against each update when it was asked to validate, in its own
-        words."""
+        """Yield the controller's answer against each update when it was asked to validate, in its
+        own words."""
         for move in step.updates:
             code, message = reply.of(move.feature)
             if code != NO_ERROR:
@@ -312,7 +312,7 @@ def ladder(cluster: Cluster, feature: str, catalogue: Catalogue) -> tuple[int, .
 
 
 def refusing(nodes: Sequence[Node], feature: str, level: int) -> tuple[Node, ...]:
-    """Who of `nodes` does not support a level: QuorumFeatures.reasonNotSupported."""
+    """Return those of `nodes` that do not support a level: QuorumFeatures.reasonNotSupported."""
     ends = np.array([node.range_of(feature) for node in nodes], dtype=np.int32).reshape(-1, 2)
     hit = unsupported_by_node(np.int32(level), ends[:, 0], ends[:, 1], np.False_)
     return tuple(nodes[i] for i in np.flatnonzero(hit).tolist())
@@ -370,7 +370,7 @@ def _choices(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> Iterator[M
 
 
 def action_for(cluster: Cluster, node: Node, moves: Moves, codes: frozenset[str]) -> Action:
-    """What to do about a node that is in the way of `moves`, where these rules refuse them."""
+    """Return the action for a node that is in the way of `moves`, where these rules refuse them."""
     level, cause = cluster.level(METADATA_VERSION), None
     if node.voter and not node.registered and codes & tagged("voter"):
         cause = Issue.VOTER

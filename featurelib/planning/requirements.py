@@ -38,7 +38,7 @@ Value = TypeVar("Value", str, int)
 def require(
     evidence: Evidence, cluster: int, features: Iterable[str], catalogue: Catalogue
 ) -> Requirements:
-    """What the evidence of the batch's cluster at position `cluster` makes a plan depend on.
+    """Return the requirements of a plan, by the evidence of the batch's cluster at `cluster`.
 
     `features` are those that the plan moves; what they depend on is found here.
     """
@@ -116,8 +116,8 @@ def steps_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarding:
-    """What decides the guards of every cluster's plans; `managed` are the clusters, by id, of which
-    somebody else finalizes features."""
+    """The rules for the guards of every cluster's plans; `managed` are the clusters, by id, of
+    which somebody else finalizes features."""
 
     require_signature: bool
     managed: Mapping[str, FleetEntry]
@@ -135,7 +135,7 @@ class Guarding:
 
 
 def guards_of(entry: FleetEntry, *, require_signature: bool = False) -> Guards:
-    """Who finalizes what of a cluster, as the inventory says."""
+    """Return the guards of a cluster, as the inventory has its owner."""
     return Guards(
         require_signature=require_signature,
         managed_by=entry.managed_by,
@@ -144,7 +144,7 @@ def guards_of(entry: FleetEntry, *, require_signature: bool = False) -> Guards:
 
 
 def plan_faults(plan: Plan) -> Iterator[str]:
-    """What is wrong with a plan, as `where: expected …, found …`; nothing for a good one.
+    """Yield the faults of a plan, as `where: expected …, found …`; nothing for a good one.
 
     Nothing is judged: whether the steps may be sent is for the rules, on fresh evidence. A plan
     that contradicts itself, or sends in one request what must not go together, is none.
@@ -244,7 +244,7 @@ def _group(group: RangeGroup, at: str) -> Iterator[str]:
 
 
 def _guards(guards: Guards) -> Iterator[str]:
-    """Who manages features and which they are go together."""
+    """Yield contradictions between the manager of features and the features."""
     at, names = "guards.managed_features", guards.managed_features
     if not guards.managed_by.strip() and names != ():
         yield f"{at}: expected none where managed_by names nobody, found {names or 'all'}"

@@ -58,7 +58,7 @@ class WaveMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveCommand:
-    """What is done by one command, in one cluster. `by`: who finalizes it in our place, "" = we do;
+    """The work of one command, in one cluster. `by`: who finalizes it in our place, "" = we do;
     `command` is then that owner's, and may be empty: `whom` says whom to ask."""
 
     by: str
@@ -69,7 +69,7 @@ class WaveCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveWork:
-    """What is done in one cluster in one step, in this order. `cluster` is the id as in the tables,
+    """The work of one step in one cluster, in this order. `cluster` is the id as in the tables,
     `name` what people call it. `turn`: what is done in it first is 1, after that 2. `note`: what to
     know before, "" = nothing."""
 
@@ -89,7 +89,7 @@ class WaveWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveStep:
-    """What is done in a ring at one time: all of it has a way back, or none of it has.
+    """The work in a ring at one time: all of it has a way back, or none of it has.
 
     `batches`: works that may be done at once; a batch begins when the one before is at its level.
     `soak`: how long all of it stays healthy before the next step: 30m, 24h, 7d. `soak_why`: what
@@ -103,7 +103,7 @@ class WaveStep:
 
     @property
     def span(self) -> timedelta:
-        """How long it soaks."""
+        """The time of the soak."""
         return parse_span(self.soak) or timedelta()
 
     @property
@@ -251,7 +251,7 @@ class Standings:
 
     @property
     def names(self) -> dict[str, str]:
-        """What people call each cluster, by its id."""
+        """The name of each cluster, by its id."""
         found = {one.cluster: one.works[0][1].name for one in self.candidates}
         found |= {one.cluster: one.name for one in self.held}
         return found | {one.cluster: one.name for one in self.reached}
@@ -259,7 +259,7 @@ class Standings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveTrouble:
-    """What came `after` so long a time after an earlier step of a cluster: `text`."""
+    """The trouble that came `after` so long a time after an earlier step of a cluster: `text`."""
 
     after: timedelta
     text: str
@@ -267,7 +267,7 @@ class WaveTrouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waving:
-    """How the waves are wanted: `by` labels, the values of each in that order (the others follow);
+    """The order of the waves: `by` labels, the values of each in that order (the others follow);
     how long each step soaks at least, and by cluster the `troubles` of before, which its ring soaks
     as long as; and how many clusters may be changed at once."""
 
@@ -413,7 +413,7 @@ def part_moves(
 
 
 def faults(plan: WavePlan) -> Iterator[str]:
-    """What is wrong with a plan of waves, as `where: expected …, found …`."""
+    """Yield the faults of a plan of waves, as `where: expected …, found …`."""
     for cluster, times in Counter(plan.clusters).items():
         if times > 1:
             yield f"cluster {cluster!r}: expected it in one place, found it in {times}"

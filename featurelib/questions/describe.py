@@ -103,7 +103,7 @@ class Description:
 
     @property
     def answered(self) -> bool:
-        """Whether anything is known but that nodes did not answer."""
+        """True if more is known than that nodes did not answer."""
         return any(node.profile is not None for node in self.nodes) or bool(self.witnesses)
 
 
@@ -153,7 +153,7 @@ def describe(sight: Sight, catalogue: Catalogue) -> Description:
 def _newer_software(
     order: Mapping[int, int], profiles: Sequence[Ranges], catalogue: Catalogue
 ) -> dict[int, str]:
-    """What runs where a profile ends at a metadata.version that no release here knows."""
+    """Return the software of nodes whose profile ends at a metadata.version that no release has."""
     ends = {i: profiles[at].get(METADATA_VERSION) for i, at in order.items()}
     text = newer_than(catalogue)
     return {i: text for i, end in ends.items() if end and end[1] not in catalogue.names}

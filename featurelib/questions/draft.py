@@ -64,7 +64,7 @@ class Draft:
         return write_rows([self._row])
 
     def run(self, node_id: int, role: Role, ranges: Ranges) -> None:
-        """That half of the node runs software that supports `ranges`, registered and answering."""
+        """Let that half of the node run and register software that supports `ranges`."""
         profile = self._map("profiles", {name: ranges[name] for name in sorted(ranges)})
         answered = dict.fromkeys(("partial_at", "partial_line", "failed_at", "failed_line"), 0)
         answered |= {"full": profile, "full_at": self._at}
@@ -79,7 +79,7 @@ class Draft:
             operated["status_version"] = NOTHING
 
     def stop(self, node_id: int, role: Role) -> None:
-        """That half of the node does not run; what is registered of it stays."""
+        """Stop that half of the node; its registration stays."""
         error = self._row.text_code("it would not start")
         for one in self._of("listeners", node_id, role):
             one |= {"failed_at": self._at, "error": error, "scraped": NOTHING}

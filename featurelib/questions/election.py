@@ -41,7 +41,7 @@ OPTION = "--ibp"
 
 
 class Doubt(StrEnum):
-    """Why nobody can say what an election does."""
+    """The reason why the effect of an election is not known."""
 
     MALFORMED = "malformed"  # its snapshot row
     NOT_ZOOKEEPER = "not_zookeeper"  # no controller of ZooKeeper mode is elected there
@@ -53,7 +53,7 @@ class Doubt(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionOutcome:
-    """What one election comes to, in the dialects named; `leaders` are the brokers that may win it
+    """The effect of one election, in the dialects named; `leaders` are the brokers that may win it
     and leave just this. `version` is the node's afterwards, the epoch."""
 
     dialects: tuple[str, ...]
@@ -77,8 +77,8 @@ class Foreseen:
 
     @property
     def settled(self) -> ElectionOutcome | None:
-        """What stands in the node whoever wins, with everybody who may end over it; None = that
-        depends on who wins. Where nobody may be elected, nobody is."""
+        """The content of the node whoever wins, with every node that may end over it; None = that
+        depends on the winner. Where no broker can be elected, none is."""
         left = {(one.election.text, one.version) for one in self.outcomes}
         if len(left) != 1 or not all(one.certain for one in self.outcomes):
             return None
@@ -215,8 +215,8 @@ def _outcomes(
     brokers: Mapping[int, Features],
     silent: tuple[int, ...],
 ) -> Iterator[ElectionOutcome]:
-    """What comes of the node in one dialect: by broker where none is there, so that one makes it;
-    else whoever can live with the node leaves the same."""
+    """Yield the outcomes in one dialect: by broker if no node exists, so that the winner makes it;
+    else every broker that can live with the node leaves the same."""
     dialect = load(name)
     anyone = elect(text, version, None, dialect)
     anew = text is None and anyone.content is not None and anyone.content.status == ENABLED

@@ -20,7 +20,7 @@ from featurelib.tables import FEATURE_READINESS, FINDINGS
 
 
 class WorkState(StrEnum):
-    """Where a cluster stands with what a step does in it."""
+    """The state of a cluster's work in a step."""
 
     AT_LEVEL = "at its level"
     BEHIND = "not at its level"
@@ -29,7 +29,7 @@ class WorkState(StrEnum):
 
 
 class StepState(StrEnum):
-    """Where a step of the waves stands."""
+    """The state of a step of the waves."""
 
     DONE = "done"
     SOAKING = "soaking"
@@ -38,9 +38,9 @@ class StepState(StrEnum):
 
 
 class WaveGate(StrEnum):
-    """What may be done: everything is `done`, something is `open`; or nothing is before a soak
-    ends, before a person has looked at what is in the way (`closed`), or before evidence is there
-    (`unknown`)."""
+    """The permission to go on: everything is `done`, something is `open`; or nothing is before a
+    soak ends, before a person has looked at what is in the way (`closed`), or before evidence is
+    there (`unknown`)."""
 
     DONE = "done"
     OPEN = "open"
@@ -51,7 +51,7 @@ class WaveGate(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveNight:
-    """What one night found: the finalized level of each feature of each cluster, None = not known;
+    """The result of one run: the finalized level of each feature of each cluster, None = not known;
     and the clusters with a critical finding that nothing mutes."""
 
     as_of: datetime
@@ -59,7 +59,7 @@ class WaveNight:
     critical: frozenset[str]
 
     def state(self, work: WaveWork) -> WorkState:
-        """Where a cluster stood then."""
+        """Return the state of a cluster's work then."""
         known = self.levels.get(work.cluster, {})
         levels = [(known.get(move.feature), move.to_level) for move in work.moves]
         if work.cluster in self.critical:
@@ -80,7 +80,7 @@ class WaveWait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextWork:
-    """What may be done now in a cluster; `held`: what is in its way tonight, null = nothing."""
+    """The work to do now in a cluster; `held`: what is in its way tonight, null = nothing."""
 
     work: WaveWork
     held: WaveHeld | None
@@ -112,7 +112,7 @@ class StepStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveStatus:
-    """How far a plan of waves is by a night, and what may be done (`gate`). `nights`: how many
+    """The progress of a plan of waves by a run, and what may be done (`gate`). `nights`: how many
     came after the one it was made from. `strangers`: clusters that are in no place of it, none
     where it is about a part of the fleet; `unlocked`: those that it holds, and that could be in a
     ring by now. Both are taken in when the plan is made again."""
@@ -135,7 +135,7 @@ def nights_since(lake: Lake, first: int, last: int) -> Iterator[WaveNight]:
 
 
 def _read_night(lake: Lake, run: int) -> WaveNight:
-    """What a night of the tables says about levels and health."""
+    """Read the levels and the health of a run from the tables."""
     readiness = lake.rows(
         FEATURE_READINESS, run=run, columns=["cluster", "feature", "verdict", "finalized_level"]
     )
@@ -161,8 +161,8 @@ def critical_nights(lake: Lake, first: int, last: int) -> set[tuple[int, str]]:
 def waves_status(
     plan: WavePlan, run: int, nights: Iterable[WaveNight], tonight: Standings, *, later: int = 0
 ) -> WaveStatus:
-    """How far a plan is; `nights` from `run` back, at least one; `later`: how many came after the
-    one it was made from."""
+    """Return the progress of a plan; `nights` from `run` back, at least one; `later`: how many came
+    after the one it was made from."""
     looked = iter(nights)
     now = next(looked)
     since = _healthy_since(plan, now, looked)
@@ -216,7 +216,7 @@ def waves_status(
 
 
 def _gate(steps: Sequence[StepStatus]) -> WaveGate:
-    """What the step that is open says, if one is."""
+    """Return the gate of the open step, if there is one."""
     held = {one.held.why if one.held else None for step in steps for one in step.next}
     if not held:
         is_done = all(step.state is StepState.DONE for step in steps)

@@ -64,8 +64,8 @@ class ToolCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRun:
-    """What the tool of a release would come to. `dialects` answer so; empty = the tool ends before
-    it asks anybody. `moves` are what is finalized otherwise afterwards, asked for or not."""
+    """The result of the tool of a release. `dialects` answer so; empty = the tool ends before it
+    asks a node. `moves` are levels that differ afterwards, requested or not."""
 
     release: str
     dialects: tuple[str, ...]
@@ -80,7 +80,7 @@ class ToolRun:
 
     @property
     def side_effects(self) -> tuple[SideEffect, ...]:
-        """What else the moves change."""
+        """The side effects of the moves."""
         return tuple(effect for change in self._changes for effect in change.side_effects)
 
     @property
@@ -164,11 +164,11 @@ class Tool:
     catalogue: Catalogue = field(repr=False)
 
     def has(self, since: str) -> bool:
-        """Whether this tool has what came with a release."""
+        """Return true if this tool has the options that came with a release."""
         return release_number(self.own.based_on) >= release_number(since)
 
     def run(self, command: ToolCommand, cluster: Cluster, own: Dialect) -> ToolRun:
-        """What comes of a command on a cluster whose controller speaks `own`."""
+        """Run a command on a cluster whose controller speaks `own`."""
         said = [_DEPRECATED] if command.metadata and self.has(_RELEASES_FROM) else []
         try:
             updates = self.updates(command)
@@ -210,7 +210,7 @@ class Tool:
         )
 
     def updates(self, command: ToolCommand) -> tuple[Update, ...]:
-        """What the tool sends, by name, as it prints it. Raises _EndedError in its words."""
+        """Return the updates that the tool sends, by name. Raises _EndedError in its words."""
         down = UpgradeType.UNSAFE_DOWNGRADE if command.unsafe else UpgradeType.SAFE_DOWNGRADE
         kind = UpgradeType.UPGRADE if command.does == _UPGRADE else down
         levels: dict[str, int] = {}
@@ -277,7 +277,7 @@ def _named(text: str) -> tuple[str, int]:
 def _line(
     command: ToolCommand, update: Update, answered: Answered, *, is_dry: bool
 ) -> tuple[bool, str]:
-    """Whether one update was accepted, and what the tool prints of it."""
+    """Return (accepted, line): the fate of one update, and what the tool prints of it."""
     code, message = answered.reply.of(update.feature)
     of, does = update.feature, command.does
     where = "" if does == _DISABLE else f" to {update.level}"
@@ -288,7 +288,7 @@ def _line(
 
 
 def _moves(before: Cluster, after: Cluster, command: ToolCommand) -> tuple[Move, ...]:
-    """What is finalized otherwise; a level that only the command's own kind of update moves."""
+    """Return the levels that differ; a level that only the command's own kind of update moves."""
     down = UpgradeType.UNSAFE_DOWNGRADE if command.unsafe else UpgradeType.SAFE_DOWNGRADE
     names = sorted(before.finalized.keys() | after.finalized.keys())
     levels = ((name, before.level(name), after.level(name)) for name in names)
@@ -321,9 +321,9 @@ def tool_of(release: str | None, sight: Sight, catalogue: Catalogue) -> Tool:
 def run_tool(
     sight: Sight, command: ToolCommand, release: str | None, terms: Terms
 ) -> tuple[ToolRun, ...]:
-    """What comes of a command on what `sight` shows: one run for each different answer of those
-    that may lead, the likeliest first. Raises ConfigError for a tool that is not known or has no
-    such option, NoEvidenceError where nobody to be trusted says what is finalized."""
+    """Return the results of a command on `sight`: one for each different answer of those that may
+    lead, the likeliest first. Raises ConfigError for a tool that is not known or has no such
+    option, NoEvidenceError where nobody to be trusted says what is finalized."""
     catalogue = terms.catalogue
     tool = tool_of(release, sight, catalogue)
     if command.release_version is not None and not tool.has(_RELEASES_FROM):

@@ -17,7 +17,7 @@ from featurelib.planning.goal import GOAL
 
 
 def over_reason(mutes: InForce, reason: Reason) -> SetAside | None:
-    """What mutes the finding that a reason is of."""
+    """Return the mute of the finding that a reason is of."""
     if reason.judge == GOAL:  # what was asked is wrong by itself: no finding
         return None
     if reason.judge in GENERATIONS:
@@ -26,13 +26,13 @@ def over_reason(mutes: InForce, reason: Reason) -> SetAside | None:
 
 
 def over_row(mutes: InForce, row: Mapping[str, Any]) -> SetAside | None:
-    """What mutes a row of featurelib.schema.FINDING."""
+    """Return the mute of a row of featurelib.schema.FINDING."""
     about = {name: row[name] for name in ("role", "node_id", "feature")}
     return mutes.over(row["code"], **about)
 
 
 def as_json(found: SetAside | None) -> dict[str, Any]:
-    """Why a reason is muted and until when, as keys beside its own."""
+    """Return the reason and end of a mute, as keys beside the reason's own."""
     if found is None:
         return {"muted": None, "muted_until": None}
     return {"muted": found.muted, "muted_until": found.muted_until.isoformat()}

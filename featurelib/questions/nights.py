@@ -110,8 +110,8 @@ class RangeChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentLevel:
-    """Who sent what finalized a level, as a journal has it: `at` and `feature` are those of the
-    change, `entry` the journal's, `approved_by` "" where nobody had to or it was not kept."""
+    """The sender of a finalized level, by a journal: `at` and `feature` are those of the change,
+    `entry` the journal's, `approved_by` "" where nobody had to or it was not kept."""
 
     at: datetime
     feature: str
@@ -136,7 +136,7 @@ class Timeline:
 
     @property
     def regressions(self) -> int:
-        """How many changes went back."""
+        """The number of changes that went back."""
         shrank = sum(1 for change in self.ranges if change.shrank)
         return shrank + sum(1 for one in self.levels if one.went_down) + len(self.epochs)
 
@@ -169,9 +169,8 @@ def read_timeline(lake: Lake, cluster_id: str, run: int | None = None) -> Timeli
 
 
 def find_senders(levels: Sequence[LevelChange], entries: Sequence[JournalEntry]) -> list[SentLevel]:
-    """Who sent which of these levels: of each the last request that wrote it, sent after the
-    feature was read at another level and before it was read at this one. `entries`: the cluster's.
-    """
+    """Return the sender of each level: of the last request that wrote it, sent after the feature
+    was read at another level and before it was read at this one. `entries`: the cluster's."""
     found, since = [], dict[str, tuple[datetime, datetime]]()  # the last two times it was read
     for change in levels:
         for name, _, level in change.changes:
@@ -206,8 +205,8 @@ _Saying = tuple[datetime, int, int]  # when, at which epoch, in which line
 
 
 def _range_changes(rows: Iterable[RangeRow]) -> Iterator[RangeChange]:
-    """What nodes answered and, beside it, what is registered of them and they did not answer: below
-    protocol version 2.7 a broker registers nothing, whatever its software supports."""
+    """Yield changed answers of nodes and, beside them, registrations that differ: below protocol
+    version 2.7 a broker registers nothing, whatever its software supports."""
     said: dict[_Who, dict[_Saying, dict[str, Ends]]] = defaultdict(dict)
     for row in rows:
         who = row["witness"]
@@ -258,7 +257,7 @@ def _of_node(
 
 
 def _is_partial(before: Ranges, ranges: Ranges) -> bool:
-    """Whether an answer says no more than that it was asked below ApiVersions v4, which leaves out
+    """Return true if an answer only shows that it was asked below ApiVersions v4, which leaves out
     features whose minimum is 0 (KIP-1022, KAFKA-17011)."""
     left_out = [name for name in before if name not in ranges]
     kept = {name: ends for name, ends in before.items() if name in ranges}
@@ -280,7 +279,7 @@ def _together(changes: Iterable[RangeChange]) -> Iterator[RangeChange]:
 
 
 def _is_alike(one: RangeChange, change: RangeChange, rows: Sequence[RangeChange]) -> bool:
-    """Whether a change belongs to an earlier row: nothing else happened to its nodes since."""
+    """Return true if a change belongs to an earlier row: no other change of its nodes since."""
     kinds = {(_series(which), which.changes, which.first) for which in (one, change)}
     if len(kinds) > 1:
         return False
@@ -289,12 +288,12 @@ def _is_alike(one: RangeChange, change: RangeChange, rows: Sequence[RangeChange]
 
 
 def _series(change: RangeChange) -> tuple[bool, str]:
-    """Whose word it is."""
+    """Return the source of a change."""
     return change.registered, change.role
 
 
 class State(StrEnum):
-    """What became of one finding."""
+    """The fate of one finding."""
 
     NEW = "new"
     RESOLVED = "resolved"
@@ -303,7 +302,7 @@ class State(StrEnum):
 
 
 class Why(StrEnum):
-    """Why a finding of one night cannot be compared."""
+    """The reason why a finding of one run cannot be compared."""
 
     JUDGED_OTHERWISE = "the nights were judged by another catalogue or policy"
     NOT_JUDGED = "its cluster was judged in one of the nights only"
@@ -360,7 +359,7 @@ class Diff:
     clusters: tuple[ClusterDiff, ...]
 
     def new_at_least(self, severity: Severity) -> int:
-        """How many findings are new, that severe or more, and not muted."""
+        """Return the number of new findings, that severe or more, and not muted."""
         order = list(Severity)
         bad = set(order[: order.index(severity) + 1])
         new = (row for one in self.clusters for row in one.new)
@@ -488,9 +487,9 @@ class _Night:
             yield from map(without_blanks, found.take(np.array(at, dtype=np.int64)).to_pylist())
 
     def why_silent(self, row: Row, *, is_new: bool) -> Why | None:
-        """Why this night may not have found what another did; None where its silence counts.
-        `is_new`: this is the earlier night; nothing aims at a level before some node supports it.
-        """
+        """Return why this run may lack a finding of another; None where its silence counts.
+        `is_new`: this is the earlier night; nothing aims at a level before some node supports
+        it."""
         cluster, feature = row["cluster"], row["feature"]
         if cluster not in self.verdicts:
             return Why.NOT_JUDGED
@@ -528,5 +527,5 @@ class _Night:
 
 
 def _keys(findings: TableRows) -> list[Key]:
-    """What tells two findings of a night apart; its cluster first."""
+    """Return the keys that tell findings of a run apart; the cluster first."""
     return list(zip(*(findings[name].to_pylist() for name in KEY), strict=True))

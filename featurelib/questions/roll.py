@@ -81,7 +81,7 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class First:
-    """What must happen before: an intent in words, and its steps or every reason against it."""
+    """The steps that come before: an intent in words, and its steps or every reason against it."""
 
     intent: str
     steps: tuple[Step, ...]
@@ -90,7 +90,7 @@ class First:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Back:
-    """Whether nodes of one release that runs there now may come back.
+    """The return of nodes to a release that runs there now.
 
     `after_lowering`: once everything is lowered without loss as far as that needs.
     """
@@ -146,24 +146,24 @@ class Roll:
 
     @property
     def may_join(self) -> bool:
-        """Whether a node of production software may come now; not where no level is known."""
+        """True if a node of production software can register now; false if no level is known."""
         return not (self.misfits or self.refused) and (self.levels_known or bool(self.levels))
 
     @property
     def off(self) -> tuple[int, ...]:
-        """Who does not run, and is left as now."""
+        """The nodes that do not run, and are left as now."""
         return self.then.off
 
     @property
     def silent(self) -> tuple[int, ...]:
-        """Who only did not answer us, and is left as now."""
+        """The nodes that only did not answer us, and are left as now."""
         return self.then.silent
 
 
 def roll(
     sight: Sight, text: str, terms: Terms, lowered: Iterable[tuple[str, int, int]] = ()
 ) -> Roll:
-    """Whether every node may run software of the release `text`, and what follows.
+    """Foresee a roll of every node to software of the release `text`, and its consequences.
 
     `lowered`: feature, level before and time (microseconds) of each downgrade that a journal has.
     Raises ConfigError for a release that nobody knows, or without the cluster's mode.
@@ -279,7 +279,7 @@ def _conditions(
 def _misfits(
     levels: Levels, release: str, mode: str, catalogue: Catalogue
 ) -> tuple[tuple[Misfit, ...], tuple[str, ...]]:
-    """What the software does not support, and what of it does with unstable features enabled."""
+    """Return unsupported levels, and the features that fit once unstable levels are enabled."""
     software = software_of_release(release, mode, catalogue)
     names, unstable = sorted(levels), list[str]()  # ZooKeeper mode lists no feature in production
     if mode != "zk":

@@ -33,8 +33,8 @@ Lowered = list[tuple[LevelMove, datetime]]  # what went down last, and when that
 def find_setbacks(
     lake: Lake, run: int, found: Standings, catalogue: Catalogue
 ) -> tuple[dict[str, WaveTrouble], dict[str, str]]:
-    """What came latest after an earlier step of what moves now, by cluster that had such; and of
-    whose levels went down and not up again, what to ask first."""
+    """Return the latest trouble after an earlier step of features that move now, by cluster; and
+    the question to ask first of clusters whose levels went down and not up again."""
     names = {one.cluster: one.works[0][1].name for one in found.candidates}
     moves = (move for one in found.candidates for _, work in one.works for move in work.moves)
     features = sorted({move.feature for move in moves})
@@ -102,7 +102,7 @@ def _went_down(
 
 
 def _ask(went: Lowered, catalogue: Catalogue) -> str:
-    """What to ask of these levels before they are raised, "" = there are none."""
+    """Return the question about these levels before they are upgraded, "" = there are none."""
     return ask_why_lower(
         (name, level_text(catalogue, name, was), level_text(catalogue, name, now), at)
         for (name, was, now), at in went
@@ -135,7 +135,7 @@ def _troubles(
     critical: set[int],
     nights: Mapping[int, datetime],
 ) -> Iterator[tuple[timedelta, str, dict[str, int]]]:
-    """What came after each step of one cluster: after how long, in words, and the step's levels."""
+    """Yield the troubles after each step of a cluster: the time, the words, the levels."""
     up = {
         night: {name: high for name, (low, high) in levels.items() if low < high}
         for night, levels in moved.items()

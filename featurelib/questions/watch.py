@@ -30,7 +30,7 @@ GONE = "no_longer_listed"
 
 
 class NodeState(StrEnum):
-    """How a node was found in the newest look."""
+    """The state of a node in the newest query."""
 
     RUNNING = "running"
     FENCED = "running, fenced"
@@ -67,7 +67,7 @@ class FeatureNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """What else is in the way; `node` as `broker 2`, empty = the whole cluster."""
+    """The other obstacles; `node` as `broker 2`, empty = the whole cluster."""
 
     code: str
     feature: str
@@ -96,11 +96,11 @@ class Watched:
 
     @property
     def answered(self) -> bool:
-        """Whether it was seen in this look or one before."""
+        """True if the cluster answered in this query or an earlier one."""
         return bool(self.mode)
 
     def is_news(self, before: Watched | None) -> bool:
-        """Whether it shows anything else than the look before."""
+        """Return true if it differs from the query before."""
         return before is None or replace(self, at=before.at) != before
 
 
@@ -113,7 +113,7 @@ class Watch:
         self._last: Watched | None = None
 
     def see(self, sight: Sight) -> Watched:
-        """What a look shows. Raises ConfigError where `until` names what nobody knows."""
+        """Take in a query. Raises ConfigError where `until` names what nobody knows."""
         at = moment(sight.newest)
         assert at is not None  # a look is of a time
         if self._texts and self._until is None:
@@ -139,7 +139,7 @@ class Watch:
         return self._last
 
     def lose(self, error: str, at: datetime, cluster_id: str) -> Watched:
-        """What is known where a look failed: every node of before is silent."""
+        """Take in a query that failed: every node of before is silent."""
         last = self._last
         nodes = () if last is None else last.nodes
         silent = (replace(one, state=NodeState.SILENT, is_active=False, lacks={}) for one in nodes)
@@ -158,7 +158,7 @@ class Watch:
         return self._last
 
     def _judged(self, sight: Sight, wanted: Mapping[str, int]) -> tuple[bool, Sequence[Reason]]:
-        """Whether all that is wanted could be planned now or is there, and what is against it."""
+        """Return (ready, reasons): ready if all wanted levels are finalized or can be planned."""
         if self._until is None:
             intent = Intent(command=Command.UPGRADE_ALL)
         elif wanted:
@@ -303,8 +303,8 @@ def _level(name: str, text: str, sight: Sight, catalogue: Catalogue) -> int:
 
 
 def _of(text: str, catalogue: Catalogue) -> dict[str, int]:
-    """What software of a release finalizes by default, but for levels that are asked for by name
-    alone."""
+    """Return the levels that software of a release finalizes by default, without those that need a
+    request by name."""
     own = catalogue.of(catalogue.release_named(text) or ANY)
     version = own.level_of(text)
     if version is None:

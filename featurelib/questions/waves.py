@@ -60,7 +60,7 @@ _LONGEST_COMMAND = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """Where a fleet goes: to the levels of a release version, up to its metadata.version `level`,
+    """The target of a fleet: the levels of a release version, up to its metadata.version `level`,
     or with `level` None every feature as far as it is READY."""
 
     text: str
@@ -84,8 +84,8 @@ class Aim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Who asks: the inventory and the clusters of it that were chosen (None: all), the settings
-    with their mutes, the catalogue; `ways`: options, after a blank each, that commands of a cluster
+    """The inputs of the waves: the inventory and its chosen clusters (None: all), the settings with
+    their mutes, the catalogue; `ways`: options, after a blank each, that commands of a cluster
     need."""
 
     fleet: Fleet
@@ -96,7 +96,7 @@ class Asked:
     ways: Callable[[FleetEntry], str] = lambda entry: ""
 
     def standings(self, lake: Lake, run: int, target: Aim) -> Standings:
-        """Where each cluster of that night stands. Raises NoEvidenceError without snapshots."""
+        """Return each cluster's standing in a run. Raises NoEvidenceError without snapshots."""
         rows = lake.snapshots(run)
         landed = set(rows["cluster"].to_pylist())
         never = [entry.id for entry in self.fleet.cluster if entry.id not in landed]
@@ -196,7 +196,7 @@ class _Reader:
         self._of_operator = _by_cluster(row for row in rows if row["code"] in others)
 
     def place(self, row: Row) -> Candidate | WaveHeld | WaveReached:
-        """Where a cluster stands, by its row of featurelib.schema.UPGRADE_PLAN."""
+        """Return the place of a cluster, by its row of featurelib.schema.UPGRADE_PLAN."""
         cluster, verdict = row["cluster"], Verdict(row["verdict"])
         entry = self._entries.get(cluster) or FleetEntry(id=cluster)
         features, found = self._features[cluster], self._findings[cluster]
@@ -242,7 +242,7 @@ class _Reader:
         ).with_note(note)
 
     def _lacks(self, row: Row, features: Sequence[Row], entry: FleetEntry) -> WaveUnlock | None:
-        """What is said where the software of a cluster does not know the target."""
+        """Return the advice for a cluster whose software does not know the target."""
         catalogue, level = self._catalogue, self._target.level
         assert level is not None
         own = next((one for one in features if one["feature"] == METADATA_VERSION), None)
@@ -266,7 +266,7 @@ class _Reader:
     def _works(
         self, entry: FleetEntry, features: Sequence[Row], ready: Sequence[Row]
     ) -> tuple[tuple[bool, WaveWork], ...] | None:
-        """What is done in a cluster, a work for each step; None if it cannot be told apart."""
+        """Return the works in a cluster, one for each step; None if they cannot be told apart."""
         levels = {one["feature"]: one["finalized_level"] or 0 for one in features}
         moves = [
             WaveMove(
@@ -342,7 +342,7 @@ def _held(entry: FleetEntry, why: Why, unlocks: Sequence[WaveUnlock]) -> WaveHel
 
 
 def _unlocks(found: Iterable[Row], first: Severity = Severity.CRITICAL) -> list[WaveUnlock]:
-    """What is in the way, the worst first or what is of the severity `first`, each once."""
+    """Return the obstacles, the worst first or those of the severity `first`, each once."""
 
     def turn(row: Row) -> tuple[bool, int, str]:
         severity = Severity(row["severity"])
@@ -352,5 +352,5 @@ def _unlocks(found: Iterable[Row], first: Severity = Severity.CRITICAL) -> list[
 
 
 def _said(found: Iterable[Row]) -> list[WaveUnlock]:
-    """What findings say, each once."""
+    """Return the words of findings, each once."""
     return list(dict.fromkeys(WaveUnlock(**{key: row[key] for key in _TEXTS}) for row in found))

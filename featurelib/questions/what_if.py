@@ -37,8 +37,8 @@ KEY = ("code", "role", "node_id", "feature", "level")  # of a finding, within a 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """Why one node may not come: who says so, what becomes of it, over which features, and in
-    Kafka's words. `entry` is refused, stops or ignored."""
+    """The refusal of one node: by whom, with which fate, over which features, and in Kafka's words.
+    `entry` is refused, stops or ignored."""
 
     role: Role
     node_id: int
@@ -50,11 +50,11 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What would be otherwise. `nodes` and `added`: node id → release; `release`: of every node
-    that runs, but those named; `finalized`: feature → level, 0 = not finalized.
-    `protocol_version`: the inter.broker.protocol.version of every broker at the next election,
-    which comes after all else; None = no election. `tool`: a command of kafka-features.sh is run
-    first, by the tool of the release beside it (None = of whoever leads)."""
+    """The supposed changes. `nodes` and `added`: node id → release; `release`: of every node that
+    runs, but those named; `finalized`: feature → level, 0 = not finalized. `protocol_version`: the
+    inter.broker.protocol.version of every broker at the next election, which comes after all else;
+    None = no election. `tool`: a command of kafka-features.sh is run first, by the tool of the
+    release beside it (None = of whoever leads)."""
 
     nodes: Mapping[int, str] = field(default_factory=dict)
     removed: tuple[int, ...] = ()
@@ -91,7 +91,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Where a cluster stands, from its row of featurelib.schema.PLAN."""
+    """The state of a cluster, from its row of featurelib.schema.PLAN."""
 
     verdict: str
     phase: str
@@ -101,7 +101,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """What differs. `turns` are features whose row differs, `unchanged` counts the others; `new`
+    """The differences. `turns` are features whose row differs, `unchanged` counts the others; `new`
     and `gone` are findings, and none is gone because its node may not come; `critical` were there
     before, and stay. `refused` is who may not join, or would end over a level; `off` who does not
     run, and `silent` who only did not answer us, are left; `runs` is who was to be gone, and runs;
@@ -124,12 +124,12 @@ class WhatIf:
 
     @property
     def was(self) -> Standing:
-        """Where the cluster stands before."""
+        """The state of the cluster before."""
         return _standing(self.before)
 
     @property
     def now(self) -> Standing:
-        """Where it stands afterwards."""
+        """The state afterwards."""
         return _standing(self.after)
 
 
@@ -211,7 +211,7 @@ def _readers(cluster: Cluster, wanted: Sequence[Node], changes: Changes) -> list
 
 
 def _running(sight: Sight, removed: Sequence[int]) -> tuple[int, ...]:
-    """Which of these nodes run: they answer, or Kafka sees them."""
+    """Return those of these nodes that run: they answer, or Kafka sees them."""
     who = sight.evidence.subjects
     seen = who.node_id[who.answers | who.live | who.unregistered].tolist()
     return tuple(node_id for node_id in removed if node_id in seen)
@@ -342,7 +342,7 @@ def release_of(text: str, sight: Sight, catalogue: Catalogue, option: str) -> st
 
 
 def software_of_release(release: str, mode: str, catalogue: Catalogue) -> Features:
-    """What production software of a release advertises; in ZooKeeper mode nothing at all."""
+    """Return the ranges of production software of a release; in ZooKeeper mode none."""
     if mode == "zk":
         return {}
     return dict(sorted(catalogue.of(release).ranges().items()))
@@ -382,7 +382,7 @@ def refusals_of(
 def _entries(
     cluster: Cluster, node: Node, own: Dialect, tables: Tables
 ) -> Iterator[tuple[Admission, tuple[Unfit, ...], str]]:
-    """What becomes of a node that starts, where it may not come."""
+    """Yield the fate of a starting node that is not admitted."""
     if node.role is Role.CONTROLLER:
         alone = replace(cluster, nodes=(replace(node, running=True),))
         for stop in stopped(alone, own, tables):

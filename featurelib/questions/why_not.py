@@ -58,7 +58,7 @@ Moves = dict[str, int]
 
 
 class LevelStatus(StrEnum):
-    """What stands between a cluster and a level."""
+    """The distance between a cluster and a level."""
 
     NOTHING = "nothing"
     FINALIZED = "finalized"  # it is finalized at that level
@@ -100,7 +100,7 @@ class Proof(Reason):
 
     @property
     def seen(self) -> datetime | None:
-        """When it was seen."""
+        """The time when it was seen."""
         return moment(self.seen_at)
 
     @property
@@ -149,7 +149,7 @@ class WhyNot:
 
 
 def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> WhyNot:
-    """What stands between the cluster and `level` of `feature` (KIP-584, KIP-778, KIP-1022).
+    """Find what stands between the cluster and `level` of `feature` (KIP-584, KIP-778, KIP-1022).
 
     A level below the finalized one is asked for as a downgrade that may lose nothing. Of the
     finalized level the proofs are the nodes that do not support it.
@@ -193,7 +193,7 @@ def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> Why
 def _way_out(
     cluster: Cluster, feature: str, moves: Moves, proofs: Sequence[Proof], catalogue: Catalogue
 ) -> WayOut:
-    """What all moves together need; a node that only a controller refuses over is enough alone."""
+    """Return the needs of all moves; a node that only a controller refuses over is enough."""
     ways = {name: unlock(cluster, catalogue, name, level) for name, level in moves.items()}
     fixes = {fix for way in ways.values() for fix in way.fixes}
     own = {
@@ -265,7 +265,7 @@ def _proof_of(reason: Reason, **more: Any) -> Proof:
 
 
 def _agreement(sight: Sight, moves: Moves, seen: _Seen) -> Proof | None:
-    """That the controller itself agreed to these levels, if it was asked about all of them."""
+    """Return the controller's own agreement to these levels, if it was asked about all of them."""
     for row in sight.judged.findings.to_pylist():
         code = row["code"]
         if code in tagged("accepted") and moves.items() <= agreed_levels(sight.evidence):
@@ -295,8 +295,8 @@ _Seen = dict[tuple[object, ...], tuple[int, int]]
 
 
 def _seen(sight: Sight) -> _Seen:
-    """When and in which line each finding was seen, by code, role, node and feature; and, by role
-    and node, each node's range, and what is finalized (None, None)."""
+    """Return time and line of each finding, by code, role, node and feature; and, by role and node,
+    of each node's range, and of the finalized levels (None, None)."""
     who, levels, found = sight.evidence.subjects, sight.evidence.levels, sight.judged.findings
     roles = (Role(role).text for role in who.role.tolist())
     ranges = zip(roles, *(c.tolist() for c in (who.node_id, who.at, who.line)), strict=True)
@@ -317,8 +317,8 @@ def _dated(proof: Proof, seen: _Seen) -> Proof:
 
 
 def _own_proofs(sight: Sight, updates: Sequence[Move], catalogue: Catalogue) -> Iterator[Proof]:
-    """What controllers of each release that may run there would answer, with every node they would
-    refuse over."""
+    """Yield the answers of controllers of each release that may run there, with every node they
+    would refuse over."""
     cluster, mode = sight.cluster, mode_of(sight)
     levels = {update.feature: update.to_level for update in updates}
     supported = {NodeOf(n.role, n.node_id): n.supported for n in cluster.nodes}
@@ -369,8 +369,8 @@ def _led(cluster: Cluster, release: str, mode: str) -> Iterator[tuple[Cluster, b
 
 
 def _needed(refusal: Reason, own: Dialect, cluster: Cluster) -> Range | None:
-    """What the nodes must support by a rule that asks for more than the level: from the lowest
-    level of the active controller on, where it is known who that is."""
+    """Return the range that nodes must support by a rule that asks for more than the level: from
+    the lowest level of the active controller on, if that is known."""
     rules = {row.code: row.rule for row in own.rules}
     if refusal.code not in rules or "lowest" not in rules[refusal.code].columns:
         return None
@@ -387,7 +387,7 @@ def _asked(
     levels: Moves,
     catalogue: Catalogue,
 ) -> Iterator[tuple[NodeOf | None, Reason]]:
-    """Who makes the controller refuse, None for what is no node's range, and in which words."""
+    """Yield the nodes over which the controller refuses, None for other reasons, and the words."""
 
     def refusals(*groups: Sequence[NodeOf]) -> list[list[Reason]]:
         narrow = [only_narrow(led, group, levels) for group in groups]

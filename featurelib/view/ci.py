@@ -162,7 +162,7 @@ def render_sarif(report: Report, listed_in: str = NO_SITE.inventory) -> str:
 
 
 def _rule(code: str) -> dict[str, Any]:
-    """What a code means, and what helps; what depends on the case stands in capitals."""
+    """Return the meaning of a code, and its remedy; what depends on the case stands in capitals."""
     said = {"shortDescription": code_text(code), "fullDescription": code_text(code)}
     if words := wordings(load(STRICT)).get(code):  # those of another release are not known
         way = way_of(Action.START_AGAIN).text  # the least; each result has its own
@@ -196,7 +196,7 @@ def _result(
 
 
 def _place(line: str) -> dict[str, Any]:
-    """Where `file:line` is, as a URI: of a local file, of a store, or relative."""
+    """Return the place of `file:line` as a URI: of a local file, of a store, or relative."""
     path, _, number = line.rpartition(":")
     scheme, is_store, rest = path.partition("://")
     uri = f"{scheme}://{quote(rest)}" if is_store else quote(path)

@@ -85,9 +85,9 @@ def _head(described: Description, entry: FleetEntry, made_from: str) -> Iterator
 
 
 def _releases(described: Description, inventory: str) -> str:
-    """What the active controller runs, or may run. Evidence of ZooKeeper mode shows a generation,
-    never a release: `2.7 to 3.2, or 3.3 to 3.9`; one that the inventory names is said itself, where
-    it may be it."""
+    """Return the active controller's release, or its candidates. Evidence of ZooKeeper mode shows a
+    generation, never a release: `2.7 to 3.2, or 3.3 to 3.9`; one that the inventory names is said
+    itself, where it may be it."""
     if described.mode != ZOOKEEPER_MODE:
         own = next((node.release for node in described.nodes if node.is_active), "")
         return own or " or ".join(described.releases[:3])
@@ -114,7 +114,7 @@ def _node_rows(shown: Sequence[NodeShown]) -> list[tuple[str, ...]]:
 
 
 def _silent(shown: Sequence[NodeShown]) -> Iterator[str]:
-    """Why nodes did not answer, and when their ranges were seen; those that are alike together."""
+    """Yield why nodes did not answer, and when their ranges were seen; equal ones together."""
     silent: dict[tuple[str, str], list[int]] = {}
     earlier: dict[tuple[str, datetime], list[int]] = {}
     for node in shown:
@@ -333,7 +333,7 @@ def timeline_page(
 
 
 def _who_is_not_known(found: Timeline) -> str:
-    """What it means that nobody stands beside a level."""
+    """Return the meaning of a level without a sender."""
     if found.journal is None:
         return "who sent them is not known: this machine has no journal that could be looked into"
     others = "another machine's or user's journal, another tool, the making of the cluster"

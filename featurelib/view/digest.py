@@ -288,7 +288,7 @@ def nodes_of(findings: Collection[ReportedFinding | SetAside]) -> str:
 
 
 def has_landed(findings: Findings) -> bool:
-    """Whether anything landed from the cluster that has these findings."""
+    """Return true if any data was collected of the cluster that has these findings."""
     return all(finding.code not in tagged("no_data") for finding in findings)
 
 
@@ -300,7 +300,7 @@ def late_since(
 
 
 def is_ahead(findings: Findings) -> bool:
-    """Whether newer lines of the cluster wait for their time: its collector's clock is ahead."""
+    """Return true if newer lines wait for their time: the collector's clock is ahead."""
     return any(found.code in tagged("dated_ahead") for found in findings)
 
 
@@ -310,13 +310,13 @@ def gone_nodes(findings: Findings) -> set[tuple[str | None, int | None]]:
 
 
 def is_too_old(cluster: ReportedCluster) -> bool:
-    """Whether a cluster is UNKNOWN for the age of what nodes said that are not gone."""
+    """Return true if a cluster is UNKNOWN for the age of data of nodes that are not stale."""
     old = {(one.role, one.node_id) for one in cluster.findings if one.code in tagged("too_old")}
     return bool(old - gone_nodes(cluster.findings)) and cluster.verdict is Verdict.UNKNOWN
 
 
 def is_silent(findings: Findings, number: int) -> bool:
-    """Whether none of the cluster's `number` of nodes answered: what else is unknown follows."""
+    """Return true if none of the cluster's `number` of nodes answered: other unknowns follow."""
     silent = {finding.node_id for finding in findings if finding.code in tagged("silent")}
     asked = tagged("not_answering")
     return len(silent) == number and any(finding.code in asked for finding in findings)
@@ -352,7 +352,7 @@ def group_findings(findings: Findings) -> tuple[FindingGroup, ...]:
 
 
 def _without_remedy(group: FindingGroup, above: Sequence[FindingGroup]) -> FindingGroup:
-    """What is to be done about a node is said once, with the worst of what it is the cause of."""
+    """Drop the remedy of `group` if a group `above` already shows it for the same node."""
     first, said = group.first, {(one.first.node_id, *_remedy(one.first)) for one in above}
     if first.node_id is None or (first.node_id, *_remedy(first)) not in said:
         return group
@@ -426,16 +426,16 @@ def is_reached(fail_on: Severity, report: Report) -> bool:
 
 
 def warns(cluster: ReportedCluster, beside: Collection[str] = ()) -> bool:
-    """Whether something unmuted, `beside` these codes, is more than what holds the cluster back."""
+    """Return true if an unmuted finding, `beside` these codes, is more than what holds it back."""
     found = unmuted(cluster.findings)
     return any(one.severity in WARNS and one.code not in beside for one in found)
 
 
 def needs_person(verdict: Verdict, findings: Findings, steps: Sequence[ReportedStep]) -> bool:
-    """Whether somebody has to look at the cluster that has these findings, or approve its plan.
+    """Return true if somebody has to look at the cluster of these findings, or approve its plan.
 
-    A cluster that cannot move needs a person, whatever the severities, unless what holds it back
-    is muted.
+    A cluster that cannot move needs a person, whatever the severities, unless what holds it back is
+    muted.
     """
     if steps or any(found.severity is not Severity.INFO for found in unmuted(findings)):
         return True
@@ -499,7 +499,7 @@ def count_muted(muted: int, until: date | None) -> str:
 
 
 def until_text(muted: int, until: date | None) -> str:
-    """How long, of one finding or the first of several: `until 2026-12-31`; empty for none."""
+    """Return the end of one mute, or of the first: `until 2026-12-31`; empty for none."""
     first = "the first " if muted > 1 else ""
     return "" if until is None else f"{first}until {until.isoformat()}"
 
@@ -508,7 +508,7 @@ def until_text(muted: int, until: date | None) -> str:
 
 
 def managers_of(steps: Iterable[ReportedStep]) -> list[str]:
-    """Who finalizes some of these steps in our place."""
+    """Return the owners that finalize some of these steps in our place."""
     return list(dict.fromkeys(step.managed_by for step in steps if step.managed_by))
 
 
@@ -522,8 +522,8 @@ def after_all(steps: Sequence[ReportedStep]) -> str:
 
 
 def ahead_lines(cluster: ReportedCluster) -> list[str]:
-    """How far back a cluster goes as things are today and once the plan is carried out, what that
-    cannot take back, and who may join; the same as `featurelib show` says of the plan."""
+    """Return how far back a cluster goes today and once the plan is applied, what cannot be taken
+    back, and which releases can register; the same as `featurelib show` says of the plan."""
     now = {ready.feature: ready.finalized for ready in cluster.readiness}
     then = now | {step.feature: step.to_level for step in cluster.steps}
     today, after = _lower(cluster.readiness, now), _lower(cluster.returns, then)

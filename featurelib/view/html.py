@@ -182,7 +182,7 @@ def render_figure(plot: Plot) -> str:
 
 
 class Scale:
-    """Where levels stand on the track of a plot; too many to stand side by side are ranked."""
+    """The positions of levels on the track of a plot; too many to stand side by side are ranked."""
 
     def __init__(self, levels: Sequence[int]) -> None:
         low, high = levels[0], levels[-1]
@@ -195,7 +195,7 @@ class Scale:
         return round(LEFT + (RIGHT - LEFT) * place, 1)
 
     def bar(self, low: int, high: int) -> tuple[float, float]:
-        """Where the bar of a range begins, and how wide it is."""
+        """Return the begin and the width of the bar of a range."""
         begin = self.at(low, 0)
         return begin, round(self.at(high, 1) - begin, 1)
 
@@ -228,8 +228,8 @@ def page_names(report: Report) -> list[str]:
 
 
 def _places(report: Report, names: Mapping[str, str], root: str) -> dict[str, str]:
-    """Where each cluster is shown in full, by its key: an anchor that is the same every night, or a
-    page of its own."""
+    """Return the place of each cluster in full, by its key: an anchor that is the same in every
+    run, or a page of its own."""
     places = {}
     for row, cluster in enumerate(report.clusters):
         name = names[cluster.key]

@@ -42,7 +42,7 @@ def plain(text: str) -> str:
 
 
 def width_of(text: str) -> int:
-    """How many columns a text takes: wide letters take two, combining marks and styles none."""
+    """Return the columns of a text: wide letters take two, combining marks and styles none."""
     if "\x1b" in text:
         text = plain(text)
     return len(text) if text.isascii() else sum(map(_cell, text))

@@ -94,7 +94,7 @@ class Joining:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedReturn:
-    """How far back a feature goes once the plan is carried out, as `featurelib show` has it.
+    """The safe downgrade of a feature once the plan is applied, as `featurelib show` has it.
 
     `downgrade_floor`: the lowest level that can be had then without losing metadata, null where
     nobody can tell. `point_of_no_return`: the first level of the plan's way from which today's
@@ -108,7 +108,7 @@ class ReportedReturn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingest:
-    """What this run read: lines = accepted + repeated + quarantined."""
+    """The lines that this run read: lines = accepted + repeated + quarantined."""
 
     lines: Count
     accepted: Count
@@ -285,7 +285,7 @@ class IncompatibleNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupportedRange:
-    """What a node supports of one feature."""
+    """The range of one feature that a node supports."""
 
     feature: str
     min_version: int
@@ -414,7 +414,7 @@ class ChangedNodes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What changed since the night before: `run` and `as_of` are that night's.
+    """The changes since the run before: `run` and `as_of` are that run's.
 
     Which findings are new, and which are resolved, is what `command` says. `ceilings`: the highest
     levels possible that fell though the level stayed, as the cluster's newest software went back.
@@ -434,7 +434,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnRelease:
-    """How many clusters have this release as the oldest software of their nodes that run."""
+    """The number of clusters whose oldest running software is this release."""
 
     release: str
     clusters: Count
@@ -442,7 +442,7 @@ class OnRelease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtLevel:
-    """How many clusters have finalized metadata.version at this level."""
+    """The number of clusters that have finalized metadata.version at this level."""
 
     level: Level
     clusters: Count
@@ -489,7 +489,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedPart:
-    """Which clusters a report is about, as they were chosen, and `of` how many."""
+    """The clusters that a report is about, as they were chosen, and `of` how many."""
 
     text: str
     of: Count

@@ -86,7 +86,7 @@ def _is_refused(outcome: MoveOutcome) -> bool:
 
 
 def _answer(outcome: MoveOutcome) -> str:
-    """What the controller said of an update."""
+    """Return the controller's response to an update."""
     if outcome.code == NO_ERROR:
         return "the controller answered OK"
     code = [] if outcome.code is None else [f"error {outcome.code}"]
@@ -96,8 +96,9 @@ def _answer(outcome: MoveOutcome) -> str:
 def order_page(
     file: PlanFile, name: str, rules: Sequence[tuple[str, str]], catalogue: Catalogue, address: str
 ) -> Page:
-    """What `featurelib apply` is about to do, and what cannot be taken back. `name`: the cluster's,
-    with its id; `rules`: by what and by whose word; `address`: of its brokers, "" = not known."""
+    """Return the page before `featurelib apply`: steps, and what cannot be taken back. `name`: the
+    cluster's, with its id; `rules`: by what and by whose word; `address`: of its brokers, "" = not
+    known."""
     page = Page()
     intent = clean(file.plan.intent, 400)
     page.facts([("cluster", name), ("intent", intent), ("digest", file.digest), *rules])
@@ -107,8 +108,8 @@ def order_page(
 
 
 def danger_page(plan: Plan, catalogue: Catalogue, address: str) -> Page:
-    """What a person should know of a plan: each downgrade and deletion, what may be lost, what
-    nothing takes back, and what else is changed."""
+    """Return the dangers of a plan: each downgrade and deletion, what may be lost, what nothing
+    takes back, and what else is changed."""
     page = Page()
     for number, step in enumerate(look_ahead(plan, catalogue, address), start=1):
         for change in step.changes:
@@ -120,7 +121,7 @@ def danger_page(plan: Plan, catalogue: Catalogue, address: str) -> Page:
 
 
 def named(cluster: str, name: str) -> str:
-    """What people call a cluster, with its id."""
+    """Return the name of a cluster, with its id."""
     return clean(cluster) if name in ("", cluster) else f"{clean(name)} ({clean(cluster)})"
 
 
@@ -277,14 +278,14 @@ def before_return(ending: Ending, plan: Plan) -> str:
 
 
 def _where(steps: Sequence[StepOutcome], catalogue: Catalogue) -> str:
-    """Where each feature that was asked to move is now."""
+    """Return the level now of each feature that was asked to move."""
     now = {outcome.update.feature: outcome.level for step in steps for outcome in step.updates}
     return ", ".join(_is_at(name, level, catalogue) for name, level in sorted(now.items()))
 
 
 def _whys_of(step: StepOutcome) -> Iterator[str]:
-    """What became of the updates of one request, those of which the same is true together, and who
-    does not report it."""
+    """Yield the fate of the updates of one request, equal ones together, and the nodes that do not
+    report it."""
     alike: dict[tuple[Fate, str], list[str]] = {}
     for outcome in step.updates:
         is_applied = outcome.fate is Fate.APPLIED
@@ -302,8 +303,8 @@ def _whys_of(step: StepOutcome) -> Iterator[str]:
 
 
 def _proof(step: StepOutcome) -> str:
-    """Why nothing of a request can still be carried out, or why something may; "" where what was
-    seen or answered is enough."""
+    """Return why nothing of a request can still be carried out, or why something may; "" where what
+    was seen or answered is enough."""
     if not step.unproven:
         return clean(step.proof, 2000) if step.proof else ""
     is_accepted = all(outcome.code == NO_ERROR for outcome in step.updates)
@@ -342,8 +343,8 @@ def resumed_page(found: Resumed, catalogue: Catalogue, width: int | None = None)
 
 
 def resumed_end(found: Resumed) -> str:
-    """What is true of all that was asked for, then of other clusters: how many are open there, and
-    the command."""
+    """Return the state of all requests that were asked for, then of other clusters: how many are
+    open, and the command."""
     number, unknown = len(found.settled) + len(found.lost), found.unknown
     others = ""
     counts = Counter((entry.intent.cluster, way) for entry, way in found.others)

@@ -62,10 +62,10 @@ def planning_page(
     address: str = "",
     width: int | None = None,
 ) -> Page:
-    """What came of a planning. `cluster` as named_cluster writes it; `address`: of its brokers, ""
-    = not known, here and below; `left`: what is not ours, and how that is done; `muted`: what
-    conf/audit.toml mutes of the refusals; `path`: where the plan stands, None = nowhere; `ways`:
-    options of the next command."""
+    """Return the page of a planning. `cluster` as named_cluster writes it; `address`: of its
+    brokers, "" = not known, here and below; `left`: what is not ours, and how that is done;
+    `muted`: what conf/audit.toml mutes of the refusals; `path`: where the plan stands, None =
+    nowhere; `ways`: options of the next command."""
     page, plan = Page(width), planned.plan
     rows = [("cluster", cluster), ("intent", clean(planned.intent.text, 400)), ("from", made_from)]
     if plan is not None:
@@ -110,7 +110,7 @@ def plan_page(
     refusal: str | None = None,
     address: str = "",
 ) -> Page:
-    """What a plan would do, for who has to approve it; `command` does that; `name` is the
+    """Return the effects of a plan for its approver; `command` does that; `name` is the
     inventory's; `refusal`: why it can never be applied: it is not ours."""
     page, plan = Page(width), file.plan
     _facts(plan, file.digest, name, page)
@@ -143,8 +143,8 @@ def plan_page(
 def approval_page(
     file: PlanFile, approval: Approval, entry: FleetEntry, catalogue: Catalogue
 ) -> Page:
-    """What an approver is asked: what the plan does, what cannot be taken back, by whom and until
-    when it is approved; `entry` is the inventory's."""
+    """Return the question to an approver: the plan's effects, what cannot be taken back, by whom
+    and until when it is approved; `entry` is the inventory's."""
     page, plan, name = Page(), file.plan, entry.name
     _facts(plan, file.digest, name, page)
     page.line()
@@ -191,7 +191,7 @@ def _judged_text(plan: Plan) -> str:
 
 
 def _guards_text(guards: Guards) -> str:
-    """What a plan's guards ask for."""
+    """Return the demands of a plan's guards."""
     signed = f"a signature is {'required' if guards.require_signature else 'not required'}"
     if not guards.managed_by:
         return f"{signed}; nobody else finalizes features there"
@@ -208,7 +208,7 @@ def _warnings(warnings: Sequence[str], page: Page) -> None:
 
 
 def show_left(left: Sequence[LeftOver], page: Page) -> None:
-    """What is not in the plan; a command stands on a line of its own, so that it can be copied."""
+    """Show the moves left out; a command stands on a line of its own, so that it can be copied."""
     for one in left:
         page.line()
         page.text(clean(one.text, 1000))
@@ -240,7 +240,7 @@ def _change(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None:
 
 
 def _after(step: StepOutlook, plan: Plan, catalogue: Catalogue, page: Page) -> None:
-    """What is true once a step is applied."""
+    """Show the state once a step is applied."""
     name = METADATA_VERSION
     if step.floor != NONE:
         now, floor = (level_text(catalogue, name, at) for at in (step.levels[name], step.floor))
@@ -264,7 +264,7 @@ def _after(step: StepOutlook, plan: Plan, catalogue: Catalogue, page: Page) -> N
 
 
 def _requirements(plan: Plan, catalogue: Catalogue) -> Iterator[str]:
-    """What has to be found again before anything is sent, in short."""
+    """Yield the requirements before anything is sent, in short."""
     required = plan.requirements
     levels = levels_text(catalogue, required.levels.items())
     yield f"finalized: {levels or 'nothing'}, and nothing else"
@@ -309,7 +309,7 @@ def _reason(reason: Reason, given: set[str], page: Page) -> None:
 
 
 def _beside(people: ForPeople, page: Page) -> None:
-    """What a plan's file says beside what its digest covers, below a line that says so."""
+    """Show the part of a plan's file that its digest does not cover, below a line that says so."""
     made = [clean(people.written_at)] if people.written_at else []
     made += [f"from {clean(people.made_from, 300)}"] if people.made_from else []
     made += [f"last seen {clean(people.seen_at)}"] if people.seen_at else []
@@ -325,8 +325,8 @@ def _beside(people: ForPeople, page: Page) -> None:
 
 
 def contradictions(file: PlanFile, name: str, catalogue: Catalogue) -> Iterator[str]:
-    """Where the file's own text cannot be what `featurelib plan` wrote of this plan. `name` is the
-    inventory's. Level names are held against the same catalogue only."""
+    """Yield texts of the file that `featurelib plan` cannot have written of this plan. `name` is
+    the inventory's. Level names are held against the same catalogue only."""
     people = file.for_people
     if name and people.name and people.name != name:
         yield (
@@ -409,7 +409,7 @@ def waves_page(
 
 
 def _names(what: str, names: Sequence[str], limit: int, page: Page) -> None:
-    """How many clusters something is true of, and which, if it is of any."""
+    """Add 'WHAT, N clusters: names', or nothing if there are none."""
     if names:
         page.item(f"{what}, {count(len(names), 'cluster')}: {some(names, limit or len(names))}")
 
@@ -490,8 +490,8 @@ def _wave_held(held: Sequence[WaveHeld], limit: int, page: Page) -> None:
 
 
 def _wave_unlocks(one: WaveHeld, page: Page, indent: int) -> None:
-    """What is in its way; what helps against several stands below the last of them, with the
-    command for each."""
+    """Show the obstacles; a remedy of several stands below the last of them, with the command for
+    each."""
     commands = dict[str, None]()
     for place, way in enumerate(one.unlocks):
         page.item(clean(way.message, 1000), indent)
@@ -510,8 +510,8 @@ def _wave_unlocks(one: WaveHeld, page: Page, indent: int) -> None:
 def waves_status_page(
     found: WaveStatus, catalogue: Catalogue, limit: int, width: int | None
 ) -> Page:
-    """How far the waves are: a line for each step, then what may be done now, and what keeps the
-    first closed gate closed; `limit`: clusters of each, 0 = all."""
+    """Return the progress of the waves: a line for each step, then what may be done now, and what
+    keeps the first closed gate closed; `limit`: clusters of each, 0 = all."""
     page = Page(width)
     page.text(
         f"waves to {clean(found.target)} by run {found.run}, as of {time_text(found.as_of)}; "
@@ -560,7 +560,7 @@ def _wave_state(step: StepStatus) -> str:
 
 
 def _wave_gate(found: WaveStatus, limit: int, page: Page) -> None:
-    """What keeps the first closed gate closed."""
+    """Show what keeps the first closed gate closed."""
     closed = next((one for one in found.steps if one.state is StepState.CLOSED), None)
     if closed is None:
         return

@@ -153,8 +153,8 @@ def _bar(nodes: Sequence[Node], state: str, ends: Ends | None) -> Bar:
 
 
 def _marks(ready: Readiness, returns: Iterable[ReportedReturn]) -> list[Mark]:
-    """What falls together with another level is one mark with it; a ceiling that is the target, and
-    what is finalized already, have none."""
+    """Return the marks; levels that fall together share one; a ceiling that is the target, and
+    levels that are finalized already, have none."""
     then = next((back for back in returns if back.feature == ready.feature), None)
     ceiling = None if ready.ceiling == ready.target else ready.ceiling
     marks: dict[Level, tuple[str, str]] = {}

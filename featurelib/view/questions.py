@@ -61,7 +61,7 @@ class QuestionPage(Page):
 
     @property
     def name(self) -> str:
-        """What commands call the cluster, after a blank; nothing where only addresses say which."""
+        """The cluster's name in commands, after a blank; empty if only addresses choose it."""
         wanted, name = self.source.wanted, f" {shlex.quote(self.source.argument)}"
         return "" if wanted.addresses and not wanted.cluster else name
 
@@ -161,7 +161,7 @@ def _rule(mine: Sequence[Proof], page: Page) -> None:
 
 
 def _said(head: str, proofs: Sequence[Proof], page: QuestionPage) -> None:
-    """What is in findings, and what helps, each remedy once."""
+    """Show findings and their remedies, each remedy once."""
     if proofs:
         page.head(f"{head} ({len(proofs)})")
     given = set[str]()
@@ -206,7 +206,7 @@ def _way_out(found: WhyNot, page: QuestionPage) -> None:
 
 
 def _what_lacks(unknown: Sequence[Proof], page: QuestionPage) -> str:
-    """What to find out; a node that is gone has a way out already."""
+    """Return what to find out; a stale node has a way out already."""
     gone = {half[1:] for half in ghosts(page.source.sight.judged.findings)}
     off = dict.fromkeys(one.node for one in unknown if (one.role, one.node_id) in gone)
     what = "is off and still registered: start it, or if it is gone for good unregister it"
@@ -238,7 +238,7 @@ def _unlock(found: WhyNot, way: WayOut, page: QuestionPage) -> None:
 
 
 def _own_text(proof: Proof) -> str:
-    """What to do about a node that only the controllers' own rule is against."""
+    """Return the advice for a node that only the controllers' own rule is against."""
     text = f"{proof.node}: only the controllers' own rule is against it; run software there that "
     if proof.needed is None:
         return text + "this rule accepts"
@@ -308,7 +308,7 @@ def what_if_page(found: WhatIf, change: str, source: Source, width: int | None =
 
 
 def _tool(run: ToolRun, page: QuestionPage) -> None:
-    """What kafka-features.sh would print, and what would come of it, expected or not."""
+    """Show the output of kafka-features.sh, and its effects, expected or not."""
     by = f", asked of {_judges(run.dialects)}" if run.dialects else ", before it asks anybody"
     page.head(f"kafka-features.sh {run.release}{by}, would print")
     for line in (*run.stdout, *run.stderr):
@@ -395,7 +395,7 @@ def _findings(rows: Iterable[Row], page: QuestionPage) -> None:
 
 
 def _election(found: Foreseen, page: QuestionPage) -> None:
-    """What elections come to, one paragraph each; after a line that says what they are of."""
+    """Show the outcomes of elections, a paragraph each; after a line that says what they are of."""
     page.head("the next controller election")
     if found.doubt is not None:
         page.item(f"UNKNOWN: {DOUBTS[found.doubt]}", 2)

@@ -123,12 +123,12 @@ def report_run(
     out: str = "",
     quarantine: tuple[int, Iterable[tuple[str, str, str | None]]] | None = None,
 ) -> ReportedRun:
-    """What the tables do not say of their run.
+    """Return the facts of a run that its tables do not have.
 
     `as_of` and `newest`, when the newest line was read: microseconds since 1970, UTC; 0 without a
     line. `max_age`: the oldest age that counts, microseconds; 0 where it is not known. `release` is
-    featurelib's. `quarantine`: how many lines were left out, and place, reason and cluster
-    of the first.
+    featurelib's. `quarantine`: how many lines were left out, and place, reason and cluster of the
+    first.
     """
     left_out = None
     if quarantine is not None:
@@ -397,8 +397,8 @@ class _Reader:
         )
 
     def _command(self, entry: Entry, plan_file: str | None) -> str:
-        """What shows the plan of a cluster: its file is to be read and approved before anything is
-        sent; or what makes it, where no file was written."""
+        """Return the command that shows the plan of a cluster: its file is to be read and approved
+        before anything is sent; or the one that makes it, if no file was written."""
         plan = f"featurelib plan {shlex.quote(entry.argument)} upgrade-all{self._ways(entry)}"
         folder = (self._out or "FOLDER").removeprefix("file:").rstrip("/")
         fleet = f" --fleet {shlex.quote(self._listed_in)}" if self._entries else ""
@@ -408,8 +408,8 @@ class _Reader:
     def _owner_command(
         self, shares: Shares, entry: Entry, findings: Sequence[ReportedFinding]
     ) -> str:
-        """What makes the cluster's owner move that or, where it was asked to, shows why it does
-        not."""
+        """Return the command by which the cluster's owner moves it or, if it was asked to, shows
+        why it does not."""
         for found in findings:
             asked = found.level if found.code in tagged("not_carried_out") else None
             if asked and any(asked.number >= move.to_level for move in shares.theirs):
@@ -417,7 +417,7 @@ class _Reader:
         return owner_command(shares.theirs, entry, self._catalogue)
 
     def _site(self, entry: Entry) -> Site:
-        """What remedies of a cluster depend on; `entry` is made up where the inventory has none."""
+        """Return the facts for remedies; `entry` is made up if the inventory has none."""
         listed, inventory = entry.id in self._entries, self._listed_in
         return replace(
             entry.site,
@@ -428,7 +428,7 @@ class _Reader:
         )
 
     def _shares(self, row: Any, entry: Entry) -> Shares:
-        """Whose the steps of a row are; what other levels there are decides nothing here."""
+        """Split the steps of a row by owner; other levels decide nothing here."""
         guards = guards_of(entry)
         levels = {step["feature"]: step["from_level"] for step in row["steps"] or ()}
         return share(steps_of(row["steps"] or ()), guards, levels, self._catalogue)

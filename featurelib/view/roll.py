@@ -89,7 +89,7 @@ def _misfits(found: Roll, page: QuestionPage) -> None:
 
 
 def _new(found: Roll, page: QuestionPage) -> dict[str, None]:
-    """What the audit would find once every node that runs is of that release."""
+    """Return the findings once every node that runs is of that release."""
     rows: list[Any] = [row for row in found.then.new if row["severity"] in ("critical", "warning")]
     return dict.fromkeys(page.words.of(row).message for row in rows)
 

@@ -60,7 +60,7 @@ class Sheet(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileRow:
-    """What nodes that support the same support of one feature; null where that is not known."""
+    """The range of one feature that some nodes share; null where that is not known."""
 
     brokers: tuple[int, ...]
     controllers: tuple[int, ...]
@@ -142,7 +142,7 @@ def _columns(kind: type) -> tuple[Path, ...]:
 
 
 def _is_sheet(hint: Any) -> bool:
-    """Whether a cluster has many of it, which is a sheet of its own."""
+    """Return true if a cluster has many of it, which is a sheet of its own."""
     many = [one for one in (hint, *get_args(hint)) if get_origin(one) is tuple]
     return any(is_dataclass(get_args(one)[0]) for one in many)
 

@@ -284,7 +284,7 @@ def _lines(*texts: str) -> str:
 
 
 def _moves(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> None:
-    """What can be finalized in each cluster, READY ones first."""
+    """Show the possible upgrades of each cluster, READY ones first."""
     rows = [["cluster", "steps", "from the finalized level to"]]
     ordered = sorted(clusters, key=lambda cluster: cluster.verdict is not Verdict.READY)
     for cluster in ordered[: limit or None]:
@@ -298,7 +298,7 @@ def _moves(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> None:
 
 
 def _beyond(cluster: ReportedCluster) -> str:
-    """What holds a cluster with steps that is not READY: higher levels of what moves, or others."""
+    """Return why a cluster with steps is not READY: higher levels of what moves, or others."""
     moving = {step.feature for step in cluster.steps}
     held = [
         Verdict.UNKNOWN if ready.unknowns and not ready.blockers else Verdict.BLOCKED
@@ -415,7 +415,7 @@ def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequen
 def _group_entries(
     group: FindingGroup, most: int, note: str = ""
 ) -> Iterator[tuple[str, Sequence[str]]]:
-    """What alike findings say, what to do, and the evidence."""
+    """Yield the messages of equal findings, the remedy, and the evidence."""
     first = group.first
     messages = [f"{message}{note}" for message in group.messages]
     label = paint(group.severity.value, "dim" if note else STYLES[group.severity])
@@ -452,7 +452,7 @@ def _level_lines(cluster: ReportedCluster, *, every: bool) -> list[str]:
 
 
 def _more_text(ready: Readiness) -> str:
-    """What else is known of a feature, after a comma each."""
+    """Return what else is known of a feature, after a comma each."""
     word = "since" if ready.verdict is Verdict.READY else "READY since"
     since = f", {word} {time_text(ready.ready_since)}" if ready.ready_since else ""
     return since + (f", available {ready.available.text}" if ready.available else "")
@@ -492,7 +492,7 @@ def _first(texts: Sequence[str], most: int) -> list[str]:
 
 
 def _mutes(mutes: Sequence[ReportedMute], limit: int, page: Page) -> None:
-    """What has come of each mute of conf/audit.toml."""
+    """Show the state of each mute of conf/audit.toml."""
     shown = [(mute_text(mute), mute.expired) for mute in mutes[: limit or None]]
     rows = [[paint(state, "yellow") if over else state, text] for (state, text), over in shown]
     page.table(rows, head=False)

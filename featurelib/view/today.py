@@ -85,7 +85,7 @@ def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tup
 
 
 def _has_no_data(cluster: ReportedCluster, run: ReportedRun) -> bool:
-    """Whether this run has no data of the cluster that a plan could rest on."""
+    """Return true if this run has no data of the cluster that a plan could rest on."""
     found = unmuted(cluster.findings)
     is_late = late_since(cluster.newest_line, cluster.findings, run.newest_line) is not None
     return is_late or any(one.code in tagged("no_data", "unreached") for one in found)

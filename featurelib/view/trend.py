@@ -57,7 +57,7 @@ WIDTH, HEIGHT = 240, 28  # of a line on the page
 
 
 class Past(NamedTuple):
-    """What is known of the nights before: `nights` are rows of gold.audit_run, this night's too.
+    """The earlier runs: `nights` are rows of gold.audit_run, this run's too.
 
     Of the night before, `verdicts` has each cluster's and whether it was critical, None without
     such a night; `levels` what was finalized, and `silent` who did not answer. `lowered`: of the
@@ -174,7 +174,7 @@ def changed(change: Change, verdict: Verdict) -> int:
 def setbacks(
     clusters: Sequence[ReportedCluster], change: Change | None
 ) -> dict[str, list[ReportedCluster]]:
-    """What went back, the gravest first, and in which of these clusters: why has to be asked."""
+    """Return the setbacks, the gravest first, each with its clusters: ask why first."""
     moved = (*change.levels, *change.lowered) if change else ()
     fell = tagged("epoch_fell")
     of = {
@@ -205,7 +205,7 @@ def say_setbacks(
 
 
 def ask_first(report: Report) -> Iterator[tuple[str, str]]:
-    """What to mend or to ask before a cluster, by key, is raised: what is critical there, and why
+    """Yield what to fix or to ask before a cluster, by key, is upgraded: critical findings, and why
     somebody lowered its levels."""
     moves = defaultdict[str, list[tuple[str, str, str, datetime]]](list)
     for one in report.change.lowered if report.change else ():

@@ -117,7 +117,7 @@ def no_return_text(feature: str, before: int, point: int, catalogue: Catalogue) 
 
 
 def danger_lines(change: ChangeOutlook, catalogue: Catalogue) -> list[str]:
-    """What cannot be taken back of an update, and what else is changed; a command stands on a line
+    """Return what an update cannot take back, and what else it changes; a command stands on a line
     of its own, after blanks."""
     update, lines = change.update, []
     for effect in change.side_effects:
@@ -141,7 +141,7 @@ def show_change(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None
 
 
 def show_danger(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None:
-    """What danger_lines says, below an update."""
+    """Show danger_lines below an update."""
     for line in danger_lines(change, catalogue):
         if line.startswith(" "):
             page.line(f"    {line}")
@@ -150,12 +150,12 @@ def show_danger(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None
 
 
 def judge_text(judge: str) -> str:
-    """Who says something, in a word or two."""
+    """Return the name of a judge, in a word or two."""
     return _JUDGES.get(judge) or (load(judge).title if judge in GENERATIONS else judge)
 
 
 def judges_text(dialects: Sequence[str]) -> str:
-    """Who was asked, in words."""
+    """Return the judges in words."""
     own = "; ".join(load(one).title for one in dialects if one in GENERATIONS)
     return f"the policy{'; and as these controllers answer: ' + own if own else ''}"
 
@@ -199,7 +199,7 @@ FEATURES = 2  # of a plan, named in one line
 
 
 def by_managers(managers: Iterable[str]) -> str:
-    """Who finalizes that in our place; and what is known of the first where no command does it."""
+    """Return the sentence about the owners; and advice for the first, if no command does it."""
     names = list(dict.fromkeys(managers))
     who = some(names, 2) if names[2:] else " and ".join(names)
     who += " finalize" if names[1:] else " finalizes"
@@ -207,14 +207,14 @@ def by_managers(managers: Iterable[str]) -> str:
 
 
 def after_ours(theirs: Sequence[ReportedCluster]) -> str:
-    """That a plan of ours goes first: it fits the levels of now."""
+    """Return the sentence that a plan of ours goes first: it fits the levels of now."""
     with_ours = [cluster for cluster in theirs if parts(cluster)[0]]
     where = "" if len(with_ours) == len(theirs) else f" of {some([c.name for c in with_ours], 2)}"
     return f"Apply our plan{where} first. " if with_ours else ""
 
 
 def one_way(points: Mapping[str, Sequence[str]]) -> str:
-    """That what is finalized cannot be taken back: from where on, of one cluster, by its name."""
+    """Return the sentence that levels cannot be taken back: from where on, of one cluster."""
     kept = [name for name, levels in points.items() if levels]
     if len(kept) != 1:
         return f"Some levels of {some(kept, 2)} cannot be taken back. " if kept else ""
@@ -255,7 +255,7 @@ def part_text(report: Report) -> str:
 
 
 def lead_note(report: Report) -> str:
-    """What `need action` in the lead counts; empty where the lead does not say it."""
+    """Return the meaning of `need action` in the lead; empty if the lead has no such count."""
     fleet = report.fleet
     if not fleet.clusters or is_all_old(fleet) or fleet.need_person == fleet.can_move == 0:
         return ""
@@ -263,12 +263,12 @@ def lead_note(report: Report) -> str:
 
 
 def is_all_old(fleet: FleetCounts) -> bool:
-    """Whether all that landed is too old to judge by."""
+    """Return true if all data is too old to judge by."""
     return 0 < fleet.too_old == fleet.clusters - fleet.not_landed
 
 
 def _all_old(report: Report) -> str:
-    """Which share of the clusters is too old, how old the newest line is, and what to do."""
+    """Return the share of clusters that is too old, the age of the newest line, and what to do."""
     fleet, run = report.fleet, report.run
     clusters = count(fleet.clusters, "cluster")
     who, rest = f"all {clusters}", ""
@@ -287,7 +287,7 @@ def _all_old(report: Report) -> str:
 
 
 def is_newest_old(run: ReportedRun) -> bool:
-    """Whether judging as of the newest line would judge anything more."""
+    """Return true if judging as of the newest line would judge anything more."""
     if run.newest_line is None or run.max_age_hours is None:
         return True
     return (run.as_of - run.newest_line).total_seconds() > run.max_age_hours * 3600
