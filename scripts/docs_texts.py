@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 RULES_INTRO = """
-A rule is one boolean mask over columns: it says which updates, or which nodes, offend. No rule
-knows a release; a [dialect](dialects.md) says which rules one generation of controllers asks, in
-which order and in which words. The name of a rule is the code of its finding. The number behind a
-dialect is the row in that dialect's table; † marks rows that were read in Kafka's source and that
-no recording reaches (`featurelib rules NAME` says why). Levels and columns:
+This page lists every rule by which a controller or featurelib rejects an update.
+
+A rule is one boolean mask over columns: it marks the updates or nodes that violate it. A rule knows
+no release. A [dialect](dialects.md) lists the rules of one generation of controllers, with their
+order and messages. The name of a rule is the code of its finding. The number after a dialect is
+the row in that dialect's table. † marks rows that were read in Kafka's source and that no
+recording reaches (`featurelib rules NAME` gives the reason). For levels and columns see
 [vocabulary](vocabulary.md).
 """
 
 ASKS_NOBODY = (
-    "No dialect asks it of an update: nodes that belong to a cluster are judged by it, against "
-    "what is finalized already."
+    "No dialect applies it to an update. It compares the nodes of a cluster with the finalized "
+    "levels."
 )
 
 DIALECTS_INTRO = """
-A dialect is how one generation of controllers answers UpdateFeatures. It is a table
-(`featurelib/core/dialects/*.toml`), not code. Two more are of no release: `kip` is the literal
-reading of KIP-584, KIP-778 and KIP-1022, to show where texts and code part; `strict` is
-everything the texts or any generation ask for. READY needs `strict` and the cluster's own
-dialect.
+This page shows how each generation of controllers responds to UpdateFeatures.
 
-How to read it: a request first meets the *door*, rows about the request as a whole; the first
-that holds is the answer, with no results. Then every update meets the rows in their order. The
-controller's answer for an update is the first row it violates; an audit shows all of them. Where
-`atomic` holds, the first update that fails, in `update_order`, refuses the whole request. † marks
+A dialect is a table (`featurelib/core/dialects/*.toml`), not code. Two dialects belong to no
+release. `kip` follows the letter of KIP-584, KIP-778 and KIP-1022. `strict` has all rules of the
+KIPs and of every generation. READY needs `strict` and the cluster's own dialect.
+
+A request first meets the *door*: rows about the request as a whole. The first row that applies is
+the response, without results. Then every update meets the other rows in their order. The
+controller returns the first row that an update violates, and an audit shows all of them. If
+`atomic` holds, the first update that fails, in `update_order`, rejects the whole request. † marks
 rows that were read in Kafka's source and that no recording reaches. `featurelib conformance`
-compares the tables with recorded answers of real controllers: [conformance](conformance.md).
+compares the tables with recorded responses of real controllers: [conformance](conformance.md).
 """
 
 # Where the comment beside a line of the code is too short for a reader, or there is none.
@@ -90,84 +92,83 @@ metadata.version the controller's release knows.
 """
 
 COMMANDS_INTRO = """
-What `featurelib --help` and `./spark-submit.sh JOB --help` say. The base install is enough for the
-commands; what a command needs beside it stands in its text: `featurelib[kafka]` to ask a live
-cluster, `featurelib[zookeeper]` for ZooKeeper mode, `featurelib[lake]` to read tables.
+This page lists every command and job with its options, as `featurelib --help` and
+`./spark-submit.sh JOB --help` print them. Live clusters need the extra `kafka`, ZooKeeper mode
+`zookeeper`, and tables `lake` ([install](../install.md)).
 
-Every command has `--json`: one object, and of `watch` one a line. Progress goes to stderr. No
-command asks a question where there is no terminal; it says which option to give. How they end:
+Every command has `--json` and then prints one object; `watch` prints one per line. Progress goes to
+stderr. Without a terminal no command asks a question: it names the option to pass. See also
 [exit codes](exit-codes.md).
 """
 JOBS_INTRO = """
-Jobs need Java and Spark; `./spark-submit.sh` brings both. Its own options:
-`./spark-submit.sh --help`.
+Jobs need Java. `./spark-submit.sh` installs Spark and lists its own options with `--help`.
 """
 EXIT_CODES_INTRO = """
-The same for every command and job. If several would hold, 4 comes before 3, 3 before 5, 5 before 1.
-The class of the [error](errors.md) carries its code.
+This page lists the exit codes of all commands and jobs. If several apply, 4 comes before 3, 3
+before 5, and 5 before 1. The class of an [error](errors.md) has its code.
 """
 ENDS = {
     0: "done",
-    1: "done, and there is something to look at: findings at or above `--fail-on`, differences, a "
-    "plan that stopped part of the way, a watch whose time was up before its target was READY",
-    2: "usage: an option, a file or the environment is not as needed; nothing was done",
-    3: "refused, nothing was written",
-    4: "the outcome is not known: something may have been written. Run `featurelib resume`",
-    5: "could not look: nothing reachable, no evidence, surroundings that fail (a disk, a store, a "
-    "worker, a damaged table), or no network at the first start",
-    70: "a fault in featurelib itself: one line; `FEATURELIB_TRACE=1` shows where it comes from",
-    74: "what the command does is done, and not all of its output could be written (a full disk, a "
-    "closed stream)",
-    130: "interrupted (Ctrl-C): at once, with one line; run it again",
-    143: "a job was ended by SIGTERM (137: by SIGKILL); run it again. 52, of Spark's own "
-    "`spark-submit`: Java had no memory left, and `--driver-memory 4g` gives more",
-    141: "whoever read the output went away, as `head` does",
+    1: "done, with a result to check: findings at or above `--fail-on`, differences, a plan that "
+    "stopped after some steps, a watch whose time ended before its target was READY",
+    2: "usage: an option, a file or the environment is wrong; nothing was done",
+    3: "rejected, nothing was written",
+    4: "the result is unknown: something may have been written. Run `featurelib resume`",
+    5: "could not read: no node reachable, no data, a failing disk, store, worker or table, or no "
+    "network at the first start",
+    70: "a fault in featurelib itself: one line; `FEATURELIB_TRACE=1` shows a stack trace",
+    74: "the command has done its work, and part of its output could not be written (a full disk, "
+    "a closed stream)",
+    130: "interrupted (Ctrl-C): run it again",
+    143: "a job was ended by SIGTERM (137: by SIGKILL); run it again. 52, from Spark's own "
+    "`spark-submit`: Java had no memory left; `--driver-memory 4g` gives more",
+    141: "the reader of the output ended, as `head` does",
 }
 ERRORS_INTRO = """
-Everything featurelib raises for a caller is of one tree. A message says what, where (cluster, node,
-feature, file and line), what was expected and what was found, and the next command. What is not of
-this tree is a fault of ours: exit code 70.
+This page lists the exceptions that featurelib raises. They have one base class. A message says what
+is wrong, where (cluster, node, feature, file and line), and what to do. Any other exception is a
+fault of featurelib: exit code 70.
 """
 TABLES_INTRO = """
-Delta tables below the folder of `--tables`. Any Delta reader reads them. *Grain*: the columns that
-tell two rows apart. *Version* grows when older releases of featurelib could not read it any more.
-Types are Arrow's; `int16` is a version or a level, as on Kafka's wire.
+This page lists the tables and columns below the folder of `--tables`. Any Delta reader reads them.
+The *grain* is the columns that identify a row. The *version* rises when older releases of
+featurelib cannot read the table. Types are Arrow's. `int16` is a version or a level, as in Kafka's
+protocol.
 """
 SCHEMAS_INTRO = """
-Files that are read by programs, or kept. A schema that changes gets another `version`. What the
-commands print with `--json` has its schema in
-[commands.schema.json](commands.schema.json): the entry of `$defs` whose description is the command.
+This page shows the schemas of files for programs. A changed schema gets another `version`. The
+output of `--json` has its schema in [commands.schema.json](commands.schema.json): the entry of
+`$defs` whose description is the command.
 """
 SIDE_EFFECTS_INTRO = """
-A level may change more than itself. Such a level moves only when somebody asks for it by name: it
-is in no `upgrade-all` plan and in no `upgrade --release-version`, although Kafka's own
-`kafka-features.sh upgrade --release-version` sends it. The audit does not count it for the ceiling
-and shows it as available.
+This page lists the levels that change more than themselves. You have to request such a level by
+name. No `upgrade-all` plan and no `upgrade --release-version` contains it, although Kafka's own
+`kafka-features.sh upgrade --release-version` sends it. The audit shows it as an opt-in level.
 
     featurelib plan payments-eu upgrade --feature eligible.leader.replicas.version=1
 
-What else it changes stands in the plan, bound by its digest, with the cluster's own values where
-DescribeConfigs gave them; `plan`, `show`, `approve` and `apply` say it, and `apply` refuses a plan
-whose side effects are no longer what they would be.
+The plan lists its side effects, with the cluster's own values if DescribeConfigs returned them. The
+digest covers them. `plan`, `show`, `approve` and `apply` print them. `apply` rejects a plan whose
+side effects have changed.
 
 ## eligible.leader.replicas.version 1
 
 The active controller writes `min.insync.replicas` as the default of the whole cluster, from *its
-own* configuration: the file of the controller, or Kafka's default, 1. Usually it is set in the
-brokers' files only. Then every topic without a value of its own goes from the brokers' value to 1,
-at once and for good: an acknowledged write may stand on one disk. What was set for one broker is
+own* configuration: the controller's file, or Kafka's default, 1. Usually only the brokers' files
+set it. Then every topic without its own value changes from the brokers' value to 1, at once and
+for good. An acknowledged write may then exist on one disk only. Values of single brokers are
 deleted.
 
-Set the default of the whole cluster first, to what it shall be:
+Set the default of the whole cluster first:
 
     kafka-configs.sh --bootstrap-server HOST:PORT --entity-type brokers --entity-default \\
         --alter --add-config min.insync.replicas=2
 
-Tried on 4.0.1 to 4.4.0: a cluster default that is there is left alone, so the value stays 2. What
-is set for one broker is deleted all the same. The same command also fixes it afterwards: while the
-level is finalized the cluster default may be changed, and not removed; a value for one broker is
-refused (`Broker-level min.insync.replicas cannot be altered while ELR is enabled.`). Topics with a
-value of their own keep it. Going back to 0 restores nothing: the cluster default stays, and may
+Tried on 4.0.1 to 4.4.0: an existing cluster default stays, so the value stays 2. Values of single
+brokers are deleted all the same. The same command also repairs the value afterwards. While the
+level is finalized, the cluster default may be changed but not removed. Kafka rejects a value for
+one broker (`Broker-level min.insync.replicas cannot be altered while ELR is enabled.`). Topics
+with their own value keep it. A downgrade to 0 restores nothing: the cluster default stays, and may
 then be removed.
 
 ## What the catalogue says
@@ -178,13 +179,14 @@ SIDE_EFFECTS_MEASURED = """
 `scripts/measure_side_effects.py` starts the real processes of each release: a controller without
 `min.insync.replicas`, two brokers with 2 in their files, a value for one broker, a cluster default
 of another key, two topics, a group, quotas. It raises every feature level by level from the lowest
-the release can format, and reads all configurations, topics, groups, quotas and the metadata log
-before, after, and after going back; and tries which keys may still be set. Every step is a row of
-`featurelib/catalogue/measured_steps.csv`; steps that are alike in several releases are one row.
+the release can format. It reads all configurations, topics, groups, quotas and the metadata log
+before and after each upgrade, and after a downgrade. It tries which keys may still be set. Every
+step is a row of `featurelib/catalogue/measured_steps.csv`. Equal steps of several releases are one
+row.
 
 Numbers in brackets are sources of DescribeConfigs: 1 the topic, 2 one broker, 3 the cluster
 default, 4 the node's file, 5 Kafka's default. REGISTER_BROKER_RECORD and REGISTER_CONTROLLER_RECORD
-are nodes that register again in the new form: no setting changes. KRaftVersion and KRaftVoters are
-what kraft.version 1 is: the voters stand in the log from then on. A refused way back is the
-metadata.version's own, or that of kraft.version.
+mean that nodes register again in the new form, without changed settings. KRaftVersion and
+KRaftVoters belong to kraft.version 1: from then on the log contains the voters. A rejected
+downgrade is that of metadata.version itself, or of kraft.version.
 """

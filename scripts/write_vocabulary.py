@@ -17,48 +17,48 @@ from featurelib.schema import FINDING
 from scripts.markdown import code, comments_of, page, table
 
 INTRO = """
-One word each, in code, tables, reports and docs. A *version* is an end of a range; a *level* is
-chosen.
+This page explains the words, values and findings that commands, reports and tables use. A *version*
+is an end of a range. A *level* is one value in it.
 """
 WORDS = {
-    "feature": "A name such as `metadata.version`: something of Kafka's that has levels.",
-    "node": "A process of Kafka's with one id: a broker, a controller, or both, which is one node.",
-    "registered": "The cluster counts the node as its own. On KRaft also while it is switched off "
+    "feature": "A part of Kafka that has levels, such as `metadata.version`.",
+    "node": "A Kafka process with one id: a broker, a controller, or both.",
+    "registered": "The node belongs to the cluster. On KRaft also while it is switched off "
     "(*fenced*), until it is unregistered; in ZooKeeper mode only while it runs.",
-    "ghost": "A node that is registered and that Kafka itself does not see: a broker it calls "
-    "fenced, or a controller that neither votes nor follows. What only we cannot reach is none.",
-    "supported version range": "`min_version`..`max_version`: what a node's software can do with a "
-    "feature. A node that does not list a feature supports 0-0, or nothing, by its dialect.",
-    "finalized version level": "`max_version_level`, in rules `level`: what the cluster has agreed "
-    "to use. 0 is not finalized. Only 2.7 to 3.2 in ZooKeeper mode also keep a finalized minimum.",
-    "epoch": "How new an answer about finalized levels is: the version of the features node in "
-    "ZooKeeper mode, an offset of the metadata log on KRaft. -1: this witness does not know.",
-    "features node": "The znode `/feature`, where ZooKeeper mode keeps finalized levels.",
-    "upgrade type": "What an update says it does; a level goes down only under a type for it.",
-    "validate only": "A field of the request: judge it, write nothing. ZooKeeper mode ignores it.",
-    "dry run": "An option of ours: nothing is sent at all.",
-    "landing line": "One JSON object: what one listener, ZooKeeper node or tool said once.",
+    "ghost": "Nickname of a stale registration: a node that is registered and that Kafka itself "
+    "does not see. A node that only the collector cannot reach is none.",
+    "supported version range": "`min_version`..`max_version`: the levels of a feature that a "
+    "node's software supports. Others support 0-0, or nothing, by their dialect.",
+    "finalized version level": "`max_version_level`, in rules `level`: the level that all nodes of "
+    "the cluster use. 0 is not finalized. Only 2.7 to 3.2 in ZooKeeper mode also keep a minimum.",
+    "epoch": "The age of a response about finalized levels: the version of the `/feature` znode in "
+    "ZooKeeper mode, an offset of the metadata log on KRaft. -1: this node does not know.",
+    "features node": "The znode `/feature`, which keeps finalized levels in ZooKeeper mode.",
+    "upgrade type": "The direction of an update. A downgrade needs its own type.",
+    "validate only": "A field of the request: check it and write nothing. ZooKeeper mode ignores "
+    "it and applies the request.",
+    "dry run": "An option of featurelib: nothing is sent.",
+    "landing line": "One JSON object: one response of a listener, a znode or a tool.",
     "capture": "A folder of landing lines of one cluster.",
-    "profile": "One distinct map from feature to supported range; a node advertises one.",
-    "snapshot": "One cluster as of a time, as one row: what every node said, who is registered.",
-    "witness": "Who said what is finalized. They may disagree; epochs of two kinds never compare.",
-    "finding": "Something wrong, missing or in the way, with a stable code and its evidence.",
-    "mute": "Sets findings aside until a day, with a reason; they are still counted.",
-    "verdict": "What may be finalized for one feature of one cluster.",
-    "ceiling": "The highest level worth asking for: the production default of the newest software "
-    "there; for features nobody catalogues the highest level any node supports.",
-    "target": "The level to finalize next.",
-    "plan": "Steps and requirements: what to send, and what must still be true when it is sent.",
+    "profile": "One distinct map from feature to supported range.",
+    "snapshot": "The state of one cluster at a time, as one row.",
+    "witness": "A source of finalized levels. Sources may disagree.",
+    "finding": "A problem, a blocker or missing data, with a stable code and its source.",
+    "mute": "Sets findings aside until a day, with a reason. They are still counted.",
+    "verdict": "The answer for one feature of one cluster.",
+    "ceiling": "The maximum level: the production default of the newest installed software. For "
+    "features outside the catalogue, the highest level that any node supports.",
+    "target": "The next level.",
+    "plan": "The requests for one cluster, and the conditions under which they may be sent.",
     "step": "One UpdateFeatures request of a plan.",
-    "requirement": "A level, range or registration that a plan rests on.",
-    "approval": "A person's word for one plan, named by its digest. It expires; it may be signed.",
-    "outcome": "What became of an update, a step or a plan: applied, rejected or unknown.",
-    "generation": "Releases whose controllers answer alike, such as KRaft 3.5 and 3.6.",
-    "dialect": "How one generation of controllers answers; `strict` and `kip` are two more.",
-    "policy": "The dialect `strict`: all that the texts or any generation ask for.",
-    "catalogue": "Features, levels, names, dependencies and lossy steps, as dated data.",
-    "exchange": "One recorded request: the cluster before, what was asked and answered, the "
-    "levels after.",
+    "requirement": "A level, range or registration that a plan depends on.",
+    "approval": "A person's permission for one plan. It expires, and it may be signed.",
+    "outcome": "The result of an update, a step or a plan: applied, rejected or unknown.",
+    "generation": "Releases whose controllers respond alike, such as KRaft 3.5 and 3.6.",
+    "dialect": "The table of responses of one generation; `strict` and `kip` are two more.",
+    "policy": "The dialect `strict`: all rules of the KIPs and of every generation.",
+    "catalogue": "Features, levels, names, dependencies and lossy levels, as dated data.",
+    "exchange": "A recorded request with its response, and the cluster before and after it.",
 }
 # Members whose line in the code has no comment.
 MEMBERS: dict[str, str] = {
@@ -66,16 +66,16 @@ MEMBERS: dict[str, str] = {
     "Role.CONTROLLER": "keeps the metadata log on KRaft; one of them is active",
     "UpgradeType.UPGRADE": "the level goes up",
     "UpgradeType.SAFE_DOWNGRADE": "the level goes down, and no metadata is lost",
-    "UpgradeType.UNSAFE_DOWNGRADE": "it goes down, and metadata may be lost; no Kafka does it",
-    "Verdict.READY": "some level above the finalized one passes everything now",
-    "Verdict.BLOCKED": "no level above passes, and what holds it is named",
+    "UpgradeType.UNSAFE_DOWNGRADE": "the level goes down, metadata may be lost; always rejected",
+    "Verdict.READY": "a level above the finalized one can be upgraded now",
+    "Verdict.BLOCKED": "a node or rule blocks every higher level",
     "Verdict.UP_TO_DATE": "finalized at the ceiling",
-    "Verdict.UNKNOWN": "evidence that could change the answer is missing",
-    "Phase.MIXED": "nodes of more than one kind of software run, during a roll or for months",
-    "Phase.ROLLED_NOT_FINALIZED": "all nodes support more than what is finalized",
-    "Phase.FINALIZED": "what the software can do is finalized",
+    "Verdict.UNKNOWN": "missing data could change the answer",
+    "Phase.MIXED": "nodes run different releases, during a rolling upgrade or for months",
+    "Phase.ROLLED_NOT_FINALIZED": "all nodes support a higher level than the finalized one",
+    "Phase.FINALIZED": "the levels of the software are finalized",
     "Phase.SYSTEM_OFF": "inter.broker.protocol.version is below 2.7, so nothing can be finalized",
-    "Phase.UNKNOWN": "the evidence does not say",
+    "Phase.UNKNOWN": "the data does not show it",
     "Severity.INFO": "worth knowing",
 }
 # What stands in braces in the words of findings and ways out, and what is filled in there.
@@ -83,29 +83,29 @@ BRACES = {
     "role": "`broker` or `controller`",
     "node": "the node's id",
     "feature": "the feature's name",
-    "level": "the level that is asked for, as `27 (4.1-IV1)`",
+    "level": "the requested level, as `27 (4.1-IV1)`",
     "number": "the same as a number",
-    "finalized": "the level that is finalized",
+    "finalized": "the finalized level",
     "version": "the finalized metadata.version, by its name",
-    "range": "what the node supports, as `7-25 (up to 4.0-IV3)`",
-    "detail": "what was seen, or what a node answered, in its words",
-    "observed_at": "when that was",
+    "range": "the supported range, as `7-25 (up to 4.0-IV3)`",
+    "detail": "the observation, or the response of a node in its own words",
+    "observed_at": "the time of that observation",
     "entry": "the first line of its entry in the inventory",
     "voters": "the controllers to start, as `1 of controllers 2-3`",
     "live": "the options that reach the cluster, or an address to fill in",
     "options": "the options that reach the cluster",
-    "newer": "the same after `to`, where a release is known",
-    "software": "the least release that helps, where it is known",
+    "newer": "the same after `to`, if a release is known",
+    "software": "the lowest release that helps, if it is known",
     "way": "one of the ways out below, for that role and that level",
     "collect": "the command that collects the cluster, with its addresses",
-    "cluster": "what the inventory calls the cluster, else its id",
+    "cluster": "the name of the cluster in the inventory, else its id",
     "cluster_and_folder": "the same as an option, with the folder of the landing files",
     "inventory": "the file of the inventory",
     "zookeeper": "the address of ZooKeeper, by the inventory",
-    "znode_text": "the text of the features node",
+    "znode_text": "the text of the `/feature` znode",
     "directory": "the id of the voter's log directory, as Kafka's tools print it",
-    "znode_version": "the version of the features node that was read",
-    "principal": "who has to be granted the right, as `User:collector`",
+    "znode_version": "the version of the `/feature` znode that was read",
+    "principal": "the user who needs the permission, as `User:collector`",
     "name": "the name of Strimzi's resource",
     "namespace": "and its namespace",
     "dated": "the day of the catalogue",
@@ -116,28 +116,28 @@ ENUMS: tuple[type[Enum], ...] = (Role, Witness, UpgradeType, Verdict, Phase, Sev
 def vocabulary_page() -> str:
     """Words, the values they take, finding codes, and the columns of rules."""
     return page(
-        "# Vocabulary",
+        "# Findings and words",
         INTRO,
         table(["word", "meaning"], [[f"**{word}**", text] for word, text in WORDS.items()]),
         "## Values",
         *(part for owner in ENUMS for part in _enum(owner)),
         "## Findings",
         _findings_intro(),
-        table(["code", "severity", "says", "rests on", "remedy"], _findings()),
-        "What stands in braces is filled in wherever a finding is shown:",
-        table(["in braces", "is filled in with"], _braces()),
+        table(["code", "severity", "message", "source", "remedy"], _findings()),
+        "Texts in braces are replaced when a finding is shown:",
+        table(["in braces", "replaced by"], _braces()),
         "## Ways out",
-        "What `{way}` stands for in a finding, and what plans and `why-not` say of a node in "
-        "the way.",
+        "These texts replace `{way}` in a finding. Plans and `why-not` print them for a node that "
+        "blocks.",
         table(["action", "what to do", "command"], _ways()),
         "## Findings of rules",
-        "What a rule asks, of whom and in which words: [rules](rules.md).",
-        table(["code", "severity", "says", "remedy"], _rule_findings()),
+        "[Rules](rules.md) has the nodes and messages of each rule.",
+        table(["code", "severity", "message", "remedy"], _rule_findings()),
         "## Columns of rules about nodes",
-        "One row for each update and each profile of nodes that must answer.",
+        "One row per update and profile of registered nodes.",
         _columns(NODE_COLUMNS),
         "## Columns of rules about updates",
-        "One row for each update. A rule names the columns it reads as its arguments.",
+        "One row per update. The arguments of a rule are its columns.",
         _columns(UPDATE_COLUMNS),
     )
 
@@ -164,10 +164,10 @@ def _findings_intro() -> str:
     names = ", ".join(code(name) for name in FINDING.names)
     return (
         "A finding is a row with these columns, null where they do not apply: " + names + ". "
-        "`detail` is what was seen; the last columns are facts that a remedy names or depends on. "
-        "What stands in braces, as `{node}`, is filled in: the table below says with what. "
-        "Severities are defaults: `conf/audit.toml` may change them. These are about evidence and "
-        "nodes:"
+        "`detail` holds the observation. The last columns are facts that a remedy names. Texts in "
+        "braces, as `{node}`, are replaced; see the table below. "
+        "Severities are defaults: `conf/audit.toml` may change them. These findings are about data "
+        "and nodes:"
     )
 
 

@@ -30,6 +30,13 @@ from tests.docs.examples import is_as_printed
 
 ROOT = Path(__file__).parents[2]
 NAMING = (".py", ".toml", ".sh", ".j2")  # files whose texts may name a page
+GUIDES = [
+    page
+    for folder in ("", "how-to", "explanation", "contributing")
+    for page in sorted((DOCS / folder).glob("*.md"))
+    if page.name not in PAGES and page.name not in ("landing.md", "conformance.md")
+]
+MOST_WORDS = 1200  # of a page that is no reference
 FORMS = [form for form in vars(recording_form).values() if hasattr(form, "__struct_fields__")]
 
 
@@ -92,6 +99,15 @@ def test_pages_that_texts_name_are_there(root: str) -> None:
     for path in files:
         for page in re.findall(r"\bdocs/[\w/-]+\.md\b", path.read_text(encoding="utf-8")):
             assert (ROOT / page).exists(), f"{path.relative_to(ROOT)} names {page}"
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_a_guide_is_short_and_says_first_what_the_reader_can_do_after_it(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    prose = re.sub(r"^```[\s\S]*?^```$|^\[[^]\n]+\]: \S+$", "", text, flags=re.MULTILINE)
+    assert len(prose.split()) <= MOST_WORDS
+    first = prose.split("\n\n")[1]
+    assert re.match(r"(After|This page) ", first), first
 
 
 def test_the_readme_leads_to_the_site() -> None:

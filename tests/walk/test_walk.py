@@ -1,6 +1,6 @@
 """A short walk among the tests, and every disagreement that was found once, replayed without Kafka.
 
-The long walks are `make walk`; docs/contributing/core-checks.md has their figures.
+The long walks are `make walk`; docs/contributing/walk.md has their figures.
 """
 
 from __future__ import annotations
