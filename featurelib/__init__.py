@@ -37,11 +37,8 @@ __all__ = [
     "open_tables",
     "plan",
     "range_plot",
-    "sandbox",
     "update_features",
     "watch",
-    "waves",
-    "waves_status",
     "what_if",
     "why_not",
 ]

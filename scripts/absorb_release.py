@@ -29,11 +29,11 @@ from pathlib import Path
 
 from featurelib.catalogue import load
 from featurelib.catalogue.rows import BROKER, CONTROLLER
-from featurelib.conformance.exchanges import read
-from featurelib.conformance.replay import replay
 from featurelib.core.dialect import GENERATIONS
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.storage_format import initial_levels
+from featurelib.extras.conformance.exchanges import read
+from featurelib.extras.conformance.replay import replay
 from featurelib.feature import METADATA_VERSION, release_line, release_number
 from scripts import measure_side_effects, record_api_keys
 from scripts.check_release import PACKAGE, ROOT, missing

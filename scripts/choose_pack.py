@@ -18,22 +18,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from featurelib.audit.rulebook import questions
 from featurelib.catalogue import Tables, load
-from featurelib.conformance.exchanges import Exchange, read
-from featurelib.conformance.replay import ReplayReport, replay
-from featurelib.conformance.rulebook import questions
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.cluster import build
 from featurelib.core.dialect import GENERATIONS, Capability, Dialect, generation_of
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.judge import decide, judge
+from featurelib.extras.conformance.exchanges import Exchange, read
+from featurelib.extras.conformance.replay import ReplayReport, replay
 from featurelib.feature import TEST_FEATURES
 from scripts.pack_claims import EPOCH, SAME_LEVEL, SHOWN
 
 ROOT = Path(__file__).parents[1]
 RECORDINGS = ROOT / "tests" / "data" / "transcripts"
 LEAKS = "kraft_version_leaks"  # whether it happened is not always recorded, so it may be undecided
-PACK = ROOT / "featurelib" / "conformance_pack.jsonl.gz"
+PACK = ROOT / "featurelib" / "extras" / "conformance" / "conformance_pack.jsonl.gz"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import fields
 from importlib import resources
 from pathlib import Path
 
-from featurelib.conformance.rulebook import (
+from featurelib.audit.rulebook import (
     DIALECTS,
     UNRECORDED,
     Question,

@@ -14,6 +14,10 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from featurelib.api import documents as of_clusters
+from featurelib.extras.conformance import command as of_conformance
+from featurelib.extras.initial_levels import command as of_initial_levels
+from featurelib.extras.sandbox import command as of_sandbox
+from featurelib.extras.waves import ask as of_waves
 from featurelib.feature import Role
 from featurelib.model import Plan
 from featurelib.questions.election import Foreseen
@@ -96,13 +100,14 @@ ROWS: dict[type, dict[str, Any]] = {  # keys whose rows are findings
     WhatIf: {"new": _Findings, "gone": _Findings},
     ClusterDiff: dict.fromkeys(("new", "resolved", "incomparable"), _OfNight),
 }
+EXTRAS = (of_waves, of_sandbox, of_initial_levels, of_conformance)
 PLANS = {"plan": Plan | None, "show": Plan}  # in their documents, as a plan file has them
 
 
 def document_types() -> dict[str, type[msgspec.Struct]]:
     """Command → the type of what it prints with --json; "" = of an error."""
     found: dict[str, type[msgspec.Struct]] = {"": of_commands.ErrorDocument}
-    for module in (of_commands, of_clusters):
+    for module in (of_commands, of_clusters, *EXTRAS):
         for kind in vars(module).values():
             words = (isinstance(kind, type) and issubclass(kind, Document) and kind.__doc__) or ""
             if words.startswith("featurelib "):

@@ -8,7 +8,7 @@ from enum import Enum
 import msgspec
 
 from featurelib.audit.findings import wordings
-from featurelib.conformance.rulebook import rulebook
+from featurelib.audit.rulebook import rulebook
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.rules import NODE_COLUMNS, UPDATE_COLUMNS
 from featurelib.feature import Phase, Role, Severity, UpgradeType, Verdict, Witness

@@ -25,13 +25,11 @@ from featurelib import (
     open_tables,
     plan,
     range_plot,
-    sandbox,
     update_features,
     what_if,
     why_not,
 )
 from featurelib.api.clusters import Live
-from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.catalogue import load
 from featurelib.controller.journal import Journal
 from featurelib.controller.send import Waits
@@ -49,6 +47,8 @@ from featurelib.errors import (
     StalePlanError,
     UnreachableError,
 )
+from featurelib.extras.sandbox import sandbox
+from featurelib.extras.sandbox.backend import EmbeddedBackend
 from featurelib.questions.why_not import LevelStatus as Verdict
 from featurelib.source import Chosen, Wanted
 from tests.backends.clusters import KRAFT, TABLES, ZK

@@ -1,16 +1,17 @@
 """featurelib from Python: what a program or a notebook asks for; the commands do the same.
 
-    connect, sandbox, open_tables       the cluster it is about, or a whole fleet
+    connect, open_tables                the cluster it is about, or a whole fleet
     check                               what may be finalized now, in one cluster or in many
     audit                               a table of landing lines, of Arrow, Polars, DuckDB, pandas
     describe_features, update_features  KIP-584's Admin, by all nodes, and honest about outcomes
     why_not, what_if, can_roll, range_plot  questions
     watch                               one look after the other, while software is rolled
     history, diff                       what tables remember
-    waves, waves_status                 in which order a fleet is upgraded, and how far it is
     plan, approve, apply                a change, bound to what was seen
 
-A cluster is a text (an id or name of conf/fleet.toml), or what connect, sandbox or a table's
+Sandbox clusters and waves are of featurelib.extras: sandbox, waves, waves_status.
+
+A cluster is a text (an id or name of conf/fleet.toml), or what connect or a table's
 `tables[name]` gives. Errors are of featurelib.errors; a message says what to do next.
 """
 
@@ -24,12 +25,10 @@ from featurelib.api.act import plan as plan
 from featurelib.api.act import update_features as update_features
 from featurelib.api.clusters import Answer as Answer
 from featurelib.api.clusters import Described as Described
-from featurelib.api.clusters import Embedded as Embedded
 from featurelib.api.clusters import Live as Live
 from featurelib.api.clusters import Stored as Stored
 from featurelib.api.clusters import connect as connect
 from featurelib.api.clusters import describe_features as describe_features
-from featurelib.api.clusters import sandbox as sandbox
 from featurelib.api.lines import audit as audit
 from featurelib.api.looks import ClusterLook as ClusterLook
 from featurelib.api.looks import check as check
@@ -42,8 +41,6 @@ from featurelib.api.tables import NightTables as NightTables
 from featurelib.api.tables import diff as diff
 from featurelib.api.tables import history as history
 from featurelib.api.tables import open_tables as open_tables
-from featurelib.api.tables import waves as waves
-from featurelib.api.tables import waves_status as waves_status
 from featurelib.controller.apply import FeatureResult as FeatureResult
 from featurelib.controller.apply import FeatureUpdate as FeatureUpdate
 from featurelib.controller.apply import UpdateResult as UpdateResult

@@ -10,16 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 from featurelib.api.documents import OfDescribed, document
 from featurelib.backends.base import TIMEOUT_SECONDS
-from featurelib.backends.embedded import captured, formatted, make_embedded
-from featurelib.backends.embedded_cluster import EmbeddedCluster
-from featurelib.catalogue import NEWEST_RELEASE
-from featurelib.collect import landing_lines
-from featurelib.config.files import choose_software, open_catalogue
+from featurelib.config.files import open_catalogue
 from featurelib.errors import ConfigError, UnreachableError, install_line
 from featurelib.questions.describe import Description, describe
 from featurelib.source import NEWEST, RUN_TIME, Chosen, Wanted
@@ -90,17 +85,6 @@ class Live(Chosen):
     """One cluster that answers: nothing is connected until a function needs it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Embedded(Live):
-    """A cluster in a file. It answers as Kafka's controllers do: to learn with, and to try on."""
-
-    def unregister(self, node_id: int) -> None:
-        """Take a broker out, as `kafka-cluster.sh unregister --id` does. Raises InputError."""
-        assert self.wanted.file is not None
-        with EmbeddedCluster(self.wanted.file, self.catalogue.tables) as cluster:
-            cluster.unregister(node_id)
-
-
 AnyCluster = str | Chosen
 
 
@@ -155,35 +139,6 @@ def connect(
     live = Live(wanted=wanted, catalogue=open_catalogue(overlay))
     live.reached()
     return live
-
-
-def sandbox(
-    file: str,
-    *,
-    software: str = NEWEST_RELEASE,
-    metadata: str | None = None,
-    brokers: int = 3,
-    controllers: int = 3,
-    capture: str | None = None,
-    overlay: str | None = None,
-) -> Embedded:
-    """Make a cluster in a file that answers as Kafka's controllers do: to learn, and to try plans.
-
-        cluster = sandbox("cluster.db", software="4.1", metadata="3.9")
-        copy = sandbox("copy.db", capture="data/samples/ghost-broker")
-
-    `capture` makes it like the cluster of these landing lines, a file or a folder. One that is
-    there already is reached with connect(file=…). Raises ConfigError, LandingError.
-    """
-    catalogue = open_catalogue(overlay)
-    if capture is not None:
-        lines = landing_lines("--capture", capture)
-        make = partial(captured, capture, lines, catalogue)
-    else:
-        own = choose_software(catalogue, software)
-        make = partial(formatted, own, metadata, brokers, controllers)
-    make_embedded(file, make, catalogue)
-    return Embedded(wanted=Wanted(file=file), catalogue=catalogue)
 
 
 # --- what a cluster is -------------------------------------------------------------------------

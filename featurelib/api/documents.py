@@ -22,10 +22,8 @@ from featurelib.model import Move, Recipient
 from featurelib.planning.files import Approval, ForPeople
 from featurelib.planning.goal import Stay
 from featurelib.planning.outlook import StepOutlook
-from featurelib.planning.waves import WavePlan
 from featurelib.questions.describe import Description
 from featurelib.questions.election import Foreseen
-from featurelib.questions.gates import WaveStatus
 from featurelib.questions.kafka_features import ToolRun
 from featurelib.questions.nights import Diff, RangeChange, Timeline
 from featurelib.questions.roll import Roll, WayBack
@@ -231,14 +229,6 @@ class ShowDocument(Document):
     contradictions: list[str]
     refusal: str | None  # why it can never be applied: somebody else finalizes what it moves
     for_people: ForPeople
-
-
-class WavesDocument(Document, kw_only=True):
-    """featurelib waves; `waves status` has `status` in place of the other two"""
-
-    format: str | UnsetType = UNSET
-    waves: WavePlan | UnsetType = UNSET
-    status: WaveStatus | UnsetType = UNSET
 
 
 class ApprovedUpdateDocument(JsonPart):

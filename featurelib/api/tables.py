@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os.path import isdir
-from pathlib import Path
 from typing import Any
 
 from featurelib.api.clusters import Answer, AnyCluster, Stored, choose, to_frame
-from featurelib.api.documents import OfCluster, OfTables, WavesDocument, document
+from featurelib.api.documents import OfCluster, OfTables, document
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Conditions, read
-from featurelib.audit.findings import NO_SITE, FindingColumns, FindingWords
+from featurelib.audit.findings import NO_SITE, FindingColumns, FindingWords, Mute
 from featurelib.catalogue import Catalogue
-from featurelib.config import files
-from featurelib.config.files import find_settings, journal_path, open_catalogue, read_file
-from featurelib.config.fleet import Choice, FleetEntry
-from featurelib.config.settings import mutes_of
+from featurelib.config.files import find_settings, journal_path, open_catalogue
+from featurelib.config.fleet import Choice, Fleet, FleetEntry, FleetPart
+from featurelib.config.settings import Settings, mutes_of
 from featurelib.controller.journal import Journal
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import (
@@ -31,7 +29,6 @@ from featurelib.errors import (
     InputError,
     JournalError,
     NoEvidenceError,
-    RefusedError,
     SurroundingsError,
     TableError,
 )
@@ -45,11 +42,7 @@ from featurelib.lake import (
     places,
     read_quarantine,
 )
-from featurelib.planning.files import add_warning, expect_span, file_names
-from featurelib.planning.waves import FORMAT as WAVES_FORMAT
-from featurelib.planning.waves import WavePlan, Waving, read_waves
-from featurelib.questions.gates import WaveGate, WaveStatus, nights_since
-from featurelib.questions.gates import waves_status as find_status
+from featurelib.planning.files import add_warning, file_names
 from featurelib.questions.nights import (
     ClusterDiff,
     Diff,
@@ -60,7 +53,6 @@ from featurelib.questions.nights import (
 )
 from featurelib.questions.nights import diff as compare
 from featurelib.questions.setbacks import find_lowered
-from featurelib.questions.waves import Aim, Asked
 from featurelib.rows import TableRows, join_rows, make_rows, texts_of
 from featurelib.snapshot.history import histories
 from featurelib.source import RUN_TIME, Wanted, open_fleet
@@ -68,7 +60,6 @@ from featurelib.tables import AUDIT_RUN, FINALIZED_FEATURES, INGEST_RUN
 from featurelib.view.describe import diff_page, timeline_page
 from featurelib.view.documents import fill
 from featurelib.view.model import Ingest, Report, ReportedCluster
-from featurelib.view.plan import waves_page, waves_status_page
 from featurelib.view.report import (
     IN_FULL,
     look_closer,
@@ -86,6 +77,20 @@ FINALIZED = "finalized"
 _CHANGE = ("since", "until", "who", "feature", "before", "after", "epoch", "went_back")
 QUARANTINED = 3  # lines that are named
 MOST = 20  # clusters, and findings of each, in the text of a difference; the rows have all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The inputs of the waves: the inventory and its chosen clusters (None: all), the settings with
+    their mutes, the catalogue; `ways`: options, after a blank each, that commands of a cluster
+    need."""
+
+    fleet: Fleet
+    part: FleetPart | None
+    settings: Settings
+    mutes: tuple[Mute, ...]
+    catalogue: Catalogue
+    ways: Callable[[FleetEntry], str] = lambda entry: ""
 
 
 class NightTables:
@@ -164,6 +169,11 @@ class NightTables:
     def names(self) -> dict[str, str]:
         """The inventory's names of clusters, by id."""
         return self._inventory.names
+
+    @property
+    def ways(self) -> str:
+        """The options, after a blank each, by which a command reads the newest of these runs."""
+        return replace(self._wanted, as_of=None, run=None).ways[0]
 
     @property
     def made_from(self) -> str:
@@ -410,115 +420,6 @@ def diff(
         page=lambda width: diff_page(difference, catalogue, limit, width, tables.part),
         exit_code=int(fail_on_new is not None and difference.new_at_least(fail_on_new) > 0),
     )
-
-
-def waves(
-    tables: NightTables,
-    target: str,
-    *,
-    by: list[str] = [],  # noqa: B006  # typer reads the default and never changes it
-    soak: str = "7d",
-    max_parallel: int = 5,
-    limit: int = MOST,
-    out: str | None = None,
-) -> Answer[WavePlan]:
-    """Plan in which order a fleet is upgraded, ring by ring.
-
-    \b
-        featurelib waves plan 4.1 --tables TABLES
-        featurelib waves plan 4.1 --by environment=test,production --by region --out waves.json
-
-    Canaries go first, one cluster of each kind of change; then the values of a label, or the
-    clusters of least risk. Between two steps is a gate: it opens when all clusters of the steps
-    before are at their levels and none has a critical finding, and after the soak, which is longer
-    where trouble came later after an earlier step. What has no way back is never in one step with
-    what has one. A cluster that somebody else manages stands there with that owner's command.
-    UNKNOWN and BLOCKED ones are in no ring: what unlocks them is said.
-
-    In Python: waves(open_tables(FOLDER), "4.1").value has rings, held and reached; a row is one
-    cluster in one step. Exit codes: 0 answered; 2 usage; 5 there is no run.
-    """
-    expect_span("--soak", soak)
-    if max_parallel < 1:
-        raise ConfigError(f"--max-parallel {max_parallel}: expected 1 or more.")
-    parts = [one.partition("=") for one in by]
-    labels = {key: tuple(filter(None, values.split(","))) for key, _, values in parts}
-    if len(labels) < len(parts):
-        raise ConfigError(
-            f"--by: expected each label once, found {', '.join(p[0] for p in parts)}."
-        )
-    wanted = Waving(by=labels, soak=soak, max_parallel=max_parallel)
-    aim = Aim.of(target, tables.catalogue)
-    again = replace(tables._wanted, as_of=None, run=None).ways[0]
-    plan = tables.asked().plan(tables.lake, tables.run, aim, wanted)
-    answer = Answer(
-        value=plan,
-        make_rows=lambda: _wave_rows(plan),
-        make_document=lambda: fill(WavesDocument, format=WAVES_FORMAT, waves=plan),
-        page=lambda width: waves_page(plan, tables.catalogue, limit, out, again, width),
-    )
-    if out is not None:
-        files.write_whole(out, f"{answer.json()}\n".encode())
-    return answer
-
-
-def waves_status(tables: NightTables, path: str, *, limit: int = MOST) -> Answer[WaveStatus]:
-    """Say which gate of a plan in waves is open, and what may be done now.
-
-    \b
-        featurelib waves status waves.json --tables TABLES
-
-    The runs since are read. All clusters of the file count, whatever was chosen of the tables.
-    Exit codes: 0 something may be done now, or all is done; 1 a step soaks; 2 usage; 3 what comes
-    next is held, a person has to look; 5 there is no run, or its evidence does not show whether
-    the gate is open.
-    """
-    plan = read_waves(read_file("waves status", Path(path)), path)
-    if plan.run > tables.run:
-        raise ConfigError(
-            f"{path}: expected waves of run {tables.run} or before, found those of run {plan.run}. "
-            "Name the tables that they were made from with --tables, or another night with --run."
-        )
-    aim = Aim.of(plan.target, tables.catalogue)
-    nights = nights_since(tables.lake, plan.run, tables.run)
-    tonight = replace(tables.asked(), part=None).standings(tables.lake, tables.run, aim)
-    later = sum(plan.run < run <= tables.run for run in tables.lake.runs["run"].to_pylist())
-    found = find_status(plan, tables.run, nights, tonight, later=later)
-    return Answer(
-        value=found,
-        make_rows=lambda: ({name: getattr(one, name) for name in _STEP} for one in found.steps),
-        make_document=lambda: fill(WavesDocument, status=found),
-        page=lambda width: waves_status_page(found, tables.catalogue, limit, width),
-        exit_code=_AT_GATE[found.gate],
-    )
-
-
-_AT_GATE = {
-    WaveGate.DONE: 0,
-    WaveGate.OPEN: 0,
-    WaveGate.SOAKING: 1,
-    WaveGate.CLOSED: RefusedError.exit_code,
-    WaveGate.UNKNOWN: NoEvidenceError.exit_code,
-}
-
-
-_STEP = ("number", "ring", "way_back", "state", "clusters", "at_level", "since", "until")
-
-
-def _wave_rows(plan: WavePlan) -> Iterator[Row]:
-    for ring in plan.rings:
-        for step in ring.steps:
-            for number, batch in enumerate(step.batches, start=1):
-                for work in batch:
-                    for one in work.does:
-                        yield {
-                            "ring": ring.name,
-                            "way_back": step.way_back,
-                            "batch": number,
-                            "cluster": work.name,
-                            "by": one.by,
-                            "command": one.command,
-                        }
 
 
 def _before(lake: Lake, run: int) -> int:

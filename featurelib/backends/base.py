@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from pkgutil import resolve_name
 from typing import Protocol
 
 import msgspec
@@ -26,6 +27,7 @@ from featurelib.words import clean, some
 
 Say = Callable[[str], None]
 SHOWN = 3  # clusters
+OF_A_FILE = "featurelib.extras.sandbox.backend:open_embedded"  # the sandbox is entered here
 TIMEOUT_SECONDS = 10.0  # to connect to one node, and again for its answer
 
 
@@ -125,9 +127,8 @@ def open_backend(
     Raises ConfigError for an entry without a way to reach it, or whose client is not installed.
     """
     if entry.file:
-        from featurelib.backends.embedded import open_embedded
-
-        return open_embedded(entry, catalogue)
+        backend: Backend = resolve_name(OF_A_FILE)(entry, catalogue)
+        return backend
     if entry.is_reachable:
         from featurelib.backends.kafka.backend import open_kafka
 

@@ -116,8 +116,6 @@ CHOOSING: dict[str, Callable[..., Any] | None] = {
     "journal.cluster": None,
     "clusters": several,
     "diff.tables": nights,
-    "waves plan.tables": nights,
-    "waves status.tables": nights,
     "night": nights,
     "command": typed,
     "nodes": _nodes,

@@ -1,5 +1,6 @@
-"""The commands about levels that need no cluster: what maps to what, what needs what, what a new
-cluster starts with. A command parses, makes one call, and prints; text is what Kafka's tools print.
+"""The commands about levels that need no cluster: what maps to what, what needs what.
+
+A command parses, makes one call, and prints; text is what Kafka's tools print.
 """
 
 from __future__ import annotations
@@ -11,14 +12,10 @@ from featurelib.catalogue import NEWEST_RELEASE, Catalogue, ReleaseCatalogue
 from featurelib.cli.entrance import say
 from featurelib.cli.options import read_pairs
 from featurelib.config.files import choose_software, open_catalogue
-from featurelib.core.storage_format import FormatRequest, is_for_itself, preview_levels
-from featurelib.core.storage_format import initial_levels as format_levels
-from featurelib.errors import ConfigError, RefusedError
+from featurelib.errors import ConfigError
 from featurelib.feature import HIGHEST_LEVEL, METADATA_VERSION
 from featurelib.view.documents import (
     DependenciesDocument,
-    FormatRefusalDocument,
-    InitialLevelsDocument,
     MappingDocument,
     OfSoftware,
     fill,
@@ -50,7 +47,7 @@ def version_mapping(
         raise _unknown_version(own, release_version or "")
     levels = own.defaults(level)
     if as_json:
-        _print_json(
+        print_levels(
             MappingDocument, own, catalogue, release_version=own.names[level], levels=levels
         )
         return 0
@@ -82,89 +79,23 @@ def feature_dependencies(
         _expect_known(own, name, level)
     needs = {f"{n}={v}": {d.other: d.least for d in own.needs(n, v)} for n, v in asked.items()}
     if as_json:
-        _print_json(DependenciesDocument, own, catalogue, dependencies=needs)
+        print_levels(DependenciesDocument, own, catalogue, dependencies=needs)
         return 0
     for (name, level), needed in zip(asked.items(), needs.values(), strict=True):
-        print(f"{_shown(own, name, level)} {'requires:' if needed else 'has no dependencies.'}")
+        verdict = "requires:" if needed else "has no dependencies."
+        print(f"{write_level(own, name, level)} {verdict}")
         for other, least in needed.items():
-            print(f"    {_shown(own, other, least)}")
+            print(f"    {write_level(own, other, least)}")
     return 0
 
 
-def initial_levels(
-    software: str,
-    release_version: str | None = None,
-    feature: list[str] = [],  # noqa: B006  # typer reads the default and never changes it
-    dynamic_quorum: bool = False,
-    unstable: bool = False,
-    migration: bool = False,
-    preview: bool = False,
-    overlay: str | None = None,
-    as_json: bool = False,
-) -> int:
-    """Show what a new cluster starts with, or why it cannot.
-
-    It runs nothing. It says what `kafka-storage.sh format` of that release would write, or all that
-    it would refuse; the tool itself names only the first.
-
-    \b
-        featurelib initial-levels --software 4.1 --release-version 3.9
-        featurelib initial-levels --software 4.2 --feature metadata.version=25 --dynamic-quorum
-
-    Features that are not listed start at 0. Exit codes: 0 done, 2 usage, 3 format would refuse.
-    """
-    catalogue = open_catalogue(overlay, say)
-    own = choose_software(catalogue, software)
-    request = FormatRequest(
-        release_version=release_version,
-        features=parse_features(feature),
-        dynamic_quorum=dynamic_quorum,
-        unstable=unstable,
-        migration=migration,
-        patch=software,
-    )
-    if preview and request != FormatRequest(patch=software):
-        raise ConfigError(
-            "--preview: expected no other option than --software, --overlay and --json, since such "
-            "a cluster was formatted without any. Leave --preview out for a new cluster."
-        )
-    initial = preview_levels(own) if preview else format_levels(own, request)
-    if as_json:
-        refusals = [fill(FormatRefusalDocument, refusal) for refusal in initial.refusals]
-        runs = own.release if not preview and is_for_itself(own) else None
-        _print_json(
-            InitialLevelsDocument,
-            own,
-            catalogue,
-            levels=initial.levels,
-            refusals=refusals,
-            oldest_software=runs,
-        )
-    for name, level in ({} if as_json else initial.levels).items():
-        print(_shown(own, name, level))
-    for refusal in initial.refusals:
-        say(f"refused: {refusal.text}")
-    if initial.levels and not preview and is_for_itself(own):
-        say(
-            f"only for software of {own.release} or later, whatever --release-version says "
-            "(KIP-1170): 4.3 would begin at its own newest levels, older software reads these or "
-            "ends. Format with the tool of the software that is to run."
-        )
-    if initial.refusals and not preview:
-        say(
-            f"No cluster of {own.release} starts that way. Levels that its kafka-storage.sh knows: "
-            f"featurelib version-mapping --software {own.release}"
-        )
-    return RefusedError.exit_code if initial.refusals else 0
-
-
-def _print_json(
+def print_levels(
     kind: type[OfSoftware], own: ReleaseCatalogue, catalogue: Catalogue, **keys: object
 ) -> None:
     print(to_json(fill(kind, catalogue=catalogue.label, software=own.release, **keys)))
 
 
-def _shown(own: ReleaseCatalogue, name: str, level: int) -> str:
+def write_level(own: ReleaseCatalogue, name: str, level: int) -> str:
     """`metadata.version=25 (4.0-IV3)`, `group.version=1`."""
     named = f" ({own.names[level]})" if name == METADATA_VERSION else ""
     return f"{name}={level}{named}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from featurelib.api.tables import look_at_worst, plan_files, report_night
+from featurelib.api.tables import Asked, look_at_worst, plan_files, report_night
 from featurelib.audit.evidence import Conditions
 from featurelib.audit.findings import NO_SITE, Mute
 from featurelib.catalogue import Catalogue, load, with_overlay
@@ -31,7 +31,6 @@ from featurelib.feature import Severity
 from featurelib.lake import lines_of
 from featurelib.lake import places as find_places
 from featurelib.planning.requirements import Guarding
-from featurelib.questions.waves import Asked
 from featurelib.source import (
     NEWEST,
     NIGHTS_BEFORE,

@@ -70,44 +70,12 @@ class DependenciesDocument(OfSoftware):
     dependencies: dict[str, Levels]
 
 
-class FormatRefusalDocument(JsonPart):
-    code: str
-    text: str
-
-
-class InitialLevelsDocument(OfSoftware):
-    """featurelib initial-levels"""
-
-    levels: Levels
-    refusals: list[FormatRefusalDocument]
-    oldest_software: str | None  # that may start from such storage; null = the tool makes no odds
-
-
 class RulesDocument(Document, kw_only=True):
     """featurelib rules; with a name `rule` alone, with --dialects `dialects` alone"""
 
     rules: list[dict[str, Any]] | UnsetType = UNSET
     rule: dict[str, Any] | UnsetType = UNSET
     dialects: list[dict[str, Any]] | UnsetType = UNSET
-
-
-class ConformanceDocument(Document):
-    """featurelib conformance"""
-
-    exchanges: int
-    files: list[dict[str, Any]]
-    differences: list[dict[str, str]]
-    unread: list[str]
-
-
-class EmbeddedDocument(Document, kw_only=True):
-    """featurelib sandbox; unregister says neither mode nor levels"""
-
-    file: str
-    cluster: str
-    mode: str | UnsetType = UNSET
-    nodes: int
-    levels: Levels | UnsetType = UNSET
 
 
 class ConvertedDocument(Document):

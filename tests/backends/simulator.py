@@ -8,16 +8,16 @@ from typing import Any
 
 import msgspec
 
-from featurelib.backends.embedded import api_versions
-from featurelib.backends.embedded_cluster import (
+from featurelib.core.cluster import Cluster, Node, Request
+from featurelib.core.compatibility import Admission, Joined, Newcomer, Stopped, join
+from featurelib.extras.sandbox.backend import api_versions
+from featurelib.extras.sandbox.cluster import (
     NOBODY,
     EmbeddedCluster,
     EmbeddedState,
     Updated,
     end,
 )
-from featurelib.core.cluster import Cluster, Node, Request
-from featurelib.core.compatibility import Admission, Joined, Newcomer, Stopped, join
 from featurelib.feature import Role
 
 

@@ -15,7 +15,6 @@ import msgspec
 import pytest
 
 from featurelib.backends.base import Backend
-from featurelib.backends.embedded import open_embedded
 from featurelib.backends.kafka.backend import open_kafka
 from featurelib.catalogue import load
 from featurelib.config.fleet import Fleet
@@ -24,6 +23,7 @@ from featurelib.controller.send import Waits
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.outcome import Ending, EndingKind
 from featurelib.errors import ConfigError, RefusedError, UnreachableError
+from featurelib.extras.sandbox.backend import open_embedded
 from featurelib.feature import Role
 from featurelib.landing import ApiVersionsAnswer, Landing, read
 from featurelib.model import Move, Plan, Step

@@ -8,8 +8,8 @@ from typing import Any
 
 from featurelib.catalogue import load
 from featurelib.catalogue.rows import releases_offering
-from featurelib.conformance.exchanges import Exchange, read
-from featurelib.conformance.replay import replay
+from featurelib.extras.conformance.exchanges import Exchange, read
+from featurelib.extras.conformance.replay import replay
 from featurelib.feature import Role
 from scripts.record_exchanges import Recorder, look
 from tests.backends.rig.cluster import RunningCluster

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.backends import embedded
-from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.catalogue import load
 from featurelib.controller.journal import Journal, Settlement
 from featurelib.core.outcome import Fate, MoveOutcome, StepOutcome
 from featurelib.core.reply import Reply
+from featurelib.extras.sandbox import backend as embedded
+from featurelib.extras.sandbox.backend import EmbeddedBackend
 from featurelib.feature import Role
 from featurelib.model import Step
 from featurelib.planning import files

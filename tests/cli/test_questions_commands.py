@@ -13,6 +13,7 @@ from featurelib.cli.night import choose_places
 from featurelib.config.files import find_place, journal_path
 from featurelib.core.features_znode import ZnodeChange, ZnodeReason
 from featurelib.errors import ConfigError
+from featurelib.extras.sandbox import sandbox
 from featurelib.questions.election import Doubt
 from featurelib.source import SAMPLE_BUILD
 from featurelib.view.questions import CHANGES, DOUBTS, REASONS
@@ -145,7 +146,7 @@ def test_a_plan_of_a_cluster_that_only_its_address_names_works_as_it_is_printed(
     tmp_path: Path, name: str, question: str
 ) -> None:
     file, fleet = str(tmp_path / "copy.db"), tmp_path / "fleet.toml"
-    featurelib.sandbox(file, capture=capture(name))
+    sandbox(file, capture=capture(name))
     fleet.write_text('[[cluster]]\nid = "another"\n')
     _, out, _ = run(*question.split(), "--file", file, "--fleet", str(fleet))
     [command] = [line for line in out.splitlines() if line.startswith("  featurelib plan ")]
@@ -179,7 +180,7 @@ def test_a_leftover_is_called_not_registered_and_its_way_out_is_the_real_one_alo
 
 def test_from_python_a_copy_of_the_cluster_then_does_what_was_said(tmp_path: Path) -> None:
     file = str(tmp_path / "copy.db")
-    cluster = featurelib.sandbox(file, capture=capture("zk-282-ranges"))
+    cluster = sandbox(file, capture=capture("zk-282-ranges"))
     found = featurelib.what_if(cluster, ibp="2.6")
     assert found.value.election is not None
     assert found.value.election.settled is not None

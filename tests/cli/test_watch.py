@@ -23,11 +23,11 @@ import pytest
 
 from featurelib import ClusterLook, connect, plan, watch
 from featurelib.backends.base import Say
-from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.catalogue import load
 from featurelib.cli.streams import INTERRUPTED, LOOKED, READER_GONE
 from featurelib.core.cluster import Cluster, Node
 from featurelib.errors import ConfigError, UnreachableError
+from featurelib.extras.sandbox.backend import EmbeddedBackend
 from featurelib.feature import METADATA_VERSION as METADATA
 from featurelib.feature import Role
 from featurelib.questions.watch import NodeState, Watched

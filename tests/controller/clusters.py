@@ -16,7 +16,6 @@ from typing import Any
 
 from featurelib.audit.cluster_view import Sight
 from featurelib.backends.base import Abilities, Backend, Say
-from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.catalogue import Catalogue, load
 from featurelib.config.fleet import Fleet
 from featurelib.controller.apply import ApplyOrder, apply
@@ -27,6 +26,7 @@ from featurelib.controller.send import Waits
 from featurelib.core.cluster import Cluster, Range
 from featurelib.core.outcome import Ending
 from featurelib.core.reply import Reply
+from featurelib.extras.sandbox.backend import EmbeddedBackend
 from featurelib.model import Move, NotPassed, Passed, Plan, Recipient, Step
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan

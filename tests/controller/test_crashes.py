@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from featurelib.backends.base import Say
-from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.config.fleet import Fleet
 from featurelib.controller.apply import ApplyOrder, apply
 from featurelib.controller.journal import Dispatch, Journal, Lock, Settlement
@@ -23,6 +22,7 @@ from featurelib.controller.send import resume
 from featurelib.core.outcome import EndingKind, Fate
 from featurelib.core.reply import Reply
 from featurelib.errors import FeatureLibError, JournalError
+from featurelib.extras.sandbox.backend import EmbeddedBackend
 from featurelib.model import Plan, Step
 from tests.backends.simulator import Simulated
 from tests.controller.clusters import (

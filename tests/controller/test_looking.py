@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 from featurelib.backends.base import Say
-from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.controller.look import late_nodes
 from featurelib.core.outcome import EndingKind
 from featurelib.core.reply import Reply
+from featurelib.extras.sandbox.backend import EmbeddedBackend
 from featurelib.feature import Role
 from tests.controller.clusters import bench, kraft, replace, zookeeper
 

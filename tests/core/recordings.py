@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from featurelib.conformance.exchanges import Exchange, read
+from featurelib.extras.conformance.exchanges import Exchange, read
 
 FOLDER = Path(__file__).parents[1] / "data" / "transcripts"
 
@@ -55,7 +55,11 @@ def every() -> tuple[Exchange, ...]:
 @cache
 def pack() -> tuple[tuple[dict[str, Any], Exchange], ...]:
     """The shipped exchanges: the line as JSON, and read."""
-    packed = resources.files("featurelib").joinpath("conformance_pack.jsonl.gz").read_bytes()
+    packed = (
+        resources.files("featurelib.extras.conformance")
+        .joinpath("conformance_pack.jsonl.gz")
+        .read_bytes()
+    )
     shipped = gzip.decompress(packed).splitlines()
     parsed = [json.loads(line) for line in shipped]
     return tuple(zip(parsed, read(shipped, "pack"), strict=True))

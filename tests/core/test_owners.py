@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from featurelib.catalogue import load
+from featurelib.extras.waves.rings import WaveMove, part_moves
 from featurelib.feature import METADATA_VERSION
 from featurelib.model import Guards, Move, Step
 from featurelib.planning.owners import share
-from featurelib.planning.waves import WaveMove, part_moves
 
 CATALOGUE = load()
 SHARE, STREAMS, GROUP = "share.version", "streams.version", "group.version"

@@ -17,7 +17,11 @@ NAME = re.compile(r"`((?:zk-)?\d\.\d\.\d-[\w-]+)`")
 
 def exchanges() -> dict[str, dict[str, Any]]:
     """The exchanges of the conformance pack, by id."""
-    packed = resources.files("featurelib").joinpath("conformance_pack.jsonl.gz").read_bytes()
+    packed = (
+        resources.files("featurelib.extras.conformance")
+        .joinpath("conformance_pack.jsonl.gz")
+        .read_bytes()
+    )
     lines = [json.loads(line) for line in gzip.decompress(packed).splitlines()]
     return {line["id"]: line for line in lines}
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from featurelib.audit.findings import wordings
+from featurelib.audit.rulebook import DIALECTS, questions, rulebook
 from featurelib.catalogue import load as catalogue
-from featurelib.conformance import exchanges as recording_form
-from featurelib.conformance.exchanges import read
-from featurelib.conformance.replay import EXCUSES, KINDS, replay
-from featurelib.conformance.rulebook import DIALECTS, questions, rulebook
 from featurelib.core.dialect import STRICT, load
+from featurelib.extras.conformance import exchanges as recording_form
+from featurelib.extras.conformance.exchanges import read
+from featurelib.extras.conformance.replay import EXCUSES, KINDS, replay
 from featurelib.landing import Landing
 from featurelib.landing import read as read_line
 from featurelib.landing.kinds import KindLine

@@ -13,8 +13,8 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from featurelib.audit.findings import wordings
+from featurelib.audit.rulebook import DIALECTS, rulebook
 from featurelib.cli.app import COMMANDS
-from featurelib.conformance.rulebook import DIALECTS, rulebook
 from featurelib.core.dialect import STRICT, load
 from featurelib.tables import ALL
 from scripts.docs_texts import ENDS

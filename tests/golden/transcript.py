@@ -39,11 +39,11 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.catalogue import load
 from featurelib.core.cluster import Cluster
 from featurelib.core.reply import Reply
 from featurelib.errors import OutcomeUnknownError
+from featurelib.extras.sandbox.backend import EmbeddedBackend
 from tests.backends.clusters import KRAFT, ZK, broker, controller
 from tests.backends.simulator import Simulated
 from tests.cli.commands import run

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from featurelib.backends.embedded_cluster import EmbeddedState
 from featurelib.catalogue import Tables
-from featurelib.conformance.exchanges import Exchange, Levels
 from featurelib.core.dialect import Dialect, generation_of, load
 from featurelib.core.dry_run import Answered
 from featurelib.core.reply import Reply
 from featurelib.errors import InputError
+from featurelib.extras.conformance.exchanges import Exchange, Levels
+from featurelib.extras.sandbox.cluster import EmbeddedState
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
 
 HIDES_RECORD = ("3.9.0",)  # 3.9.2 shows the record while the raft layer is at 0

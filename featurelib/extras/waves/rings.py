@@ -3,8 +3,8 @@
 A ring holds clusters. A step of it holds what is done in them at one time, and never both changes
 with a way back and changes without. Batches of a step may be done at once. The gate before a step
 opens when every cluster of the step before has been at its level and healthy for its soak
-(featurelib.questions.waves). The first clusters are the canaries: one of each kind of change. Then
-come the values of a label in their order, or the clusters of least risk.
+(featurelib.extras.waves.gates). The first clusters are the canaries: one of each kind of change.
+Then come the values of a label in their order, or the clusters of least risk.
 
     fleet ─┬─ held: UNKNOWN, BLOCKED, something critical, or software that is too old; what helps
            ├─ reached: at the target

@@ -22,7 +22,6 @@ from msgspec import UNSET
 from featurelib.audit.cluster_view import Terms
 from featurelib.audit.evidence import KAFKAS_DEFAULT, OWN_FILE
 from featurelib.backends.base import Abilities, Backend, Say
-from featurelib.backends.embedded_cluster import NOBODY, EmbeddedCluster, EmbeddedState
 from featurelib.catalogue import Catalogue, ReleaseCatalogue
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.cluster import Cluster, Node, Range
@@ -32,6 +31,7 @@ from featurelib.core.features_znode import Reading
 from featurelib.core.reply import Reply
 from featurelib.core.storage_format import FormatRequest, initial_levels
 from featurelib.errors import ConfigError, RefusedError, UnreachableError
+from featurelib.extras.sandbox.cluster import NOBODY, EmbeddedCluster, EmbeddedState
 from featurelib.feature import METADATA_VERSION, Role, release_number
 from featurelib.landing import responses as wire
 from featurelib.landing.fields import write_line

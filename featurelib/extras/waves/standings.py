@@ -1,34 +1,29 @@
 """Find which clusters of a run can go to a target, and put them in waves.
 
 The run's snapshots are judged again, as the nightly judges, with metadata.version capped at the
-target. READY clusters are put in rings (featurelib.planning.waves); each other stands with what
+target. READY clusters are put in rings (featurelib.extras.waves.rings); each other stands with what
 holds it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any
 
 import numpy as np
 
+from featurelib.api.tables import Asked
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions
-from featurelib.audit.findings import FindingWords, Mute
+from featurelib.audit.findings import FindingWords
 from featurelib.catalogue import Catalogue
-from featurelib.config.fleet import Fleet, FleetEntry, FleetPart
-from featurelib.config.settings import Settings
+from featurelib.config.fleet import FleetEntry
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError
-from featurelib.feature import METADATA_VERSION, Severity, UpgradeType, Verdict
-from featurelib.findings import tagged
-from featurelib.lake import Lake
-from featurelib.model import Move
-from featurelib.planning.owners import option_of, owner_command, whom_to_ask
-from featurelib.planning.waves import (
+from featurelib.extras.waves.rings import (
     NO_LABEL,
     UPGRADE_ALL,
     Candidate,
@@ -46,7 +41,12 @@ from featurelib.planning.waves import (
     part_moves,
     put_in_rings,
 )
-from featurelib.questions.setbacks import find_setbacks
+from featurelib.extras.waves.setbacks import find_setbacks
+from featurelib.feature import METADATA_VERSION, Severity, UpgradeType, Verdict
+from featurelib.findings import tagged
+from featurelib.lake import Lake
+from featurelib.model import Move
+from featurelib.planning.owners import option_of, owner_command, whom_to_ask
 from featurelib.rows import join_rows, make_rows, texts_of
 from featurelib.schema import SNAPSHOT
 from featurelib.words import clean, level_text, time_text
@@ -82,91 +82,81 @@ class Aim:
         return cls(text=text, level=level)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """The inputs of the waves: the inventory and its chosen clusters (None: all), the settings with
-    their mutes, the catalogue; `ways`: options, after a blank each, that commands of a cluster
-    need."""
+def find_standings(asked: Asked, lake: Lake, run: int, target: Aim) -> Standings:
+    """Return each cluster's standing in a run. Raises NoEvidenceError without snapshots."""
+    rows = lake.snapshots(run)
+    landed = set(rows["cluster"].to_pylist())
+    never = [entry.id for entry in asked.fleet.cluster if entry.id not in landed]
+    silent = make_rows(SNAPSHOT, len(never), {"cluster": texts_of(never)})
+    rows = join_rows([rows, silent])
+    if asked.part is not None:
+        chosen = [cluster in asked.part for cluster in rows["cluster"].to_pylist()]
+        rows = rows.take(np.flatnonzero(chosen))
+    conditions = Conditions(
+        as_of=lake.as_of(run),
+        max_age=asked.settings.max_age,
+        inventory=asked.fleet.inventory,
+        mutes=asked.mutes,
+        up_to=target.level or 0,
+    )
+    dialect, severities = load(STRICT), asked.settings.severities
+    return sort_out(asked, judge(rows, conditions, asked.catalogue, dialect, severities), target)
 
-    fleet: Fleet
-    part: FleetPart | None
-    settings: Settings
-    mutes: tuple[Mute, ...]
-    catalogue: Catalogue
-    ways: Callable[[FleetEntry], str] = lambda entry: ""
 
-    def standings(self, lake: Lake, run: int, target: Aim) -> Standings:
-        """Return each cluster's standing in a run. Raises NoEvidenceError without snapshots."""
-        rows = lake.snapshots(run)
-        landed = set(rows["cluster"].to_pylist())
-        never = [entry.id for entry in self.fleet.cluster if entry.id not in landed]
-        silent = make_rows(SNAPSHOT, len(never), {"cluster": texts_of(never)})
-        rows = join_rows([rows, silent])
-        if self.part is not None:
-            chosen = [cluster in self.part for cluster in rows["cluster"].to_pylist()]
-            rows = rows.take(np.flatnonzero(chosen))
-        conditions = Conditions(
-            as_of=lake.as_of(run),
-            max_age=self.settings.max_age,
-            inventory=self.fleet.inventory,
-            mutes=self.mutes,
-            up_to=target.level or 0,
-        )
-        dialect, severities = load(STRICT), self.settings.severities
-        return self.sort_out(judge(rows, conditions, self.catalogue, dialect, severities), target)
+def sort_out(asked: Asked, judged: Judged, target: Aim) -> Standings:
+    """The place of each cluster that was judged."""
+    candidates, held, reached = list[Candidate](), list[WaveHeld](), list[WaveReached]()
+    reader = _Reader(asked, judged, target)
+    for row in judged.plans.select(_OF_PLANS).to_pylist():
+        place = reader.place(row)
+        if isinstance(place, Candidate):
+            candidates.append(place)
+        elif isinstance(place, WaveHeld):
+            held.append(place)
+        else:
+            reached.append(place)
+    held.sort(key=lambda one: (one.why, one.name, one.cluster))
+    reached.sort(key=lambda one: (one.name, one.cluster))
+    return Standings(candidates=tuple(candidates), held=tuple(held), reached=tuple(reached))
 
-    def sort_out(self, judged: Judged, target: Aim) -> Standings:
-        """The place of each cluster that was judged."""
-        candidates, held, reached = list[Candidate](), list[WaveHeld](), list[WaveReached]()
-        reader = _Reader(self, judged, target)
-        for row in judged.plans.select(_OF_PLANS).to_pylist():
-            place = reader.place(row)
-            if isinstance(place, Candidate):
-                candidates.append(place)
-            elif isinstance(place, WaveHeld):
-                held.append(place)
-            else:
-                reached.append(place)
-        held.sort(key=lambda one: (one.why, one.name, one.cluster))
-        reached.sort(key=lambda one: (one.name, one.cluster))
-        return Standings(candidates=tuple(candidates), held=tuple(held), reached=tuple(reached))
 
-    def plan(self, lake: Lake, run: int, target: Aim, wanted: Waving) -> WavePlan:
-        """The waves of that night. Raises ConfigError for a label nobody has."""
-        self._expect_label(wanted)
-        found = self.standings(lake, run, target)
-        troubles, lower = find_setbacks(lake, run, found, self.catalogue)
-        wanted = replace(wanted, troubles=troubles)
-        candidates = [one.with_note(lower.get(one.cluster, "")) for one in found.candidates]
-        notes = list[str]()
-        for label, values in label_orders(found.candidates, wanted).items():
-            if len(values) > 1 and not wanted.by[label]:
-                order = ",".join(value for value in values if value != NO_LABEL)
-                notes.append(
-                    f"The order of {clean(label)} was not named: the value with the fewest nodes "
-                    f"goes first. Name it: --by {quote(clean(f'{label}={order}', 300))}"
-                )
-        return WavePlan(
-            target=target.text,
-            level=target.level,
-            tables=lake.root,
-            run=run,
-            as_of=time_text(lake.night(run)["as_of"]),
-            catalogue=self.catalogue.label,
-            part=None if self.part is None else self.part.text,
-            by=tuple(wanted.by),
-            max_parallel=wanted.max_parallel,
-            rings=put_in_rings(candidates, wanted),
-            held=found.held,
-            reached=found.reached,
-            notes=tuple(notes),
-        )
+def plan_waves(asked: Asked, lake: Lake, run: int, target: Aim, wanted: Waving) -> WavePlan:
+    """The waves of that night. Raises ConfigError for a label nobody has."""
+    _expect_label(asked, wanted)
+    found = find_standings(asked, lake, run, target)
+    troubles, lower = find_setbacks(lake, run, found, asked.catalogue)
+    wanted = replace(wanted, troubles=troubles)
+    candidates = [one.with_note(lower.get(one.cluster, "")) for one in found.candidates]
+    notes = list[str]()
+    for label, values in label_orders(found.candidates, wanted).items():
+        if len(values) > 1 and not wanted.by[label]:
+            order = ",".join(value for value in values if value != NO_LABEL)
+            notes.append(
+                f"The order of {clean(label)} was not named: the value with the fewest nodes "
+                f"goes first. Name it: --by {quote(clean(f'{label}={order}', 300))}"
+            )
+    return WavePlan(
+        target=target.text,
+        level=target.level,
+        tables=lake.root,
+        run=run,
+        as_of=time_text(lake.night(run)["as_of"]),
+        catalogue=asked.catalogue.label,
+        part=None if asked.part is None else asked.part.text,
+        by=tuple(wanted.by),
+        max_parallel=wanted.max_parallel,
+        rings=put_in_rings(candidates, wanted),
+        held=found.held,
+        reached=found.reached,
+        notes=tuple(notes),
+    )
 
-    def _expect_label(self, wanted: Waving) -> None:
-        """Raises ConfigError for a label, or a value of it, that no cluster has."""
-        for key, values in wanted.by.items():
-            for label in (key, *(f"{key}={value}" for value in values)):
-                self.fleet.expect_label(f"--by {label}", label, "the inventory")
+
+def _expect_label(asked: Asked, wanted: Waving) -> None:
+    """Raises ConfigError for a label, or a value of it, that no cluster has."""
+    for key, values in wanted.by.items():
+        for label in (key, *(f"{key}={value}" for value in values)):
+            asked.fleet.expect_label(f"--by {label}", label, "the inventory")
 
 
 _OF_PLANS = ["cluster", "verdict", "nodes", "mode", "release", "newest_release"]

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from featurelib.extras.waves.rings import Standings, WaveHeld, WavePlan, WaveWork
 from featurelib.feature import Severity, Verdict
 from featurelib.lake import Lake
-from featurelib.planning.waves import Standings, WaveHeld, WavePlan, WaveWork
 from featurelib.tables import FEATURE_READINESS, FINDINGS
 
 

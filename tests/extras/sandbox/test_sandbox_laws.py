@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from featurelib.conformance.exchanges import Exchange
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.cluster import Cluster, Features, Node, Request, Update, build
 from featurelib.core.compatibility import Effect, stopped
@@ -17,6 +16,7 @@ from featurelib.core.dialect import GENERATIONS, generation_of
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.judge import judge
 from featurelib.errors import InputError
+from featurelib.extras.conformance.exchanges import Exchange
 from featurelib.feature import KRAFT_VERSION, Role
 from tests.backends.clusters import IN_MEMORY, TABLES
 from tests.backends.simulator import Simulated

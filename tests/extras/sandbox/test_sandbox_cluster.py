@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from featurelib.backends import embedded_cluster
-from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.core.cluster import Cluster, Range
 from featurelib.core.compatibility import Admission, Effect
 from featurelib.errors import InputError, UnreachableError
+from featurelib.extras.sandbox import cluster as embedded_cluster
+from featurelib.extras.sandbox.backend import EmbeddedBackend
 from featurelib.feature import Role
 from featurelib.landing import Landing, read
 from tests.backends.clusters import (

@@ -18,15 +18,15 @@ from typing import Any
 
 import pytest
 
+from featurelib.audit.rulebook import UNRECORDED, questions
 from featurelib.catalogue import load
-from featurelib.conformance.exchanges import Exchange, read
-from featurelib.conformance.replay import Difference, replay
-from featurelib.conformance.rulebook import UNRECORDED, questions
 from featurelib.core.dialect import GENERATIONS, generation_of
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.dry_run import answer
 from featurelib.core.reply import Reply
 from featurelib.errors import InputError
+from featurelib.extras.conformance.exchanges import Exchange, read
+from featurelib.extras.conformance.replay import Difference, replay
 from featurelib.feature import Role
 from scripts.choose_pack import choose, reached
 from scripts.pack_claims import SHOWN
@@ -70,7 +70,11 @@ def test_the_pack_reaches_every_row_that_a_recording_reaches() -> None:
 @pytest.mark.skipif(not scale.WHOLE, reason="looks through all recordings: in `make test`")
 def test_the_pack_is_what_the_recordings_give() -> None:
     """Rewrite it with `python -m scripts.choose_pack`."""
-    packed = resources.files("featurelib").joinpath("conformance_pack.jsonl.gz").read_bytes()
+    packed = (
+        resources.files("featurelib.extras.conformance")
+        .joinpath("conformance_pack.jsonl.gz")
+        .read_bytes()
+    )
     assert packed[4:8] == bytes(4), "the packing holds a time"
     assert gzip.decompress(packed).decode() == choose(recordings.FOLDER, TABLES)
 

@@ -13,10 +13,18 @@ from typing import Any
 import msgspec
 import pytest
 
-import featurelib.planning.waves
+import featurelib.extras.waves.rings
 from featurelib.catalogue import Dependency, load
 from featurelib.errors import PlanError
-from featurelib.planning.waves import (
+from featurelib.extras.waves.gates import (
+    StepState,
+    WaveGate,
+    WaveNight,
+    WaveStatus,
+    WorkState,
+    waves_status,
+)
+from featurelib.extras.waves.rings import (
     Candidate,
     Standings,
     WaveCommand,
@@ -33,18 +41,10 @@ from featurelib.planning.waves import (
     put_in_rings,
     read_waves,
 )
-from featurelib.questions.gates import (
-    StepState,
-    WaveGate,
-    WaveNight,
-    WaveStatus,
-    WorkState,
-    waves_status,
-)
 from tests.core.scale import some
 from tests.report.schema_check import expect_made_of
 
-SCHEMA = Path(featurelib.planning.waves.__file__).with_name("waves.schema.json")
+SCHEMA = Path(featurelib.extras.waves.rings.__file__).with_name("waves.schema.json")
 FLEETS = some(1000)  # drawn by plain dice: a few milliseconds each
 METADATA, GROUP, SHARE = "metadata.version", "group.version", "share.version"
 LABELS, VALUES = ("environment", "region"), ("test", "production", "")

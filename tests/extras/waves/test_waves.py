@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import featurelib as fl
+from featurelib.api.tables import Asked
 from featurelib.arrow import table_of
 from featurelib.audit.audit import judge
 from featurelib.audit.cluster_view import Sight, Terms
@@ -24,12 +25,14 @@ from featurelib.backends.base import look, open_backend
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.config.settings import Settings
 from featurelib.core.dialect import STRICT, load
+from featurelib.extras.sandbox import sandbox
+from featurelib.extras.waves import waves, waves_status
+from featurelib.extras.waves.rings import Standings, WaveMove
+from featurelib.extras.waves.standings import Aim, sort_out
 from featurelib.feature import METADATA_VERSION
 from featurelib.landing import Landing, read
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import Planned, make_plan
-from featurelib.planning.waves import Standings, WaveMove
-from featurelib.questions.waves import Aim, Asked
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from featurelib.tables import AUDIT_RUN, FEATURE_READINESS, FINDINGS
 from featurelib.view.trend import ask_first
@@ -60,7 +63,7 @@ AIMS = ("upgrade-all", "3.5", "3.9", "4.0", "4.1", "4.2", "4.4")
 def standing(one: Sight, target: str, as_of: int, max_age: int) -> Standings:
     aim = Aim.of(target, CATALOGUE)
     conditions = Conditions(as_of=as_of, max_age=max_age, up_to=aim.level or 0)
-    return ASKED.sort_out(judge(one.rows, conditions, CATALOGUE, load(STRICT)), aim)
+    return sort_out(ASKED, judge(one.rows, conditions, CATALOGUE, load(STRICT)), aim)
 
 
 def planned(one: Sight, moves: Sequence[WaveMove]) -> Planned:
@@ -140,7 +143,7 @@ def test_what_the_operator_would_not_do_or_would_set_back_is_in_no_ring(code: st
     lines = [*lines_of(GOOD), strimzi_line(**changes)]
     judged = judge_lines(lines, Expected(managed_by=owner))
     fleet = Fleet(cluster=(FleetEntry(id="c", managed_by=owner),))
-    found = replace(ASKED, fleet=fleet).sort_out(judged, Aim.of("upgrade-all", CATALOGUE))
+    found = sort_out(replace(ASKED, fleet=fleet), judged, Aim.of("upgrade-all", CATALOGUE))
     words = FindingWords(CATALOGUE).of_rows(judged.findings, {})
     said = [*zip(*(words[name].to_pylist() for name in ("message", "remedy")), strict=True)]
     codes = judged.findings["code"].to_pylist()
@@ -160,7 +163,7 @@ def test_what_the_operator_would_not_do_or_would_set_back_is_in_no_ring(code: st
 def test_what_is_unknown_and_too_old_says_both() -> None:
     nodes = (*GOOD.nodes, replace(GOOD.nodes[0], node_id=2, answered=None, failed=0))
     judged = judge_lines(lines_of(replace(GOOD, nodes=nodes)))
-    [held] = ASKED.sort_out(judged, Aim.of("4.4", CATALOGUE)).held
+    [held] = sort_out(ASKED, judged, Aim.of("4.4", CATALOGUE)).held
     assert held.why == "UNKNOWN"
     assert held.unlocks[0].message.startswith(
         "Its software goes up to metadata.version 27 (4.1-IV1)"
@@ -187,7 +190,7 @@ def test_every_step_is_accepted_by_the_controller_one_after_the_other(
     name: str, tmp_path: Path
 ) -> None:
     file = str(tmp_path / "c.db")
-    fl.sandbox(file, capture=str(SAMPLES / name))
+    sandbox(file, capture=str(SAMPLES / name))
     rows = snapshot_rows([landed(file)])
     one = Terms(catalogue=CATALOGUE, as_of=None, max_age=HOURS_72).see(rows)
     [there] = standing(one, "upgrade-all", of_rows.newest(rows), HOURS_72).candidates
@@ -204,7 +207,7 @@ def test_nights_open_the_gates(tmp_path: Path) -> None:
     names, begin = ("refused-metadata", "k41-forgotten"), datetime.now(UTC)
     files = {name: str(tmp_path / f"{name}.db") for name in names}
     for name, file in files.items():
-        fl.sandbox(file, capture=str(SAMPLES / name))
+        sandbox(file, capture=str(SAMPLES / name))
     root, days = tmp_path / "tables", 0
 
     def night() -> fl.Tables:
@@ -222,7 +225,7 @@ def test_nights_open_the_gates(tmp_path: Path) -> None:
         "".join(f'[[cluster]]\nid = "{ids[name]}"\nname = "{name}"\n' for name in names), "utf-8"
     )
     path = str(tmp_path / "waves.json")
-    answer = fl.waves(night(), "4.1", soak="6h", out=path)
+    answer = waves(night(), "4.1", soak="6h", out=path)
     steps = [list(step.works) for step in answer.value.steps]
     assert [[work.name for work in works] for works in steps] == [
         ["refused-metadata"],
@@ -253,9 +256,9 @@ def test_nights_open_the_gates(tmp_path: Path) -> None:
         (1, "done done soaking"),
         (0, "done done done"),
     ]
-    assert "Every step is done." in str(fl.waves_status(night(), path))
+    assert "Every step is done." in str(waves_status(night(), path))
     # What is there by now is at the target when the plan is made again.
-    again = fl.waves(night(), "4.1").value
+    again = waves(night(), "4.1").value
     assert (again.rings, len(again.reached)) == ((), 2)
 
 
@@ -300,7 +303,7 @@ def test_a_ring_soaks_as_long_as_trouble_took_after_an_earlier_step(tmp_path: Pa
     )
     tables = fl.open_tables(str(tmp_path), fleet=str(inventory))
     order = ",".join(names)
-    answer = fl.waves(tables, "4.1", by=[f"n={order}"])
+    answer = waves(tables, "4.1", by=[f"n={order}"])
     found = {ring.name: (ring.steps[0].soak, ring.steps[0].soak_why) for ring in answer.value.rings}
     step = "metadata.version 24 (4.0-IV2)"
     assert found == {
@@ -311,7 +314,7 @@ def test_a_ring_soaks_as_long_as_trouble_took_after_an_earlier_step(tmp_path: Pa
         str(answer).split()
     )
     # Trouble is no reason to soak less than is asked for.
-    longer = fl.waves(tables, "4.1", by=[f"n={order}"], soak="14d").value
+    longer = waves(tables, "4.1", by=[f"n={order}"], soak="14d").value
     assert {step.soak for step in longer.steps} == {"14d"}
     # Who stands lower than before is asked about first, and nobody else.
     [asked] = (work for step in answer.value.steps for work in step.works if work.note)

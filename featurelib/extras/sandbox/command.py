@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from featurelib import api
-from featurelib.backends.embedded import open_file
+from msgspec import UNSET, UnsetType
+
 from featurelib.catalogue import NEWEST_RELEASE
 from featurelib.cli.entrance import say
 from featurelib.config.files import open_catalogue
 from featurelib.errors import ConfigError
+from featurelib.extras.sandbox.backend import open_file
+from featurelib.extras.sandbox.make import sandbox as make_sandbox
 from featurelib.feature import Role
-from featurelib.view.documents import EmbeddedDocument, fill
+from featurelib.view.documents import Document, Levels, fill
 from featurelib.view.documents import as_json as to_json
 from featurelib.words import count
+
+
+class SandboxDocument(Document, kw_only=True):
+    """featurelib sandbox; unregister says neither mode nor levels"""
+
+    file: str
+    cluster: str
+    mode: str | UnsetType = UNSET
+    nodes: int
+    levels: Levels | UnsetType = UNSET
 
 
 def sandbox(
@@ -49,7 +61,7 @@ def sandbox(
     if is_new and node is not None:
         raise ConfigError("--node: expected with unregister only, found it with make.")
     if is_new:
-        api.sandbox(
+        make_sandbox(
             file,
             software=software,
             metadata=metadata,
@@ -67,7 +79,7 @@ def sandbox(
     levels = dict(sorted(cluster.levels.items()))
     if as_json:
         new = {"mode": opened.mode, "levels": levels} if is_new else {}
-        about = fill(EmbeddedDocument, file=file, cluster=opened.cluster_id, nodes=nodes, **new)
+        about = fill(SandboxDocument, file=file, cluster=opened.cluster_id, nodes=nodes, **new)
         print(to_json(about))
         return 0
     if is_new:

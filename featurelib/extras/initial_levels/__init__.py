@@ -1,0 +1,1 @@
+"""Initial levels: what a new cluster starts with, or why it cannot."""

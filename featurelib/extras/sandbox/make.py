@@ -1,0 +1,54 @@
+"""Make a sandbox cluster: the function behind `featurelib sandbox make`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from featurelib.api.clusters import Live
+from featurelib.catalogue import NEWEST_RELEASE
+from featurelib.collect import landing_lines
+from featurelib.config.files import choose_software, open_catalogue
+from featurelib.extras.sandbox.backend import captured, formatted, make_embedded
+from featurelib.extras.sandbox.cluster import EmbeddedCluster
+from featurelib.source import Wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sandbox(Live):
+    """A cluster in a file. It answers as Kafka's controllers do: to learn with, and to try on."""
+
+    def unregister(self, node_id: int) -> None:
+        """Take a broker out, as `kafka-cluster.sh unregister --id` does. Raises InputError."""
+        assert self.wanted.file is not None
+        with EmbeddedCluster(self.wanted.file, self.catalogue.tables) as cluster:
+            cluster.unregister(node_id)
+
+
+def sandbox(
+    file: str,
+    *,
+    software: str = NEWEST_RELEASE,
+    metadata: str | None = None,
+    brokers: int = 3,
+    controllers: int = 3,
+    capture: str | None = None,
+    overlay: str | None = None,
+) -> Sandbox:
+    """Make a cluster in a file that answers as Kafka's controllers do: to learn, and to try plans.
+
+        cluster = sandbox("cluster.db", software="4.1", metadata="3.9")
+        copy = sandbox("copy.db", capture="data/samples/ghost-broker")
+
+    `capture` makes it like the cluster of these landing lines, a file or a folder. One that is
+    there already is reached with connect(file=…). Raises ConfigError, LandingError.
+    """
+    catalogue = open_catalogue(overlay)
+    if capture is not None:
+        lines = landing_lines("--capture", capture)
+        make = partial(captured, capture, lines, catalogue)
+    else:
+        own = choose_software(catalogue, software)
+        make = partial(formatted, own, metadata, brokers, controllers)
+    make_embedded(file, make, catalogue)
+    return Sandbox(wanted=Wanted(file=file), catalogue=catalogue)

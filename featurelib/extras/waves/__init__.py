@@ -1,0 +1,6 @@
+"""Waves: the order in which a fleet is upgraded, ring by ring, and how far it is."""
+
+from __future__ import annotations
+
+from featurelib.extras.waves.ask import waves as waves
+from featurelib.extras.waves.ask import waves_status as waves_status
