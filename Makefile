@@ -49,6 +49,7 @@ lint:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m scripts.check_language
 
 docs: ## the pages of docs/ as a site in build/site; a link that leads nowhere ends it
 	@scripts/setup.sh --dev --no-java

@@ -88,7 +88,7 @@ def refusal(keys: Path, approval: Approval, signature: str) -> str:
 def test_a_signed_approval_is_accepted_while_it_holds(keys: Path) -> None:
     approval = approval_by(ALICE)
     text = write_approval(approval, signed(keys, "alice", approval))
-    asked = {"settings": settings(keys), "where": "plan.approval.json"}
+    asked = {"settings": settings(keys), "source": "plan.approval.json"}
     assert check_approval(PLAN, text, now=NOW, **asked).approval == files.digest(approval)  # type: ignore[arg-type]
     with pytest.raises(ApprovalError, match=r"plan\.approval\.json: .* expired 1 hour ago"):
         check_approval(PLAN, text, now=NOW + DAY + DAY / 24, **asked)  # type: ignore[arg-type]

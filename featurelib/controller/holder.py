@@ -66,7 +66,7 @@ class Holder:
 
 
 def myself(command: str) -> Holder:
-    """This process, doing `command`."""
+    """Return this process, doing `command`."""
     pid, host = os.getpid(), socket.gethostname()
     try:
         user = getpass.getuser()

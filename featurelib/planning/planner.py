@@ -236,7 +236,7 @@ def _against(
 
 
 def mode_of(sight: Sight) -> str:
-    """kraft or zk, as its controllers speak."""
+    """Return kraft or zk, as its controllers speak."""
     return sight.dialects[0].partition("-")[0] if sight.dialects else ""
 
 

@@ -72,7 +72,7 @@ class HoldingRun:
 
     @classmethod
     def this(cls, job: str, run: int) -> HoldingRun:
-        """This process."""
+        """Return this process."""
         return cls(
             job=job,
             run=run,
@@ -92,7 +92,7 @@ class HoldingRun:
 
 
 def _seen_from() -> str | None:
-    """This machine since its start, and the processes one sees here: a container sees its own."""
+    """Return this machine since its start, and the processes that a container sees: its own."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"

@@ -39,7 +39,7 @@ from tests.seeing import see
 ELR, GROUP, SHARE = "eligible.leader.replicas.version", "group.version", "share.version"
 STREAMS, TRANSACTION = "streams.version", "transaction.version"
 UPGRADE_ALL = Intent(command=Command.UPGRADE_ALL)
-MID_ROLL = SAMPLES.parents[1] / "tests" / "data" / "mid_roll" / "landing.jsonl"
+MID_ROLL = SAMPLES.parent / "mid_roll" / "landing.jsonl"
 CASES = max(500, some(500))  # fewer draw no cluster that a plan can be made for
 NAMES = sorted(path.parent.name for path in SAMPLES.glob("*/landing.jsonl"))
 Moves = dict[str, tuple[int, int]]
