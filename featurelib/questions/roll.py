@@ -255,9 +255,9 @@ def _conditions(
             "if a level was downgraded lately, a controller or combined node of "
             f"{release} starts only with a metadata snapshot written after the downgrade."
         )
-    if release == "3.3" and any(one >= (3, 7) for one in numbers):
+    if "3.3" in {release, *running} and max([number, *numbers]) >= (3, 7):
         yield (
-            "a node of 3.3 starts only if it has one log directory: one entry in log.dirs, and "
+            "a node goes back to 3.3 only if it has one log directory: one entry in log.dirs, and "
             "metadata.log.dir not apart from it. Kafka 3.7 and later write directory.id, which 3.3 "
             "refuses (KAFKA-18442). Kafka 3.4 to 3.6 start with several."
         )

@@ -194,6 +194,7 @@ def replay(
         lines = sorted(set(dumps[at]))
         if len({line.number for line in lines}) < len({(n, text) for n, text, _ in lines}):
             state.ambiguous_dumps = sorted({*state.ambiguous_dumps, at})
+            _note_levels(state, lines, at)
             continue
         pieces, has_hole = segments(lines, at, position)
         for segment in pieces:
@@ -222,6 +223,15 @@ def expected_end(state: ClusterState) -> int:
         if at <= dumped_at + ONE_LOOK:
             ends.append(1 + written_by(at, offset, dumped_at))
     return max([1, *ends])
+
+
+def _note_levels(state: ClusterState, lines: list[DumpLine], at: int) -> None:
+    """Keep the levels of dumps that cannot be told apart: a starting controller may replay them."""
+    for line in lines:
+        item = parse_line(line.text)
+        if isinstance(item, log.Record) and item.kind == "level" and item.number:
+            entry = f"{item.name} {item.number}"
+            state.levels_seen[entry] = max(state.levels_seen.get(entry, 0), at)
 
 
 def _note_replayed(image: LogImage, segment: Segment) -> None:

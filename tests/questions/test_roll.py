@@ -122,6 +122,15 @@ def test_an_old_level_in_the_log_or_in_bootstrap_checkpoint_ends_controllers_of_
     assert replays(ask(both, "4.1")) == set()
 
 
+def test_two_dumps_of_one_time_prove_nothing_and_their_levels_may_be_replayed() -> None:
+    lines = recorded("k39-static")
+    old = ("metadata.version", 4)
+    boot = dumped(lines[0], 1, ["KRaft bootstrap snapshot", *log(0, "MV4")[2:]])
+    for to in ("4.0", "4.1"):
+        found = ask([*lines, *dumped(lines[0], 1, log(0, "MV4", "MV7", "MV21")), *boot], to)
+        assert replays(found) == {(*old, ReplayProof.SEEN)}
+
+
 def test_conditions_that_no_evidence_shows_are_said() -> None:
     static = ask(recorded("k39-static"), "4.0").conditions
     assert [one for one in static if "KAFKA-19192" in one]
@@ -131,3 +140,6 @@ def test_conditions_that_no_evidence_shows_are_said() -> None:
     back = ask(recorded("k39-static"), "3.3").conditions
     assert [one for one in back if "KAFKA-18442" in one]
     assert not [one for one in ask(recorded("k39-static"), "3.6").conditions if "18442" in one]
+    # It is said before the roll, too: who comes from 3.3 may want to go back there.
+    assert {*ask(recorded("k33-fresh"), "3.9").conditions} & {*back}
+    assert not [one for one in ask(recorded("k33-fresh"), "3.6").conditions if "18442" in one]
