@@ -155,42 +155,33 @@ _WHO: list[tuple[str, Kind]] = [
     ("epoch", LONG),
 ]
 
-NODE_ADVERTISEMENT = Table(
-    layer="silver",
-    name="node_advertisement",
-    comment="Which version range of which feature a node said it supports, when, in which line.",
-    grain=("line_id", "feature"),
-    schema=Schema.of(
-        [
-            *_WHO,
-            ("feature", TEXT),  # null: it answered, and listed no feature
-            ("min_version", LEVEL),
-            ("max_version", LEVEL),
-        ]
-    ),
-    required=frozenset({"run", "cluster", "observed_at", "line_id", "witness"}),
-    skip_by=_SKIP_BY,
-    sort_by=("cluster",),
-    file_rows=_HISTORY_ROWS,
-)
 
-FINALIZED_FEATURES = Table(
-    layer="silver",
-    name="finalized_features",
-    comment="Which level of which feature a witness said is finalized, at which epoch.",
-    grain=("line_id", "feature"),
-    schema=Schema.of(
-        [
-            *_WHO,
-            ("feature", TEXT),  # null: it answered, and nothing is finalized
-            ("min_level", LEVEL),
-            ("level", LEVEL),  # 0: this line removed it
-        ]
-    ),
-    required=frozenset({"run", "cluster", "observed_at", "line_id", "witness"}),
-    skip_by=_SKIP_BY,
-    sort_by=("cluster",),
-    file_rows=_HISTORY_ROWS,
+def _history(name: str, comment: str, *levels: tuple[str, Kind]) -> Table:
+    """Return a silver table of what the witnesses showed: a row a line and feature, null = none."""
+    return Table(
+        layer="silver",
+        name=name,
+        comment=comment,
+        grain=("line_id", "feature"),
+        schema=Schema.of([*_WHO, ("feature", TEXT), *levels]),
+        required=frozenset({"run", "cluster", "observed_at", "line_id", "witness"}),
+        skip_by=_SKIP_BY,
+        sort_by=("cluster",),
+        file_rows=_HISTORY_ROWS,
+    )
+
+
+NODE_ADVERTISEMENT = _history(
+    "node_advertisement",
+    "Which version range of which feature a node said it supports, when, in which line.",
+    ("min_version", LEVEL),
+    ("max_version", LEVEL),
+)
+FINALIZED_FEATURES = _history(
+    "finalized_features",
+    "Which level of which feature a witness said is finalized, at which epoch.",
+    ("min_level", LEVEL),
+    ("level", LEVEL),  # 0: this line removed it
 )
 
 SET_ASIDE = ListOf(of=Schema.of([("line_id", LONG), ("reason", TEXT)]))

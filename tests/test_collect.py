@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from featurelib.audit.cluster_view import Sight
-from featurelib.backends.base import Abilities, Backend, Say, open_backend
+from featurelib.backends.base import Abilities, Backend, Check, Say, open_backend
 from featurelib.catalogue import load
 from featurelib.collect import (
     Collected,
@@ -212,7 +212,9 @@ class Fake:
     def abilities(self) -> Abilities:
         return Abilities(mode="kraft", validate_only=self._can)
 
-    def update(self, step: Step, *, validate_only: bool = False) -> Reply:
+    def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
+        if last_check is not None:
+            last_check()
         self.sent.append((step, validate_only))
         if isinstance(self._answer, Exception):
             raise self._answer

@@ -26,6 +26,7 @@ from featurelib.model import NotPassed, Passed, Recipient, Step
 from featurelib.words import clean, some
 
 Say = Callable[[str], None]
+Check = Callable[[], None] | None  # raises what stands in the way
 SHOWN = 3  # clusters
 OF_A_FILE = "featurelib.extras.sandbox.backend:open_embedded"  # the sandbox is entered here
 TIMEOUT_SECONDS = 10.0  # to connect to one node, and again for its answer
@@ -66,11 +67,12 @@ class Backend(Protocol):
         that came before now (None: an earlier release sent it, and kept no recipient). Writes
         nothing; `features` are those of the request. Raises no BackendError."""
 
-    def update(self, step: Step, *, validate_only: bool = False) -> Reply:
+    def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
         """Send one UpdateFeatures request to the active controller, once, and give its answer.
 
-        Raises UnreachableError if nothing was sent, OutcomeUnknownError if it was sent and no
-        answer came, RefusedError for `validate_only` where it would be written.
+        `last_check` runs after all that may wait, right before the bytes: where it raises, nothing
+        was sent. Raises UnreachableError if nothing was sent, OutcomeUnknownError if no answer
+        came, RefusedError for `validate_only` where it would be written.
         """
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
+from functools import partial
 from shlex import quote
 
 from featurelib.backends.base import accepts, is_honoured, may_prove, validate
@@ -142,14 +143,14 @@ class _Run:
 
     def carry_out(self) -> Ending:
         """Go on from the first step that is not known to be applied."""
-        position = self._before
+        position, clearance = self._before, partial(_cleared, self._order, self._sender.journal)
         while True:
             try:
                 look = self._sender.look or self._watcher.look(self._plan.cluster)
                 step = self._next(look, position)
                 if isinstance(step, Ending):
                     return step
-                result = self._sender.send(step, position, look, self._clearance)
+                result = self._sender.send(step, position, look, clearance)
             except OutcomeUnknownError:
                 raise
             except (KeyboardInterrupt, FeatureLibError) as error:  # nothing of this step was sent
@@ -164,9 +165,6 @@ class _Run:
             done = position == len(self._plan.steps)
             if done or result.fate is not Fate.APPLIED or result.late:
                 return self._end()
-
-    def _clearance(self) -> Clearance:
-        return _cleared(self._order, self._sender.journal)
 
     def _next(self, look: Look, position: int) -> Step | Ending:
         """The step to send, looked at, judged, allowed and validated; or how this run ends."""

@@ -161,10 +161,10 @@ class Sender:
     def _send(
         self, dispatch: Dispatch, before: Look, began: float, clearance: Callable[[], Clearance]
     ) -> StepOutcome:
-        """Write the intent down, check once more, and send; between the last check and the bytes
-        nothing waits and nothing is printed."""
+        """Write the intent down, and send; the last check runs right before the bytes, and between
+        the two nothing waits and nothing is printed."""
         number, step, waits = self.journal.intend(self.lock, dispatch), dispatch.step, self.waits
-        delivery = _put(self.watcher, step, lambda: self._hinder(began, clearance))
+        delivery = _put(self.watcher, step, lambda: self._check(began, clearance))
         result, self.look = watch(self.watcher, self.lock, dispatch, delivery, before, waits)
         settlement = Settlement(result=result, by="apply", who=self.lock.who, at=waits.clock())
         try:
@@ -173,23 +173,17 @@ class Sender:
             self.unwritten = str(error)
         return result
 
-    def _hinder(self, began: float, clearance: Callable[[], Clearance]) -> Delivery | None:
-        """Return why the request that was written down is not sent after all; None = send it.
-
-        The lock is still this run's, the approval still holds and is not withdrawn, and little time
+    def _check(self, began: float, clearance: Callable[[], Clearance]) -> None:
+        """Raise RefusedError where the request that was written down no longer may
+        be sent: the lock is another run's, the approval does not hold or is withdrawn, or much time
         has passed since `began` (monotonic seconds), when all was checked."""
-        try:
-            self.lock.keep()
-            clearance()
-        except (JournalError, RefusedError) as error:
-            return Delivery(sent=False, why=str(error))
-        passed = self.waits.monotonic() - began
-        if passed <= LONGEST_PAUSE_S:
-            return None
-        reason = (
-            f"this process stood still for {passed:.0f} s before it would have sent. Run it again."
-        )
-        return Delivery(sent=False, why=reason)
+        self.lock.keep()
+        clearance()
+        if (passed := self.waits.monotonic() - began) > LONGEST_PAUSE_S:
+            raise RefusedError(
+                f"{passed:.0f} s passed before the request could be sent, because this process "
+                "stood still or the controller throttled it. Nothing was sent. Run it again."
+            )
 
 
 def _moves(step: Step) -> str:
@@ -200,8 +194,8 @@ def _levels(levels: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{name} {level}" for name, level in levels)
 
 
-def _put(watcher: Watcher, step: Step, hinder: Callable[[], Delivery | None]) -> Delivery:
-    """Send it, unless `hinder` says why not; while it waits, print that once in a while."""
+def _put(watcher: Watcher, step: Step, check: Callable[[], None]) -> Delivery:
+    """Send it, unless `check` raises why not; while it waits, print that once in a while."""
     started, ended = Event(), Event()
 
     def say() -> None:
@@ -214,13 +208,14 @@ def _put(watcher: Watcher, step: Step, hinder: Callable[[], Delivery | None]) ->
                 "when it takes the request up"
             )
 
+    def last_check() -> None:
+        check()
+        started.set()
+
     thread = Thread(target=say, daemon=True)
     thread.start()
     try:
-        if (hindered := hinder()) is not None:
-            return hindered
-        started.set()
-        return Delivery(reply=watcher.backend.update(step))
+        return Delivery(reply=watcher.backend.update(step, last_check=last_check))
     except (UnreachableError, RefusedError, InputError) as error:
         return Delivery(sent=False, why=str(error))
     except (OutcomeUnknownError, BackendError) as error:  # it is lost, or makes no sense

@@ -55,12 +55,12 @@ class NodeShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelShown:
-    """One feature. `level` None = no trustworthy witness; 0 = not finalized."""
+    """One feature. `level` None = no trustworthy source; 0 = not finalized."""
 
     feature: str
     level: int | None
     min_level: int | None
-    text: str  # with its name
+    text: str  # with its name; the level that only kafka-features.sh printed, too
     is_disputed: bool
     offended: tuple[int, ...]  # profiles of nodes that do not support it
 
@@ -223,13 +223,15 @@ def _levels(
             unfit[row["feature"]].add(offender)
     disputed = {name for _, name, _ in evidence.levels.disputed}
     trusted = bool(evidence.levels.trusted[0])
+    by_tool = not trusted and int(evidence.levels.kind[0]) == int(Witness.TOOL)
     for name in sorted({*finalized, *(n for one in profiles for n in one)}, key=metadata_first):
         low, level = finalized.get(name, (0, 0)) if trusted else (None, None)
+        printed = finalized[name][1] if by_tool and name in finalized else level
         yield LevelShown(
             feature=name,
             level=level,
             min_level=low,
-            text=level_text(catalogue, name, level),
+            text=level_text(catalogue, name, printed) + ", as the tool said" * (printed != level),
             is_disputed=name in disputed,
             offended=tuple(sorted(unfit[name])),
         )

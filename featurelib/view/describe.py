@@ -144,7 +144,8 @@ def _state(node: NodeShown) -> str:
 def _levels(described: Description, page: Page) -> None:
     """Features with their finalized level and each profile's range; as many tables as it takes."""
     if not described.levels:
-        page.head("no feature is supported or finalized")
+        known = any(node.profile is not None for node in described.nodes)
+        page.head(f"no feature is {'supported or finalized' if known else 'known'}")
         return
     first = [("feature", "finalized")]
     first += [(clean(row.feature, 40), _level(row)) for row in described.levels]

@@ -15,6 +15,7 @@ from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
 from featurelib.backends.credentials import HIDDEN, Credentials
 from featurelib.backends.kafka.backend import open_kafka
+from featurelib.backends.kafka.connection import Connection
 from featurelib.backends.kafka.internals import Api
 from featurelib.backends.kafka.protocol import Wire
 from featurelib.config.fleet import FleetEntry
@@ -184,3 +185,28 @@ def test_a_cluster_that_never_says_its_id_is_asked_for_it() -> None:
             opened(listener).describe(lambda text: None)
         (line,) = opened(listener, "payments").describe(lambda text: None)
     assert msgspec.json.decode(line)["cluster_id"] == "payments"
+
+
+def test_the_last_check_runs_after_all_that_may_wait_and_right_before_the_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where the approval is withdrawn while the listener throttles the connection."""
+    order = list[str]()
+
+    async def wait(self: Connection) -> None:
+        order.append("waits")
+
+    def refuse() -> None:
+        order.append("checks")
+        raise RefusedError("withdrawn")
+
+    monkeypatch.setattr(Connection, "_unthrottled", wait)
+    with only_broker(update=[updated(0)]) as listener:
+        backend = opened(listener)
+        backend.recipient()
+        order.clear()
+        with pytest.raises(RefusedError, match="withdrawn"):
+            backend.update(step(), last_check=refuse)
+        assert (order, sent_updates(listener)) == (["waits", "checks"], 0)
+        assert backend.update(step(), last_check=lambda: None).code == 0
+        assert sent_updates(listener) == 1

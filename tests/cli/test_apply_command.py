@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -276,10 +277,10 @@ def lose_replies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replies to requests never come, and then a person interrupts."""
     real = EmbeddedBackend.update
 
-    def update(self: EmbeddedBackend, step: Step, *, validate_only: bool = False) -> Reply:
-        if validate_only:
-            return real(self, step, validate_only=True)
-        real(self, step)
+    def update(self: EmbeddedBackend, step: Step, **how: Any) -> Reply:
+        reply = real(self, step, **how)
+        if how.get("validate_only"):
+            return reply
         raise KeyboardInterrupt
 
     monkeypatch.setattr(embedded.EmbeddedBackend, "update", update)

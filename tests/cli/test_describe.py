@@ -170,7 +170,7 @@ def test_the_text_of_kafka_s_own_tool_alone_is_described_and_blocks_nothing(
     assert run(*collect, "--cluster", "c", "--observed-at", "2026-11-27T06:00:00Z")[0] == 0
     code, out, _ = run("describe", "--capture", "L")
     text = " ".join(out.split())
-    assert (code, "no feature is supported or finalized" in text) == (0, True)
+    assert (code, "no feature is known" in text) == (0, True)
     assert "as a name that the catalogue did not have" in text
     code, out, _ = run("why-not", "transaction.version=2", "--capture", "L")
     assert (code, out.splitlines()[0]) == (0, "c: transaction.version 2: UNKNOWN")

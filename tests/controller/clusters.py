@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from featurelib.audit.cluster_view import Sight
-from featurelib.backends.base import Abilities, Backend, Say
+from featurelib.backends.base import Abilities, Backend, Check, Say
 from featurelib.catalogue import Catalogue, load
 from featurelib.config.fleet import Fleet
 from featurelib.controller.apply import ApplyOrder, apply
@@ -116,14 +116,16 @@ class Wrapped:
             return NotPassed(why=self.unproven)
         return self.inner.passed(sent, features)
 
-    def update(self, step: Step, *, validate_only: bool = False) -> Reply:
+    def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
         self.sent.append((step, validate_only))
         if self.before_update is not None and not validate_only:
             self.before_update(step)
         instead = self.validated if validate_only else self.answer
         if isinstance(instead, Exception):
             raise instead
-        reply = instead or self.inner.update(step, validate_only=validate_only)
+        reply = instead or self.inner.update(
+            step, validate_only=validate_only, last_check=last_check
+        )
         if validate_only:
             return reply
         return reply if self.after_update is None else self.after_update(reply)

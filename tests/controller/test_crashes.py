@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.backends.base import Say
+from featurelib.backends.base import Check, Say
 from featurelib.config.fleet import Fleet
 from featurelib.controller.apply import ApplyOrder, apply
 from featurelib.controller.journal import Dispatch, Journal, Lock, Settlement
@@ -76,11 +76,11 @@ class KilledBackend(EmbeddedBackend):
         self._killer.at("after the look" if self._sent else "after the first look")
         return lines
 
-    def update(self, step: Step, *, validate_only: bool = False) -> Reply:
+    def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
         if validate_only:
             return super().update(step, validate_only=True)
         self._killer.at("after the intent")
-        reply = super().update(step)
+        reply = super().update(step, last_check=last_check)
         self._killer.at("after the request was sent")
         self._sent = True
         return reply

@@ -97,7 +97,7 @@ def test_whoever_stood_still_for_long_does_not_send(
     plan = it.plan()
     monkeypatch.setattr(send, "LONGEST_PAUSE_S", -1.0)
     expect_not_sent(
-        it, it.apply(plan), "this process stood still for 0 s before it would have sent"
+        it, it.apply(plan), "0 s passed before the request could be sent, because this process"
     )
 
 

@@ -201,8 +201,8 @@ def _connection() -> Iterator[None]:
         patch.setattr(
             EmbeddedBackend,
             "update",
-            lambda self, step, *, validate_only=False: _wire.update(
-                partial(update, self, step), validate_only=validate_only
+            lambda self, step, *, validate_only=False, last_check=None: _wire.update(
+                partial(update, self, step, last_check=last_check), validate_only=validate_only
             ),
         )
         patch.setattr(EmbeddedBackend, "describe", lambda self, say: _wire.see(describe(self, say)))

@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from featurelib.backends.base import Abilities, Backend, Say
+from featurelib.backends.base import Abilities, Backend, Check, Say
 from featurelib.backends.credentials import Credentials
 from featurelib.backends.kafka.connection import MOST_NODES
 from featurelib.backends.kafka.discover import NOBODY, Map, Reach, Search
@@ -146,7 +146,7 @@ class KafkaBackend:
         except FeatureLibError as error:
             return NotPassed(why=str(error).rstrip("."))
 
-    def update(self, step: Step, *, validate_only: bool = False) -> Reply:
+    def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
         """The active controller's answer, its codes and words as they came; only where a right is
         missing, the words say which, and who lacks it."""
         if validate_only:
@@ -155,7 +155,7 @@ class KafkaBackend:
             self.recipient()
         assert self._held is not None
         with self._held as talk:
-            self._held = None
+            self._held, talk.last_check = None, last_check
             return _answered(talk, step, validate_only=False)
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ import time
 from threading import Lock
 from typing import Any
 
+from featurelib.backends.base import Check
 from featurelib.backends.credentials import Credentials
 from featurelib.backends.kafka.internals import (
     SOFTWARE,
@@ -158,6 +159,7 @@ class Connection:
     ) -> None:
         self.address, self.credentials, self._timeout_ms = address, credentials, timeout_ms
         self._allowance = allowance
+        self.last_check: Check = None  # of `send`, after all that may wait
         connect_ms = timeout_ms if connect_ms is None else connect_ms
         settings = credentials.settings()
         try:
@@ -209,6 +211,8 @@ class Connection:
                 f"{self.address}: expected an open connection to send {api.title}, found it "
                 "closed or throttled. Nothing was sent."
             )
+        if self.last_check is not None:
+            self.last_check()
 
         async def answered() -> Any:
             return await self._connection.send_request(request, request_timeout_ms=wait_ms)

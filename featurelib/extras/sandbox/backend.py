@@ -21,7 +21,7 @@ from msgspec import UNSET
 
 from featurelib.audit.cluster_view import Terms
 from featurelib.audit.evidence import KAFKAS_DEFAULT, OWN_FILE
-from featurelib.backends.base import Abilities, Backend, Say
+from featurelib.backends.base import Abilities, Backend, Check, Say
 from featurelib.catalogue import Catalogue, ReleaseCatalogue
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.cluster import Cluster, Node, Range
@@ -111,9 +111,8 @@ class EmbeddedBackend:
         """Always: a request is carried out while the caller waits, or never."""
         return Passed(how="the file holds every request that was carried out")
 
-    def update(self, step: Step, *, validate_only: bool = False) -> Reply:
-        """The active controller's answer. Raises UnreachableError where nobody leads, and
-        RefusedError for `validate_only` in ZooKeeper mode."""
+    def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
+        """Return the controller's answer. Raises UnreachableError; RefusedError in ZooKeeper mode."""
         if validate_only and not self.abilities().validate_only:
             raise RefusedError(
                 f"{self.where}: expected a controller that validates without writing, found one "
@@ -121,6 +120,8 @@ class EmbeddedBackend:
             )
         self.recipient()
         request = request_of(step, self._cluster.dialect(), validate_only=validate_only)
+        if last_check is not None:
+            last_check()
         return self._cluster.update_features(request).answered.reply
 
     def close(self) -> None:
