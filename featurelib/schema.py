@@ -75,6 +75,29 @@ BOOL, SHORT, INT, LONG = Scalar.BOOL, Scalar.SHORT, Scalar.INT, Scalar.LONG
 TEXT, BYTES, TIME, DATE = Scalar.TEXT, Scalar.BYTES, Scalar.TIME, Scalar.DATE
 LEVEL, NODE = SHORT, INT
 
+# The type of a column by its name, in every table that has it; the type of any other is TEXT.
+_NAMES = {
+    BOOL: "fenced",
+    LEVEL: "finalized_level level min_level min_version max_version target ceiling available "
+    "downgrade_floor point_of_no_return from_level to_level metadata_version request",
+    INT: "waiting node_id nodes blockers unknowns timeout_ms",
+    LONG: "run line_id line_number epoch znode_version checksum version size lines accepted "
+    "repeated quarantined clusters ready blocked up_to_date unknown findings median_wait_hours "
+    "longest_wait_hours",
+    BYTES: "content_hash raw state learned",
+    TIME: "observed_at ready_since newest_line modified_at as_of",
+    DATE: "muted_until",
+}
+_KINDS = {name: kind for kind, names in _NAMES.items() for name in names.split()}
+
+
+def columns(names: str, **lists: ListOf) -> Schema:
+    """Return a schema of the columns `names`, each of the type of its name; `lists` are the types
+    of those that hold lists."""
+    kinds: dict[str, Kind] = {**_KINDS, **lists}
+    return Schema.of((name, kinds.get(name, TEXT)) for name in names.split())
+
+
 # The parts of a row of silver.cluster_snapshot: snapshot.toml says what each field holds.
 _TABLE = resources.files(__package__).joinpath("snapshot.toml").read_text(encoding="utf-8")
 _PARTS: dict[str, dict[str, str]] = tomllib.loads(_TABLE)
@@ -86,158 +109,58 @@ _TEXTS += " directory"
 _OF_STATUS = "status_version status_metadata_version refused"
 TEXT_FIELDS = {"feature": "names"} | dict.fromkeys(f"{_TEXTS} {_OF_STATUS}".split(), "texts")
 
-SNAPSHOT = Schema.of(
-    [
-        ("cluster", TEXT),
-        ("observed_at", TIME),
-        ("waiting", INT),
-        ("features_node", TEXT),
-        ("names", BYTES),
-        ("texts", BYTES),
-        *((part, BYTES) for part in LAYOUT),
-        ("checksum", LONG),
-        ("state", BYTES),
-    ]
-)
+_OF_SNAPSHOT = columns("cluster observed_at waiting features_node").fields
+_OF_PARTS = [(name, BYTES) for name in ("names", "texts", *LAYOUT)]
+SNAPSHOT = Schema.of([*_OF_SNAPSHOT, *_OF_PARTS, *columns("checksum state").fields])
 
 # What the texts of a finding name besides, and why the usual remedy does not help.
-_OF_TEXT = ("cause", "needs", "principal", "resource", "znode_text", "entry", "voters", "directory")
-FACTS = Schema.of([*((name, TEXT) for name in _OF_TEXT), ("znode_version", LONG)])
+FACTS = columns("cause needs principal resource znode_text entry voters directory znode_version")
 
-FINDING = Schema.of(
-    [
-        ("cluster", TEXT),
-        ("code", TEXT),
-        ("severity", TEXT),
-        ("role", TEXT),
-        ("node_id", NODE),
-        ("feature", TEXT),
-        ("finalized_level", LEVEL),
-        ("level", LEVEL),
-        ("min_version", LEVEL),
-        ("max_version", LEVEL),
-        ("epoch", LONG),
-        ("observed_at", TIME),
-        ("line_id", LONG),
-        ("detail", TEXT),
-        ("muted", TEXT),
-        ("muted_until", DATE),
-        *FACTS.fields,
-    ]
+FINDING = columns(
+    "cluster code severity role node_id feature finalized_level level min_version max_version "
+    "epoch observed_at line_id detail muted muted_until " + " ".join(FACTS.names)
 )
 
-FINDING_TEXTS = Schema.of((name, TEXT) for name in ("name", "message", "remedy", "command"))
+FINDING_TEXTS = columns("name message remedy command")
 
 # What nodes support, a row a node half and feature. A null feature: the node lists none. A null end
 # of a range: the response may leave that out.
-SUPPORTED_RANGE = Schema.of(
-    [
-        ("cluster", TEXT),
-        ("role", TEXT),
-        ("node_id", NODE),
-        ("feature", TEXT),
-        ("min_version", LEVEL),
-        ("max_version", LEVEL),
-        ("observed_at", TIME),
-    ]
+SUPPORTED_RANGE = columns("cluster role node_id feature min_version max_version observed_at")
+
+# What is finalized in a cluster, a row a feature that is, as far as a trustworthy source says it:
+# features_node, broker, metadata_log or controller. `min_level` is KIP-584's finalized minimum, the
+# level itself where none is stored; `epoch` is null where the source has none.
+FINALIZED_LEVEL = columns("cluster feature min_level level epoch source")
+
+INCOMPATIBLE_BROKER = columns(
+    "cluster role node_id feature finalized_level min_version max_version fenced observed_at "
+    "line_id"
 )
 
-# What is finalized in a cluster, a row a feature that is, as far as a trustworthy source says it.
-FINALIZED_LEVEL = Schema.of(
-    [
-        ("cluster", TEXT),
-        ("feature", TEXT),
-        ("min_level", LEVEL),  # KIP-584's finalized minimum; the level itself where none is stored
-        ("level", LEVEL),
-        ("epoch", LONG),  # null where the source has none
-        ("source", TEXT),  # features_node, broker, metadata_log or controller
-    ]
-)
-
-INCOMPATIBLE_BROKER = Schema.of(
-    [
-        ("cluster", TEXT),
-        ("role", TEXT),
-        ("node_id", NODE),
-        ("feature", TEXT),
-        ("finalized_level", LEVEL),
-        ("min_version", LEVEL),
-        ("max_version", LEVEL),
-        ("fenced", BOOL),
-        ("observed_at", TIME),
-        ("line_id", LONG),
-    ]
-)
-
-READINESS = Schema.of(
-    [
-        ("cluster", TEXT),
-        ("feature", TEXT),
-        ("verdict", TEXT),
-        ("finalized_level", LEVEL),
-        ("target", LEVEL),
-        ("ceiling", LEVEL),
-        ("available", LEVEL),
-        ("blockers", INT),
-        ("unknowns", INT),
-        ("downgrade_floor", LEVEL),
-        ("point_of_no_return", LEVEL),
-        ("ready_since", TIME),
-    ]
+READINESS = columns(
+    "cluster feature verdict finalized_level target ceiling available blockers unknowns "
+    "downgrade_floor point_of_no_return ready_since"
 )
 
 # One update. Those of one `request` go out together, the first request first.
-STEP = Schema.of(
-    [
-        ("request", SHORT),
-        ("feature", TEXT),
-        ("from_level", LEVEL),
-        ("to_level", LEVEL),
-        ("upgrade_type", TEXT),
-        ("timeout_ms", INT),
-    ]
+STEP = columns("request feature from_level to_level upgrade_type timeout_ms")
+
+LEVEL_OF = columns("feature level")
+RETURN = columns("feature downgrade_floor point_of_no_return")
+
+UPGRADE_PLAN = columns(
+    "cluster verdict phase nodes steps dialects plan may_join may_join_after returns_after mode "
+    "release newest_release newest_line",
+    steps=ListOf(of=STEP),
+    dialects=ListOf(of=TEXT),
+    may_join=ListOf(of=TEXT),
+    may_join_after=ListOf(of=TEXT),
+    returns_after=ListOf(of=RETURN),
 )
 
-RETURN = Schema.of([("feature", TEXT), ("downgrade_floor", LEVEL), ("point_of_no_return", LEVEL)])
-
-UPGRADE_PLAN = Schema.of(
-    [
-        ("cluster", TEXT),
-        ("verdict", TEXT),
-        ("phase", TEXT),
-        ("nodes", INT),
-        ("steps", ListOf(of=STEP)),
-        ("dialects", ListOf(of=TEXT)),
-        ("plan", TEXT),
-        ("may_join", ListOf(of=TEXT)),
-        ("may_join_after", ListOf(of=TEXT)),
-        ("returns_after", ListOf(of=RETURN)),
-        ("mode", TEXT),
-        ("release", TEXT),
-        ("newest_release", TEXT),
-        ("newest_line", TIME),
-    ]
-)
-
-LEVEL_OF = Schema.of([("feature", TEXT), ("level", LEVEL)])
-
-CLUSTER = Schema.of(
-    [
-        ("cluster", TEXT),
-        ("name", TEXT),
-        ("owner", TEXT),
-        ("contact", TEXT),
-        ("labels", ListOf(of=TEXT)),
-        ("managed_by", TEXT),
-        ("mode", TEXT),
-        ("release", TEXT),
-        ("newest_release", TEXT),
-        ("phase", TEXT),
-        ("verdict", TEXT),
-        ("severity", TEXT),
-        ("metadata_version", LEVEL),
-        ("metadata_version_name", TEXT),
-        ("levels", ListOf(of=LEVEL_OF)),
-        ("newest_line", TIME),
-    ]
+CLUSTER = columns(
+    "cluster name owner contact labels managed_by mode release newest_release phase verdict "
+    "severity metadata_version metadata_version_name levels newest_line",
+    labels=ListOf(of=TEXT),
+    levels=ListOf(of=LEVEL_OF),
 )

@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 
 from featurelib import schema
-from featurelib.schema import BYTES, LEVEL, LONG, NODE, TEXT, TIME, Kind, ListOf, Schema
+from featurelib.schema import BYTES, LONG, ListOf, Schema, columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,41 +103,21 @@ LANDING_LINE = Table(
     name="landing_line",
     comment="Every landing line once, by content. A null reason means valid, a text quarantined.",
     grain=("content_hash",),
-    schema=Schema.of(
-        [
-            ("run", LONG),
-            ("content_hash", BYTES),
-            ("line_id", LONG),  # the first 8 bytes of the SHA-256 of raw, as it landed
-            ("source_file", TEXT),
-            ("line_number", LONG),  # from 1
-            ("kind", TEXT),
-            ("cluster", TEXT),
-            ("observed_at", TIME),
-            ("reason", TEXT),
-            ("raw", BYTES),
-        ]
+    # line_id: the first 8 bytes of the SHA-256 of raw, as it landed; line_number: from 1
+    schema=columns(
+        "run content_hash line_id source_file line_number kind cluster observed_at reason raw"
     ),
     required=frozenset({"run", "content_hash", "line_id", "source_file", "line_number", "raw"}),
 )
 
-FILE = Schema.of([("source_file", TEXT), ("size", LONG), ("modified_at", TIME)])
+FILE = columns("source_file size modified_at")
 
 INGEST_RUN = Table(
     layer="bronze",
     name="ingest_run",
     comment="One row a run: the files it read, and lines = accepted + repeated + quarantined.",
     grain=("run",),
-    schema=Schema.of(
-        [
-            ("run", LONG),
-            ("landing", TEXT),
-            ("files", ListOf(of=FILE)),
-            ("lines", LONG),
-            ("accepted", LONG),
-            ("repeated", LONG),
-            ("quarantined", LONG),
-        ]
-    ),
+    schema=columns("run landing files lines accepted repeated quarantined", files=ListOf(of=FILE)),
     required=frozenset({"run", "landing", "lines", "accepted", "repeated", "quarantined"}),
 )
 
@@ -145,25 +125,17 @@ BRONZE = (LANDING_LINE, INGEST_RUN)
 
 _HISTORY_ROWS, _SNAPSHOT_ROWS = 50_000, 500
 
-_WHO: list[tuple[str, Kind]] = [
-    ("run", LONG),
-    ("cluster", TEXT),
-    ("observed_at", TIME),
-    ("line_id", LONG),
-    ("witness", TEXT),
-    ("node_id", NODE),
-    ("epoch", LONG),
-]
+_WHO = "run cluster observed_at line_id witness node_id epoch feature"
 
 
-def _history(name: str, comment: str, *levels: tuple[str, Kind]) -> Table:
+def _history(name: str, comment: str, levels: str) -> Table:
     """Return a silver table of what the witnesses showed: a row a line and feature, null = none."""
     return Table(
         layer="silver",
         name=name,
         comment=comment,
         grain=("line_id", "feature"),
-        schema=Schema.of([*_WHO, ("feature", TEXT), *levels]),
+        schema=columns(f"{_WHO} {levels}"),
         required=frozenset({"run", "cluster", "observed_at", "line_id", "witness"}),
         skip_by=_SKIP_BY,
         sort_by=("cluster",),
@@ -174,17 +146,15 @@ def _history(name: str, comment: str, *levels: tuple[str, Kind]) -> Table:
 NODE_ADVERTISEMENT = _history(
     "node_advertisement",
     "Which version range of which feature a node said it supports, when, in which line.",
-    ("min_version", LEVEL),
-    ("max_version", LEVEL),
+    "min_version max_version",
 )
 FINALIZED_FEATURES = _history(
     "finalized_features",
     "Which level of which feature a witness said is finalized, at which epoch.",
-    ("min_level", LEVEL),
-    ("level", LEVEL),  # 0: this line removed it
+    "min_level level",  # level 0: this line removed it
 )
 
-SET_ASIDE = ListOf(of=Schema.of([("line_id", LONG), ("reason", TEXT)]))
+SET_ASIDE = ListOf(of=columns("line_id reason"))
 FOLDED = schema.SNAPSHOT.with_last("learned", BYTES).with_last("set_aside", SET_ASIDE)
 
 CLUSTER_SNAPSHOT = Table(
@@ -255,36 +225,21 @@ CLUSTERS = Table(
     required=frozenset({"run", "cluster", "name", "phase", "verdict"}),
 )
 
-INPUT = Schema.of([("table", TEXT), ("version", LONG)])
+INPUT = columns("table version")
 
-ON_RELEASE = Schema.of([("release", TEXT), ("clusters", LONG)])
-AT_LEVEL = Schema.of([("level", LEVEL), ("clusters", LONG)])
+ON_RELEASE, AT_LEVEL = columns("release clusters"), columns("level clusters")
 
 AUDIT_RUN = Table(
     layer="gold",
     name="audit_run",
     comment="One row a run: what it read, as of when, with which catalogue, and what it counted.",
     grain=("run",),
-    schema=Schema.of(
-        [
-            ("run", LONG),
-            ("as_of", TIME),
-            ("release", TEXT),
-            ("catalogue", TEXT),
-            ("dialect", TEXT),
-            ("inputs", ListOf(of=INPUT)),
-            ("clusters", LONG),
-            ("ready", LONG),
-            ("blocked", LONG),
-            ("up_to_date", LONG),
-            ("unknown", LONG),
-            ("findings", LONG),
-            ("releases", ListOf(of=ON_RELEASE)),
-            ("metadata_versions", ListOf(of=AT_LEVEL)),
-            ("median_wait_hours", LONG),
-            ("longest_wait_hours", LONG),
-            ("out", TEXT),
-        ]
+    schema=columns(
+        "run as_of release catalogue dialect inputs clusters ready blocked up_to_date unknown "
+        "findings releases metadata_versions median_wait_hours longest_wait_hours out",
+        inputs=ListOf(of=INPUT),
+        releases=ListOf(of=ON_RELEASE),
+        metadata_versions=ListOf(of=AT_LEVEL),
     ),
     required=frozenset({"run", "as_of"}),
     skip_by=("run",),
