@@ -22,12 +22,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event, Lock, Thread
 from uuid import uuid4
@@ -37,6 +35,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
+from featurelib.controller.holder import Holder, myself, say_seconds
 from featurelib.errors import BusyError
 from featurelib.faults import explaining
 
@@ -53,61 +52,28 @@ _NO_ROWS = pa.schema([("nothing", pa.int64())])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldingRun:
-    """The run that holds the tables. `seen_from` is where its processes (number to start, in the
-    kernel's ticks) can be looked up; None = nowhere."""
+    """The run that holds the tables, and its driver's process; `token` is of this run alone, and
+    empty for a run of which nothing is known."""
 
-    job: str
     run: int
-    pid: int
-    host: str
-    since: str
-    seen_from: str | None = None
-    processes: dict[int, int] = field(default_factory=dict)
-    token: str = ""
+    process: Holder  # its command is the job
+    token: str
 
     def __str__(self) -> str:
-        if self == _UNKNOWN:
-            return UNNAMED
-        return f"{self.job} run {self.run} (pid {self.pid} on {self.host}, since {self.since})"
+        one = self.process
+        since = f"pid {one.pid} on {one.host}, since {say_seconds(one.since)}"
+        return f"{one.command} run {self.run} ({since})" if self.token else UNNAMED
 
     @classmethod
     def this(cls, job: str, run: int) -> HoldingRun:
         """Return this process."""
-        return cls(
-            job=job,
-            run=run,
-            pid=os.getpid(),
-            host=socket.gethostname(),
-            since=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            seen_from=_seen_from(),
-            processes={os.getpid(): _start(os.getpid()) or 0},
-            token=uuid4().hex,
-        )
+        return cls(run=run, process=myself(job), token=uuid4().hex)
 
     def is_gone(self) -> bool:
-        """True if every process of it has ended, as far as this one can see."""
-        if self.seen_from is None or self.seen_from != _seen_from():
-            return False
-        return all(_start(pid) != start for pid, start in self.processes.items())
-
-
-def _seen_from() -> str | None:
-    """Return this machine since its start, and the processes that a container sees: its own."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return None
-
-
-def _start(pid: int) -> int | None:
-    """Return the start of a process, in ticks since the machine's; None = it has ended."""
-    try:
-        # The name, in brackets, may hold anything.
-        words = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
-        return None
-    return None if words[0] in (b"Z", b"X") else int(words[19])
+        """Return True if its process has ended, as far as this one can see: of another boot of a
+        machine nothing is known, for it may be another machine of the same name."""
+        boot, mine = (one.started.partition(" ")[0] for one in (self.process, myself("")))
+        return bool(boot) and boot == mine and self.process.is_gone()
 
 
 @contextmanager
@@ -153,7 +119,7 @@ def expect_lock(folder: Path, token: str) -> None:
 
 
 UNNAMED = "another run that has not yet said its name"
-_UNKNOWN = HoldingRun(job="", run=0, pid=0, host="", since="")
+_UNKNOWN = HoldingRun(run=0, process=replace(myself(""), started=""), token="")
 
 
 def _read_holder(content: bytes) -> HoldingRun | None:
@@ -291,7 +257,9 @@ class Lease:
             )
 
     def _lose(self, why: str) -> None:
-        self._lost = f"{self._me.job} run {self._me.run} {why}: nothing is counted twice."
+        self._lost = (
+            f"{self._me.process.command} run {self._me.run} {why}: nothing is counted twice."
+        )
         self._ended.set()
 
 

@@ -61,7 +61,9 @@ def test_a_second_run_is_told_who_holds_the_tables_until_that_one_dies(store: St
         os.kill(child, 0)  # it lives on
         with store.hold(RUN, "audit", print):
             content = json.loads((Path(folder) / ".featurelib.lock").read_text())
-            assert (content["job"], content["run"], content["pid"]) == ("audit", RUN, os.getpid())
+            process = content["process"]
+            assert (process["command"], content["run"]) == ("audit", RUN)
+            assert process["pid"] == os.getpid()
             with (
                 pytest.raises(BusyError, match="held by audit run"),
                 store.hold(RUN, "audit", print),
@@ -101,8 +103,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def lease(place: Path, job: str = "nightly", **words: object) -> Lease:
     """Of a run on a machine of its own, unless `words` say otherwise."""
-    elsewhere = {"host": f"{job}.example", "seen_from": None, **words}
-    me = replace(HoldingRun.this(job, RUN), **elsewhere)  # type: ignore[arg-type]
+    elsewhere = {"host": f"{job}.example", **words}
+    me = HoldingRun.this(job, RUN)
+    me = replace(me, process=replace(me.process, **elsewhere))  # type: ignore[arg-type]
     return Lease(str(place), {}, me, lambda _: None)
 
 
@@ -183,12 +186,18 @@ def test_a_dead_process_of_this_machine_is_replaced_at_once_and_a_living_one_nev
 ) -> None:
     monkeypatch.setattr(hold, "DEAD", 1e9)
     here = HoldingRun.this("audit", RUN)
-    left_by(place, seen_from=here.seen_from, processes={999_999_999: 5})
+    left_by(place, host=here.process.host, pid=999_999_999)
     with lease(place).held():
         pass
-    asleep = left_by(place, seen_from=here.seen_from, processes=here.processes)
+    asleep = left_by(place, host=here.process.host)
     assert not asleep._me.is_gone()
-    assert not replace(here, seen_from="another boot", processes={999_999_999: 5}).is_gone()
+    dead = replace(here.process, pid=999_999_999)
+    unseen = [
+        replace(dead, started=f"another-boot {dead.started.split()[1]}"),
+        replace(dead, started=""),
+        replace(dead, namespace="of a container"),
+    ]
+    assert [replace(here, process=one).is_gone() for one in (dead, *unseen)] == [True, *[False] * 3]
 
 
 def test_what_is_refused_because_of_itself_is_held(
