@@ -92,10 +92,9 @@ class Side:
             lambda: audit(
                 self.store,
                 Fleet(),
+                self.settings,
                 run=self.run,
                 as_of=self.as_of,
-                max_age=self.settings.max_age,
-                severities={},
                 say=lambda text: None,
                 catalogue=self.catalogue,
             )

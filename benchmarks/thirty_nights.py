@@ -84,10 +84,9 @@ def spend(store: Store, landing: Path, shape: Shape, number: int) -> Night:
             lambda: audit(
                 store,
                 Fleet(),
+                settings,
                 run=run,
                 as_of=as_of,
-                max_age=settings.max_age,
-                severities={},
                 say=_say_nothing,
                 catalogue=catalogue_of(shape.features),
             )

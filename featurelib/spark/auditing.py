@@ -20,25 +20,26 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib import __version__, arrow, tables
 from featurelib.audit.audit import Judged
-from featurelib.audit.evidence import Conditions, Waiting
-from featurelib.audit.findings import NO_SITE, Mute
+from featurelib.audit.evidence import Waiting
+from featurelib.audit.findings import NO_SITE
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet
+from featurelib.config.settings import Settings
 from featurelib.core.dialect import STRICT
 from featurelib.errors import NoEvidenceError, TableError
 from featurelib.faults import explaining
-from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
+from featurelib.feature import METADATA_VERSION, Verdict, release_number
 from featurelib.findings import code_of
-from featurelib.planning.requirements import Guarding
 from featurelib.rows import NONE
 from featurelib.spark import gold
 from featurelib.spark.judging import (
     CELLS,
     CORE_COLUMNS,
     Judging,
+    WaitingClusters,
     expected_rows,
-    judge_by,
+    judge_as_of,
     judged_in,
 )
 from featurelib.spark.log import Wanted
@@ -71,25 +72,19 @@ class Audited:
 def audit(
     store: Store,
     fleet: Fleet,
+    settings: Settings,
     *,
     run: int,
     as_of: int | None,
-    max_age: int,
-    severities: dict[str, Severity],
     say: Callable[[str], None],
     catalogue: Catalogue | None = None,
-    mutes: tuple[Mute, ...] = (),
-    forgotten: int = 0,
-    guarding: Guarding | None = None,
     out: str | None = None,
     places: tuple[str, str] = (NO_SITE.landing, NO_SITE.inventory),
 ) -> Audited:
     """Judge every cluster and append the gold tables. `as_of` None = the newest line's time.
 
-    `catalogue` None = the one that ships with this release, without an overlay. `forgotten`: how
-    long a feature is READY until that is a finding, microseconds; 0 = never. `guarding`: the guards
-    of the plans. `out`: the folder that the report is written to. `places`: the landing folder and
-    the inventory, for commands.
+    `catalogue` None = the one that ships with this release, without an overlay. `out`: the folder
+    that the report is written to. `places`: the landing folder and the inventory, for commands.
 
     Raises NoEvidenceError when there is no cluster to judge, TableError and ConfigError (Store).
     """
@@ -107,15 +102,7 @@ def audit(
     when = newest if as_of is None else as_of
     waiting, read = read_waiting(store)
     inputs |= read
-    conditions = Conditions(
-        as_of=when,
-        max_age=max_age,
-        inventory=fleet.inventory,
-        mutes=mutes,
-        waiting=waiting,
-        forgotten=forgotten,
-    )
-    judging = judge_by(conditions, severities, catalogue, guarding)
+    judging = judge_as_of(when, fleet, settings, catalogue, waiting)
     lost = lost_clusters(store, known["cluster"])
     if lost:
         say(f"warning: {count(len(lost), 'cluster')} lost in silver.cluster_snapshot: UNKNOWN.")
@@ -242,7 +229,7 @@ def judge_snapshots(store: Store, judging: Judging, absent: pa.Table | None = No
         return rows.mapInArrow(judging, from_arrow_schema(CELLS)).select(*CELLS.names).toArrow()
 
 
-def read_waiting(store: Store) -> tuple[dict[str, dict[str, Waiting]], dict[str, int]]:
+def read_waiting(store: Store) -> tuple[WaitingClusters, dict[str, int]]:
     """Return what the previous run knew to be READY, and since when, by cluster and feature, and
     the version of the table read; both are empty if no run ended before."""
     newest = store.newest_run(AUDIT_RUN)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from featurelib import arrow, tables
 from featurelib.audit.audit import Judged, judge
-from featurelib.audit.evidence import Conditions, Evidence, read
+from featurelib.audit.evidence import Conditions, Evidence, Waiting, read
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet
@@ -51,6 +51,7 @@ _CELLS = Schema.of([*((part, BYTES) for part in PARTS), ("newest", LONG)])
 CELLS = arrow.schema_of(_CELLS)
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
+WaitingClusters = dict[str, dict[str, Waiting]]
 Judging = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -78,15 +79,21 @@ def judge_by(
 
 
 def judge_as_of(
-    as_of: int, fleet: Fleet, settings: Settings, catalogue: Catalogue | None
+    as_of: int,
+    fleet: Fleet,
+    settings: Settings,
+    catalogue: Catalogue | None,
+    waiting: WaitingClusters | None = None,
 ) -> Judging:
-    """Return judge_by of an inventory and settings: a first audit, without an earlier run."""
+    """Return judge_by of an inventory and settings. `waiting`: by cluster and feature, what the
+    last run knew to be READY; None = there is no earlier run."""
     conditions = Conditions(
         as_of=as_of,
         max_age=settings.max_age,
         inventory=fleet.inventory,
         mutes=mutes_of(settings.mute, fleet, "settings"),
         forgotten=settings.forgotten,
+        waiting=waiting or {},
     )
     return judge_by(conditions, settings.severities, catalogue, Guarding.by(settings, fleet))
 

@@ -19,9 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 from featurelib import arrow
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions, Waiting
-from featurelib.audit.findings import Mute
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet, FleetEntry
+from featurelib.config.settings import MuteEntry, Settings
 from featurelib.core.dialect import load as load_dialect
 from featurelib.errors import ConfigError, NoEvidenceError, SurroundingsError
 from featurelib.feature import Severity
@@ -30,6 +30,7 @@ from featurelib.lake import places as places_of
 from featurelib.planning import files
 from featurelib.planning import requirements as plan_requirements
 from featurelib.planning.outlook import with_texts
+from featurelib.planning.requirements import Guarding
 from featurelib.schema import FINDING_TEXTS, SNAPSHOT
 from featurelib.spark.auditing import Audited, audit, judge_snapshots
 from featurelib.spark.judging import CORE_COLUMNS, PARTS, judge_by, judged_in
@@ -57,6 +58,7 @@ pytestmark = pytest.mark.spark
 HOUR = 3_600_000_000
 DAY = 24 * HOUR
 MAX_AGE, LONG = 3 * DAY, 1000 * DAY
+GUARDING = Guarding.by(Settings(), Fleet())
 FORGOTTEN = "0Dfym0miRVGxC5OFS_ySCg"
 WORDS = ("run", *FINDING_TEXTS.names)  # what the core does not say
 NAMES = ("ghost-broker", "k39-dynamic", "mixed-42-39", "zk-332-ranges", "zk-392-stock")
@@ -69,12 +71,15 @@ def newest(snapshots: pa.Table) -> int:
 
 
 def core_says(
-    snapshots: pa.Table, conditions: Conditions, severities: dict[str, Severity] | None = None
+    snapshots: pa.Table,
+    conditions: Conditions,
+    severities: dict[str, Severity] | None = None,
+    guarding: Guarding | None = None,
 ) -> Judged:
     """What the core says of all rows in one batch, plan texts included."""
     dialect, catalogue = load_dialect("strict"), load_catalogue()
     said = judge(arrow.rows_of(snapshots, SNAPSHOT), conditions, catalogue, dialect, severities)
-    plans = with_texts(said, dialect="strict", catalogue=catalogue)
+    plans = with_texts(said, dialect="strict", catalogue=catalogue, guarding=guarding)
     return replace(said, plans=plans)
 
 
@@ -199,7 +204,7 @@ def run_audit(
     as_of: int | None = None,
     fleet: Fleet | None = None,
     *,
-    mutes: tuple[Mute, ...] = (),
+    mutes: tuple[MuteEntry, ...] = (),
     forgotten: int = 0,
     max_age: int = MAX_AGE,
 ) -> Audited:
@@ -207,13 +212,14 @@ def run_audit(
     return audit(
         Store(store.session, store.root),
         fleet or Fleet(),
+        Settings(
+            max_age_hours=max_age / HOUR,
+            forgotten_nights=forgotten // DAY,
+            mute=mutes,
+        ),
         run=run,
         as_of=as_of,
-        max_age=max_age,
-        severities={},
         say=lambda _: None,
-        mutes=mutes,
-        forgotten=forgotten,
     )
 
 
@@ -237,7 +243,9 @@ def test_two_audits_keep_both_nights_and_each_can_be_judged_again(
         part: rows_of(store.root, table, without=WORDS) for part, (table, _) in PARTS.items()
     }
     conditions = Conditions(as_of=first.as_of, max_age=MAX_AGE)
-    assert by_part == tables_of(core_says(rows, conditions)) == tables_of(first.judged)
+    assert (
+        by_part == tables_of(core_says(rows, conditions, None, GUARDING)) == tables_of(first.judged)
+    )
 
     put_snapshots(store, samples, RUN + 1)
     monkeypatch.setattr("featurelib.spark.judging.BATCH_CLUSTERS", 5)
@@ -268,7 +276,7 @@ def test_two_audits_keep_both_nights_and_each_can_be_judged_again(
         remembered = waiting_in(store, inputs.get("gold.feature_readiness"))
         assert bool(remembered) == (night is second)
         again = Conditions(as_of=night.as_of, max_age=MAX_AGE, waiting=remembered)
-        assert tables_of(core_says(then, again)) == tables_of(night.judged)
+        assert tables_of(core_says(then, again, None, GUARDING)) == tables_of(night.judged)
         assert store.read(LANDING_LINE, inputs["bronze.landing_line"]).count() == len(lines)
 
     check_plans(first)
@@ -334,8 +342,8 @@ def test_nights_remember_since_when_and_a_night_that_did_not_end_does_not_count(
 def test_a_mute_reaches_the_workers_and_the_table(store: Store) -> None:
     put_snapshots(store, fold_samples(sample_lines("ghost-broker")), RUN)
     day = date(2099, 12, 31)
-    rule = Mute(code="unsupported_by_node", cluster=GHOST, reason="its disk", until=day)
-    old = Mute(code="ghost_broker", reason="known", until=date(2020, 1, 1))
+    rule = MuteEntry(code="unsupported_by_node", cluster=GHOST, reason="its disk", until=day)
+    old = MuteEntry(code="ghost_broker", reason="known", until=date(2020, 1, 1))
     said = run_audit(store, RUN, mutes=(rule, old)).judged
     rows = {str(row["code"]): row for row in rows_of(store.root, FINDINGS, without=WORDS)}
     assert list(rows.values()) == in_order(said.findings)

@@ -18,7 +18,6 @@ from featurelib import tables
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.config.settings import Settings
 from featurelib.errors import InputError
-from featurelib.planning.requirements import Guarding
 from featurelib.spark.auditing import audit
 from featurelib.spark.refine import refine
 from featurelib.spark.store import Store
@@ -70,18 +69,7 @@ def nightly_of(store: Store, lines: list[bytes], as_of: int | None) -> dict[str,
     """The gold tables that a first nightly writes, by name of the library's table, without run."""
     put_bronze(store, RUN, lines)
     refine(store, lambda _: None, as_of=as_of)
-    rules = Settings()
-    audit(
-        store,
-        FLEET,
-        run=RUN,
-        as_of=as_of,
-        max_age=rules.max_age,
-        severities={},
-        say=lambda _: None,
-        forgotten=rules.forgotten,
-        guarding=Guarding.by(rules, FLEET),
-    )
+    audit(store, FLEET, Settings(), run=RUN, as_of=as_of, say=lambda _: None)
     return {name: store.read(table).drop("run") for name, table in GOLD.items()}
 
 

@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from featurelib import diff, open_tables
 from featurelib.arrow import schema_of
 from featurelib.config.fleet import Fleet, FleetEntry
+from featurelib.config.settings import Settings
 from featurelib.lake import Lake
 from featurelib.spark.auditing import audit
 from featurelib.spark.ingest import ingest
@@ -59,15 +60,7 @@ def nights(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> N
     counts = ingest(store, str(landing), SECOND, lambda _: None)
     assert counts.accepted > 0 < counts.repeated < len(before[ALL[0]]) + 10
     refine(store, lambda _: None)
-    audit(
-        store,
-        FLEET,
-        run=SECOND,
-        as_of=None,
-        max_age=72 * 3_600_000_000,
-        severities={},
-        say=lambda _: None,
-    )
+    audit(store, FLEET, Settings(), run=SECOND, as_of=None, say=lambda _: None)
     return Nights(root, before)
 
 
