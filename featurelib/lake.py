@@ -109,6 +109,10 @@ class Lake:
         """Return the time as of which a run judged ages, microseconds."""
         return microseconds(self.night(run)["as_of"])
 
+    def version(self, table: Table) -> int:
+        """Return the number of a table's newest commit."""
+        return int(self._opened(table, None).version())
+
     def rows(
         self,
         table: Table,

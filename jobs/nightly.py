@@ -13,7 +13,9 @@ from featurelib.cli.night import (
     go_on,
     judge_and_publish,
     judge_nights_before,
+    say_failed,
 )
+from featurelib.cli.standing import LastRun
 from featurelib.feature import Severity
 
 
@@ -28,13 +30,22 @@ def main(
     fail_on: Severity | None = None,
     limit: int = 20,
     run: int | None = None,
+    again: bool = False,
 ) -> int:
     """Ingest, refine and audit, one after the other; then write and print the report.
 
-    Without --landing it runs on the samples that come with featurelib.
+    Without --landing it runs on the samples that come with featurelib. If nothing changed since the
+    last run, it says so and ends: files, tables, inventory, settings and release.
     """
     places = choose_places(landing, tables, out, fleet, config, as_of, overlay)
     number = choose_run(run)
+    last = LastRun(places, as_of, fail_on)
+    if run is None and not again and (standing := last.find()) is not None:
+        print(
+            f"Nothing changed since run {standing.run}, so its report holds: "
+            f"{places.out}/report.html. To judge again, add --again."
+        )
+        return say_failed(fail_on, standing.exit_code)
     whose = f"landing {landing}" if landing else "no --landing, so the samples, not your clusters"
     say(f"nightly: run {number}, {whose}; starting Spark …")
     from featurelib.spark.ingest import ingest
@@ -50,7 +61,7 @@ def main(
         number = go_on(store, run, number)
         ingest(store, places.landing, number, say)
         refine(store, say, as_of=places.as_of, run=number)
-        return judge_and_publish(store, places, number, fail_on, limit)
+        return judge_and_publish(store, places, number, fail_on, limit, last)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,6 @@ from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import Severity
 from featurelib.lake import lines_of
 from featurelib.lake import places as find_places
-from featurelib.planning.requirements import Guarding
 from featurelib.source import (
     NEWEST,
     NIGHTS_BEFORE,
@@ -58,6 +57,7 @@ from featurelib.view.text import render_text, write_text
 from featurelib.words import count
 
 if TYPE_CHECKING:
+    from featurelib.cli.standing import LastRun
     from featurelib.spark.auditing import Audited
     from featurelib.spark.store import Store
 
@@ -129,7 +129,7 @@ def expect_landing(landing: str) -> None:
     from featurelib.faults import explaining
     from featurelib.spark.local_files import ENDINGS, missing, walk
 
-    path = _local_path(landing)
+    path = local_path(landing)
     if path is None:
         return
     if not os.path.exists(path):
@@ -145,7 +145,7 @@ def expect_landing(landing: str) -> None:
 
 def expect_folder(option: str, uri: str) -> None:
     """Before Spark is started: ConfigError where a file stands at, or above, a local `uri`."""
-    path = None if option == "--tables" and is_name(uri) else _local_path(uri)
+    path = None if option == "--tables" and is_name(uri) else local_path(uri)
     while path is not None and not os.path.isdir(path):
         if os.path.exists(path):
             raise ConfigError(
@@ -155,7 +155,7 @@ def expect_folder(option: str, uri: str) -> None:
         path = os.path.dirname(path)
 
 
-def _local_path(uri: str) -> str | None:
+def local_path(uri: str) -> str | None:
     """`uri` as an absolute path of this machine, or None if it is elsewhere."""
     scheme, colon, rest = uri.partition(":")
     if not colon or "/" in scheme:
@@ -188,9 +188,15 @@ BEFORE_AT = "063000"  # when the samples' earlier nights were run, UTC
 
 
 def judge_and_publish(
-    store: Store, places: Places, run: int, fail_on: Severity | None, limit: int
+    store: Store,
+    places: Places,
+    run: int,
+    fail_on: Severity | None,
+    limit: int,
+    last: LastRun | None = None,
 ) -> int:
-    """The audit, its files, its report on stdout, and the exit code."""
+    """The audit, its files, its report on stdout, and the exit code. `last`: the run before, whose
+    pages may stay; this run is recorded there."""
     from featurelib.spark.judging import CORE_COLUMNS
 
     audited = _judge(store, places, run, say)
@@ -226,17 +232,25 @@ def judge_and_publish(
             lambda keys: store.rows(FINALIZED_FEATURES, [("cluster", "in", keys)]),
         )
     if places.out is not None:
-        pages = pages_of(report, places.fleet, places.listed_in, say)
+        keeps = last.keeps if last else None
+        pages = pages_of(report, places.fleet, places.listed_in, say, keeps)
         plans = dict(plan_files(audited.judged, places.fleet.names, report).values())
-        publish(store, places.out, report, plans, pages)
+        files = publish(store, places.out, report, plans, pages, last)
     write_text(report, sys.stdout, limit=limit)
     run_read = report.run
     if run_read.newest_line and run_read.newest_line > run_read.as_of + timedelta(hours=1):
         say("warning: the newest line is younger than --as-of; is that the time you meant?")
-    if fail_on is None or not is_reached(fail_on, report):
-        return 0
-    say(f"exit code 1: some finding is {fail_on.value} or worse (--fail-on {fail_on.value})")
-    return 1
+    code = int(fail_on is not None and is_reached(fail_on, report))
+    if last is not None and places.out is not None:
+        last.write(store, run, files, code)
+    return say_failed(fail_on, code)
+
+
+def say_failed(fail_on: Severity | None, code: int) -> int:
+    """Return the exit code of a run; say what made it 1."""
+    if fail_on is not None and code:
+        say(f"exit code 1: some finding is {fail_on.value} or worse (--fail-on {fail_on.value})")
+    return code
 
 
 def _judge(store: Store, places: Places, run: int, say: Callable[[str], None]) -> Audited:
@@ -245,15 +259,11 @@ def _judge(store: Store, places: Places, run: int, say: Callable[[str], None]) -
     return audit(
         store,
         places.fleet,
+        places.settings,
         run=run,
         as_of=places.as_of,
-        max_age=places.settings.max_age,
-        severities=places.settings.severities,
         say=say,
         catalogue=places.catalogue,
-        mutes=places.mutes,
-        forgotten=places.settings.forgotten,
-        guarding=Guarding.by(places.settings, places.fleet),
         out=places.out,
         places=(places.landing or NO_SITE.landing, places.listed_in),
     )
@@ -282,8 +292,10 @@ def publish(
     report: Report,
     plans: dict[str, str],
     pages: Iterable[tuple[str, str]] = (),
-) -> None:
-    """Write the reports, the plan files and the pages; plans and pages of other runs go.
+    last: LastRun | None = None,
+) -> list[str]:
+    """Write the reports, the plan files and the pages, and return their names; plans and pages of
+    other runs go, but for the pages that the `last` run wrote as they are now.
 
     An approval stays beside its plan: it holds for the plan it was given for, and no other."""
     from featurelib.spark.files import Folder
@@ -295,12 +307,14 @@ def publish(
     folder.keep_only("plans", {*plans, *approvals}, "json")
     folder.write("report.json", render_json(report).decode())
     folder.write("report.txt", render_text(report, limit=0))
-    written: dict[str, set[str]] = {PAGES: set(), OWNERS: set(), VIEWS: set()}
+    names = ["report.json", "report.txt", *(f"plans/{name}" for name in plans)]
     for name, text in pages:
         folder.write(name, text)
-        place, _, file = name.rpartition("/")
-        written.setdefault(place, set()).add(file)
+        names.append(name)
+    names += last.pages if last else []
     for place in (PAGES, OWNERS, VIEWS):
-        folder.keep_only(place, written[place], "html")
+        of_place = {name.rpartition("/")[2] for name in names if name.startswith(f"{place}/")}
+        folder.keep_only(place, of_place, "html")
     how_many = count(len(plans), "plan")
     say(f"report: {folder.uri}/report.html, report.txt, report.json and {how_many} in plans/")
+    return names

@@ -13,9 +13,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from html import escape
 from importlib import resources
 
+import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
@@ -112,16 +114,21 @@ class PartPage:
 
 
 def pages_of(
-    report: Report, fleet: Fleet, listed_in: str, say: Callable[[str], None]
+    report: Report,
+    fleet: Fleet,
+    listed_in: str,
+    say: Callable[[str], None],
+    keeps: Callable[[str, str], bool] | None = None,
 ) -> Iterator[tuple[str, str]]:
     """Name and text of every page of a report: the one file first, then what Prometheus and CI
-    servers read, then a page for each cluster that the one file only lists."""
+    servers read, then a page for each cluster that the one file only lists. `keeps`: see
+    render_pages."""
     parts = part_pages(report, fleet, listed_in, say)
     yield PAGE, render_html(report, parts=parts)
     yield "report.prom", render_prometheus(report)
     for form in CiForm:
         yield form.file, render_for_ci(report, form, listed_in)
-    yield from render_pages(report, most=MOST)
+    yield from render_pages(report, most=MOST, keeps=keeps)
     for page in parts:
         yield page.name, render_html(page.report, whole=report)
     yield from render_sheets(report)
@@ -167,13 +174,22 @@ def explain_codes(report: Report) -> list[tuple[ReportedFinding, list[str]]]:
     return [found[code] for code in sorted(found)]
 
 
-def render_pages(report: Report, *, most: int) -> Iterator[tuple[str, str]]:
-    """Name and text of the page of each of the worst clusters; none if the one file has all."""
+def render_pages(
+    report: Report, *, most: int, keeps: Callable[[str, str], bool] | None = None
+) -> Iterator[tuple[str, str]]:
+    """Name and text of the page of each of the worst clusters; none if the one file has all.
+
+    `keeps` takes the name of a page and its key, a digest of whatever the page shows but the run:
+    where it returns True, an earlier run wrote the same page, and it is left out."""
     if len(report.clusters) <= IN_FULL:
         return
-    values = {"report": report, "home": HOME, "loud": _loud(report)}
+    values = {"report": report, "home": HOME, "loud": (loud := _loud(report))}
+    about = (report.run.release, report.run.dialect, report.run.catalogue, report.run.tables)
+    page = _template("one.html.j2")
     for cluster, name in list(zip(report.clusters, page_names(report), strict=True))[:most]:
-        yield f"{FOLDER}/{name}", _template("one.html.j2").render(values, cluster=cluster)
+        shown = msgspec.json.encode((about, cluster.key in loud, cluster))
+        if keeps is None or not keeps(f"{FOLDER}/{name}", sha256(shown).hexdigest()):
+            yield f"{FOLDER}/{name}", page.render(values, cluster=cluster)
 
 
 def render_figure(plot: Plot) -> str:
