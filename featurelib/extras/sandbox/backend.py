@@ -112,7 +112,7 @@ class EmbeddedBackend:
         return Passed(how="the file holds every request that was carried out")
 
     def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
-        """Return the controller's answer. Raises UnreachableError; RefusedError in ZooKeeper mode."""
+        """Return the response. Raises UnreachableError; RefusedError in ZooKeeper mode."""
         if validate_only and not self.abilities().validate_only:
             raise RefusedError(
                 f"{self.where}: expected a controller that validates without writing, found one "
