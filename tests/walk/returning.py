@@ -21,11 +21,12 @@ from featurelib.errors import FeatureLibError
 from featurelib.questions.roll import Roll
 from featurelib.questions.roll import roll as ask_roll
 from tests.backends.rig.kraft import Node
-from tests.walk.world import RUNNING, STOPPED, Member, World
+from tests.walk.world import LIMPING, RUNNING, STOPPED, Member, World
 
 DAY = 86_400_000_000  # microseconds
 MAY, NOT_YET, MAY_NOT = "may join now", "not yet", "may not join"
 SERVES = "serves"
+LONG_SECONDS = 60.0
 INTERVAL = "metadata.log.max.snapshot.interval.ms"
 
 
@@ -58,6 +59,8 @@ class Promises:
         there = {one.id for one in world.controllers(RUNNING)} | {member.id}
         has_majority = len(there & set(voters)) * 2 > len(voters)
         was = world.launch(member, **change)
+        if member.state == LIMPING:  # slow is not wrong
+            was = world.wait(member, LONG_SECONDS)
         if was != SERVES:
             self._recover(world, member, earlier)
         if answer is None or not (answer.levels_known and has_majority):
