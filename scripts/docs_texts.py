@@ -92,8 +92,10 @@ metadata.version the controller's release knows.
 """
 
 COMMANDS_INTRO = """
-This page lists every command and job with its options, as `featurelib --help` and
-`./spark-submit.sh JOB --help` print them. Live clusters need the extra `kafka`, ZooKeeper mode
+This page lists every command and job with all of its options, as `featurelib COMMAND --help-all`
+and `./spark-submit.sh JOB --help-all` print them. `--help` leaves out less common options.
+`featurelib --install-completion` sets up completion for bash, zsh, fish or PowerShell, and
+`--show-completion` prints its script. Live clusters need the extra `kafka`, ZooKeeper mode
 `zookeeper`, and tables `lake` ([install](../install.md)).
 
 Every command has `--json` and then prints one object; `watch` prints one per line. Progress goes to

@@ -17,7 +17,7 @@ from typer.main import get_command
 
 from featurelib import errors
 from featurelib.cli.app import make_app
-from featurelib.cli.entrance import JobCommand
+from featurelib.cli.entrance import HELP_ALL, JobCommand
 from featurelib.cli.options import with_options
 from featurelib.errors import FeatureLibError
 from scripts.docs_texts import COMMANDS_INTRO, ENDS, ERRORS_INTRO, EXIT_CODES_INTRO, JOBS_INTRO
@@ -78,6 +78,7 @@ def _link(name: str) -> str:
 
 
 def _help(name: str, command: Any, context: Any) -> tuple[str, str]:
+    context.meta[HELP_ALL] = True
     return f"## {name}", f"```text\n{command.get_help(context)}\n```"
 
 

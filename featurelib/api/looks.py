@@ -81,14 +81,12 @@ def check(
 
     Every listener of every node is asked, and the answers are judged as the nightly judges them.
     For each feature: the finalized level, the verdict, the target. Then all blockers, the point of
-    no return, and the next command. Several clusters come worst first. Nothing is sent to a
-    cluster. --capture reads landing files instead, of one cluster or of a fleet. Only --html
-    writes: the pages of the nightly, without Spark and Java. --json prints its report.json.
-
+    no return, and the next command, the worst cluster first. Nothing is sent to a cluster.
+    --html writes the nightly's pages, without Spark and Java; --json prints its report.json.
     In Python: check("payments-eu").value.clusters[0].verdict, or check(connect(...)).
 
     Exit codes: 0 done; 1 with --fail-on, if a finding is as severe; 2 usage; 5 a cluster could not
-    be read, and the others are shown.
+    be read.
     """
     several = [clusters] if isinstance(clusters, str | Chosen) else clusters
     if not (chosen := [choose(one) for one in several]):

@@ -119,19 +119,10 @@ def what_if(
         featurelib what-if old-cluster --ibp 2.6
         featurelib what-if payments-eu --kafka-features "upgrade --release-version 4.3"
 
-    The evidence is changed as the nodes' own answers would change it, and judged again as the
-    nightly judges. A node advertises what production software of its release does. Whether it may
-    join is asked of every generation of controllers that may lead now; a node that may not join
-    does not run. Only what differs is shown. Nothing is sent, and no table is written.
-
-    --ibp is for ZooKeeper mode: what the next elected controller makes of the features node when
-    every broker runs with that inter.broker.protocol.version, after all other changes. Below 2.7
-    it disables the node, and every finalized level is lost. It is known for 2.7 to 3.9, and said
-    for each dialect that may lead (zk-2.7: 2.7 to 3.2; zk-3.3: 3.3 to 3.9).
-
-    --kafka-features is for Kafka's own tool: every level that it would move, asked for or not, what
-    else would change, what it would print, and what would not come back. Each release's tool has
-    its own ways: --tool names it (from 3.3 on).
+    Nodes support what production software of their release supports. A node that no controller
+    would register does not run. Only differences are shown. Nothing is sent or written. --ibp
+    (ZooKeeper mode, 2.7 to 3.9) shows /feature after the next controller election; --kafka-features
+    shows what Kafka's tool (3.3 or later) would change, print and make irreversible.
 
     Exit codes: 0 answered; 2 usage; 5 no evidence.
     """

@@ -6,6 +6,7 @@ called is imported, and none for the list of all: an operator in a hurry does no
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from importlib import import_module, resources
@@ -27,6 +28,7 @@ GROUPS = msgspec.toml.decode(
 OTHER_WORDS = GROUPS.pop("other words")
 COMMANDS = {name: place for commands in GROUPS.values() for name, place in commands.items()}
 SENDING = {*GROUPS["Change"], "collect", "inventory", "rules", "conformance", "sandbox"}
+COMPLETING = "_FEATURELIB_COMPLETE"
 LOOKING = COMMANDS.keys() - SENDING  # an interrupt of these leaves nothing to do again
 
 
@@ -50,9 +52,8 @@ def make_app(only: str | None = None) -> typer.Typer:
         name="featurelib",
         cls=_Commands,
         help="Feature levels of Apache Kafka clusters: what maps to what, what may be finalized.",
-        add_completion=False,
         no_args_is_help=True,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
@@ -123,4 +124,5 @@ def main() -> None:
     command = sys.argv[1] if len(sys.argv) > 1 else ""
     if command in LOOKING:
         only_looks()
-    make_app(command)(prog_name="featurelib")
+    is_completion = COMPLETING in os.environ  # the shell's line may hold any command
+    make_app(None if is_completion else command)(prog_name="featurelib")

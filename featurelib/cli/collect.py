@@ -82,21 +82,15 @@ def collect(
 ) -> int:
     """Read clusters, and write what their nodes say.
 
-    One landing file a cluster.
+    A cluster's landing file has the responses of all nodes, and names nodes that did not respond.
 
-    Every listener of every node is asked, brokers and controllers; one that does not answer is
-    written down as not answering. Nothing is written to a cluster, nor by --probe.
-
-    Exit codes: 0 done; 2 usage; 5 some clusters could not be looked at, and what the others said
-    is written.
+    Exit codes: 0 done; 2 usage; 5 some clusters could not be read, the others are written.
 
     \b
         featurelib collect --out landing
         featurelib collect payments-eu --out landing
-        featurelib collect --owner payments --label env=prod --out landing
         featurelib collect --from dump.txt --kind metadata_log --cluster payments-eu --out landing
-        kubectl get kafka,kafkanodepool,strimzipodset -A -o json |
-            featurelib collect --from - --kind strimzi --out landing
+        featurelib collect --from kafkas.json --kind strimzi --out landing
         featurelib collect --prometheus http://prometheus.example:9090 --out landing
     """
     if not out:

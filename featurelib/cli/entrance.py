@@ -111,11 +111,37 @@ class CommandGroup(TyperGroup):
         return _end(super().main, args, extra, standalone_mode)
 
 
+HELP_ALL, PANEL = "--help-all", "rich_help_panel"
+PANELS = ("Arguments", "Options", "Where to read", "Judging", "Output")  # a help's parts, in order
+
+
 class JobCommand(TyperCommand):
     """A command of its own, as a job is, or one of a group."""
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the command's own options first, then by panel those that many commands have. Less
+        common ones are only named, unless --help-all asks for them."""
+        panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
+        named = list[str]()
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            own = "Output" if "--help" in parameter.opts else "Options"
+            panel, is_rare, _ = (getattr(parameter, PANEL, None) or own).partition(", rare")
+            if record and is_rare and not ctx.meta.get(HELP_ALL):
+                named += parameter.opts
+            elif record:
+                panels[panel].append(record)
+        if named:
+            panels["Output"].append((HELP_ALL, f"Explain {', '.join(named)}, too."))
+        for panel, records in panels.items():
+            if records:
+                with formatter.section(panel):
+                    formatter.write_dl(records)
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Say with what is wrong whose command line it is: the parser does not."""
+        if HELP_ALL in args:
+            ctx.meta[HELP_ALL], args = True, ["--help"]
         try:
             return super().parse_args(ctx, args)
         except typer.TyperException as error:
@@ -129,7 +155,7 @@ class JobCommand(TyperCommand):
 def run_job(main: Callable[..., int]) -> None:
     """Make `main`'s parameters options, call it, and end the process with what it returns."""
     take_over(has_colours=True)
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command(help=main.__doc__, cls=JobCommand)(guard(with_options(main, "job")))
     leave(partial(app, prog_name=f"./spark-submit.sh {Path(sys.argv[0]).stem}"))  # as it is typed
 

@@ -35,18 +35,19 @@ class OptionWords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     help: str | None = None
     metavar: str | None = None
     flag: str | None = None
+    panel: str | None = None
     least: int | float | None = None
     most: int | float | None = None
     is_argument: bool = False
 
     def as_typer(self, name: str) -> Any:
         """The option as typer takes it; `name` is the parameter's."""
+        words: dict[str, Any] = {"metavar": self.metavar, "help": self.help}
         if self.is_argument:
-            return typer.Argument(metavar=self.metavar, help=self.help)
+            return typer.Argument(rich_help_panel="Arguments", **words)
         flag = self.flag or f"--{name.replace('_', '-')}"
-        return typer.Option(
-            flag, metavar=self.metavar, help=self.help, min=self.least, max=self.most
-        )
+        words |= {"rich_help_panel": self.panel, "min": self.least, "max": self.most}
+        return typer.Option(flag, **words)
 
 
 OPTIONS = msgspec.toml.decode(

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from featurelib.api.act import plan_intent
 from featurelib.cli.choosing import chosen
-from featurelib.cli.entrance import guard
+from featurelib.cli.entrance import JobCommand, guard
 from featurelib.cli.options import print_answer, read_pairs, with_options
 from featurelib.errors import ConfigError, RefusedError
 from featurelib.feature import METADATA_VERSION
@@ -118,7 +118,7 @@ def command(name: Command) -> Callable[[Callable[..., Intent]], Callable[..., In
 
     def register(ask: Callable[..., Intent]) -> Callable[..., Intent]:
         run = with_options(_plan, f"plan {name}", intent=ask)
-        plan.command(str(name), help=ask.__doc__)(guard(run))
+        plan.command(str(name), help=ask.__doc__, cls=JobCommand)(guard(run))
         return ask
 
     return register

@@ -3,13 +3,17 @@ all commands. Other words are in tests/golden/commands/levels.txt."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from featurelib.cli.app import COMMANDS
+from featurelib.cli.app import COMMANDS, make_app
+from featurelib.cli.entrance import PANELS
+from featurelib.planning.goal import Command
 from tests.cli.commands import run
 from tests.core.recorded import formats, mappings, table
 
@@ -94,6 +98,24 @@ def examples(command: str) -> list[list[str]]:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_teaches_with_an_example(command: str) -> None:
     assert [words for words in examples(command) if words[0] == command]
+
+
+IN_A_GROUP = [f"plan {each}" for each in Command] + ["waves plan", "waves status"]
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *IN_A_GROUP])
+def test_help_fits_a_screen_and_begins_with_the_command_s_own_options(command: str) -> None:
+    words = command.split()
+    out = CliRunner().invoke(make_app(words[0]), [*words, "--help"], terminal_width=100).stdout
+    lines = out.splitlines()
+    assert lines[0].startswith("Usage: ")
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+    panels = [line.removesuffix(":") for line in lines if line.removesuffix(":") in PANELS]
+    assert panels == sorted(panels, key=PANELS.index)
+    named = re.findall(r"--[a-z-]+", out.partition("  --help-all  ")[2])
+    whole = run(*words, "--help-all")[1] if named else ""
+    assert [name for name in named if f"\n  {name} " not in whole] == []
 
 
 @pytest.mark.parametrize("command", ALONE)
