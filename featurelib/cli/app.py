@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from importlib import import_module, resources
+from importlib import resources
 from importlib.abc import MetaPathFinder
+from pkgutil import resolve_name
 from typing import Annotated, Any
 
 import msgspec
@@ -62,7 +63,7 @@ def make_app(only: str | None = None) -> typer.Typer:
     for name, place in COMMANDS.items():
         panel = panels[name]
         if only is None or only == name:
-            command = load(place)
+            command = resolve_name(place)
             if isinstance(command, typer.Typer):
                 app.add_typer(command, name=name, rich_help_panel=panel)
             else:
@@ -101,12 +102,6 @@ def _entrance(
     ] = False,
 ) -> None:
     """Accept the options before a command."""
-
-
-def load(place: str) -> Any:
-    """Return the object at `module:name`."""
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
 
 
 class _WithoutPandas(MetaPathFinder):

@@ -154,7 +154,7 @@ class JobCommand(TyperCommand):
 
 def run_job(main: Callable[..., int]) -> None:
     """Make `main`'s parameters options, call it, and end the process with what it returns."""
-    take_over(has_colours=True)
+    take_over()
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command(help=main.__doc__, cls=JobCommand)(guard(with_options(main, "job")))
     leave(partial(app, prog_name=f"./spark-submit.sh {Path(sys.argv[0]).stem}"))  # as it is typed

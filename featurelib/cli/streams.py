@@ -89,17 +89,15 @@ def _escape_what_is_lacking(error: UnicodeError) -> tuple[str, int]:
     return _escape(error.object[error.start : error.end]), error.end
 
 
-def take_over(*, is_json: bool = False, has_colours: bool = False) -> None:
-    """Put both streams in place of Python's. To standard output goes JSON (`is_json`), or text of
-    somebody who cleans what others said and uses escapes of his own (`has_colours`)."""
+def take_over(*, is_json: bool = False) -> None:
+    """Put both streams in place of Python's; `is_json`: standard output gets JSON."""
     closed = [number for number in (0, OUTPUT, ERRORS) if not _is_open(number)]
     for _ in closed:  # in their order; or the next file that is opened would be one of them
         os.open(os.devnull, os.O_RDWR)
     fault = OSError(errno.EBADF, os.strerror(errno.EBADF)) if OUTPUT in closed else None
-    kind = io.TextIOWrapper if has_colours else CleanText
     codecs.register_error(_ESCAPED, _escape_what_is_lacking)
-    sys.stdout = _text(kind, Sink(OUTPUT, fault), sys.stdout, _ESCAPED if is_json else "replace")
-    sys.stderr = _text(CleanText, Sink(ERRORS), sys.stderr, "replace")
+    sys.stdout = _text(Sink(OUTPUT, fault), sys.stdout, _ESCAPED if is_json else "replace")
+    sys.stderr = _text(Sink(ERRORS), sys.stderr, "replace")
 
 
 def _is_open(number: int) -> bool:
@@ -110,12 +108,10 @@ def _is_open(number: int) -> bool:
     return True
 
 
-def _text(
-    kind: Callable[..., io.TextIOWrapper], sink: Sink, before: object, errors: str
-) -> io.TextIOWrapper:
+def _text(sink: Sink, before: object, errors: str) -> CleanText:
     encoding = getattr(before, "encoding", None) or "utf-8"
     # Line by line into a pipe, too: a log of both streams has to keep their order.
-    return kind(io.BufferedWriter(sink), encoding, errors, line_buffering=True)
+    return CleanText(io.BufferedWriter(sink), encoding, errors, line_buffering=True)
 
 
 def leave(run: Callable[[], object]) -> NoReturn:

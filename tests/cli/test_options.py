@@ -6,12 +6,13 @@ import importlib
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import get_args
 
 import pytest
 import typer
 
-from featurelib.cli.app import COMMANDS, load
+from featurelib.cli.app import COMMANDS
 from featurelib.cli.options import OPTIONS, with_options
 from featurelib.source import Wanted
 from tests.cli.commands import run
@@ -24,7 +25,7 @@ def signatures() -> Iterator[tuple[str, dict[str, inspect.Parameter]]]:
     """Every command and job, with its options."""
     made = {}
     for name, place in COMMANDS.items():
-        command = load(place)
+        command = resolve_name(place)
         if isinstance(command, typer.Typer):
             for each in command.registered_commands:
                 assert each.callback is not None

@@ -7,12 +7,13 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 import typer
 
 import featurelib
-from featurelib.cli.app import COMMANDS, load, sentence_of
+from featurelib.cli.app import COMMANDS, sentence_of
 from tests.laboratory import LABORATORY
 
 SAMPLE = LABORATORY / "k41-forgotten"
@@ -51,7 +52,7 @@ def test_the_list_of_all_commands_imports_none_of_them(word: str, ends: int) -> 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_says_of_a_command_what_its_own_help_begins_with(name: str) -> None:
-    own = load(COMMANDS[name])
+    own = resolve_name(COMMANDS[name])
     said = own.info.help if isinstance(own, typer.Typer) else own.__doc__
     assert said.startswith(f"{sentence_of(COMMANDS[name])}\n")
 

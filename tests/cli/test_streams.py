@@ -37,7 +37,8 @@ LINES = {
     "conformance": "",
     "collect": "--file c.db --out landing-{n}",
     "config": "",
-    "inventory": "import --from-strimzi {fleet.parents[1]}/kubernetes/strimzi.json --fleet {fleet}",
+    "inventory": "import --fleet {fleet} --from-strimzi "
+    "{fleet.parents[3]}/data/kubernetes/strimzi.json",
     "check": "--file c.db",
     "describe": "--file c.db",
     "why-not": "metadata.version=27 --file c.db",
