@@ -166,7 +166,7 @@ def _report(looks: Sequence[_Look], fleet: Fleet, listed_in: str) -> Report:
     files = (line for path in paths for line in landing_lines("--capture", path))
     lines = chain(files, *(one.lines for one in looks))
     is_whole = any(not one.entry.id for one in looks)
-    judged, as_of, rejected = terms.judge_lines(lines, entries, mutes, others=is_whole)
+    judged, as_of, rejected = terms.judge_lines(lines, entries, mutes, every=is_whole)
     if rejected:
         number, reason = rejected[0]
         first.say(f"warning: {count(len(rejected), 'line')} set aside, first {number}: {reason}")

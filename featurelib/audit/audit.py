@@ -64,50 +64,48 @@ def judge(
     `severities` by finding code go before the wordings' own; no verdict depends on them.
     """
     evidence = facts.read(snapshots, conditions, dialect.can.absent_metadata_version)
-    told = [conditions.inventory.get(name, UNEXPECTED).release for name in evidence.clusters]
-    software = Software(evidence, told, catalogue)
+    releases = [conditions.inventory.get(name, UNEXPECTED).release for name in evidence.clusters]
+    software = Software(evidence, releases, catalogue)
     evidence = software.with_stable_ends()
     limits = bounds(evidence, catalogue, conditions.up_to)
-    asking = Judge(evidence, limits, dialect, catalogue)
+    judge = Judge(evidence, limits, dialect, catalogue)
     usual = {code: words.severity for code, words in wordings(dialect).items()}
-    said = BatchFindings(evidence, usual | (severities or {}))
+    report = BatchFindings(evidence, usual | (severities or {}))
 
-    unknown, unknown_features = report_unknown(said)
-    unfit = find_incompatible(evidence, said)
-    agreed = agree(asking, software, said)
-    agreed = report_probes(asking, agreed, software, conditions, said)
+    unknown, unknown_features = report_unknown(report)
+    unfit = find_incompatible(evidence, report)
+    agreed = agree(judge, software, report)
+    agreed = report_probes(judge, agreed, software, conditions, report)
     target = agreed.target
-    asking.settle(target)
-    of_nodes, covered = report_nodes(asking, agreed, said)
-    said.of_nodes("range_inferred", software.inferred)
+    judge.settle(target)
+    of_nodes, covered = report_nodes(judge, agreed, report)
+    report.of_nodes("range_inferred", software.inferred)
     unknown += of_nodes
-    blockers = agreed.refusals + _blockers(asking, target, said)
-    beyond = _beyond_catalogue(asking, target, said) | _uncatalogued(asking, said)
+    blockers = agreed.refusals + _blockers(judge, target, report)
+    beyond = _beyond_catalogue(judge, target, report) | _uncatalogued(judge, report)
     unsure = (unknown_features > 0) | beyond
-    hangs = asking.rests_on(target, unsure | ~asking.asked.known) | agreed.unanswered
-    unread = report_unread(asking, agreed, said)
-    unsure |= (hangs & (target > asking.asked.current)) | unread
-    _unstable(asking, said)
-    report_strimzi(said, software, catalogue, conditions)
-    _unlisted(said, conditions)
-    _unrecorded(asking, said)
-    more = beyond_ceiling(asking)
-    _side_effects(asking, more, said)
-    report_unmet(evidence, software, catalogue.tables, said)
-    find_deprecations(evidence, said)
+    hangs = judge.rests_on(target, unsure | ~judge.asked.known) | agreed.unanswered
+    unread = report_unread(judge, agreed, report)
+    unsure |= (hangs & (target > judge.asked.current)) | unread
+    _unstable(judge, report)
+    report_strimzi(report, software, catalogue, conditions)
+    _unlisted(report, conditions)
+    _unrecorded(judge, report)
+    beyond_target = beyond_ceiling(judge)
+    _side_effects(judge, beyond_target, report)
+    report_unmet(evidence, software, catalogue.tables, report)
+    find_deprecations(evidence, report)
 
-    verdict = verdicts(asking, target, unknown > 0, unsure)
-    unknowns = (
-        unknown[asking.asked.cluster] + unknown_features + agreed.unanswered + unread + beyond
-    )
+    verdict = verdicts(judge, target, unknown > 0, unsure)
+    unknowns = unknown[judge.asked.cluster] + unknown_features + agreed.unanswered + unread + beyond
     ready = verdict == READY
     back = ways_back(evidence, ready, target, software.spoken if ready.any() else {}, catalogue)
-    rows = readiness(asking, verdict, target, more, blockers, unknowns, back)
+    rows = readiness(judge, verdict, target, beyond_target, blockers, unknowns, back)
     rows = remember(rows, evidence, conditions, unknown > 0)
-    find_forgotten(rows, conditions, said)
+    find_forgotten(rows, conditions, report)
     anything = dict.fromkeys(evidence.questions.names, (0, ANY_LEVEL))  # it is in nobody's way
     return Judged(
-        findings=set_aside(said, evidence.clusters, conditions.mutes, conditions.as_of),
+        findings=set_aside(report, evidence.clusters, conditions.mutes, conditions.as_of),
         incompatible=unfit,
         readiness=rows,
         plans=plans(evidence, verdict, target, unknown > 0, agreed.dialects, catalogue, software),
@@ -119,120 +117,120 @@ def judge(
     )
 
 
-def _blockers(asking: Judge, target: Int, said: BatchFindings) -> Int:
+def _blockers(judge: Judge, target: Int, said: BatchFindings) -> Int:
     """Add everything that stands between the finalized levels and the ceilings, under the code of
     the row that says so; counts by question."""
-    evidence, asked, fleet = asking.evidence, asking.asked, asking.fleet
-    ceiling = asking.bounds.ceiling
+    evidence, query, fleet = judge.evidence, judge.asked, judge.fleet
+    ceiling = judge.bounds.ceiling
     count = np.zeros(len(ceiling), dtype=np.int64)
-    proposed = asking.propose(ceiling, ceiling > asked.current, fleet.known_or_enough(target))
+    proposed = judge.propose(ceiling, ceiling > query.current, fleet.known_or_enough(target))
     # What is wrong with a cluster comes before each of its nodes.
-    for place, row, hit in sorted(proposed.by_row(), key=lambda one: one[1].rule.about_nodes):
+    for place, row, hit in sorted(proposed.by_row(), key=lambda r: r[1].rule.about_nodes):
         question, profile, who = fleet.offenders(proposed, place)
         columns: dict[str, Int] = {}
         if len(question):
             # What a broker in ZooKeeper mode lacks, it has as soon as it runs as KRaft's.
-            stays = ~evidence.membership.migrating[asked.cluster[question]]
+            stays = ~evidence.membership.migrating[query.cluster[question]]
             question, profile, who = question[stays], profile[stays], who[stays]
             columns["role"] = fleet.nodes.controller[who].astype(np.int64)
             columns["node_id"] = fleet.nodes.node_id[who]
         else:
             question = proposed.questions[hit]
-        where = asked.cluster[question]
+        at = query.cluster[question]
         if row.rule.about_nodes:
-            pair = asked.pair_first[question] + profile - evidence.answering.first[where]
-            columns["min_version"] = asked.listed(asked.pair_min, pair)
-            columns["max_version"] = asked.listed(asked.pair_max, pair)
+            pair = query.pair_first[question] + profile - evidence.answering.first[at]
+            columns["min_version"] = query.listed(query.pair_min, pair)
+            columns["max_version"] = query.listed(query.pair_max, pair)
             columns["at"], columns["line"] = evidence.subjects.at[who], evidence.subjects.line[who]
         match row.code:
             case "dependency_unmet":
                 levels = zip(
                     evidence.features(question).to_pylist(), ceiling[question], strict=True
                 )
-                needs = [asking.catalogue.whole.needs(name, level) for name, level in levels]
-                details = [", ".join(f"{d.other} {d.least}" for d in some) for some in needs]
+                needs = [judge.catalogue.whole.needs(name, level) for name, level in levels]
+                details = [", ".join(f"{d.other} {d.least}" for d in ds) for ds in needs]
             case "voter_not_registered" | "unsupported_by_node":
-                details = least_software(asking, where)
+                details = least_software(judge, at)
             case "configured_voter_not_registered":
-                details = [str(evidence.controller[cluster]) for cluster in where]
+                details = [str(evidence.controller[cluster]) for cluster in at]
             case _:
                 details = []
         count += said.of_questions(row.code, question, details, level=ceiling[question], **columns)
     return count
 
 
-def _beyond_catalogue(asking: Judge, target: Int, said: BatchFindings) -> Bool:
+def _beyond_catalogue(judge: Judge, target: Int, report: BatchFindings) -> Bool:
     """Features with levels the catalogue does not know, where nothing lower can be finalized."""
-    highest = np.maximum(asking.bounds.seen, asking.asked.current)
-    hit = level_newer_than_catalogue(highest, asking.bounds.newest_known)
-    said.of_questions("level_newer_than_catalogue", hit, level=highest[hit])
-    return hit & (target <= asking.asked.current)
+    highest = np.maximum(judge.bounds.seen, judge.asked.current)
+    hit = level_newer_than_catalogue(highest, judge.bounds.newest_known)
+    report.of_questions("level_newer_than_catalogue", hit, level=highest[hit])
+    return hit & (target <= judge.asked.current)
 
 
-def _uncatalogued(asking: Judge, said: BatchFindings) -> Bool:
+def _uncatalogued(judge: Judge, report: BatchFindings) -> Bool:
     """Features of KRaft without a row: whether a level may be finalized, and what it depends on,
     nobody can tell."""
-    hit = asking.evidence.uncatalogued(asking.catalogue)
-    said.of_questions("feature_not_catalogued", hit, level=asking.bounds.seen[hit])
+    hit = judge.evidence.uncatalogued(judge.catalogue)
+    report.of_questions("feature_not_catalogued", hit, level=judge.bounds.seen[hit])
     return hit
 
 
-def _side_effects(asking: Judge, more: Bool, said: BatchFindings) -> None:
+def _side_effects(judge: Judge, beyond: Bool, report: BatchFindings) -> None:
     """Levels that every node supports, and that move only by name because they change more."""
-    asked, catalogue, common = asking.asked, asking.catalogue, asking.bounds.common
+    query, catalogue, common = judge.asked, judge.catalogue, judge.bounds.common
     changing = {row.feature for row in catalogue.rows.side_effect}
-    codes = [code for code, name in enumerate(asked.names) if name in changing]
-    found, first = {}, list[str | None]()
-    for question in np.flatnonzero(more & asked.known & np.isin(asked.feature, codes)).tolist():
+    codes = [code for code, name in enumerate(query.names) if name in changing]
+    texts, first = {}, list[str | None]()
+    for question in np.flatnonzero(beyond & query.known & np.isin(query.feature, codes)).tolist():
         update = Move(
-            feature=asked.names[asked.feature[question]],
-            from_level=int(asked.current[question]),
+            feature=query.names[query.feature[question]],
+            from_level=int(query.current[question]),
             to_level=int(common[question]),
             upgrade_type=UpgradeType.UPGRADE.name,
         )
-        step, cluster = Step(updates=(update,), timeout_ms=1), int(asked.cluster[question])
-        if effects := side_effects(catalogue, [step], asking.evidence, cluster):
-            needs = _unmet(asking, update, cluster)
+        step, cluster = Step(updates=(update,), timeout_ms=1), int(query.cluster[question])
+        if effects := side_effects(catalogue, [step], judge.evidence, cluster):
+            needs = _unmet(judge, update, cluster)
             first.append(needs or None)
             depends = f" First finalize {needs}: it depends on that." if needs else ""
-            found[question] = " ".join(map(say_briefly, effects)) + depends
-    questions = np.array(list(found), dtype=np.int64)
-    details = list(found.values())
+            texts[question] = " ".join(map(say_briefly, effects)) + depends
+    questions = np.array(list(texts), dtype=np.int64)
+    details = list(texts.values())
     columns: dict[str, Int | Texts] = {"level": common[questions], "needs": texts_of(first)}
-    said.of_questions("side_effect_by_name", questions, details, **columns)
+    report.of_questions("side_effect_by_name", questions, details, **columns)
 
 
-def _unmet(asking: Judge, move: Move, cluster: int) -> str:
+def _unmet(judge: Judge, move: Move, cluster: int) -> str:
     """`metadata.version 23`: what a level depends on and what is not finalized in its cluster; of
     several levels of one feature the highest."""
-    asked = asking.asked
-    mine = np.flatnonzero(asked.known & (asked.cluster == cluster)).tolist()
-    levels = {asked.names[asked.feature[one]]: int(asked.current[one]) for one in mine}
-    unmet = asking.catalogue.whole.unmet(levels | {move.feature: move.to_level}, move.feature)
+    query = judge.asked
+    own = np.flatnonzero(query.known & (query.cluster == cluster)).tolist()
+    levels = {query.names[query.feature[q]]: int(query.current[q]) for q in own}
+    unmet = judge.catalogue.whole.unmet(levels | {move.feature: move.to_level}, move.feature)
     needs = {d.other: d.least for d in sorted(unmet, key=lambda needed: needed.least)}
     return ", ".join(f"{other} {least}" for other, least in needs.items())
 
 
-def _unrecorded(asking: Judge, said: BatchFindings) -> None:
+def _unrecorded(judge: Judge, report: BatchFindings) -> None:
     """KRaft clusters at the level that stands for a log without a record of metadata.version: no
     tool formats at it, and nothing can write it."""
-    asked, kraft = asking.asked, asking.evidence.membership.kraft
-    first = asked.of_feature(METADATA_VERSION) & (asked.current <= SILENT_METADATA_VERSION)
-    said.of_questions("metadata_version_not_recorded", first & asked.known & kraft[asked.cluster])
+    query, kraft = judge.asked, judge.evidence.membership.kraft
+    first = query.of_feature(METADATA_VERSION) & (query.current <= SILENT_METADATA_VERSION)
+    report.of_questions("metadata_version_not_recorded", first & query.known & kraft[query.cluster])
 
 
-def _unlisted(said: BatchFindings, conditions: Conditions) -> None:
+def _unlisted(report: BatchFindings, conditions: Conditions) -> None:
     """Clusters that landed and that the inventory does not have; one without entries lists none."""
-    names, listed = said.evidence.clusters, conditions.inventory
+    names, listed = report.evidence.clusters, conditions.inventory
     missing = np.array([bool(listed) and name not in listed for name in names], dtype=bool)
-    where = np.flatnonzero(missing & said.evidence.landed)
-    entries = texts_of(f"id = {toml_text(names[cluster])}" for cluster in where.tolist())
-    said.of_clusters("not_in_inventory", where, entry=entries)
+    clusters = np.flatnonzero(missing & report.evidence.landed)
+    entries = texts_of(f"id = {toml_text(names[cluster])}" for cluster in clusters.tolist())
+    report.of_clusters("not_in_inventory", clusters, entry=entries)
 
 
-def _unstable(asking: Judge, said: BatchFindings) -> None:
+def _unstable(judge: Judge, report: BatchFindings) -> None:
     """Nodes that support more of metadata.version than is stable in their software."""
-    limits = asking.bounds
+    limits = judge.bounds
     above = (limits.newest_stable > 0) & (limits.seen > limits.newest_stable)
     above &= limits.seen <= limits.newest_known
-    said.of_questions("unstable_features_enabled", above, level=limits.seen[above])
+    report.of_questions("unstable_features_enabled", above, level=limits.seen[above])

@@ -46,24 +46,24 @@ MINIMUM_CODE = "minimum_would_rise"
 _ENOUGH = np.iinfo(np.int16).max  # where it is not known what is finalized, nothing is missing
 
 
-def find_incompatible(evidence: Evidence, said: BatchFindings) -> TableRows:
+def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
     """Nodes whose range does not hold what is finalized: findings, and featurelib.schema's rows."""
-    asked, who = evidence.questions, evidence.subjects
+    query, node = evidence.questions, evidence.subjects
     pair, subject = _unfit(evidence)
-    question, fates = asked.pair_question[pair], finding_rows()[INCOMPATIBLE_CODE].fates
-    is_metadata = asked.of_feature(METADATA_VERSION)[question]
-    low, high = (asked.listed(ends, pair) for ends in (asked.pair_min, asked.pair_max))
+    question, fates = query.pair_question[pair], finding_rows()[INCOMPATIBLE_CODE].fates
+    is_metadata = query.of_feature(METADATA_VERSION)[question]
+    low, high = (query.listed(ends, pair) for ends in (query.pair_min, query.pair_max))
     # What it does not support may be the minimum alone.
-    below, now = asked.finalized_min[question], asked.current[question]
+    below, now = query.finalized_min[question], query.current[question]
     below = np.where((below < low) & (low <= now) & (now <= high), below, NONE)
     fate = np.select(
         [
-            who.listed_nothing[subject],
+            node.listed_nothing[subject],
             below != NONE,
-            evidence.membership.on_zookeeper[asked.cluster[question]],
-            who.role[subject] == Role.CONTROLLER,
-            who.unregistered[subject] & is_metadata,
-            who.unregistered[subject],
+            evidence.membership.on_zookeeper[query.cluster[question]],
+            node.role[subject] == Role.CONTROLLER,
+            node.unregistered[subject] & is_metadata,
+            node.unregistered[subject],
             is_metadata,
         ],
         [
@@ -79,7 +79,7 @@ def find_incompatible(evidence: Evidence, said: BatchFindings) -> TableRows:
     )
     words = [text.format(minimum=end) for text, end in zip(fate, below, strict=True)]
     details, wrong = _own_answers(evidence, question, subject, words)
-    said.of_nodes(
+    report.of_nodes(
         INCOMPATIBLE_CODE,
         subject,
         detail=details,
@@ -90,8 +90,8 @@ def find_incompatible(evidence: Evidence, said: BatchFindings) -> TableRows:
         min_version=low,
         max_version=high,
     )
-    fenced = np.where(who.fenced[subject] < 0, NONE, who.fenced[subject] == 1)
-    rows, names = said.rows(INCOMPATIBLE_CODE), INCOMPATIBLE_BROKER.names
+    fenced = np.where(node.fenced[subject] < 0, NONE, node.fenced[subject] == 1)
+    rows, names = report.rows(INCOMPATIBLE_CODE), INCOMPATIBLE_BROKER.names
     columns = {name: rows[name] for name in names if name != "fenced"}
     return make_rows(INCOMPATIBLE_BROKER, len(rows), columns | {"fenced": fenced})
 
@@ -102,22 +102,22 @@ def _unfit(evidence: Evidence) -> tuple[Int, Int]:
     A controller that replays a level it does not support ends. One that answers supports it, and
     its listener only leaves the unstable level out.
     """
-    asked, who = evidence.questions, evidence.subjects
-    pair, subject = evidence.expand(np.flatnonzero(asked.pair_unfit))
-    is_metadata = asked.of_feature(METADATA_VERSION)[asked.pair_question[pair]]
-    keep = ~(who.own_word[subject] & is_metadata & asked.pair_listed[pair])
+    query, node = evidence.questions, evidence.subjects
+    pair, subject = evidence.expand(np.flatnonzero(query.pair_unfit))
+    is_metadata = query.of_feature(METADATA_VERSION)[query.pair_question[pair]]
+    keep = ~(node.own_word[subject] & is_metadata & query.pair_listed[pair])
     return pair[keep], subject[keep]
 
 
 def outdated(evidence: Evidence) -> list[str | None]:
     """Return by subject why the usual remedy does not help: its software is too old for what is
     finalized, and it is not registered, or does not answer and nobody sees it run."""
-    asked, who = evidence.questions, evidence.subjects
+    query, node = evidence.questions, evidence.subjects
     pair, subject = _unfit(evidence)
-    levels, lowest = asked.current[asked.pair_question[pair]], asked.pair_min[pair]
+    levels, lowest = query.current[query.pair_question[pair]], query.pair_min[pair]
     too_old = ~below_local_min(levels.astype(np.int32), lowest.astype(np.int32))
-    is_old = marked(len(who.key), subject[too_old])
-    out, down = is_old & who.unregistered, is_old & who.not_answering & ~who.live
+    is_old = marked(len(node.key), subject[too_old])
+    out, down = is_old & node.unregistered, is_old & node.not_answering & ~node.live
     cause = np.select([out, down], [Issue.REGISTER_NEWER.value, Issue.START_NEWER.value], "")
     return [text or None for text in cause.tolist()]
 
@@ -127,16 +127,16 @@ def _own_answers(
 ) -> tuple[list[str], list[str | None]]:
     """The fates, and what is to fix: of brokers that register no features nothing but the protocol
     version where they answered themselves, and their software supports what is finalized."""
-    asked, who, details = evidence.questions, evidence.subjects, list(fates)
-    old, silent = outdated(evidence), who.listed_nothing
+    query, node, details = evidence.questions, evidence.subjects, list(fates)
+    old, silent = outdated(evidence), node.listed_nothing
     wrong = [Issue.PROTOCOL_AND_SOFTWARE if silent[row] else old[row] for row in subject.tolist()]
-    mine = who.listed_nothing[subject] & (who.answered_with[subject] != NOBODY)
-    for row in np.flatnonzero(mine).tolist():
+    bare = node.listed_nothing[subject] & (node.answered_with[subject] != NOBODY)
+    for row in np.flatnonzero(bare).tolist():
         at = question[row]
-        own = ranges_of(evidence.snapshots, int(who.answered_with[subject[row]]))
-        low, high = own.get(asked.names[asked.feature[at]], (0, 0))
-        level = int(asked.current[at])
-        least = int(asked.finalized_min[at]) or level
+        own = ranges_of(evidence.snapshots, int(node.answered_with[subject[row]]))
+        low, high = own.get(query.names[query.feature[at]], (0, 0))
+        level = int(query.current[at])
+        least = int(query.finalized_min[at]) or level
         if low <= least and level <= high:
             details[row] = f"Its software supports {low}-{high}. {details[row]}"
             wrong[row] = Issue.PROTOCOL
@@ -147,57 +147,57 @@ def levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[
     """[clusters, features of the tables] of levels by question, 0 = not finalized; by question the
     column it stands in, -1 for a feature that the tables do not have; and by cluster whether some
     level is of such a feature. A KRaft cluster silent on metadata.version has its first level."""
-    asked, clusters = evidence.questions, len(evidence.clusters)
-    codes = np.array([tables.feature_code(name) for name in asked.names], dtype=np.int64)
-    column = codes[asked.feature] if len(codes) else asked.feature
+    query, clusters = evidence.questions, len(evidence.clusters)
+    codes = np.array([tables.feature_code(name) for name in query.names], dtype=np.int64)
+    column = codes[query.feature] if len(codes) else query.feature
     levels, known = np.zeros((clusters, len(tables.features)), dtype=np.int32), column >= 0
-    levels[asked.cluster[known], column[known]] = level[known]
+    levels[query.cluster[known], column[known]] = level[known]
     levels[:, 0] = np.where(levels[:, 0] == 0, SILENT_METADATA_VERSION, levels[:, 0])
-    return levels, column, marked(clusters, asked.cluster[~known & (level > 0)])
+    return levels, column, marked(clusters, query.cluster[~known & (level > 0)])
 
 
-def report_unmet(evidence: Evidence, own: Software, tables: Tables, said: BatchFindings) -> None:
+def report_unmet(evidence: Evidence, own: Software, tables: Tables, report: BatchFindings) -> None:
     """A finding for each finalized level whose dependency the finalized levels do not meet, as the
     newest software declares it or the cluster's own controllers would ask for it (KIP-1022, Feature
     dependencies; Feature.validateVersion).
     """
-    asked = evidence.questions
-    level = np.where(asked.known, asked.current, _ENOUGH)
-    there, column, _ = levels_of_clusters(evidence, level, tables)
+    query = evidence.questions
+    level = np.where(query.known, query.current, _ENOUGH)
+    finalized, column, _ = levels_of_clusters(evidence, level, tables)
     declared = []
     for release, feature, needing, other, least in tables.dependencies.tolist():
-        mine = np.flatnonzero((column == feature) & (level == needing))
-        unmet = dependency_unmet(there[asked.cluster[mine], other], np.int32(least))
-        declared += [(release, other, least, question) for question in mine[unmet].tolist()]
+        at_level = np.flatnonzero((column == feature) & (level == needing))
+        unmet = dependency_unmet(finalized[query.cluster[at_level], other], np.int32(least))
+        declared += [(release, other, least, question) for question in at_level[unmet].tolist()]
     # The level of kraft.version stands in the raft layer.
-    kept = evidence.membership.kraft[asked.cluster] & asked.known
-    kept &= ~asked.of_feature(METADATA_VERSION) & ~asked.of_feature(KRAFT_VERSION)
-    metadata, current = there[asked.cluster, 0], asked.current.astype(np.int32)
+    kept = evidence.membership.kraft[query.cluster] & query.known
+    kept &= ~query.of_feature(METADATA_VERSION) & ~query.of_feature(KRAFT_VERSION)
+    metadata, current = finalized[query.cluster, 0], query.current.astype(np.int32)
     most = np.int32(max(_needed(name) for name in GENERATIONS))
     stored = np.flatnonzero(kept & metadata_version_unmet(current, metadata, most)).tolist()
     if not declared and not stored:
         return
-    found, spoken = defaultdict[int, set[tuple[str, int]]](set), own.spoken
+    unmet_by, spoken = defaultdict[int, set[tuple[str, int]]](set), own.spoken
     for release, other, least, question in declared:
-        by, cluster = tables.releases[release], asked.cluster[question]
+        by, cluster = tables.releases[release], query.cluster[question]
         names = [name for (name, release), on in spoken.items() if release == by and on[cluster]]
         if by == ANY or any(_asks(name, "dependency_unmet") for name in names):
-            found[question].add((tables.features[other], least))
+            unmet_by[question].add((tables.features[other], least))
     for question in stored:
-        names = [name for (name, _), on in spoken.items() if on[asked.cluster[question]]]
+        names = [name for (name, _), on in spoken.items() if on[query.cluster[question]]]
         least = max([FEATURE_RECORDS_FROM, *map(_needed, names)])
         if metadata_version_unmet(current[question], metadata[question], np.int32(least)):
-            found[question].add((METADATA_VERSION, least))
-    questions = np.array(sorted(found), dtype=np.int64)
-    rows = zip(sorted(found), asked.cluster[questions].tolist(), strict=True)
+            unmet_by[question].add((METADATA_VERSION, least))
+    questions = np.array(sorted(unmet_by), dtype=np.int64)
+    rows = zip(sorted(unmet_by), query.cluster[questions].tolist(), strict=True)
     details = [
         "; ".join(
-            f"{name} {least}, and {name} {there[row, tables.feature_code(name)]} is finalized"
-            for name, least in sorted(found[question])
+            f"{name} {least}, and {name} {finalized[row, tables.feature_code(name)]} is finalized"
+            for name, least in sorted(unmet_by[question])
         )
         for question, row in rows
     ]
-    said.of_questions(DEPENDENCY_CODE, questions, details)
+    report.of_questions(DEPENDENCY_CODE, questions, details)
 
 
 @cache
@@ -211,26 +211,26 @@ def _needed(dialect: str) -> int:
     return load(dialect).can.metadata_needed if _asks(dialect, "metadata_version_unmet") else 0
 
 
-def find_deprecations(evidence: Evidence, said: BatchFindings) -> None:
+def find_deprecations(evidence: Evidence, report: BatchFindings) -> None:
     """Add a finding for every minimum that would rise by KIP-584's text: every registered broker's
     minimum counts, also of one that its controller leaves out of the live ones because of it.
 
     Only where a features node that can be believed stores minimums, and brokers that may run there
     keep them: 3.3 and later read the level in their place. No range begins above its level.
     """
-    asked, who, levels = evidence.questions, evidence.subjects, evidence.levels
-    mine = (who.role == Role.BROKER) & who.registered & (evidence.answering.of_subject >= 0)
-    counts = marked(len(evidence.answering.cluster), evidence.answering.of_subject[mine])
-    least = np.zeros(len(asked.cluster), dtype=np.int64)
-    says = asked.pair_listed & counts[asked.pair_profile]
-    np.maximum.at(least, asked.pair_question[says], asked.pair_min[says])
+    query, node, levels = evidence.questions, evidence.subjects, evidence.levels
+    brokers = (node.role == Role.BROKER) & node.registered & (evidence.answering.of_subject >= 0)
+    counts = marked(len(evidence.answering.cluster), evidence.answering.of_subject[brokers])
+    least = np.zeros(len(query.cluster), dtype=np.int64)
+    says = query.pair_listed & counts[query.pair_profile]
+    np.maximum.at(least, query.pair_question[says], query.pair_min[says])
     stores = evidence.membership.on_zookeeper & ~levels.system_off
-    rises = asked.known & (asked.current > 0) & (asked.finalized_min > 0)
-    rises &= stores[asked.cluster] & (least > asked.finalized_min)
-    rises &= ~below_finalized_min(asked.current.astype(np.int32), least.astype(np.int32))
-    before, after = asked.finalized_min[rises].tolist(), least[rises].tolist()
+    rises = query.known & (query.current > 0) & (query.finalized_min > 0)
+    rises &= stores[query.cluster] & (least > query.finalized_min)
+    rises &= ~below_finalized_min(query.current.astype(np.int32), least.astype(np.int32))
+    before, after = query.finalized_min[rises].tolist(), least[rises].tolist()
     details = [_levels(*ends) for ends in zip(before, after, strict=True)]
-    said.of_questions(MINIMUM_CODE, rises, details, level=least[rises])
+    report.of_questions(MINIMUM_CODE, rises, details, level=least[rises])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +256,7 @@ def raised_by(
 ) -> tuple[RaisedMinimum, ...]:
     """The minimums that these requests would raise, sent one after the other. Where the schema has
     none the stored one is the level again, and says nothing of clients."""
-    found: list[RaisedMinimum] = []
+    raised: list[RaisedMinimum] = []
     for request in requests if dialect.can.stores_min == "local" else ():
         batch = replace(build([(cluster, request)], dialect, tables), vendors=True)
         outcome = decide(batch, dialect, judge(batch, dialect, tables))
@@ -264,11 +264,11 @@ def raised_by(
         for feature in np.flatnonzero((before > 0) & (after > before)).tolist():
             low, end = int(before[feature]), int(after[feature])
             name = batch.names[feature]
-            found.append(RaisedMinimum(feature=name, first_lost=low, last_lost=end - 1))
+            raised.append(RaisedMinimum(feature=name, first_lost=low, last_lost=end - 1))
         ends = zip(after.tolist(), outcome.after[0].tolist(), strict=True)
         stored = {name: end for name, end in zip(batch.names, ends, strict=True) if end[1]}
         cluster = replace(cluster, finalized=stored, cached=None)
-    return tuple(found)
+    return tuple(raised)
 
 
 def _levels(low: int, end: int) -> str:

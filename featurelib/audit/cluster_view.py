@@ -111,17 +111,17 @@ class Terms:
         expected: Collection[str],
         mutes: tuple[Mute, ...] = (),
         *,
-        others: bool = False,
+        every: bool = False,
     ) -> tuple[Judged, int, list[tuple[int, str]]]:
         """Judge the clusters that are `expected` by their ids as the nightly judges a fleet: one of
-        which no line tells is UNKNOWN. With `others` all that `lines` speak of are judged, too.
+        which no line tells is UNKNOWN. With `every` all that `lines` speak of are judged, too.
 
         Return it, as of when it is (`as_of` None = the newest line), and the quarantined lines as
         Sight has them.
         """
         accepted, unread, rejected = _gather(lines)
-        landed = [one for one in accepted if others or one in expected]
-        rows = snapshot_rows((one, self._fold(one, accepted, unread)) for one in landed)
+        landed = [name for name in accepted if every or name in expected]
+        rows = snapshot_rows((name, self._fold(name, accepted, unread)) for name in landed)
         missing = sorted({*expected}.difference(landed))
         empty = make_rows(rows.schema, len(missing), {"cluster": texts_of(missing)})
         newest = int(rows.numbers("observed_at").max(initial=0))
@@ -131,8 +131,8 @@ class Terms:
 
     def _fold(self, cluster_id: str, accepted: _Lines, unread: _Lines) -> ClusterState:
         until = None if self.as_of is None else latest(self.as_of)
-        both = [*accepted[cluster_id], *unread.get(cluster_id, ())]
-        return fold_lines(both, self.catalogue, until)
+        lines = [*accepted[cluster_id], *unread.get(cluster_id, ())]
+        return fold_lines(lines, self.catalogue, until)
 
     def _judge(
         self,
@@ -168,13 +168,13 @@ class Terms:
             raise NoEvidenceError(
                 f"cluster {cluster_id}: nothing landed from it, so nothing can be said. Collect it."
             )
-        mine = self.fleet.inventory.get(cluster_id, UNEXPECTED)
+        entry = self.fleet.inventory.get(cluster_id, UNEXPECTED)
         if self.controller_decides:
-            mine = replace(mine, controller_decides=True)
+            entry = replace(entry, controller_decides=True)
         as_of = newest if self.as_of is None else self.as_of
-        judged = self._judge(row, as_of, {cluster_id: mine})
+        judged = self._judge(row, as_of, {cluster_id: entry})
         assert judged.evidence is not None
-        plain = PlainCluster(judged.evidence, mine.release, self.catalogue, judged.probed)
+        plain = PlainCluster(judged.evidence, entry.release, self.catalogue, judged.probed)
         return Sight(
             cluster_id=cluster_id,
             rows=row,
@@ -206,27 +206,27 @@ def _gather(lines: Iterable[bytes]) -> tuple[_Lines, _Lines, list[tuple[int, str
 
 
 def _choose(
-    found: Collection[str], rejected: Sequence[tuple[int, str]], wanted: str | None, choosing: str
+    ids: Collection[str], rejected: Sequence[tuple[int, str]], own_id: str | None, choosing: str
 ) -> str:
     """The one cluster to look at, among those with accepted lines."""
-    if wanted is None and len(found) > 1:
+    if own_id is None and len(ids) > 1:
         raise InputError(
-            f"expected lines of one cluster, found {len(found)}: {_some(sorted(found))}. {choosing}"
+            f"expected lines of one cluster, found {len(ids)}: {_some(sorted(ids))}. {choosing}"
         )
-    if found and (wanted is None or wanted in found):
-        return next(iter(found)) if wanted is None else wanted
+    if ids and (own_id is None or own_id in ids):
+        return next(iter(ids)) if own_id is None else own_id
     reasons = _some([f"line {number}: {reason}" for number, reason in rejected], "; ")
-    said = f"; quarantined: {reasons}" if rejected else ""
-    others = f"; there are lines of {_some(sorted(found))}" if found else ""
-    which = "" if wanted is None else f" of cluster {wanted}"
+    tail = f"; quarantined: {reasons}" if rejected else ""
+    hint = f"; there are lines of {_some(sorted(ids))}" if ids else ""
+    which = "" if own_id is None else f" of cluster {own_id}"
     raise NoEvidenceError(
-        f"expected landing lines{which}, found none that is accepted{others}{said}. {NEXT}"
+        f"expected landing lines{which}, found none that is accepted{hint}{tail}. {NEXT}"
     )
 
 
 def _some(texts: Sequence[str], between: str = ", ") -> str:
-    more = len(texts) - _SHOWN
-    return between.join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    rest_count = len(texts) - _SHOWN
+    return between.join(texts[:_SHOWN]) + (f" and {rest_count} more" if rest_count > 0 else "")
 
 
 class PlainCluster:
@@ -235,16 +235,16 @@ class PlainCluster:
     def __init__(
         self,
         evidence: Evidence,
-        told: str,
+        release: str,
         catalogue: Catalogue,
         probed: Mapping[int, Features] | None = None,
     ) -> None:
-        """`told` is the release the inventory names, "" where it names none; `probed`: what its
+        """`release` is the release the inventory names, "" where it names none; `probed`: what its
         controller agreed to in the place of a subject, as ranges."""
         self._evidence, self._probed, self._tables = evidence, probed or {}, catalogue.tables
         self._zookeeper = bool(evidence.membership.on_zookeeper[0])
-        self._told, self._named = told, catalogue.release_named(told)
-        self._software = Software(evidence, [told], catalogue)
+        self._told, self._named = release, catalogue.release_named(release)
+        self._software = Software(evidence, [release], catalogue)
         leads = np.flatnonzero(evidence.may_lead(~evidence.subjects.expected_only))
         # Its controllers may run these, the likeliest of the active one first.
         self.releases = self._releases(leads)
@@ -294,29 +294,29 @@ class PlainCluster:
         """Return the nodes without those that only the inventory names: no source shows them, or
         the owner declares a controller that no request could reach. No declaration stands for a
         voter that has to be registered and is not (QuorumFeatures.reasonNotSupported)."""
-        who, profile = self._evidence.subjects, self._evidence.answering.of_subject
-        controller = who.role == Role.CONTROLLER
+        node, profile = self._evidence.subjects, self._evidence.answering.of_subject
+        controller = node.role == Role.CONTROLLER
         # Nobody is held to a list that was never read; what answers after a list is on it by now,
         # but for a broker that ran already, and whom it did not name.
         listed = self._evidence.membership.controllers_known[0]
-        registered = who.registered | ~np.where(controller, listed, who.unregistered)
-        running = who.runs | (self._zookeeper & who.registered)
+        registered = node.registered | ~np.where(controller, listed, node.unregistered)
+        running = node.runs | (self._zookeeper & node.registered)
         vouched = controller & self._evidence.controllers_vouched[0]
-        in_the_way = who.voter & ~registered & (metadata_version >= _REGISTER_FROM)
-        out = who.expected_only | (vouched & ~who.answers & (profile < 0) & ~in_the_way)
+        in_the_way = node.voter & ~registered & (metadata_version >= _REGISTER_FROM)
+        out = node.expected_only | (vouched & ~node.answers & (profile < 0) & ~in_the_way)
         left_out = self._evidence.left_out()
         ranges = self._evidence.ranges()
         return tuple(
             Node(
-                node_id=int(who.node_id[i]),
-                role=Role(int(who.role[i])),
+                node_id=int(node.node_id[i]),
+                role=Role(int(node.role[i])),
                 supported=self._probed.get(i) or (ranges[profile[i]] if profile[i] >= 0 else {}),
                 release=self._release_of(i),
                 registered=bool(registered[i]),
-                fenced=bool(who.fenced[i] == 1),
+                fenced=bool(node.fenced[i] == 1),
                 running=bool(running[i]),
-                gone=bool(who.gone[i]),
-                voter=bool(who.voter[i]),
+                gone=bool(node.gone[i]),
+                voter=bool(node.voter[i]),
                 ignored=bool(left_out[i] and registered[i]),
             )
             for i in np.flatnonzero(~out).tolist()

@@ -37,22 +37,22 @@ def other_half(keys: Int) -> Int:
     return keys ^ _CONTROLLER
 
 
-def find(keys: Int, wanted: Int) -> Int:
-    """Positions of `wanted` in the sorted, distinct `keys`; -1 where it is not there."""
+def find(keys: Int, keys_sought: Int) -> Int:
+    """Positions of `keys_sought` in the sorted, distinct `keys`; -1 where it is not there."""
     if len(keys) == 0:
-        return np.full(len(wanted), -1, dtype=np.int64)
-    if np.array_equal(keys, wanted):  # as where every node answers; a search takes far longer
+        return np.full(len(keys_sought), -1, dtype=np.int64)
+    if np.array_equal(keys, keys_sought):  # as where every node answers; a search takes far longer
         return np.arange(len(keys))
-    at = np.searchsorted(keys, wanted)
+    at = np.searchsorted(keys, keys_sought)
     at = np.minimum(at, len(keys) - 1)
-    return np.where(keys[at] == wanted, at, -1)
+    return np.where(keys[at] == keys_sought, at, -1)
 
 
-def marked(rows: int, where: Int | Sequence[int]) -> Bool:
-    """Return which of `rows` rows are named in `where`, once or more often."""
-    found = np.zeros(rows, dtype=bool)
-    found[where] = True
-    return found
+def marked(rows: int, at: Int | Sequence[int]) -> Bool:
+    """Return which of `rows` rows are named in `at`, once or more often."""
+    mask = np.zeros(rows, dtype=bool)
+    mask[at] = True
+    return mask
 
 
 def distinct(values: Int) -> Int:
@@ -77,19 +77,19 @@ def firsts(keys: Int, *order: Int | Bool) -> Int:
     return at[first_of_equals(keys[at])]
 
 
-def place(keys: Int, order: Int, wanted: Int) -> Int:
-    """Return where `wanted` stand in the unsorted `keys`, which `order` sorts; -1 where not."""
-    return pick(order, find(keys[order], wanted), -1)
+def place(keys: Int, order: Int, sought: Int) -> Int:
+    """Return where `sought` stand in the unsorted `keys`, which `order` sorts; -1 where not."""
+    return pick(order, find(keys[order], sought), -1)
 
 
 def positions(keys: Int, end: int) -> tuple[Int, Int]:
     """The distinct keys, ascending, and the position of each key among them; 0 <= key < `end`."""
     if end > _DENSE * len(keys):
-        found = distinct(keys)
-        return found, np.searchsorted(found, keys)
-    there = np.zeros(end, dtype=bool)
-    there[keys] = True
-    return np.flatnonzero(there), (np.cumsum(there) - 1)[keys]
+        distinct_keys = distinct(keys)
+        return distinct_keys, np.searchsorted(distinct_keys, keys)
+    present = np.zeros(end, dtype=bool)
+    present[keys] = True
+    return np.flatnonzero(present), (np.cumsum(present) - 1)[keys]
 
 
 SKEW_MINUTES = 5  # how far two clocks may differ

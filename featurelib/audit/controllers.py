@@ -36,18 +36,18 @@ class Software:
     computed once for each: `_kinds` [sets, releases] are the sets, `_kind` [subjects] their index.
     """
 
-    def __init__(self, evidence: Evidence, told: Sequence[str], catalogue: Catalogue) -> None:
-        """`told` is the release the inventory names for each cluster, "" where it names none."""
+    def __init__(self, evidence: Evidence, texts: Sequence[str], catalogue: Catalogue) -> None:
+        """`texts` is the release the inventory names for each cluster, "" where it names none."""
         self._evidence, self._catalogue, self._tables = evidence, catalogue, catalogue.tables
-        self._told, self.fleet = told, FleetColumns(evidence, catalogue.tables)
+        self._told, self.fleet = texts, FleetColumns(evidence, catalogue.tables)
         # A node that lists a feature of no row is no stock Apache build, so nothing says which
         # release of Apache's it behaves like, the inventory's word included.
-        asked, foreign = evidence.questions, evidence.uncatalogued(catalogue)
-        pairs = asked.pair_listed & foreign[asked.pair_question]
-        of_profile = marked(len(evidence.answering.cluster) + 1, asked.pair_profile[pairs])
+        query, foreign = evidence.questions, evidence.uncatalogued(catalogue)
+        pairs = query.pair_listed & foreign[query.pair_question]
+        of_profile = marked(len(evidence.answering.cluster) + 1, query.pair_profile[pairs])
         self.foreign: Bool = of_profile[evidence.answering.of_subject]  # [subjects] a vendor's
         clusters = marked(len(evidence.clusters), evidence.subjects.cluster[self.foreign])
-        self._told = ["" if of else text for text, of in zip(told, clusters.tolist(), strict=True)]
+        self._told = ["" if of else text for text, of in zip(texts, clusters.tolist(), strict=True)]
         self._bits: Int = 1 << np.arange(len(self._tables.releases))
         profile = evidence.answering.of_subject
         of_ranges, exact = self._by_ranges()
@@ -69,8 +69,8 @@ class Software:
         on_zookeeper = evidence.membership.on_zookeeper[evidence.subjects.cluster]
         alone = pick(exact.astype(np.int64), profile, 0) > 0
         self._sure = agree | vendors | fits | (alone & (offers == 0) & ~on_zookeeper)
-        there, self._kind = positions(self._sets, 1 << len(self._bits))
-        self._kinds: Flags = (there[:, None] & self._bits) > 0
+        bits, self._kind = positions(self._sets, 1 << len(self._bits))
+        self._kinds: Flags = (bits[:, None] & self._bits) > 0
 
     @property
     def runs(self) -> Flags:
@@ -93,18 +93,18 @@ class Software:
         high = np.where(self._kinds, stable, -1).max(axis=1)
         low = np.where(self._kinds, stable, np.iinfo(np.int16).max).min(axis=1)
         known = self._sure & (high == low)[self._kind]
-        who = self._evidence.subjects
-        ends = np.where(known, high[self._kind], who.stable_metadata)
-        return replace(self._evidence, subjects=replace(who, stable_metadata=ends))
+        node = self._evidence.subjects
+        ends = np.where(known, high[self._kind], node.stable_metadata)
+        return replace(self._evidence, subjects=replace(node, stable_metadata=ends))
 
     @cached_property
     def inferred(self) -> Bool:
         """[subjects] brokers in ZooKeeper mode, of which a migration shows no range: what they
         register stands for it, of metadata.version one level."""
         evidence, names = self._evidence, self._evidence.questions.names
-        who = evidence.subjects
-        shown = (who.role == Role.BROKER) & (who.profile >= 0)
-        migrating = evidence.membership.migrating[who.cluster] & shown
+        node = evidence.subjects
+        known = (node.role == Role.BROKER) & (node.profile >= 0)
+        migrating = evidence.membership.migrating[node.cluster] & known
         if not migrating.any() or METADATA_VERSION not in names:
             return migrating
         ranges, column = self.fleet.ranges, names.index(METADATA_VERSION)
@@ -117,27 +117,27 @@ class Software:
         answering, names = self._evidence.answering, self._evidence.questions.names
         ranges, features = self.fleet.ranges, self._tables.features
         low, high = np.zeros((2, len(answering.cluster), len(features)), dtype=np.int32)
-        here = [code for code, name in enumerate(features) if name in names]
-        at = [names.index(features[code]) for code in here]
-        low[:, here] = ranges.min_version[: len(low), at]
-        high[:, here] = ranges.max_version[: len(low), at]
+        codes = [code for code, name in enumerate(features) if name in names]
+        at = [names.index(features[code]) for code in codes]
+        low[:, codes] = ranges.min_version[: len(low), at]
+        high[:, codes] = ranges.max_version[: len(low), at]
         return possible_releases(low, high, answering.partial, self._tables)
 
     def _by_requests(self) -> tuple[Int, Int]:
         """[subjects] which releases offer what each node's listener does, as bits, and when it was
         asked; 0 where it said nothing of requests, or offers what no release does."""
-        listeners, who = self._evidence.listeners, self._evidence.subjects
-        told = np.flatnonzero(listeners.field("releases") >= 0)
-        code, told_at = listeners.field("releases")[told], listeners.field("releases_at")[told]
-        offers, offered_at = np.zeros((2, len(who.key)), dtype=np.int64)
-        at = find(who.key, record_keys(listeners)[told])
+        listeners, node = self._evidence.listeners, self._evidence.subjects
+        rows = np.flatnonzero(listeners.field("releases") >= 0)
+        code, told_at = listeners.field("releases")[rows], listeners.field("releases_at")[rows]
+        offers, offered_at = np.zeros((2, len(node.key)), dtype=np.int64)
+        at = find(node.key, record_keys(listeners)[rows])
         # A vendor's releases are what they are based on.
         based = [self._catalogue.of(release).based_on for release in self._tables.releases]
-        for one, first in zip(*np.unique(code, return_index=True), strict=True):
-            mine = (code == one) & (at >= 0)
-            lines = (listeners.text("releases", int(told[first])) or "").split(";")
-            offers[at[mine]] = self._bits[[line in lines for line in based]].sum()
-            offered_at[at[mine]] = told_at[mine]
+        for kind, first in zip(*np.unique(code, return_index=True), strict=True):
+            hit = (code == kind) & (at >= 0)
+            lines = (listeners.text("releases", int(rows[first])) or "").split(";")
+            offers[at[hit]] = self._bits[[line in lines for line in based]].sum()
+            offered_at[at[hit]] = told_at[hit]
         return offers, offered_at
 
     def _told_codes(self) -> Int:
@@ -150,41 +150,41 @@ class Software:
         the inventory names another, that a controller's listener shows another stable
         metadata.version, that the range ends elsewhere. RULED_OUT = the node does not run it, or
         nobody can tell, as in ZooKeeper mode."""
-        who, stable = self._evidence.subjects, self._tables.newest_stable[:, 0]
+        node, stable = self._evidence.subjects, self._tables.newest_stable[:, 0]
         names = self._evidence.questions.names
         weight = np.where(self._kinds, np.int8(0), np.int8(RULED_OUT))[self._kind[subjects]]
         if METADATA_VERSION in names:
             profile = self._evidence.answering.of_subject[subjects]
             newest = self.fleet.ranges.max_version[profile, names.index(METADATA_VERSION)]
             weight += newest.astype(np.int16)[:, None] != stable
-        shown = who.stable_metadata[subjects].astype(np.int16)
-        weight += np.int8(2) * ((shown[:, None] != stable) & (shown > 0)[:, None])
-        told = pick(self._told_codes(), who.cluster[subjects], NOBODY)
-        named = np.flatnonzero(told >= 0)
+        stable_end = node.stable_metadata[subjects].astype(np.int16)
+        weight += np.int8(2) * ((stable_end[:, None] != stable) & (stable_end > 0)[:, None])
+        codes = pick(self._told_codes(), node.cluster[subjects], NOBODY)
+        named = np.flatnonzero(codes >= 0)
         weight += np.int8(4)
-        weight[named, told[named]] -= 4
-        on_zookeeper = self._evidence.membership.on_zookeeper[who.cluster[subjects]]
+        weight[named, codes[named]] -= 4
+        on_zookeeper = self._evidence.membership.on_zookeeper[node.cluster[subjects]]
         weight[self.beyond[subjects] | on_zookeeper] = RULED_OUT
         return weight.astype(np.int64)
 
     def span(self) -> tuple[Texts, Texts]:
         """By cluster the oldest and the newest release that its nodes run, as far as they
         do; where no node tells, as in ZooKeeper mode, the inventory's word. Null = not known."""
-        who, evidence = self._evidence.subjects, self._evidence
-        there = who.runs & ~evidence.membership.on_zookeeper[who.cluster]
-        many = self._kinds.sum(axis=1)[self._kind]
-        nodes = np.flatnonzero(there & (many > 0) & ~self.beyond)
-        release, several = self._kinds.argmax(axis=1)[self._kind[nodes]], many[nodes] > 1
+        node, evidence = self._evidence.subjects, self._evidence
+        ok = node.runs & ~evidence.membership.on_zookeeper[node.cluster]
+        size = self._kinds.sum(axis=1)[self._kind]
+        nodes = np.flatnonzero(ok & (size > 0) & ~self.beyond)
+        release, several = self._kinds.argmax(axis=1)[self._kind[nodes]], size[nodes] > 1
         # Of two that are as likely the older one, which knows less.
         release[several] = self.weigh(nodes[several]).argmin(axis=1)
         known = [*self._tables.releases, *map(release_line, self._told)]
-        told = np.arange(len(known) - len(self._told), len(known))
-        told[[not text for text in self._told]] = NOBODY
-        oldest, newest = np.full((2, len(told)), len(known)) * [[1], [-1]]
-        np.minimum.at(oldest, who.cluster[nodes], release)
-        np.maximum.at(newest, who.cluster[nodes], release)
-        shown = marked(len(told), who.cluster[nodes])
-        ends = (Texts(words=known, codes=np.where(shown, end, told)) for end in (oldest, newest))
+        codes = np.arange(len(known) - len(self._told), len(known))
+        codes[[not text for text in self._told]] = NOBODY
+        oldest, newest = np.full((2, len(codes)), len(known)) * [[1], [-1]]
+        np.minimum.at(oldest, node.cluster[nodes], release)
+        np.maximum.at(newest, node.cluster[nodes], release)
+        hit = marked(len(codes), node.cluster[nodes])
+        ends = (Texts(words=known, codes=np.where(hit, end, codes)) for end in (oldest, newest))
         return next(ends), next(ends)
 
     @cached_property
@@ -199,10 +199,10 @@ class Software:
             if which.any()
         }
         # Where the inventory names no release that had ZooKeeper mode, the evidence counts.
-        told = [generation_of(text, "zk", "") for text in self._told]
+        generations = [generation_of(text, "zk", "") for text in self._told]
         for release in ZOOKEEPER_RELEASES:
             name = generation_of(release, "zk")
-            which = zookeeper & [own in ("", name) for own in told]
+            which = zookeeper & [own in ("", name) for own in generations]
             if release == ZOOKEEPER_RELEASES[0]:  # what its controllers cannot have written
                 which[self._evidence.levels.modern] = False
             if which.any():
@@ -224,15 +224,15 @@ class Software:
         as likely, or nothing tells."""
         weight = self.weigh(subjects)
         least = weight.min(axis=1, keepdims=True, initial=RULED_OUT)
-        told = (least < RULED_OUT)[:, 0] & ((weight == least).sum(axis=1) == 1)
-        return np.where(told, weight.argmin(axis=1), NOBODY)
+        is_known = (least < RULED_OUT)[:, 0] & ((weight == least).sum(axis=1) == 1)
+        return np.where(is_known, weight.argmin(axis=1), NOBODY)
 
     @cached_property
     def _leading(self) -> Int:
         """By cluster the release of its active controller, as a position; NOBODY = not known."""
-        found, known = np.full_like(self.active, NOBODY), np.flatnonzero(self.active >= 0)
-        found[known] = self.likeliest(self.active[known])
-        return found
+        releases, known = np.full_like(self.active, NOBODY), np.flatnonzero(self.active >= 0)
+        releases[known] = self.likeliest(self.active[known])
+        return releases
 
     def dialects(self, cluster: int) -> list[str]:
         """The dialects that one cluster's controllers may speak, sorted; of those that judge alike
@@ -245,30 +245,30 @@ class Software:
     def propose(self, fleet: FleetColumns, level: Int) -> Iterator[Proposed]:
         """Put every question's `level` above the current one to each dialect that may be spoken
         there."""
-        asked = self._evidence.questions
-        wanted = asked.known & (level > asked.current)
+        query = self._evidence.questions
+        rising = query.known & (level > query.current)
         for (name, release), which in self.spoken.items():
-            questions = np.flatnonzero(wanted & which[asked.cluster])
+            questions = np.flatnonzero(rising & which[query.cluster])
             if len(questions):
                 yield fleet.propose(questions, level, load(name), release=release)
 
     def _possible(self) -> Flags:
         """[clusters, releases] which releases the controllers of KRaft clusters may run."""
-        evidence, who = self._evidence, self._evidence.subjects
+        evidence, node = self._evidence, self._evidence.subjects
         counts = evidence.answering.of_subject >= 0
-        controllers = counts & (who.role == Role.CONTROLLER)
-        shown = marked(len(evidence.clusters), who.cluster[controllers])
-        speaks = np.where(shown[who.cluster], controllers, counts)
+        controllers = counts & (node.role == Role.CONTROLLER)
+        has_any = marked(len(evidence.clusters), node.cluster[controllers])
+        speaks = np.where(has_any[node.cluster], controllers, counts)
         sets = np.zeros(len(evidence.clusters), dtype=np.int64)
-        np.bitwise_or.at(sets, who.cluster[speaks], self._sets[speaks])
+        np.bitwise_or.at(sets, node.cluster[speaks], self._sets[speaks])
         # What a vendor's controller answers nobody knows, whoever stands beside it.
-        sets[who.cluster[speaks & self.foreign]] = 0
+        sets[node.cluster[speaks & self.foreign]] = 0
         possible = (sets[:, None] & self._bits) > 0
         # The owner's word decides between look-alikes, or is one candidate more.
-        told = self._told_codes()
-        named = np.flatnonzero(told >= 0)
-        possible[named] &= ~possible[named, told[named]][:, None]
-        possible[named, told[named]] = True
+        codes = self._told_codes()
+        named = np.flatnonzero(codes >= 0)
+        possible[named] &= ~possible[named, codes[named]][:, None]
+        possible[named, codes[named]] = True
         return possible
 
 
@@ -286,17 +286,17 @@ def blind_leaders(evidence: Evidence) -> Int:
     A broker that saw the node deleted never sees the next one (FinalizedFeatureChangeListener): as
     controller it writes back what it saw last, and then says that it failed.
     """
-    who, levels = evidence.subjects, evidence.levels
+    node, levels = evidence.subjects, evidence.levels
     readable = evidence.membership.on_zookeeper & levels.trusted & ~levels.system_off
     leads = np.flatnonzero(
-        evidence.may_lead(~who.expected_only) & readable[who.cluster] & (who.listener >= 0)
+        evidence.may_lead(~node.expected_only) & readable[node.cluster] & (node.listener >= 0)
     )
     full, partial, known = (
-        evidence.listeners.field(name)[who.listener[leads]]
+        evidence.listeners.field(name)[node.listener[leads]]
         for name in ("full_at", "partial_at", "levels_at")
     )
-    cluster = who.cluster[leads]
+    cluster = node.cluster[leads]
     blind = np.maximum(full, partial) > np.maximum(known, levels.at[cluster])
-    found = np.full(len(evidence.clusters), NOBODY)
-    found[cluster[blind][::-1]] = who.node_id[leads][blind][::-1]  # the first of them stays
-    return found
+    leaders = np.full(len(evidence.clusters), NOBODY)
+    leaders[cluster[blind][::-1]] = node.node_id[leads][blind][::-1]  # the first of them stays
+    return leaders

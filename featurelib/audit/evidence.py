@@ -147,37 +147,37 @@ class Configurations:
         own = known.field("key") == known.code("key", VOTERS)
         own &= known.field("role") == int(Role.CONTROLLER)
         own &= known.field("resource") != known.code("resource", BROKER_DEFAULT)
-        where = np.flatnonzero(own)
-        values = zip(known.row[where].tolist(), known.structs(ConfiguredValue, where), strict=True)
+        at = np.flatnonzero(own)
+        values = zip(known.row[at].tolist(), known.structs(ConfiguredValue, at), strict=True)
         return tuple(
-            StaticVoters(cluster=cluster, node_id=one.node_id, ids=ids, at=one.at, line=one.line)
-            for cluster, one in values
-            if (ids := voter_ids(one.value)) is not None
+            StaticVoters(cluster=cluster, node_id=v.node_id, ids=ids, at=v.at, line=v.line)
+            for cluster, v in values
+            if (ids := voter_ids(v.value)) is not None
         )
 
     def voters(self, active: Int, as_of: int, max_age: int) -> dict[int, StaticVoters]:
         """Return the ids that the active controller (-1 = not known) of each cluster is configured
         to ask (QuorumFeatures.quorumNodeIds), by cluster, if they were read recently."""
         return {
-            one.cluster: one
-            for one in self.static_voters
-            if one.node_id == active[one.cluster] and abs(as_of - one.at) <= max_age
+            voters.cluster: voters
+            for voters in self.static_voters
+            if voters.node_id == active[voters.cluster] and abs(as_of - voters.at) <= max_age
         }
 
     @cached_property
     def _defaults(self) -> dict[tuple[int, str], ConfiguredValue]:
-        found: dict[tuple[int, str], ConfiguredValue] = {}
+        newest: dict[tuple[int, str], ConfiguredValue] = {}
         for (cluster, _, _, resource, key), value in self._values.items():
             if resource == BROKER_DEFAULT:
-                older = found.get((cluster, key), value)
-                found[cluster, key] = max(older, value, key=lambda one: (one.at, one.line))
-        return found
+                older = newest.get((cluster, key), value)
+                newest[cluster, key] = max(older, value, key=lambda value: (value.at, value.line))
+        return newest
 
     @cached_property
     def _values(self) -> dict[tuple[int, int, int, str, str], ConfiguredValue]:
         values = self._records.structs(ConfiguredValue)
         rows = zip(self._records.row.tolist(), values, strict=True)
-        return {(row, one.role, one.node_id, one.resource, one.key): one for row, one in rows}
+        return {(row, v.role, v.node_id, v.resource, v.key): v for row, v in rows}
 
 
 @cache
@@ -186,9 +186,9 @@ def voter_ids(value: str | None) -> tuple[int, ...] | None:
     if value is None:
         return None
     entries = [entry.strip() for entry in value.split(",") if entry.strip()]
-    found = [_VOTER.match(entry) for entry in entries]
-    ids = [int(one[1]) for one in found if one is not None]
-    if len(ids) < len(entries) or any(one > _LARGEST_ID for one in ids):
+    matches = [_VOTER.match(entry) for entry in entries]
+    ids = [int(match[1]) for match in matches if match is not None]
+    if len(ids) < len(entries) or any(match > _LARGEST_ID for match in ids):
         return None
     return tuple(dict.fromkeys(ids))
 
@@ -218,7 +218,7 @@ class Evidence:
 
     def errors(self, listeners: Int) -> list[str]:
         """Return why each of these listeners did not answer, in the collector's words."""
-        return [said or "no reason given" for said in self.listeners.texts("error", listeners)]
+        return [text or "no reason given" for text in self.listeners.texts("error", listeners)]
 
     def features(self, questions: Int) -> Texts:
         """The feature names of these questions."""
@@ -228,29 +228,29 @@ class Evidence:
         """Return a mask of the subjects, of those `counted`, that are the active controller, or may
         be it if that is not known. In ZooKeeper mode it is a broker; elsewhere brokers stand in for
         unknown controllers."""
-        who, clusters, controller = self.subjects, len(self.clusters), self.subjects.role > 0
-        led = marked(clusters, who.cluster[controller & counted]) & ~self.membership.on_zookeeper
-        local = np.where(led[who.cluster], controller, ~controller) & counted
-        active = local & (who.node_id == self.controller[who.cluster])
-        known = marked(clusters, who.cluster[active])
-        return np.where(known[who.cluster], active, local)
+        node, clusters, controller = self.subjects, len(self.clusters), self.subjects.role > 0
+        led = marked(clusters, node.cluster[controller & counted]) & ~self.membership.on_zookeeper
+        local = np.where(led[node.cluster], controller, ~controller) & counted
+        active = local & (node.node_id == self.controller[node.cluster])
+        known = marked(clusters, node.cluster[active])
+        return np.where(known[node.cluster], active, local)
 
     def uncatalogued(self, catalogue: Catalogue) -> Bool:
         """Say which questions are about a feature of KRaft without a row in catalogue or overlay.
         In ZooKeeper mode features are the owner's: KIP-584's own rule applies."""
-        asked = self.questions
-        unknown = [code for code, name in enumerate(asked.names) if name not in catalogue.features]
-        return np.isin(asked.feature, unknown) & ~self.membership.on_zookeeper[asked.cluster]
+        query = self.questions
+        unknown = [code for code, name in enumerate(query.names) if name not in catalogue.features]
+        return np.isin(query.feature, unknown) & ~self.membership.on_zookeeper[query.cluster]
 
     def strangers(self) -> Int:
         """The listeners of which metrics are all there is, where the cluster's own lists lack
         them: nodes of another cluster, or new ones."""
-        who, member, observers = self.subjects, self.membership, self.snapshots["observers"]
-        seen = np.maximum(self.listeners.field("full_at"), self.listeners.field("partial_at"))
-        rows = np.flatnonzero((self.listeners.field("scraped") >= 0) & (seen == 0))
+        node, member, observers = self.subjects, self.membership, self.snapshots["observers"]
+        times = np.maximum(self.listeners.field("full_at"), self.listeners.field("partial_at"))
+        rows = np.flatnonzero((self.listeners.field("scraped") >= 0) & (times == 0))
         keys, cluster = record_keys(self.listeners)[rows], self.listeners.row[rows]
         follow = node_key(observers.row, int(Role.CONTROLLER), observers.field("node_id"))
-        own = who.key[who.registered | who.voter]
+        own = node.key[node.registered | node.voter]
         known = distinct(np.concatenate((own, follow, broker_key(follow))))
         is_broker = self.listeners.field("role")[rows] == Role.BROKER
         listed = np.where(is_broker, member.brokers_listed[cluster], member.quorum_known[cluster])
@@ -264,30 +264,30 @@ class Evidence:
         From 3.3 on controllers do not look at the finalized minimum. Whom that alone leaves out
         they would ask nothing but what the policy asks, so no verdict hangs on it.
         """
-        asked = self.questions
-        out = asked.pair_unfit & self.membership.on_zookeeper[asked.cluster][asked.pair_question]
+        query = self.questions
+        out = query.pair_unfit & self.membership.on_zookeeper[query.cluster][query.pair_question]
         # The last one stands for the -1 of a subject without a profile.
-        profiles = marked(len(self.answering.cluster) + 1, asked.pair_profile[out])
+        profiles = marked(len(self.answering.cluster) + 1, query.pair_profile[out])
         return profiles[self.answering.of_subject]
 
     def dynamic(self) -> tuple[Bool, Bool]:
         """By cluster, whether its quorum is dynamic (kraft.version 1 or more, KIP-853), and whether
         it may be one for all that is known. A record that the raft layer disputes makes none."""
-        asked, mine = self.questions, self.questions.of_feature(KRAFT_VERSION)
-        is_dynamic = marked(len(self.clusters), asked.cluster[mine & (asked.current > 0)])
+        query, rows = self.questions, self.questions.of_feature(KRAFT_VERSION)
+        is_dynamic = marked(len(self.clusters), query.cluster[rows & (query.current > 0)])
         is_dynamic[[at for at, name, _ in self.levels.disputed if name == KRAFT_VERSION]] = False
-        return is_dynamic, is_dynamic | marked(len(is_dynamic), asked.cluster[mine & ~asked.known])
+        return is_dynamic, is_dynamic | marked(len(is_dynamic), query.cluster[rows & ~query.known])
 
     def ranges(self) -> list[dict[str, tuple[int, int]]]:
         """Return the ranges of each answering profile. A feature that a partial answer may have
         left out is not listed: no response shows it."""
-        asked, pairs = self.questions, np.flatnonzero(self.questions.pair_listed)
-        found = [dict[str, tuple[int, int]]() for _ in self.answering.cluster]
-        feature = asked.feature[asked.pair_question[pairs]]
-        columns = (asked.pair_profile[pairs], feature, asked.pair_min[pairs], asked.pair_max[pairs])
+        query, pairs = self.questions, np.flatnonzero(self.questions.pair_listed)
+        ranges = [dict[str, tuple[int, int]]() for _ in self.answering.cluster]
+        feature = query.feature[query.pair_question[pairs]]
+        columns = (query.pair_profile[pairs], feature, query.pair_min[pairs], query.pair_max[pairs])
         for profile, name, low, high in zip(*(c.tolist() for c in columns), strict=True):
-            found[profile][asked.names[name]] = (low, high)
-        return found
+            ranges[profile][query.names[name]] = (low, high)
+        return ranges
 
     def expand(self, pairs: Int) -> tuple[Int, Int]:
         """Every subject behind the given pairs: (pair, subject), one row each."""
@@ -304,12 +304,12 @@ def read(rows: TableRows, conditions: Conditions, absent_metadata: int) -> Evide
         UNEXPECTED if i in malformed else inventory.get(name, UNEXPECTED)
         for i, name in enumerate(snapshots.clusters)
     ]
-    controllers = np.array([one.controllers_vouched for one in known], dtype=bool)
-    decides = np.array([one.controller_decides for one in known], dtype=bool)
-    vouched = np.array([one.vouched for one in known], dtype=bool) | decides
+    controllers = np.array([entry.controllers_vouched for entry in known], dtype=bool)
+    decides = np.array([entry.controller_decides for entry in known], dtype=bool)
+    vouched = np.array([entry.vouched for entry in known], dtype=bool) | decides
     fresh = partial(is_fresh, as_of=conditions.as_of, max_age=conditions.max_age)
     profiles, operated = Profiles(snapshots), _operated_keys(snapshots, fresh)
-    levels = read_levels(snapshots, fresh, [one.generation for one in known])
+    levels = read_levels(snapshots, fresh, [entry.generation for entry in known])
     subjects, membership = read_nodes(
         snapshots,
         profiles,
@@ -321,9 +321,9 @@ def read(rows: TableRows, conditions: Conditions, absent_metadata: int) -> Evide
     # In ZooKeeper mode brokers do not show the status of the features node.
     levels.trusted &= ~membership.on_zookeeper | (levels.kind != Witness.BROKER)
     # Who vouches for controllers says that there are some. Only KRaft finalizes metadata.version.
-    shown = levels.names.equal(METADATA_VERSION) & (levels.entry_level > 0)
-    told = controllers | marked(len(known), levels.entry_cluster[shown])
-    run_by_quorum = membership.kraft | (told & ~membership.zookeeper)
+    reported = levels.names.equal(METADATA_VERSION) & (levels.entry_level > 0)
+    by_quorum = controllers | marked(len(known), levels.entry_cluster[reported])
+    run_by_quorum = membership.kraft | (by_quorum & ~membership.zookeeper)
     membership = replace(membership, kraft=run_by_quorum)
     answering, profile = answer(subjects, profiles)
     controller = snapshots.scalar("controller")
@@ -352,15 +352,15 @@ def read(rows: TableRows, conditions: Conditions, absent_metadata: int) -> Evide
 
 def _operated_keys(snapshots: Snapshots, fresh: Callable[[Int], Bool]) -> Int:
     """Return the nodes of Strimzi resources that were read recently, ascending."""
-    said, at = snapshots["strimzi"], np.zeros(len(snapshots), dtype=np.int64)
-    at[said.row] = said.field("at")
+    records, at = snapshots["strimzi"], np.zeros(len(snapshots), dtype=np.int64)
+    at[records.row] = records.field("at")
     keys = record_keys(snapshots["strimzi_nodes"])
     return np.sort(keys[fresh(at)[snapshots["strimzi_nodes"].row]])
 
 
 def _expected_keys(known: Sequence[Expected]) -> Int:
-    rows = [(i, Role.BROKER, node) for i, one in enumerate(known) for node in one.brokers]
-    rows += [(i, Role.CONTROLLER, node) for i, one in enumerate(known) for node in one.controllers]
+    rows = [(i, Role.BROKER, node) for i, e in enumerate(known) for node in e.brokers]
+    rows += [(i, Role.CONTROLLER, node) for i, e in enumerate(known) for node in e.controllers]
     return np.sort(node_key(*np.array(rows, dtype=np.int64).reshape(-1, 3).T))
 
 
@@ -369,45 +369,45 @@ def supported_ranges(evidence: Evidence) -> TableRows:
 
     A feature that a node does not list has no row. An end that its response may leave out is null.
     """
-    asked, who = evidence.questions, evidence.subjects
-    pair, subject = evidence.expand(np.arange(len(asked.pair_question)))
-    question, listed = asked.pair_question[pair], asked.pair_listed[pair]
-    low, high = asked.pair_min[pair], asked.pair_max[pair]
+    query, node = evidence.questions, evidence.subjects
+    pair, subject = evidence.expand(np.arange(len(query.pair_question)))
+    question, listed = query.pair_question[pair], query.pair_listed[pair]
+    low, high = query.pair_min[pair], query.pair_max[pair]
     # A controller that runs supports what is finalized: its listener leaves unstable levels out.
-    is_metadata = asked.of_feature(METADATA_VERSION)[question]
-    understated = who.own_word[subject] & is_metadata & listed & asked.pair_unfit[pair]
-    unclear = asked.pair_unclear[pair] | understated
+    is_metadata = query.of_feature(METADATA_VERSION)[question]
+    understated = node.own_word[subject] & is_metadata & listed & query.pair_unfit[pair]
+    unclear = query.pair_unclear[pair] | understated
     low, high = (np.where(unclear, NONE, end) for end in (low, high))
-    shown = listed | unclear
-    silent = (evidence.answering.of_subject >= 0) & ~marked(len(who.key), subject[shown])
-    nodes = np.concatenate((subject[shown], np.flatnonzero(silent)))
-    nothing = np.full(len(nodes) - int(shown.sum()), NONE)
-    features = np.append(asked.feature[question[shown]], np.full(len(nothing), -1))
+    listed_here = listed | unclear
+    silent = (evidence.answering.of_subject >= 0) & ~marked(len(node.key), subject[listed_here])
+    nodes = np.concatenate((subject[listed_here], np.flatnonzero(silent)))
+    nothing = np.full(len(nodes) - int(listed_here.sum()), NONE)
+    features = np.append(query.feature[question[listed_here]], np.full(len(nothing), -1))
     columns: dict[str, Column | Int] = {
-        "cluster": Texts(words=evidence.clusters, codes=who.cluster[nodes]),
-        "role": Texts(words=[role.text for role in Role], codes=who.role[nodes]),
-        "node_id": who.node_id[nodes],
-        "feature": Texts(words=asked.names, codes=features),
-        "min_version": np.append(low[shown], nothing),
-        "max_version": np.append(high[shown], nothing),
-        "observed_at": np.where(who.at[nodes] > 0, who.at[nodes], NONE),
+        "cluster": Texts(words=evidence.clusters, codes=node.cluster[nodes]),
+        "role": Texts(words=[role.text for role in Role], codes=node.role[nodes]),
+        "node_id": node.node_id[nodes],
+        "feature": Texts(words=query.names, codes=features),
+        "min_version": np.append(low[listed_here], nothing),
+        "max_version": np.append(high[listed_here], nothing),
+        "observed_at": np.where(node.at[nodes] > 0, node.at[nodes], NONE),
     }
     return make_rows(SUPPORTED_RANGE, len(nodes), columns)
 
 
 def finalized_levels(evidence: Evidence) -> TableRows:
     """Return FINALIZED_LEVEL rows of every level that a trustworthy source shows."""
-    asked, levels = evidence.questions, evidence.levels
-    at = np.flatnonzero(asked.known & (asked.current > 0))
-    cluster, least = asked.cluster[at], asked.finalized_min[at]
-    epoch, current = levels.epoch[cluster], asked.current[at]
+    query, levels = evidence.questions, evidence.levels
+    at = np.flatnonzero(query.known & (query.current > 0))
+    cluster, least = query.cluster[at], query.finalized_min[at]
+    epoch, current = levels.epoch[cluster], query.current[at]
     columns: dict[str, Column | Int] = {
         "cluster": Texts(words=evidence.clusters, codes=cluster),
         "feature": evidence.features(at),
         "min_level": np.where(least > 0, least, current),
         "level": current,
         "epoch": np.where(epoch < 0, NONE, epoch),
-        "source": Texts(words=[one.name.lower() for one in Witness], codes=levels.kind[cluster]),
+        "source": Texts(words=[w.name.lower() for w in Witness], codes=levels.kind[cluster]),
     }
     return make_rows(FINALIZED_LEVEL, len(at), columns)
 
@@ -427,64 +427,64 @@ class BatchFindings(Findings):
     def __init__(self, evidence: Evidence, severities: dict[str, Severity]) -> None:
         super().__init__(evidence.clusters, severities)
         self.evidence = evidence
-        asked = evidence.questions
-        self._current = np.where(asked.known, asked.current, NONE)
+        query = evidence.questions
+        self._current = np.where(query.known, query.current, NONE)
 
     def of_clusters(
         self,
         code: str,
-        where: Int | Bool | Sequence[int] | Mapping[int, str],
-        seen: Seen = (),
+        rows_at: Int | Bool | Sequence[int] | Mapping[int, str],
+        place: Seen = (),
         detail: Details | None = None,
         **columns: Int | Texts,
     ) -> Int:
         """Add one for each cluster; a mapping gives their details, too."""
-        if isinstance(where, Mapping):
-            detail = list(where.values())
-        rows = _positions(list(where) if isinstance(where, Mapping) else where)
-        return self._add(code, rows, rows, seen, detail, columns)
+        if isinstance(rows_at, Mapping):
+            detail = list(rows_at.values())
+        rows = _positions(list(rows_at) if isinstance(rows_at, Mapping) else rows_at)
+        return self._add(code, rows, rows, place, detail, columns)
 
     def of_nodes(
         self,
         code: str,
-        where: Int | Bool,
-        seen: Seen = (),
+        rows_at: Int | Bool,
+        place: Seen = (),
         detail: Details | None = None,
         **columns: Int | Texts,
     ) -> Int:
-        """Add one for each subject; where its range was seen, unless `seen` says otherwise."""
-        who, rows = self.evidence.subjects, _positions(where)
-        columns |= {"role": who.role[rows], "node_id": who.node_id[rows]}
-        seen = seen or (who.at, who.line)
-        return self._add(code, who.cluster[rows], rows, seen, detail, columns)
+        """Add one for each subject; where its range was seen, unless `place` says otherwise."""
+        node, rows = self.evidence.subjects, _positions(rows_at)
+        columns |= {"role": node.role[rows], "node_id": node.node_id[rows]}
+        place = place or (node.at, node.line)
+        return self._add(code, node.cluster[rows], rows, place, detail, columns)
 
     def of_questions(
-        self, code: str, where: Int | Bool, detail: Details | None = None, **columns: Int | Texts
+        self, code: str, rows_at: Int | Bool, detail: Details | None = None, **columns: Int | Texts
     ) -> Int:
         """Add one for each question; where its cluster's levels were seen."""
-        asked, rows = self.evidence.questions, _positions(where)
-        cluster, columns = asked.cluster[rows], {**columns, "feature": self.evidence.features(rows)}
+        query, rows = self.evidence.questions, _positions(rows_at)
+        cluster, columns = query.cluster[rows], {**columns, "feature": self.evidence.features(rows)}
         columns.setdefault("finalized_level", self._current[rows])
         self._add(code, cluster, cluster, self.evidence.levels.seen, detail, columns)
-        return np.bincount(rows, minlength=len(asked.cluster))
+        return np.bincount(rows, minlength=len(query.cluster))
 
     def _add(
         self,
         code: str,
         cluster: Int,
         at: Int,
-        seen: Seen,
+        place: Seen,
         detail: Details | None,
         columns: Mapping[str, Int | Texts],
     ) -> Int:
         if len(at):
-            places = zip(("at", "line", "epoch"), seen, strict=False)
-            more = {name: values[at] for name, values in places} | {**columns}
+            places = zip(("at", "line", "epoch"), place, strict=False)
+            facts = {name: values[at] for name, values in places} | {**columns}
             details = list(detail(at) if callable(detail) else detail or ()) or None
-            self.add(code, cluster, detail=details, **more)
+            self.add(code, cluster, detail=details, **facts)
         return np.bincount(cluster, minlength=len(self.evidence.clusters))
 
 
-def _positions(where: Int | Bool | Sequence[int]) -> Int:
-    these = np.asarray(where)
+def _positions(rows: Int | Bool | Sequence[int]) -> Int:
+    these = np.asarray(rows)
     return np.flatnonzero(these) if these.dtype == bool else these.astype(np.int64)

@@ -136,10 +136,10 @@ def ask(
     owner, entry = spread(profiles.start[profile], profiles.size[profile])
     of_entry, of_level, names = _feature_codes(profiles, levels.names)
     width = max(len(names), 1)
-    asked = answering.cluster[owner] * width + of_entry[entry]
+    keys_asked = answering.cluster[owner] * width + of_entry[entry]
     finalized = levels.entry_cluster * width + of_level
-    keys, at = positions(np.concatenate((asked, finalized)), len(answering.first) * width)
-    at_asked, at_finalized = at[: len(asked)], at[len(asked) :]
+    keys, at = positions(np.concatenate((keys_asked, finalized)), len(answering.first) * width)
+    at_asked, at_finalized = at[: len(keys_asked)], at[len(keys_asked) :]
     cluster, feature = keys // width, keys % width
 
     pair_count = answering.count[cluster]
@@ -193,6 +193,6 @@ def _feature_codes(profiles: Profiles, finalized: Texts) -> tuple[Int, Int, list
     names = sorted({*of_profiles, *of_levels})
     rank = {name: code for code, name in enumerate(names)}
     entries, levels = (
-        np.array([rank[name] for name in some], dtype=np.int64) for some in (of_profiles, of_levels)
+        np.array([rank[name] for name in of], dtype=np.int64) for of in (of_profiles, of_levels)
     )
     return entries[of_entry], levels[at], names

@@ -120,10 +120,10 @@ def read_levels(
     kind, too_old = witnesses.field("kind"), ~fresh(witnesses.field("at"))
     first = firsts(witnesses.row, kind == Witness.TOOL, too_old, kind)
 
-    def chosen_of(values: Int, none: int) -> Int:
-        found = np.full(clusters, none)
-        found[witnesses.row[first]] = values[first]
-        return found
+    def chosen_of(values: Int, absent: int) -> Int:
+        column = np.full(clusters, absent)
+        column[witnesses.row[first]] = values[first]
+        return column
 
     kinds = chosen_of(kind, -1)
     levels = Levels(
@@ -145,7 +145,7 @@ def read_levels(
     levels.disputed += _disputes(levels, maps, witnesses, listeners, chosen)
     levels.disputed += _newer_reads(levels, maps, listeners, rows)
     known = np.flatnonzero(chosen >= 0)
-    stored = [(at, *row) for at, more in rows.items() for row in more]
+    stored = [(at, *row) for at, part in rows.items() for row in part]
     nodes = list(zip(*stored, strict=True)) or [(), (), (), ()]
     at, names, low, level = maps.entries(known, chosen[known])
     levels.entry_cluster, levels.entry_min, levels.entry_level = (
@@ -172,16 +172,16 @@ def _disputes(
     later = (kind != Witness.TOOL) & (kind != levels.kind[cluster]) & (at >= levels.at[cluster])
     later &= (chosen[cluster] >= 0) & (local != chosen[cluster])
     for i in np.flatnonzero(later).tolist():
-        mine, theirs = witness_text(levels.kind[cluster[i]]), witness_text(kind[i])
-        text = f"{mine} says {{}}, {theirs} says {{}} (0 = not finalized)"
-        left, right = (maps.levels(int(cluster[i]), of) for of in (chosen[cluster[i]], local[i]))
-        yield from _differences(int(cluster[i]), left, right, text)
+        own, other_name = witness_text(levels.kind[cluster[i]]), witness_text(kind[i])
+        text = f"{own} says {{}}, {other_name} says {{}} (0 = not finalized)"
+        first, right = (maps.levels(int(cluster[i]), of) for of in (chosen[cluster[i]], local[i]))
+        yield from _differences(int(cluster[i]), first, right, text)
     local, epoch, cluster = listeners.field("levels"), listeners.field("epoch"), listeners.row
     other = np.flatnonzero((local != chosen[cluster]) & (local >= 0))
-    where = cluster[other]
-    split = (chosen[where] >= 0) & (_kinds(listeners, other) == levels.kind[where])
-    split &= epoch[other] == levels.epoch[where]
-    for row in np.unique(where[split]).tolist():
+    rows = cluster[other]
+    split = (chosen[rows] >= 0) & (_kinds(listeners, other) == levels.kind[rows])
+    split &= epoch[other] == levels.epoch[rows]
+    for row in np.unique(rows[split]).tolist():
         yield from _says(levels, maps, listeners, row)
 
 
@@ -191,23 +191,23 @@ def _says(
     """Features of which nodes of the believed kind say different levels at the believed epoch: who
     says what (0 = not finalized), and what the other half of the nodes said in that look."""
     local, node_id = listeners.field("levels"), listeners.field("node_id")
-    mine = np.flatnonzero((listeners.row == cluster) & (local >= 0))
-    own = _kinds(listeners, mine) == levels.kind[cluster]
-    now = np.abs(listeners.field("levels_at")[mine] - levels.at[cluster]) <= ONE_LOOK
-    counts = np.where(own, listeners.field("epoch")[mine] == levels.epoch[cluster], now)
-    shown = [(maps.levels(cluster, int(local[i])), i) for i in mine[counts]]
+    rows = np.flatnonzero((listeners.row == cluster) & (local >= 0))
+    own = _kinds(listeners, rows) == levels.kind[cluster]
+    now = np.abs(listeners.field("levels_at")[rows] - levels.at[cluster]) <= ONE_LOOK
+    counts = np.where(own, listeners.field("epoch")[rows] == levels.epoch[cluster], now)
+    maps_shown = [(maps.levels(cluster, int(local[i])), i) for i in rows[counts]]
     role = Role.BROKER if levels.kind[cluster] == Witness.BROKER else Role.CONTROLLER
-    for name in sorted({name for level_of, _ in shown for name in level_of}):
-        said = defaultdict[tuple[bool, str, int], list[int]](list)
-        for level_of, i in shown:
+    for name in sorted({name for level_of, _ in maps_shown for name in level_of}):
+        by_level = defaultdict[tuple[bool, str, int], list[int]](list)
+        for level_of, i in maps_shown:
             of = Role(listeners.field("role")[i])
             if (level := level_of.get(name, 0)) != UNSEEN:
-                said[of is not role, of.text, level].append(int(node_id[i]))
-        if len([of for of in said if not of[0]]) > 1:
+                by_level[of is not role, of.text, level].append(int(node_id[i]))
+        if len([of for of in by_level if not of[0]]) > 1:
             parts = (
                 f"{nodes(text, ids)} {'say' if len(ids) > 1 else 'says'} {level}"
                 for (_, text, level), ids in sorted(
-                    said.items(), key=lambda e: (e[0][0], -len(e[1]))
+                    by_level.items(), key=lambda e: (e[0][0], -len(e[1]))
                 )
             )
             yield cluster, name, f"at epoch {levels.epoch[cluster]} {', '.join(parts)}"
@@ -228,23 +228,23 @@ def _newer_reads(
     other &= (epoch != version) & (at >= read_at)
     other &= (epoch > version) | (highest > epoch) | (at > read_at + ONE_LOOK)
     columns = (values[other].tolist() for values in (cluster, local, epoch))
-    for row, shown, version_read in sorted(set(zip(*columns, strict=True))):
+    for row, position, version_read in sorted(set(zip(*columns, strict=True))):
         text = (
             f"features node says {{}} at version {levels.epoch[row]}, and brokers read {{}} later, "
             f"at version {version_read} (0 = not finalized)"
         )
         stored = {name: level for name, _, level in rows[row]}
-        yield from _differences(row, stored, maps.levels(row, shown), text)
+        yield from _differences(row, stored, maps.levels(row, position), text)
 
 
 def _differences(
-    cluster: int, left: dict[str, int], right: dict[str, int], text: str
+    cluster: int, first: dict[str, int], right: dict[str, int], text: str
 ) -> Iterator[tuple[int, str, str]]:
     """Features two witnesses give different levels (0 = not finalized)."""
-    for name in sorted({*left, *right}):
-        one, other = left.get(name, 0), right.get(name, 0)
-        if one != other and UNSEEN not in (one, other):
-            yield cluster, name, text.format(one, other)
+    for name in sorted({*first, *right}):
+        level, other = first.get(name, 0), right.get(name, 0)
+        if level != other and UNSEEN not in (level, other):
+            yield cluster, name, text.format(level, other)
 
 
 def _epochs_back(listeners: Records, witnesses: Records) -> Int:
@@ -300,20 +300,20 @@ def _read_features_nodes(
 ) -> dict[int, Rows]:
     """Return stored levels by cluster; set `kind`, `trusted`, `too_old` of `levels` in place."""
     read_at = snapshots.scalar("features_node_at")
-    there, rows = read_at > 0, dict[int, Rows]()
-    levels.kind[there], levels.at[there] = int(Witness.FEATURES_NODE), read_at[there]
-    levels.line[there] = snapshots.scalar("features_node_line")[there]
-    levels.epoch[there] = np.maximum(snapshots.scalar("features_node_version")[there], -1)
-    levels.too_old[there] = ~fresh(read_at[there])
-    levels.trusted[there] = False
-    for cluster in np.flatnonzero(there).tolist():
+    rows_read, rows = read_at > 0, dict[int, Rows]()
+    levels.kind[rows_read], levels.at[rows_read] = int(Witness.FEATURES_NODE), read_at[rows_read]
+    levels.line[rows_read] = snapshots.scalar("features_node_line")[rows_read]
+    levels.epoch[rows_read] = np.maximum(snapshots.scalar("features_node_version")[rows_read], -1)
+    levels.too_old[rows_read] = ~fresh(read_at[rows_read])
+    levels.trusted[rows_read] = False
+    for cluster in np.flatnonzero(rows_read).tolist():
         rows[cluster] = []
         text = snapshots.features_node[cluster]
         if text is None:
-            left = snapshots.features_node_left[cluster] or ""
-            was = _readings(left, generations[cluster])
+            old_text = snapshots.features_node_left[cluster] or ""
+            was = _readings(old_text, generations[cluster])
             is_known = all(map(_is_good, was))
-            levels.absent[cluster] = (left, list(was[0].levels)) if is_known else ("", [])
+            levels.absent[cluster] = (old_text, list(was[0].levels)) if is_known else ("", [])
             continue
         known = generations[cluster]
         readings = _readings(text, known)

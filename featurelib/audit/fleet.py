@@ -87,8 +87,8 @@ class FleetColumns:
         first = first_of_equals(owner)
         clusters = owner[first]
         request = np.cumsum(first) - 1
-        asked = {Asks.LOCAL_CONTROLLER, *(row.asks for row in dialect.rules)}
-        groups = {asks: self._group(asks)[0] for asks in asked if asks is not None}
+        groups_asked = {Asks.LOCAL_CONTROLLER, *(row.asks for row in dialect.rules)}
+        groups = {asks: self._group(asks)[0] for asks in groups_asked if asks is not None}
         batch = Batch(
             names=self._names,
             catalogued=self._catalogued,
@@ -131,32 +131,32 @@ class FleetColumns:
         member = member[np.argsort(self._code[member], kind="stable")]
         begin = np.searchsorted(self._code[member], code[pair])
         each, at = spread(begin, group.count[pair])
-        who = member[at]
-        order = np.lexsort((who, update[each]))
-        each, who = each[order], who[order]
-        return proposed.questions[update[each]], group.profile[pair[each]], who
+        node = member[at]
+        order = np.lexsort((node, update[each]))
+        each, node = each[order], node[order]
+        return proposed.questions[update[each]], group.profile[pair[each]], node
 
     @cached_property
     def nodes(self) -> Nodes:
         """Every node, the subjects of the evidence first, and behind them whom nothing but the
         configuration of an active controller names, where a list shows that it is gone."""
-        evidence, who = self.evidence, self.evidence.subjects
+        evidence, node = self.evidence, self.evidence.subjects
         listed, configured = evidence.membership.controllers_known, evidence.configured
-        rows = [(at, Role.CONTROLLER, i) for at, one in configured.items() for i in one.ids]
-        wanted = np.sort(node_key(*np.array(rows, dtype=np.int64).reshape(-1, 3).T))
-        named_only = wanted[find(who.key, wanted) < 0]
+        rows = [(at, Role.CONTROLLER, i) for at, voters in configured.items() for i in voters.ids]
+        named = np.sort(node_key(*np.array(rows, dtype=np.int64).reshape(-1, 3).T))
+        named_only = named[find(node.key, named) < 0]
         named_only = named_only[listed[split_key(named_only)[0]]]
-        keys = np.concatenate((who.key, named_only))
+        keys = np.concatenate((node.key, named_only))
         cluster, role, node_id = split_key(keys)
-        controller, known = role == Role.CONTROLLER, np.arange(len(keys)) < len(who.cluster)
+        controller, known = role == Role.CONTROLLER, np.arange(len(keys)) < len(node.cluster)
 
         def column(of_subjects: Bool) -> Bool:
             return np.concatenate((of_subjects, np.zeros(len(named_only), dtype=bool)))
 
-        voter = controller & column(who.voter)
+        voter = controller & column(node.voter)
         read = marked(self._clusters, list(configured))[cluster]
         static = voter & ~evidence.dynamic()[0][cluster]
-        is_named = controller & np.where(read, find(wanted, keys) >= 0, static)
+        is_named = controller & np.where(read, find(named, keys) >= 0, static)
         profile = np.full(len(keys), self._profiles + 1)
         of_subject = evidence.answering.of_subject
         profile[: len(of_subject)] = np.where(of_subject >= 0, of_subject, self._profiles)
@@ -166,10 +166,10 @@ class FleetColumns:
             controller=controller,
             profile=profile,
             known=known,
-            registered=column(who.registered) | (controller & ~listed[cluster]),
+            registered=column(node.registered) | (controller & ~listed[cluster]),
             voter=voter,
             live=column(~evidence.left_out()),
-            reachable=column(who.answers),
+            reachable=column(node.answers),
             configured=np.where(is_named, 0, -1),
             leads=column(evidence.may_lead(of_subject >= 0)),
             is_active=controller & (node_id == evidence.controller[cluster]),
@@ -213,30 +213,30 @@ class FleetColumns:
     def ranges(self) -> Ranges:
         """The answering profiles as tables [P + 2, features], as Kafka reads them: 0-0 where one
         does not list a feature."""
-        asked = self.evidence.questions
+        query = self.evidence.questions
         low, high = np.zeros((2, self._profiles + 2, max(len(self._names), 1)), dtype=np.int32)
         lists = np.zeros(low.shape, dtype=bool)
-        at = self._places(asked.pair_listed)
-        low[at], high[at] = asked.pair_min[asked.pair_listed], asked.pair_max[asked.pair_listed]
+        at = self._places(query.pair_listed)
+        low[at], high[at] = query.pair_min[query.pair_listed], query.pair_max[query.pair_listed]
         lists[at] = True
         # An answer that may leave the feature out refuses nothing, nor does one nobody gave.
-        for nothing in (self._places(asked.pair_unclear), self._profiles):
+        for nothing in (self._places(query.pair_unclear), self._profiles):
             high[nothing], lists[nothing] = ANY_LEVEL, True
         return Ranges(min_version=low, max_version=high, lists=lists)
 
     @cached_property
     def _ranges_by_text(self) -> Ranges:
         """The same with the value of absence in place of what is not listed."""
-        asked, ranges = self.evidence.questions, self.ranges
-        absent = ~asked.pair_listed & ~asked.pair_unclear & (asked.pair_max > 0)
+        query, ranges = self.evidence.questions, self.ranges
+        absent = ~query.pair_listed & ~query.pair_unclear & (query.pair_max > 0)
         low, high, at = ranges.min_version.copy(), ranges.max_version.copy(), self._places(absent)
-        low[at], high[at] = asked.pair_min[absent], asked.pair_max[absent]
+        low[at], high[at] = query.pair_min[absent], query.pair_max[absent]
         return replace(ranges, min_version=low, max_version=high)
 
     def _places(self, pairs: Bool) -> tuple[Int, Int]:
         """Return the places of these pairs in a table [profiles, features]."""
-        asked = self.evidence.questions
-        return asked.pair_profile[pairs], asked.feature[asked.pair_question[pairs]]
+        query = self.evidence.questions
+        return query.pair_profile[pairs], query.feature[query.pair_question[pairs]]
 
     @cached_property
     def _finalized(self) -> Levels:
@@ -244,14 +244,14 @@ class FleetColumns:
 
     def _table(self, level: Int) -> Levels:
         """The `level` of every question, [clusters, features]; 0 where there is none."""
-        asked = self.evidence.questions
+        query = self.evidence.questions
         levels = np.zeros((self._clusters, len(self._names)), dtype=np.int32)
-        levels[asked.cluster, asked.feature] = level
+        levels[query.cluster, query.feature] = level
         return levels
 
     def _state(self, clusters: Int, release: int) -> ClusterColumns:
         rows, member = len(clusters), self.evidence.membership
-        no, none = np.zeros(rows, dtype=bool), np.zeros(rows, dtype=np.int32)
+        no, zeros = np.zeros(rows, dtype=bool), np.zeros(rows, dtype=np.int32)
         finalized = self._finalized[clusters]
         return ClusterColumns(
             release=np.full(rows, release),
@@ -259,8 +259,8 @@ class FleetColumns:
             minimum=finalized,
             cached=finalized,
             cached_min=finalized,
-            kraft_record=none,
-            raft_level=none,
+            kraft_record=zeros,
+            raft_level=zeros,
             stable_metadata=self._stable[clusters].astype(np.int32),
             raft_ready=~no,
             migrating=member.migrating[clusters],

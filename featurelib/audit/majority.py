@@ -25,61 +25,61 @@ NO_LEADER, NO_MAJORITY = "quorum_without_leader", "no_majority_answers"
 NEVER = int(np.iinfo(np.int64).max)
 
 
-def report_majority(said: BatchFindings, proven: Bool) -> Int:
+def report_majority(report: BatchFindings, proven: Bool) -> Int:
     """Add the clusters without a majority that anybody shows; `proven` are those where the active
     controller answered a probe. By cluster, how many keep it from a verdict."""
-    evidence, who = said.evidence, said.evidence.subjects
+    evidence, node = report.evidence, report.evidence.subjects
     member, clusters = evidence.membership, len(evidence.clusters)
     vouched = evidence.controllers_vouched
     # Where the quorum was never shown, its controllers stand in for the voters.
-    votes = who.voter | ((who.role == Role.CONTROLLER) & ~member.quorum_known[who.cluster])
-    votes &= ~who.expected_only
+    votes = node.voter | ((node.role == Role.CONTROLLER) & ~member.quorum_known[node.cluster])
+    votes &= ~node.expected_only
     records, finders = _without_leader(evidence, votes)
     # Some voters may just be electing one. Brokers wait for it far longer, and none of those that
     # were asked beside them, controllers too, showed that it leads. All voters together know it.
     by_voter, waited_at = np.flatnonzero(votes[finders]), np.zeros(clusters, dtype=np.int64)
     all_voters, agreeing = (
-        np.bincount(who.cluster[which], minlength=clusters) for which in (votes, finders[by_voter])
+        np.bincount(node.cluster[which], minlength=clusters) for which in (votes, finders[by_voter])
     )
-    waits = (who.role[finders] == Role.BROKER) | (agreeing == all_voters)[who.cluster[finders]]
+    waits = (node.role[finders] == Role.BROKER) | (agreeing == all_voters)[node.cluster[finders]]
     asked_at = evidence.snapshots["leaderless"].field("at")[records]
-    np.maximum.at(waited_at, who.cluster[finders[waits]], asked_at[waits])
-    lost = votes & (waited_at > member.quorum_at + ONE_LOOK)[who.cluster]
-    lost &= who.answered_at <= waited_at[who.cluster] + ONE_LOOK
-    half = find(who.key, broker_key(who.key))  # a process that is both runs if either answers
-    runs = who.answers | who.follows
-    runs |= (half >= 0) & who.answers[half] & (who.answered_at[half] + ONE_LOOK >= who.failed_at)
+    np.maximum.at(waited_at, node.cluster[finders[waits]], asked_at[waits])
+    lost = votes & (waited_at > member.quorum_at + ONE_LOOK)[node.cluster]
+    lost &= node.answered_at <= waited_at[node.cluster] + ONE_LOOK
+    half = find(node.key, broker_key(node.key))  # a process that is both runs if either answers
+    runs = node.answers | node.follows
+    runs |= (half >= 0) & node.answers[half] & (node.answered_at[half] + ONE_LOOK >= node.failed_at)
     voters, failed, answered, running, follow = (
-        np.bincount(who.cluster[votes & which], minlength=clusters)
-        for which in (votes, who.not_answering | lost, who.answers, runs, who.follows & ~lost)
+        np.bincount(node.cluster[votes & which], minlength=clusters)
+        for which in (votes, node.not_answering | lost, node.answers, runs, node.follows & ~lost)
     )
     newest = np.zeros(clusters, dtype=np.int64)
-    np.maximum.at(newest, who.cluster, np.maximum(who.answered_at, who.failed_at))
+    np.maximum.at(newest, node.cluster, np.maximum(node.answered_at, node.failed_at))
     alone = (follow > 0) & (2 * follow <= voters) & (member.quorum_at + ONE_LOOK >= newest)
-    few = (failed > 0) & (2 * (voters - failed) <= voters) & (2 * follow <= voters) & ~proven
+    minority = (failed > 0) & (2 * (voters - failed) <= voters) & (2 * follow <= voters) & ~proven
     count = np.zeros(clusters, dtype=np.int64)
-    for row in np.flatnonzero(few | alone).tolist():
-        mine, here = votes & (who.cluster == row), who.cluster[finders] == row
-        off = np.flatnonzero(mine & ~who.answers & ~who.follows)
-        off = off if len(off) else np.flatnonzero(mine & lost)
-        why, place = _words(evidence, records[here])
+    for row in np.flatnonzero(minority | alone).tolist():
+        votes_here, leaderless = votes & (node.cluster == row), node.cluster[finders] == row
+        off = np.flatnonzero(votes_here & ~node.answers & ~node.follows)
+        off = off if len(off) else np.flatnonzero(votes_here & lost)
+        reasons, place = _words(evidence, records[leaderless])
         if alone[row]:
-            why.append("the last leader sees no majority of them fetch")
+            reasons.append("the last leader sees no majority of them fetch")
             place = place or (member.quorum_at[row], member.quorum_line[row])
         # One that does not answer says all of it; whom nobody can ask is vouched for.
-        told = voters[row] == 1 or running[row] * 2 > voters[row] or vouched[row]
-        if not len(off) or (told and not why):
+        clear = voters[row] == 1 or running[row] * 2 > voters[row] or vouched[row]
+        if not len(off) or (clear and not reasons):
             continue
-        last = off[np.argmax(who.failed_at[off])]
-        at, line = place or (who.failed_at[last], who.failed_line[last])
-        ids = nodes(Role.CONTROLLER.text, who.node_id[off].tolist())
+        last = off[np.argmax(node.failed_at[off])]
+        at, line = place or (node.failed_at[last], node.failed_line[last])
+        ids = nodes(Role.CONTROLLER.text, node.node_id[off].tolist())
         least = len(off) - (voters[row] - 1) // 2  # what a majority lacks
         ids = f"{least} of {ids}" if 0 < least < len(off) else ids
-        count += said.of_clusters(
-            NO_LEADER if why else NO_MAJORITY,
+        count += report.of_clusters(
+            NO_LEADER if reasons else NO_MAJORITY,
             np.array([row]),
-            detail=["; ".join([f"{answered[row]} of {voters[row]} voters answered", *why])],
-            cause=texts_of([Issue.LISTENER if who.answers[off].all() else None]),
+            detail=["; ".join([f"{answered[row]} of {voters[row]} voters answered", *reasons])],
+            cause=texts_of([Issue.LISTENER if node.answers[off].all() else None]),
             voters=texts_of([ids]),
             at=np.array([at]),
             line=np.array([line]),
@@ -87,40 +87,40 @@ def report_majority(said: BatchFindings, proven: Bool) -> Int:
     return count
 
 
-def report_dead_voters(said: BatchFindings) -> None:
+def report_dead_voters(report: BatchFindings) -> None:
     """Add the voters of a dynamic quorum that do not respond and that its leader does not see."""
-    evidence, who = said.evidence, said.evidence.subjects
+    evidence, node = report.evidence, report.evidence.subjects
     member, voters = evidence.membership, evidence.snapshots["voters"]
     is_dynamic, _ = evidence.dynamic()
-    shows = is_dynamic & member.quorum_known & marked(len(is_dynamic), who.cluster[who.follows])
-    at, line = (of[who.cluster] for of in member.quorum_place)
-    dead = who.voter & ~who.answers & ~who.follows & shows[who.cluster]
-    dead &= at + ONE_LOOK >= who.failed_at
+    shows = is_dynamic & member.quorum_known & marked(len(is_dynamic), node.cluster[node.follows])
+    at, line = (of[node.cluster] for of in member.quorum_place)
+    dead = node.voter & ~node.answers & ~node.follows & shows[node.cluster]
+    dead &= at + ONE_LOOK >= node.failed_at
     keys = node_key(voters.row, Role.CONTROLLER, voters.field("node_id"))
-    found = place(keys, np.argsort(keys, kind="stable"), who.key[dead])
-    ids = texts_of(voters.texts("directory", found))
-    said.of_nodes("voter_not_fetching", dead, (at, line), directory=ids)
+    at_voter = place(keys, np.argsort(keys, kind="stable"), node.key[dead])
+    ids = texts_of(voters.texts("directory", at_voter))
+    report.of_nodes("voter_not_fetching", dead, (at, line), directory=ids)
 
 
 def _without_leader(evidence: Evidence, votes: Bool) -> tuple[Int, Int]:
     """The records of nodes that answer, and found no leader when voters did not, or since one was
     seen; and these nodes, as subjects."""
-    who, found = evidence.subjects, evidence.snapshots["leaderless"]
-    at, subject = found.field("at"), find(who.key, record_keys(found))
+    node, records = evidence.subjects, evidence.snapshots["leaderless"]
+    at, subject = records.field("at"), find(node.key, record_keys(records))
     since = evidence.membership.quorum_at.copy()
-    np.maximum.at(since, who.cluster[votes], who.failed_at[votes] - ONE_LOOK)
-    asked = pick(np.where(who.answers, who.answered_at - ONE_LOOK, NEVER), subject, NEVER)
-    counts = np.flatnonzero(at >= np.maximum(asked, since[found.row]))
+    np.maximum.at(since, node.cluster[votes], node.failed_at[votes] - ONE_LOOK)
+    since_asked = pick(np.where(node.answers, node.answered_at - ONE_LOOK, NEVER), subject, NEVER)
+    counts = np.flatnonzero(at >= np.maximum(since_asked, since[records.row]))
     return counts, subject[counts]
 
 
-def _words(evidence: Evidence, mine: Int) -> tuple[list[str], tuple[int, int] | None]:
+def _words(evidence: Evidence, rows: Int) -> tuple[list[str], tuple[int, int] | None]:
     """Return the nodes that found no leader, by these records, and where that was read last."""
-    found = evidence.snapshots["leaderless"]
-    role, ids, at = (found.field(name)[mine] for name in ("role", "node_id", "at"))
+    records = evidence.snapshots["leaderless"]
+    role, ids, at = (records.field(name)[rows] for name in ("role", "node_id", "at"))
     says = (Role.CONTROLLER, "found no leader"), (Role.BROKER, "asked for the leader in vain")
     texts = [
-        f"{nodes(of.text, ids[role == of].tolist())} {said}" for of, said in says if of in role
+        f"{nodes(of.text, ids[role == of].tolist())} {words}" for of, words in says if of in role
     ]
     newest = np.argmax(at) if texts else 0
-    return texts, (at[newest], found.field("line")[mine[newest]]) if texts else None
+    return texts, (at[newest], records.field("line")[rows[newest]]) if texts else None

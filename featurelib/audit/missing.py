@@ -53,31 +53,31 @@ _NOT_READ = "its controller.quorum.voters was not read"
 _NO_LIST = "no list of registered controllers was read"
 
 
-def report_unknown(said: BatchFindings) -> tuple[Int, Int]:
+def report_unknown(report: BatchFindings) -> tuple[Int, Int]:
     """Add every finding about missing evidence; by cluster and by question, how many keep it from a
     verdict.
 
     What is not known of nodes and registrations is for `report_nodes`, once it is known what
     controllers answered to probes.
     """
-    missing, hidden = _rights(said)
-    missing += _clusters(said, hidden) + _levels(said)
-    _anomalies(said)
-    return missing, _features(said)
+    missing, hidden = _rights(report)
+    missing += _clusters(report, hidden) + _levels(report)
+    _anomalies(report)
+    return missing, _features(report)
 
 
-def _clusters(said: BatchFindings, hidden: Bool) -> Int:
+def _clusters(report: BatchFindings, hidden: Bool) -> Int:
     """`hidden`: a missing right is the reason why nothing shows a quorum, and has its finding."""
-    evidence, malformed = said.evidence, said.evidence.malformed
+    evidence, malformed = report.evidence, report.evidence.malformed
     landed, member, vouched = evidence.landed, evidence.membership, evidence.controllers_vouched
     no_voters = member.kraft & ~member.quorum_known
-    count = said.of_clusters(MALFORMED, malformed)
+    count = report.of_clusters(MALFORMED, malformed)
     for code, hit in (
         (NOT_LANDED, ~landed & ~marked(len(landed), list(malformed))),
         ("mode_unknown", landed & ~member.kraft & ~member.zookeeper & ~hidden),
         ("no_node_to_ask", landed & ~marked(len(landed), evidence.subjects.cluster)),
     ):
-        count += said.of_clusters(code, hit)
+        count += report.of_clusters(code, hit)
     unknown, old = no_voters & ~vouched & ~hidden, member.quorum_at > 0
     # Where all is old, to collect again is what helps.
     unknown &= ~(old & evidence.levels.trusted & evidence.levels.too_old)
@@ -88,54 +88,54 @@ def _clusters(said: BatchFindings, hidden: Bool) -> Int:
         (unknown & old, member.quorum_place, " lately"),
     ):
         details = [text] * int(which.sum())
-        count += said.of_clusters("voters_unknown", which, place, details)
-    said.of_clusters("voters_vouched", no_voters & vouched & landed)
+        count += report.of_clusters("voters_unknown", which, place, details)
+    report.of_clusters("voters_vouched", no_voters & vouched & landed)
     lost = evidence.snapshots["not_reached"]
     texts = [text or "" for text in lost.texts("error", np.arange(len(lost)))]
     refused = texts_of(Issue.SECRET if REFUSED_LOGIN in text else None for text in texts)
     at, line = lost.field("at"), lost.field("line")
     bare = (text.replace(NOBODY_ANSWERED, "").removesuffix(".") for text in texts)
-    why = [f"{share_reasons(reasons)}." for reasons in bare]
-    count += said.of_clusters(
-        "cluster_not_reached", lost.row, detail=why, at=at, line=line, cause=refused
+    reasons = [f"{share_reasons(reasons)}." for reasons in bare]
+    count += report.of_clusters(
+        "cluster_not_reached", lost.row, detail=reasons, at=at, line=line, cause=refused
     )
     return count
 
 
-def _levels(said: BatchFindings) -> Int:
-    levels, place = said.evidence.levels, said.evidence.levels.place
+def _levels(report: BatchFindings) -> Int:
+    levels, place = report.evidence.levels, report.evidence.levels.place
     unread = ~marked(len(levels.kind), [*levels.damaged, *levels.ambiguous, *levels.absent])
-    no_witness = np.flatnonzero(said.evidence.landed & ~levels.trusted & unread)
+    no_witness = np.flatnonzero(report.evidence.landed & ~levels.trusted & unread)
     by_tool = levels.kind[no_witness] == Witness.TOOL
     details = np.where(by_tool, "; the tool's output names no witness", "").tolist()
-    count = said.of_clusters("no_trustworthy_witness", no_witness, detail=details)
-    not_now, is_late = levels.trusted & levels.too_old, levels.at > latest(said.evidence.as_of)
-    for code, where in (
+    count = report.of_clusters("no_trustworthy_witness", no_witness, detail=details)
+    not_now, is_late = levels.trusted & levels.too_old, levels.at > latest(report.evidence.as_of)
+    for code, hit in (
         ("levels_too_old", not_now & ~is_late),
         ("levels_too_new", not_now & is_late),
         ("features_node_ambiguous", levels.ambiguous),
     ):
-        count += said.of_clusters(code, where, place)
+        count += report.of_clusters(code, hit, place)
     read = levels.epoch[[*levels.damaged]]
     versions = np.where(read < 0, NONE, read)
-    count += said.of_clusters(NODE_DAMAGED, levels.damaged, place, znode_version=versions)
-    gone = {cluster: said_of for cluster in levels.absent if (said_of := _gone(said, cluster))}
-    left = [levels.absent[cluster][0] for cluster in gone]
+    count += report.of_clusters(NODE_DAMAGED, levels.damaged, place, znode_version=versions)
+    lost = {cluster: said_of for cluster in levels.absent if (said_of := _gone(report, cluster))}
+    texts_lost = [levels.absent[cluster][0] for cluster in lost]
     # A text that a command could not show whole, as it is, is left to be filled in.
-    texts = texts_of(text if clean(text, _SHOWN_WHOLE) == text else None for text in left)
-    count += said.of_clusters(NODE_DELETED, gone, place, znode_text=texts)
-    rest = [cluster for cluster in levels.absent if cluster not in gone]
-    return count + said.of_clusters("features_node_absent", rest, place)
+    texts = texts_of(text if clean(text, _SHOWN_WHOLE) == text else None for text in texts_lost)
+    count += report.of_clusters(NODE_DELETED, lost, place, znode_text=texts)
+    absent = [cluster for cluster in levels.absent if cluster not in lost]
+    return count + report.of_clusters("features_node_absent", absent, place)
 
 
-def _gone(said: BatchFindings, cluster: int) -> str:
+def _gone(report: BatchFindings, cluster: int) -> str:
     """Describe the levels of a `/feature` znode that is gone, and those that the next controller
     finalizes: all that it supports, as without a znode; "" = no level depends on it."""
-    who, (text, levels) = said.evidence.subjects, said.evidence.levels.absent[cluster]
-    mine = (who.cluster == cluster) & (who.role == Role.BROKER) & who.registered
+    node, (text, levels) = report.evidence.subjects, report.evidence.levels.absent[cluster]
+    own = (node.cluster == cluster) & (node.role == Role.BROKER) & node.registered
     after, dialect = defaultdict[str, set[int]](set), load(GENERATIONS[0])
-    for profile in {*who.profile[mine & ~who.listed_nothing & (who.profile >= 0)].tolist()}:
-        supported = ranges_of(said.evidence.snapshots, profile)
+    for profile in {*node.profile[own & ~node.listed_nothing & (node.profile >= 0)].tolist()}:
+        supported = ranges_of(report.evidence.snapshots, profile)
         made = elect(None, dialect.election.system_from, supported, dialect).content
         for name, _, level in made.levels if made else ():
             after[name].add(level)
@@ -143,58 +143,58 @@ def _gone(said: BatchFindings, cluster: int) -> str:
         return ""
     held = ", ".join(f"{clean(name)} {level}" for name, _, level in levels) or "no feature"
     was = f"When it was last read it held {held}." if text else "What stood in it was not read."
-    shown = ((clean(name), " or ".join(map(str, sorted(after[name])))) for name in sorted(after))
-    now = ", ".join(f"{name} {which}" for name, which in shown)
+    parts = ((clean(name), " or ".join(map(str, sorted(after[name])))) for name in sorted(after))
+    now = ", ".join(f"{name} {which}" for name, which in parts)
     then = " The next controller that is elected finalizes the highest levels that it supports"
     return f"{was}{then}, which nobody approved: {now}." if now else was
 
 
-def _features(said: BatchFindings) -> Int:
+def _features(report: BatchFindings) -> Int:
     """The findings that hold for one feature; how many each question has."""
-    evidence, levels, asked = said.evidence, said.evidence.levels, said.evidence.questions
+    evidence, levels, query = report.evidence, report.evidence.levels, report.evidence.questions
     disputed = sorted(set(levels.disputed))
-    where = np.array([cluster for cluster, _, _ in disputed], dtype=np.int64)
+    clusters = np.array([cluster for cluster, _, _ in disputed], dtype=np.int64)
     names = texts_of(name for _, name, _ in disputed)
     details = [detail for _, _, detail in disputed]
-    said.of_clusters("witnesses_disagree", where, levels.place, details, feature=names)
-    questions = [_questions(evidence, where, names)]
+    report.of_clusters("witnesses_disagree", clusters, levels.place, details, feature=names)
+    questions = [_questions(evidence, clusters, names)]
     unseen = np.flatnonzero(levels.entry_level == UNSEEN)  # by the witness that is believed
-    where, names = levels.entry_cluster[unseen], levels.names.take(unseen)
-    by_tool = levels.kind[where] == Witness.TOOL
+    clusters, names = levels.entry_cluster[unseen], levels.names.take(unseen)
+    by_tool = levels.kind[clusters] == Witness.TOOL
     for code, hit in (("level_unknown", ~by_tool), ("level_name_unknown", by_tool)):
-        details = [witness_text(kind) for kind in levels.kind[where[hit]]]
+        details = [witness_text(kind) for kind in levels.kind[clusters[hit]]]
         own = names.take(np.flatnonzero(hit))
-        said.of_clusters(code, where[hit], levels.place, details, feature=own)
-    questions.append(_questions(evidence, where, names))
-    questions.append(_metrics(said))
-    pair, subject = evidence.expand(np.flatnonzero(asked.pair_unclear))
-    questions.append(asked.pair_question[pair])
-    said.of_nodes("partial_answer", subject, feature=evidence.features(questions[-1]))
+        report.of_clusters(code, clusters[hit], levels.place, details, feature=own)
+    questions.append(_questions(evidence, clusters, names))
+    questions.append(_metrics(report))
+    pair, subject = evidence.expand(np.flatnonzero(query.pair_unclear))
+    questions.append(query.pair_question[pair])
+    report.of_nodes("partial_answer", subject, feature=evidence.features(questions[-1]))
     all_of_them = np.concatenate(questions)  # nobody may ask about one there: -1
-    return np.bincount(all_of_them[all_of_them >= 0], minlength=len(asked.cluster))
+    return np.bincount(all_of_them[all_of_them >= 0], minlength=len(query.cluster))
 
 
 def _metrics(said: BatchFindings) -> Int:
     """Add where metrics of a node contradict what it says itself; the question of each."""
-    who, found = said.evidence.subjects, list[tuple[int, str, str]]()
+    who, odd = said.evidence.subjects, list[tuple[int, str, str]]()
     for row in np.flatnonzero(who.scraped >= 0).tolist():
-        own, shown = (
+        own, other = (
             ranges_of(said.evidence.snapshots, int(of[row])) for of in (who.profile, who.scraped)
         )
-        for name, (low, high) in sorted(shown.items()):
+        for name, (low, high) in sorted(other.items()):
             if (mine := own.get(name, (0, 0))) != (low, high):
                 text = f"{mine[0]} to {mine[1]} by its own answer, {low} to {high} by its metrics"
-                found.append((row, name, text))
-    rows = np.array([row for row, _, _ in found], dtype=np.int64)
-    names = texts_of(name for _, name, _ in found)
-    said.of_nodes("metrics_disagree", rows, detail=[text for *_, text in found], feature=names)
+                odd.append((row, name, text))
+    rows = np.array([row for row, _, _ in odd], dtype=np.int64)
+    names = texts_of(name for _, name, _ in odd)
+    said.of_nodes("metrics_disagree", rows, detail=[text for *_, text in odd], feature=names)
     return _questions(said.evidence, who.cluster[rows], names)
 
 
-def _strangers(said: BatchFindings) -> None:
+def _strangers(report: BatchFindings) -> None:
     """Add the nodes that are known by their metrics alone, and are none of the cluster's."""
-    listeners, rows = said.evidence.listeners, said.evidence.strangers()
-    said.of_clusters(
+    listeners, rows = report.evidence.listeners, report.evidence.strangers()
+    report.of_clusters(
         "metrics_of_stranger",
         listeners.row[rows],
         role=listeners.field("role")[rows],
@@ -206,24 +206,24 @@ def _strangers(said: BatchFindings) -> None:
 
 def _questions(evidence: Evidence, cluster: Int, names: Texts) -> Int:
     """The question about each feature of each cluster; -1 = it is not asked there."""
-    asked = evidence.questions
-    codes = {name: code for code, name in enumerate(asked.names)}
+    query = evidence.questions
+    codes = {name: code for code, name in enumerate(query.names)}
     width = max(len(codes), 1)
     code = np.array([codes.get(name, -1) for name in names.to_pylist()], dtype=np.int64)
-    at = find(asked.cluster * width + asked.feature, cluster * width + code)
+    at = find(query.cluster * width + query.feature, cluster * width + code)
     return np.where(code >= 0, at, -1)
 
 
-def _anomalies(said: BatchFindings) -> None:
+def _anomalies(report: BatchFindings) -> None:
     """Add what the fold met that speaks against what was collected."""
-    evidence, snapshots, who = said.evidence, said.evidence.snapshots, said.evidence.subjects
-    listeners, seen, scalar = evidence.listeners, evidence.levels.seen, snapshots.scalar
+    evidence, snapshots, node = report.evidence, report.evidence.snapshots, report.evidence.subjects
+    listeners, levels_place, scalar = evidence.listeners, evidence.levels.seen, snapshots.scalar
     back = evidence.levels.back
     fields = (listeners.field(n)[back] for n in ("role", "node_id", "highest_epoch", "epoch"))
     rows = zip(*(values.tolist() for values in fields), strict=True)
     fell = [f"{Role(role).text} {node} from {high} to {low}" for role, node, high, low in rows]
     own = {name: listeners.field(f"levels_{name}")[back] for name in ("at", "line")}
-    said.of_clusters("epoch_went_back", listeners.row[back], (), fell, **own)
+    report.of_clusters("epoch_went_back", listeners.row[back], (), fell, **own)
     waiting, newest = snapshots.waiting, scalar("waiting_at")
     lines = [
         f"{'1 line' if waiting[i] == 1 else f'{waiting[i]} lines'}, the latest dated "
@@ -231,12 +231,12 @@ def _anomalies(said: BatchFindings) -> None:
         for i in np.flatnonzero(waiting)
     ]
     late = newest, scalar("waiting_line")
-    said.of_clusters("evidence_from_the_future", waiting > 0, late, lines)
+    report.of_clusters("evidence_from_the_future", waiting > 0, late, lines)
     recreated = dict.fromkeys(np.flatnonzero(scalar("features_node_recreated")).tolist(), "")
-    said.of_clusters("features_node_recreated", recreated, seen)
-    dumps, gone = snapshots["ambiguous_dumps"], snapshots["registrations_gone"]
+    report.of_clusters("features_node_recreated", recreated, levels_place)
+    dumps, removed = snapshots["ambiguous_dumps"], snapshots["registrations_gone"]
     times = [str(time) for time in dumps.field("at")]
-    said.of_clusters("metadata_log_ambiguous", dumps.row, seen, times)
+    report.of_clusters("metadata_log_ambiguous", dumps.row, levels_place, times)
     ends, went_on = scalar("log_end"), scalar("log_gap_end")
     gaps = {
         i: f"offsets {ends[i]} to {went_on[i] - 1} were not dumped"
@@ -244,21 +244,21 @@ def _anomalies(said: BatchFindings) -> None:
         else f"a line is missing after offset {ends[i] - 1}"
         for i in np.flatnonzero(went_on >= 0).tolist()
     }
-    said.of_clusters("metadata_log_gap", gaps, seen)
-    nodes = [str(node) for node in gone.field("node_id")]
-    said.of_clusters("registration_gone", gone.row, seen, nodes)
+    report.of_clusters("metadata_log_gap", gaps, levels_place)
+    nodes = [str(node) for node in removed.field("node_id")]
+    report.of_clusters("registration_gone", removed.row, levels_place, nodes)
 
-    _strangers(said)
-    without = who.listed_nothing & ~evidence.levels.system_off[who.cluster]
-    said.of_nodes("registration_without_features", without)
+    _strangers(report)
+    without = node.listed_nothing & ~evidence.levels.system_off[node.cluster]
+    report.of_nodes("registration_without_features", without)
     observers = snapshots["observers"]
-    known = distinct(node_key(who.cluster, 0, who.node_id))
+    known = distinct(node_key(node.cluster, 0, node.node_id))
     keys = node_key(observers.row, 0, observers.field("node_id"))
     cluster, _, node_id = split_key(keys[find(known, keys) < 0])
     proven = evidence.membership.registrations_proven[cluster]
     for code, hit in (("observer_not_registered", proven), ("observer_not_listed", ~proven)):
         place = evidence.membership.quorum_place
-        said.of_clusters(code, cluster[hit], place, node_id=node_id[hit])
+        report.of_clusters(code, cluster[hit], place, node_id=node_id[hit])
 
 
 # What a right shows that is missing: the request's name, and what its answer is good for.
@@ -292,28 +292,28 @@ class Withheld(msgspec.Struct, frozen=True, kw_only=True):
     line: int
 
 
-def _rights(said: BatchFindings) -> tuple[Int, Bool]:
+def _rights(report: BatchFindings) -> tuple[Int, Bool]:
     """By cluster how many missing rights keep it from a verdict, and whether what the quorum would
     say is hidden by one."""
-    evidence, refused = said.evidence, said.evidence.snapshots["refusals"]
+    evidence, refused = report.evidence, report.evidence.snapshots["refusals"]
     by_request = dict[tuple[int, str], list[Withheld]]()
-    for cluster, one in zip(refused.row.tolist(), refused.structs(Withheld), strict=True):
-        by_request.setdefault((cluster, one.request), []).append(one)
-    found: dict[str, list[tuple[int, int, int, str, str | None]]] = {
+    for cluster, r in zip(refused.row.tolist(), refused.structs(Withheld), strict=True):
+        by_request.setdefault((cluster, r.request), []).append(r)
+    rows_by: dict[str, list[tuple[int, int, int, str, str | None]]] = {
         "right_missing": [],
         "right_withheld": [],
     }
     for (cluster, request), refusals in sorted(by_request.items()):
-        settled = any(one.elsewhere for one in refusals) or evidence.controllers_vouched[cluster]
+        settled = any(r.elsewhere for r in refusals) or evidence.controllers_vouched[cluster]
         code = "right_missing" if request == QUORUM and not settled else "right_withheld"
-        newest = max((one.at, one.line) for one in refusals)
-        found[code].append((cluster, *newest, _detail(refusals), refusals[0].principal or None))
+        newest = max((r.at, r.line) for r in refusals)
+        rows_by[code].append((cluster, *newest, _detail(refusals), refusals[0].principal or None))
     counts = {}
-    for code, rows in found.items():
-        where, at, line = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3).T
+    for code, rows in rows_by.items():
+        clusters, at, line = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3).T
         details, principals = [row[3] for row in rows], texts_of(row[4] for row in rows)
-        counts[code] = said.of_clusters(
-            code, where, detail=details, at=at, line=line, principal=principals
+        counts[code] = report.of_clusters(
+            code, clusters, detail=details, at=at, line=line, principal=principals
         )
     return counts["right_missing"], counts["right_missing"] > 0
 
@@ -322,8 +322,8 @@ def _detail(refusals: list[Withheld]) -> str:
     """Describe a missing permission: the principal, the refusing nodes, what it would show."""
     first = refusals[0]
     by_principal: dict[str, dict[Role, list[int]]] = {}
-    for one in refusals:
-        by_principal.setdefault(one.principal, {}).setdefault(one.role, []).append(one.node_id)
+    for r in refusals:
+        by_principal.setdefault(r.principal, {}).setdefault(r.role, []).append(r.node_id)
     texts = []
     for principal, halves in by_principal.items():
         by = " and ".join(nodes(role.text, ids) for role, ids in halves.items() if min(ids) >= 0)
@@ -345,33 +345,33 @@ def _vouched_for(evidence: Evidence) -> Bool:
 
 def _without_range(evidence: Evidence) -> Bool:
     """The nodes that are known to be registered, and whose range nobody ever saw."""
-    who = evidence.subjects
-    counted = ~who.expected_only & ~_vouched_for(evidence)
-    return counted & (who.profile < 0) & ~who.not_asked & ~who.not_answering
+    node = evidence.subjects
+    counted = ~node.expected_only & ~_vouched_for(evidence)
+    return counted & (node.profile < 0) & ~node.not_asked & ~node.not_answering
 
 
-def _covered_by_probe(asking: Judge, agreed: Agreed, proven: Bool) -> Bool:
+def _covered_by_probe(judge: Judge, agreed: Agreed, proven: Bool) -> Bool:
     """The subjects whose own word is missing or too old, and whose registration their controller
     asked when it agreed: it showed that none blocks, not of controllers where it asks none. And
     those whose range was never seen, where it will be asked before anything is sent."""
-    evidence, who = asking.evidence, asking.evidence.subjects
+    evidence, node = judge.evidence, judge.evidence.subjects
     controllers = marked(len(evidence.clusters), agreed.controllers)
-    registers = asking.metadata_version >= asking.dialect.can.controllers_register_from
-    broker, hidden = who.role == Role.BROKER, _without_range(evidence)
-    covered = who.not_asked | who.not_answering | who.too_old | hidden
-    covered &= proven[who.cluster] & (broker | controllers[who.cluster])
+    registers = judge.metadata_version >= judge.dialect.can.controllers_register_from
+    broker, hidden = node.role == Role.BROKER, _without_range(evidence)
+    covered = node.not_asked | node.not_answering | node.too_old | hidden
+    covered &= proven[node.cluster] & (broker | controllers[node.cluster])
     decides = evidence.controller_decides & ~evidence.membership.on_zookeeper
-    hidden &= decides[who.cluster] & (broker | registers[who.cluster])
-    return who.registered & (covered | hidden)
+    hidden &= decides[node.cluster] & (broker | registers[node.cluster])
+    return node.registered & (covered | hidden)
 
 
-def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[Int, Bool]:
+def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[Int, Bool]:
     """Add what is not known of nodes, who is gone, and voters that are too few; by cluster, how
     many keep it from a verdict, and the subjects that a controller's answer stands in for.
     """
-    evidence, who = said.evidence, said.evidence.subjects
+    evidence, who = report.evidence, report.evidence.subjects
     proven = marked(len(evidence.clusters), list(agreed.probed))
-    covered = _covered_by_probe(asking, agreed, proven)
+    covered = _covered_by_probe(judge, agreed, proven)
     vouched, is_late = _vouched_for(evidence), who.at > latest(evidence.as_of)
     counted = ~who.expected_only & ~vouched & ~covered
     is_operated = find(evidence.operated, who.key) >= 0
@@ -380,7 +380,7 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
     count, old = np.zeros(len(evidence.clusters), dtype=np.int64), outdated(evidence)
     silent = counted & who.not_answering
     reach = texts_of(Issue.LISTENER if live else to for live, to in zip(who.live, old, strict=True))
-    for code, hit, seen, detail in (
+    for code, hit, place, detail in (
         ("expected_node_missing", listed & ~is_operated, was, None),
         ("strimzi_node_missing", who.expected_only & ~vouched & is_operated, was, None),
         ("node_not_asked", counted & who.not_asked, was, partial(_not_asked, evidence)),
@@ -389,12 +389,12 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
         ("evidence_too_new", counted & who.too_old & is_late, was, None),
     ):
         fails = {"cause": reach.take(np.flatnonzero(hit))} if hit is silent else {}
-        count += said.of_nodes(code, hit, seen, detail, **fails)
+        count += report.of_nodes(code, hit, place, detail, **fails)
     places = zip(was, evidence.membership.quorum_place, strict=True)
-    there = tuple(np.where(who.answers, own, of[who.cluster]) for own, of in places)
+    seen_there = tuple(np.where(who.answers, own, of[who.cluster]) for own, of in places)
     does = np.where(who.answers, "answers", "reads the metadata log")[who.unregistered].tolist()
     fix = texts_of(old).take(np.flatnonzero(who.unregistered))
-    said.of_nodes("expected_node_not_registered", who.unregistered, there, does, cause=fix)
+    report.of_nodes("expected_node_not_registered", who.unregistered, seen_there, does, cause=fix)
     # Somebody else's word stands in for these.
     line = np.where(who.failed_at > who.at, who.failed_line, who.line)
     for code, hit in (
@@ -402,20 +402,20 @@ def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[In
         ("node_probed", covered),
         ("range_from_metrics", who.by_metrics & ~covered),
     ):
-        said.of_nodes(code, hit, (np.maximum(who.at, who.failed_at), line))
-    count += _registrations(asking, agreed, proven, said)
+        report.of_nodes(code, hit, (np.maximum(who.at, who.failed_at), line))
+    count += _registrations(judge, agreed, proven, report)
     member = evidence.membership
     waits = member.migrating & member.quorum_known
     waits &= ~marked(len(waits), evidence.snapshots["observers"].row)
-    said.of_clusters("migration_waits", waits, member.quorum_place)
-    count += _ghosts(asking, covered, said)
-    count += report_majority(said, proven)
-    report_dead_voters(said)
-    _static_voters(said)
+    report.of_clusters("migration_waits", waits, member.quorum_place)
+    count += _ghosts(judge, covered, report)
+    count += report_majority(report, proven)
+    report_dead_voters(report)
+    _static_voters(report)
     return count, covered
 
 
-def _registrations(asking: Judge, agreed: Agreed, proven: Bool, said: BatchFindings) -> Int:
+def _registrations(judge: Judge, agreed: Agreed, proven: Bool, said: BatchFindings) -> Int:
     """Add what is not known of registrations; by cluster, how many keep it from a verdict."""
     evidence, member = said.evidence, said.evidence.membership
     # Where all is old, to collect again is what helps: what is still not shown is said then.
@@ -423,74 +423,74 @@ def _registrations(asking: Judge, agreed: Agreed, proven: Bool, said: BatchFindi
     # Whoever is registered, nothing moves while a cluster migrates.
     unproven &= ~member.migrating & ~member.registrations_proven & ~proven
     # Where no level is above what is finalized, a registration that nobody saw holds nothing back.
-    asked, ceiling = asking.asked, asking.bounds.ceiling
-    open_to = ~asked.known | (ceiling > asked.current) | (agreed.refusals > 0)
-    settled = marked(len(unproven), asked.cluster)
-    settled &= ~marked(len(unproven), asked.cluster[open_to])
+    query, ceiling = judge.asked, judge.bounds.ceiling
+    open_to = ~query.known | (ceiling > query.current) | (agreed.refusals > 0)
+    settled = marked(len(unproven), query.cluster)
+    settled &= ~marked(len(unproven), query.cluster[open_to])
     nodes_of, decided = evidence.snapshots["disputed"], proven | evidence.controller_decides
     rows = member.disputed[~decided[nodes_of.row[member.disputed]]]
     role, node, at, line = (nodes_of.field(n)[rows] for n in ("role", "node_id", "at", "line"))
-    where = nodes_of.row[rows]
-    count = said.of_clusters("lists_disagree", where, role=role, node_id=node, at=at, line=line)
+    clusters = nodes_of.row[rows]
+    count = said.of_clusters("lists_disagree", clusters, role=role, node_id=node, at=at, line=line)
     return np.where(settled, 0, count + said.of_clusters("registrations_unproven", unproven))
 
 
 def _not_asked(evidence: Evidence, rows: Bool) -> list[str]:
-    who, lately = evidence.subjects, "not asked in the newest run, although other nodes were"
-    offers = pick(evidence.listeners.field("releases_at"), who.listener, 0) > 0
+    node, lately = evidence.subjects, "not asked in the newest run, although other nodes were"
+    offers = pick(evidence.listeners.field("releases_at"), node.listener, 0) > 0
     never = np.where(offers, "asked only for its requests, which name no feature", "never asked")
-    return np.where(who.answers, lately, never)[rows].tolist()
+    return np.where(node.answers, lately, never)[rows].tolist()
 
 
 def _errors(evidence: Evidence, rows: Int) -> list[str]:
-    who = evidence.subjects
-    sees = np.where(who.follows, "; its leader sees it fetch", "; Kafka calls it live")
-    live = np.where(who.live, sees, "")[rows].tolist()
-    return ["".join(both) for both in zip(evidence.errors(who.listener[rows]), live, strict=True)]
+    node = evidence.subjects
+    sees = np.where(node.follows, "; its leader sees it fetch", "; Kafka calls it live")
+    live = np.where(node.live, sees, "")[rows].tolist()
+    return ["".join(pair) for pair in zip(evidence.errors(node.listener[rows]), live, strict=True)]
 
 
-def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
+def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     """Add the nodes that are gone; by cluster, how many have a range that nobody knows."""
-    evidence, who = said.evidence, said.evidence.subjects
-    registered = who.registered & ~who.expected_only & ~_vouched_for(evidence)
-    in_zookeeper = evidence.membership.zookeeper[who.cluster]
-    broker = registered & (who.role == Role.BROKER) & ~who.answers
-    controller = registered & (who.role == Role.CONTROLLER) & who.gone
-    others = who.registered & ~who.expected_only & (who.role == Role.BROKER)
+    evidence, node = report.evidence, report.evidence.subjects
+    registered = node.registered & ~node.expected_only & ~_vouched_for(evidence)
+    in_zookeeper = evidence.membership.zookeeper[node.cluster]
+    broker = registered & (node.role == Role.BROKER) & ~node.answers
+    controller = registered & (node.role == Role.CONTROLLER) & node.gone
+    brokers = node.registered & ~node.expected_only & (node.role == Role.BROKER)
     only = broker & (
-        np.bincount(who.cluster[others], minlength=len(evidence.clusters))[who.cluster] == 1
+        np.bincount(node.cluster[brokers], minlength=len(evidence.clusters))[node.cluster] == 1
     )
     # Where nobody answers, nobody would carry an unregistration out, or knows who is gone for good.
-    silent, heard = (
-        np.bincount(who.cluster[which], minlength=len(evidence.clusters)) > 0
-        for which in (who.not_answering, who.answers)
+    silent, some_answer = (
+        np.bincount(node.cluster[which], minlength=len(evidence.clusters)) > 0
+        for which in (node.not_answering, node.answers)
     )
-    known = evidence.membership.kraft & evidence.levels.trusted & (heard | ~silent)
-    metadata_version = np.where(known, asking.metadata_version, NONE)[who.cluster]
+    known = evidence.membership.kraft & evidence.levels.trusted & (some_answer | ~silent)
+    metadata_version = np.where(known, judge.metadata_version, NONE)[node.cluster]
     # Nothing is fixed by unregistering the only broker, or one that runs what others do and was
     # there lately: it is to be started.
-    kind = who.cluster * (who.profile.max(initial=0) + 1) + who.profile
-    alike = (who.profile >= 0) & np.isin(kind, kind[others & who.answers & (who.profile >= 0)])
-    metadata_version[only | (broker & alike & (who.answered_at > 0) & ~who.too_old)] = NONE
+    kind = node.cluster * (node.profile.max(initial=0) + 1) + node.profile
+    alike = (node.profile >= 0) & np.isin(kind, kind[brokers & node.answers & (node.profile >= 0)])
+    metadata_version[only | (broker & alike & (node.answered_at > 0) & ~node.too_old)] = NONE
 
     def no_answer(rows: Int) -> list[str]:
-        failed = ((who.failed_at > 0) & ~who.answers)[rows].tolist()
-        errors = zip(evidence.errors(who.listener[rows]), failed, strict=True)
+        failed = ((node.failed_at > 0) & ~node.answers)[rows].tolist()
+        errors = zip(evidence.errors(node.listener[rows]), failed, strict=True)
         return [f"; it did not answer ({clean(error)})" if did else "" for error, did in errors]
 
     def unregistered(rows: Int) -> list[str]:
-        answers = (who.answers & evidence.membership.on_zookeeper[who.cluster])[rows].tolist()
+        answers = (node.answers & evidence.membership.on_zookeeper[node.cluster])[rows].tolist()
         return [
             f"{'; it answers, and no registration of it was read' * is_there}{error}"
             for is_there, error in zip(answers, no_answer(rows), strict=True)
         ]
 
     def software(rows: Int) -> list[str]:
-        return least_software(asking, who.cluster[rows])
+        return least_software(judge, node.cluster[rows])
 
     def gone_broker(rows: Int) -> list[str]:
         start = "; no other broker is registered: start it"
-        last = (time_text(moment(at)) for at in who.answered_at[rows].tolist())
+        last = (time_text(moment(at)) for at in node.answered_at[rows].tolist())
         return [
             f"{start * bool(only[row])}{at and f'; it answered last on {at}'}{error}"
             for row, at, error in zip(rows, last, no_answer(rows), strict=True)
@@ -498,30 +498,30 @@ def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
 
     # A log dumped after its broker was stopped shows it fenced: what answered last is no ghost.
     # Cited is what shows that it is gone or silent: its range may be of a night when it was there.
-    fenced, unseen = (who.fenced_at, who.fenced_line), evidence.membership.quorum_place
-    quorum, was = tuple(of[who.cluster] for of in unseen), (who.at, who.line)
-    failed = (who.failed_at, who.failed_line)
+    fenced, unseen = (node.fenced_at, node.fenced_line), evidence.membership.quorum_place
+    quorum, was = tuple(of[node.cluster] for of in unseen), (node.at, node.line)
+    failed = (node.failed_at, node.failed_line)
     hidden = np.flatnonzero(_without_range(evidence) & ~covered)
-    stored = evidence.membership.on_zookeeper[who.cluster[hidden]].tolist()
-    more: dict[str, Int | Texts] = {
-        "cause": texts_of(Issue.ZNODE if one else None for one in stored)
+    stored = evidence.membership.on_zookeeper[node.cluster[hidden]].tolist()
+    facts: dict[str, Int | Texts] = {
+        "cause": texts_of(Issue.ZNODE if is_stored else None for is_stored in stored)
     }
-    more["finalized_level"] = np.where(who.gone, metadata_version, NONE)[hidden]
-    count = said.of_nodes("range_unknown", hidden, was, unregistered, **more)
-    for code, hit, seen, detail in (
-        ("ghost_broker", broker & who.gone & ~in_zookeeper, fenced, gone_broker),
+    facts["finalized_level"] = np.where(node.gone, metadata_version, NONE)[hidden]
+    count = report.of_nodes("range_unknown", hidden, was, unregistered, **facts)
+    for code, hit, place, detail in (
+        ("ghost_broker", broker & node.gone & ~in_zookeeper, fenced, gone_broker),
         ("ghost_controller", controller, quorum, software),
-        ("silent_broker", broker & (who.failed_at > 0) & in_zookeeper, failed, no_answer),
+        ("silent_broker", broker & (node.failed_at > 0) & in_zookeeper, failed, no_answer),
     ):
-        said.of_nodes(code, hit, seen, detail, finalized_level=metadata_version[hit])
+        report.of_nodes(code, hit, place, detail, finalized_level=metadata_version[hit])
     return count
 
 
-def least_software(asking: Judge, clusters: Int) -> list[str]:
+def least_software(judge: Judge, clusters: Int) -> list[str]:
     """The oldest release that may join each of `clusters` now and at its ceilings; "" = none."""
     now, then = (
-        who_may_join(asking.evidence, asking.catalogue, level).to_pylist()
-        for level in (asking.asked.current, asking.bounds.ceiling)
+        who_may_join(judge.evidence, judge.catalogue, level).to_pylist()
+        for level in (judge.asked.current, judge.bounds.ceiling)
     )
     return [
         next((name for name in then[at] or () if name in (now[at] or ())), "")
@@ -529,41 +529,41 @@ def least_software(asking: Judge, clusters: Int) -> list[str]:
     ]
 
 
-def _static_voters(said: BatchFindings) -> None:
+def _static_voters(report: BatchFindings) -> None:
     """Add a finding for each controller of a dynamic quorum that still has static voters, and for
     each of a static quorum that has none."""
-    evidence, who = said.evidence, said.evidence.subjects
+    evidence, node = report.evidence, report.evidence.subjects
     dynamic, may_be = evidence.dynamic()
     unsure = {at for at, name, _ in evidence.levels.disputed if name == KRAFT_VERSION}
     static = evidence.configurations.static_voters
-    left = [one for one in static if dynamic[one.cluster] and one.ids]
-    controllers = who.registered & (who.role == Role.CONTROLLER)
-    controllers &= marked(len(dynamic), [one.cluster for one in left])[who.cluster]
-    keys = who.cluster[controllers].tolist(), who.node_id[controllers].tolist()
+    leftover = [c for c in static if dynamic[c.cluster] and c.ids]
+    controllers = node.registered & (node.role == Role.CONTROLLER)
+    controllers &= marked(len(dynamic), [c.cluster for c in leftover])[node.cluster]
+    keys = node.cluster[controllers].tolist(), node.node_id[controllers].tolist()
     registered = set(zip(*keys, strict=True))
     details = []
-    for one in left:
-        gone = {i for i in one.ids if (one.cluster, i) not in registered} - {one.node_id}
-        is_listed = gone and evidence.membership.controllers_known[one.cluster]
-        more = f"; {_ids(gone)} not registered" if is_listed else ""
-        details.append(f"{_ids(one.ids)}{more}")
+    for c in leftover:
+        strangers = {i for i in c.ids if (c.cluster, i) not in registered} - {c.node_id}
+        is_listed = strangers and evidence.membership.controllers_known[c.cluster]
+        tail = f"; {_ids(strangers)} not registered" if is_listed else ""
+        details.append(f"{_ids(c.ids)}{tail}")
     bare = [
-        one
-        for one in static
-        if not (one.ids or may_be[one.cluster] or one.cluster in unsure)
-        and evidence.membership.kraft[one.cluster]
+        c
+        for c in static
+        if not (c.ids or may_be[c.cluster] or c.cluster in unsure)
+        and evidence.membership.kraft[c.cluster]
     ]
-    for code, found, what in (
-        ("dynamic_quorum_with_static_voters", left, details),
+    for code, group, texts in (
+        ("dynamic_quorum_with_static_voters", leftover, details),
         ("static_quorum_without_voters", bare, [""] * len(bare)),
     ):
-        rows = [(one.cluster, one.node_id, one.at, one.line) for one in found]
+        rows = [(c.cluster, c.node_id, c.at, c.line) for c in group]
         cluster, node_id, at, line = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-        said.of_clusters(
+        report.of_clusters(
             code,
             cluster,
-            detail=what,
-            role=np.full(len(found), Role.CONTROLLER),
+            detail=texts,
+            role=np.full(len(group), Role.CONTROLLER),
             node_id=node_id,
             at=at,
             line=line,
@@ -574,27 +574,27 @@ def _ids(ids: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(ids)))
 
 
-def report_unread(asking: Judge, agreed: Agreed, said: BatchFindings) -> Bool:
+def report_unread(judge: Judge, agreed: Agreed, report: BatchFindings) -> Bool:
     """Add the clusters whose active controller may ask somebody nobody knows of, and did not show
     itself that nobody is in the way; by question whether its target hangs on that: what cannot go
     up anyhow does not."""
-    evidence, asked, who = asking.evidence, asking.asked, asking.evidence.subjects
+    evidence, query, node = judge.evidence, judge.asked, judge.evidence.subjects
     member, clusters = evidence.membership, len(evidence.clusters)
-    registers = asking.metadata_version >= asking.dialect.can.controllers_register_from
+    registers = judge.metadata_version >= judge.dialect.can.controllers_register_from
     proven = marked(clusters, list(agreed.probed)) | (evidence.controller_decides & registers)
-    rises = asked.known & (agreed.target > asked.current)
+    rises = query.known & (agreed.target > query.current)
     open_to = member.kraft & member.quorum_known & ~proven & ~evidence.controllers_vouched
-    open_to &= marked(clusters, asked.cluster[rises])
+    open_to &= marked(clusters, query.cluster[rises])
     _, may_be_dynamic = evidence.dynamic()
     # Only who was unregistered can be named there and be gone without a trace.
     unread = open_to & ~marked(clusters, list(evidence.configured)) & may_be_dynamic
-    unread &= asking.metadata_version >= UNREGISTERS_CONTROLLERS_FROM
+    unread &= judge.metadata_version >= UNREGISTERS_CONTROLLERS_FROM
     details = dict.fromkeys(np.flatnonzero(unread).tolist(), _NOT_READ)
-    for cluster, one in evidence.configured.items():
+    for cluster, voters in evidence.configured.items():
         if open_to[cluster] and not member.controllers_lately[cluster]:
-            mine = (who.cluster == cluster) & (who.role == Role.CONTROLLER)
-            if strangers := set(one.ids) - {one.node_id, *who.node_id[mine].tolist()}:
+            own = (node.cluster == cluster) & (node.role == Role.CONTROLLER)
+            if strangers := set(voters.ids) - {voters.node_id, *node.node_id[own].tolist()}:
                 details[cluster] = f"it is configured to ask {_ids(strangers)}, and {_NO_LIST}"
     details = dict(sorted(details.items()))
-    count = said.of_clusters("configured_voters_unknown", details, member.quorum_place)
-    return rises & (count > 0)[asked.cluster]
+    count = report.of_clusters("configured_voters_unknown", details, member.quorum_place)
+    return rises & (count > 0)[query.cluster]

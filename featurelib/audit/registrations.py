@@ -96,19 +96,19 @@ class Sources:
         self.quorum_at = snapshots.scalar("quorum_at")
         # Lists of DescribeCluster, and who is in them.
         self.lists, listed = snapshots["members"], snapshots["member"]
-        at, role, shown = (self.lists.field(name) for name in ("at", "role", "fenced_shown"))
+        at, role, shows = (self.lists.field(name) for name in ("at", "role", "fenced_shown"))
         owner = np.repeat(np.arange(len(self.lists)), self.lists.field("size"))
-        self.member_at, self.member_shown = at[owner], shown[owner] > 0
+        self.member_at, self.member_shown = at[owner], shows[owner] > 0
         self.member_fenced = listed.field("fenced")
         self.member_key = node_key(self.lists.row[owner], role[owner], listed.field("node_id"))
         # When brokers were listed last: with fenced ones, without them, and by the log.
         self.shown_at, self.plain_at = np.zeros((2, self.clusters), dtype=np.int64)
-        for newest, which in ((self.shown_at, shown > 0), (self.plain_at, shown == 0)):
-            mine = which & (role == BROKER)
-            newest[self.lists.row[mine]] = at[mine]
+        for newest, which in ((self.shown_at, shows > 0), (self.plain_at, shows == 0)):
+            hit = which & (role == BROKER)
+            newest[self.lists.row[hit]] = at[hit]
         self.member_line, self.plain_line = self.lists.field("line")[owner], self.plain_at * 0
-        mine = (shown == 0) & (role == BROKER)
-        self.plain_line[self.lists.row[mine]] = self.lists.field("line")[mine]
+        hit = (shows == 0) & (role == BROKER)
+        self.plain_line[self.lists.row[hit]] = self.lists.field("line")[hit]
         self.has_log, log_at = snapshots.scalar("log_end") > 0, snapshots.scalar("log_at")
         self.log_is_complete = log_at > 0
         self.from_log = log_at >= self.shown_at
@@ -163,9 +163,9 @@ class Sources:
 
     def follow(self, keys: Int, failed_at: Int) -> Bool:
         """Return which of `keys` are voters that the leader saw fetch when they did not answer."""
-        found = find(keys, self.following_key)
+        at = find(keys, self.following_key)
         near = self.quorum_at[split_key(keys)[0]] + ONE_LOOK >= failed_at
-        return marked(len(keys), found[found >= 0]) & near
+        return marked(len(keys), at[at >= 0]) & near
 
     def live(self, keys: Int, listed_at: Int, failed_at: Int) -> Bool:
         """Return which of `keys` Kafka itself saw then: brokers it lists, and who follows."""
@@ -211,10 +211,10 @@ class Sources:
         cluster, role, _ = split_key(keys)
         controllers = np.flatnonzero(role == CONTROLLER)
         asked_at = self.quorum_at[cluster[controllers]]
-        gone = (asked_at > 0) & (registered_at[controllers] <= asked_at + ONE_LOOK)
-        for seen in (self.voter_key, self.follower_key):
-            gone &= find(seen, keys[controllers]) < 0
-        return marked(len(keys), controllers[gone])
+        lost = (asked_at > 0) & (registered_at[controllers] <= asked_at + ONE_LOOK)
+        for listed in (self.voter_key, self.follower_key):
+            lost &= find(listed, keys[controllers]) < 0
+        return marked(len(keys), controllers[lost])
 
     def fenced(self, keys: Int, entry: Int) -> Int:
         """Return what the newest witness says, when, and in which line: DescribeCluster with fenced
@@ -230,12 +230,12 @@ class Sources:
         left_out = (witness == LOG) & (role == BROKER) & (find(plain, keys) < 0)
         left_out &= self.plain_at[cluster] > entry_at
         by_plain = np.ones_like(fenced), self.plain_at[cluster], self.plain_line[cluster]
-        said = np.where(left_out, by_plain, (fenced, entry_at, line))
-        shown = np.flatnonzero(self.member_shown)
-        member = place(self.member_key, shown[firsts(self.member_key[shown])], keys)
+        base = np.where(left_out, by_plain, (fenced, entry_at, line))
+        members = np.flatnonzero(self.member_shown)
+        member = place(self.member_key, members[firsts(self.member_key[members])], keys)
         newer = (member >= 0) & (pick(self.member_at, member, 0) >= entry_at)
         lists = self.member_fenced, self.member_at, self.member_line
-        return np.where(newer, [pick(values, member, -1) for values in lists], said)
+        return np.where(newer, [pick(values, member, -1) for values in lists], base)
 
 
 def record_keys(records: Records) -> Int:
@@ -289,8 +289,8 @@ class Profiles:
     def of_registrations(self, flat: Records) -> Int:
         """The profile of each registration: none listed is `empty`, unreadable is -1."""
         local = flat.field("profile")
-        found = np.where(local >= 0, self.first[flat.row] + local, self.empty)
-        return np.where(local == UNREADABLE, -1, found)
+        profile = np.where(local >= 0, self.first[flat.row] + local, self.empty)
+        return np.where(local == UNREADABLE, -1, profile)
 
     def of_listeners(self, flat: Records) -> _Word:
         """Return the profile of each listener, from its newest full and its newest partial answer.
@@ -300,23 +300,21 @@ class Profiles:
         """
         full, partial = flat.field("full"), flat.field("partial")
         full_at, partial_at = flat.field("full_at"), flat.field("partial_at")
-        both = (full >= 0) & (partial >= 0) & (partial_at > full_at)
+        two = (full >= 0) & (partial >= 0) & (partial_at > full_at)
         full, partial = (
             np.where(local >= 0, self.first[flat.row] + local, -1) for local in (full, partial)
         )
         confirmed = np.ones(len(full), dtype=bool)
-        pairs, of_pair = np.unique(
-            np.stack((full[both], partial[both])), axis=1, return_inverse=True
-        )
+        pairs, of_pair = np.unique(np.stack((full[two], partial[two])), axis=1, return_inverse=True)
         says = [self._confirms(int(a), int(b)) for a, b in pairs.T]
-        confirmed[both] = np.array(says, dtype=bool)[of_pair.ravel()]
+        confirmed[two] = np.array(says, dtype=bool)[of_pair.ravel()]
         by_partial = ((full < 0) & (partial >= 0)) | ~confirmed
         profile = np.where(by_partial, partial, full)
         may_omit = pick(self.metadata_max, profile, -1) >= ZERO_MINIMUM_FROM
         return _Word(
             profile=profile,
             partial=by_partial & may_omit,
-            at=np.where(both & confirmed, partial_at, np.where(by_partial, partial_at, full_at)),
+            at=np.where(two & confirmed, partial_at, np.where(by_partial, partial_at, full_at)),
             line=np.where(by_partial, flat.field("partial_line"), flat.field("full_line")),
         )
 
@@ -346,9 +344,9 @@ def ranges_of(snapshots: Snapshots, profile: int) -> dict[str, tuple[int, int]]:
     """Feature → supported range of one of the batch's profiles; behind all stands the empty one."""
     sizes, entries = snapshots["profiles"].field("size"), snapshots["ranges"]
     first = int(sizes[:profile].sum())
-    mine = range(first, first + int(sizes[profile]) if profile < len(sizes) else first)
+    own = range(first, first + int(sizes[profile]) if profile < len(sizes) else first)
     low, high = entries.field("min_version"), entries.field("max_version")
-    return {entries.text("feature", i) or "": (int(low[i]), int(high[i])) for i in mine}
+    return {entries.text("feature", i) or "": (int(low[i]), int(high[i])) for i in own}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -411,39 +409,39 @@ def read_nodes(
     `fresh` says which times still count; `expected` are node keys of the inventory, `vouched` says
     by cluster whether its owner stands for the registrations being complete.
     """
-    said = Sources(snapshots)
-    quorum_seen, zookeeper = said.quorum_at > 0, snapshots.scalar("zookeeper") > 0
-    by_list, log_at = said.lists.field("role") == CONTROLLER, snapshots.scalar("log_at")
-    listed = said.log_is_complete | said.having(said.lists, by_list)
-    lately = said.having(said.lists, by_list & fresh(said.lists.field("at")))
-    lately |= said.log_is_complete & fresh(log_at)
-    listeners = said.listeners
+    base = Sources(snapshots)
+    quorum_seen, zookeeper = base.quorum_at > 0, snapshots.scalar("zookeeper") > 0
+    by_list, log_at = base.lists.field("role") == CONTROLLER, snapshots.scalar("log_at")
+    listed = base.log_is_complete | base.having(base.lists, by_list)
+    lately = base.having(base.lists, by_list & fresh(base.lists.field("at")))
+    lately |= base.log_is_complete & fresh(log_at)
+    listeners = base.listeners
     # Controllers are KRaft's, and so are brokers with such metrics (KIP-1180).
     of_kraft = (listeners.field("scraped") >= 0) & ~zookeeper[listeners.row]
     of_kraft |= listeners.field("role") == CONTROLLER
-    kraft = listed | said.has_log | said.having(listeners, of_kraft)
-    kraft |= quorum_seen | marked(said.clusters, snapshots["voters"].row)
-    proven = (said.authority_at > 0) & fresh(said.authority_at)
-    proven = np.where(zookeeper & ~kraft, said.in_zookeeper, proven)
-    brokers_listed = proven | (vouched & (said.plain_at > 0))
+    kraft = listed | base.has_log | base.having(listeners, of_kraft)
+    kraft |= quorum_seen | marked(base.clusters, snapshots["voters"].row)
+    proven = (base.authority_at > 0) & fresh(base.authority_at)
+    proven = np.where(zookeeper & ~kraft, base.in_zookeeper, proven)
+    brokers_listed = proven | (vouched & (base.plain_at > 0))
     membership = Membership(
         zookeeper=zookeeper,
         kraft=kraft,
         registrations_proven=proven | vouched,
         brokers_listed=brokers_listed,
-        quorum_known=quorum_seen & fresh(said.quorum_at),
-        quorum_at=said.quorum_at,
+        quorum_known=quorum_seen & fresh(base.quorum_at),
+        quorum_at=base.quorum_at,
         quorum_line=snapshots.scalar("quorum_line"),
         controllers_known=listed,
         controllers_lately=lately,
-        disputed=said.disputed(snapshots["disputed"], log_at),
+        disputed=base.disputed(snapshots["disputed"], log_at),
     )
-    registered, others = said.registered(), said.others(brokers_listed)
-    there = expected[find(said.seen(np.concatenate((registered, others))), expected) >= 0]
-    ways = enumerate((registered, others, there, expected))
-    counted = np.sort(np.concatenate([keys << 2 | way for way, keys in ways]), kind="stable")
+    registered, listed_only = base.registered(), base.others(brokers_listed)
+    present = expected[find(base.seen(np.concatenate((registered, listed_only))), expected) >= 0]
+    ways = enumerate((registered, listed_only, present, expected))
+    counted = np.sort(np.concatenate([keys << 2 | kind for kind, keys in ways]), kind="stable")
     counted = counted[first_of_equals(counted >> 2)]
-    return _describe(said, profiles, counted >> 2, counted & 3, system_off, fresh), membership
+    return _describe(base, profiles, counted >> 2, counted & 3, system_off, fresh), membership
 
 
 def _describe(
@@ -472,15 +470,15 @@ def _describe(
     profile = np.where(by_entry, entry_profile, own.profile)
     word = _Word(profile, own.partial & ~by_entry, at, np.where(by_entry, entry_line, own.line))
     stands = fresh(at) & (answered | by_entry)
-    shown = profiles.of_metrics(said.listeners).of(listener)
-    word, heard, by_metrics, scraped = _beside_metrics(word, stands, shown, failed_at, fresh)
+    metrics = profiles.of_metrics(said.listeners).of(listener)
+    word, alive, by_metrics, scraped = _beside_metrics(word, stands, metrics, failed_at, fresh)
     fenced, fenced_at, fenced_line = said.fenced(keys, entry)
     listed_at = said.listed_at(keys)
     lost = said.gone_controllers(keys, np.maximum(entry_at, listed_at))
     # What answered after the quorum was asked, or just before it, is there.
     lost &= (way == REGISTERED) & ~(answered & (answered_at + ONE_LOOK >= said.quorum_at[cluster]))
-    gone = (fenced == 1) | lost
-    left_out = _left_out(said, keys, np.maximum(answered_at, shown.at), failed_at, entry_at)
+    stale = (fenced == 1) | lost
+    left_out = _left_out(said, keys, np.maximum(answered_at, metrics.at), failed_at, entry_at)
     return Subjects(
         key=keys,
         cluster=cluster,
@@ -496,21 +494,21 @@ def _describe(
         answered_at=answered_at,
         failed_at=failed_at,
         failed_line=pick(said.listeners.field("failed_line"), listener, 0),
-        answers=answered | heard,
+        answers=answered | alive,
         listener=listener,
         registered=way == REGISTERED,
         voter=marked(len(keys), find(keys, said.voter_key)),  # each voter counts, so it is found
-        gone=gone,
+        gone=stale,
         follows=said.follow(keys, failed_at),
-        live=said.live(keys, listed_at, failed_at) & ~gone,
+        live=said.live(keys, listed_at, failed_at) & ~stale,
         listed_nothing=in_zookeeper & (entry_profile == profiles.empty),
         answered_with=np.where(answered & fresh(answered_at), own.profile, NOBODY),
         expected_only=way == EXPECTED_ONLY,
         unregistered=way == EXPECTED_AND_THERE,
         # A time as far ahead is no better: such a clock cannot be believed.
         too_old=(word.at > 0) & ~fresh(word.at),
-        not_answering=(failed_at > answered_at) & ~(gone | in_zookeeper | heard),
-        not_asked=np.where(answered | heard, left_out, failed_at == 0) & ~(gone | in_zookeeper),
+        not_answering=(failed_at > answered_at) & ~(stale | in_zookeeper | alive),
+        not_asked=np.where(answered | alive, left_out, failed_at == 0) & ~(stale | in_zookeeper),
         by_metrics=by_metrics,
         scraped=scraped,
         own_word=(role == CONTROLLER) & ~by_broker_half & ~by_entry & answered & ~by_metrics,
@@ -532,28 +530,28 @@ def _left_out(said: Sources, keys: Int, heard_at: Int, failed_at: Int, registere
     starts = np.flatnonzero(np.append(True, np.diff(group) > 0))
     newest = np.maximum.reduceat(asked_at, starts)
     for here in np.unique(group[(asked_at > 0) & (seen_at + ONE_LOOK < newest[group])]).tolist():
-        mine = slice(starts[here], starts[here + 1] if here + 1 < len(starts) else None)
-        times = np.sort(asked_at[mine][asked_at[mine] > 0])
-        later = len(times) - np.searchsorted(times, seen_at[mine] + ONE_LOOK, side="right")
-        left_out[mine] |= (asked_at[mine] > 0) & (later > 0) & (2 * later >= len(times) - 1)
+        part = slice(starts[here], starts[here + 1] if here + 1 < len(starts) else None)
+        times = np.sort(asked_at[part][asked_at[part] > 0])
+        later = len(times) - np.searchsorted(times, seen_at[part] + ONE_LOOK, side="right")
+        left_out[part] |= (asked_at[part] > 0) & (later > 0) & (2 * later >= len(times) - 1)
     return left_out
 
 
 def _beside_metrics(
-    word: _Word, stands: Bool, shown: _Word, failed_at: Int, fresh: Callable[[Int], Bool]
+    word: _Word, stands: Bool, metrics: _Word, failed_at: Int, fresh: Callable[[Int], Bool]
 ) -> tuple[_Word, Bool, Bool, Int]:
-    """The word that counts of each node half, where `shown` are its metrics and `stands` says which
+    """Return the word that counts of each half, where `metrics` are its own and `stands` says which
     stronger ones count by themselves; who is there by its metrics, whose word they are, and what
     they show beside a stronger word that is no newer (-1 = nothing).
 
     A process that shows metrics about when it did not answer us is there.
     """
-    heard = (shown.profile >= 0) & fresh(shown.at) & (shown.at + ONE_LOOK >= failed_at)
+    present = (metrics.profile >= 0) & fresh(metrics.at) & (metrics.at + ONE_LOOK >= failed_at)
     stands = stands & (word.profile >= 0)
-    taken = heard & ~stands
-    both = (np.where(taken, one, other) for one, other in zip(shown, word, strict=True))
-    scraped = np.where(heard & stands & (shown.at >= word.at), shown.profile, NOBODY)
-    return _Word(*both), heard, taken, scraped
+    taken = present & ~stands
+    words = (np.where(taken, own, other) for own, other in zip(metrics, word, strict=True))
+    scraped = np.where(present & stands & (metrics.at >= word.at), metrics.profile, NOBODY)
+    return _Word(*words), present, taken, scraped
 
 
 class _Own(NamedTuple):
@@ -566,35 +564,35 @@ class _Own(NamedTuple):
     stable: Int  # the stable end of its range, where a controller half shows one; -1
 
 
-def _own_word(said: Sources, profiles: Profiles, keys: Int) -> _Own:
+def _own_word(base: Sources, profiles: Profiles, keys: Int) -> _Own:
     """Return what each node half said of itself in its newest answer.
 
     The other half of a process is heard only of the same look, and while it is there: a node that
     was combined may have one role now, with other software."""
     _, role, _ = split_key(keys)
-    order = np.argsort(said.listener_key, kind="stable")
-    listener = place(said.listener_key, order, keys)
-    own = profiles.of_listeners(said.listeners)
+    order = np.argsort(base.listener_key, kind="stable")
+    listener = place(base.listener_key, order, keys)
+    own = profiles.of_listeners(base.listeners)
     newest = pick(profiles.metadata_max, own.profile, -1)
 
     # A controller's listener leaves unstable levels out of its range; the broker half of the same
     # process does not. So a controller half is taken at its broker half's word.
-    controllers = np.flatnonzero(said.listeners.field("role") == CONTROLLER)
+    controllers = np.flatnonzero(base.listeners.field("role") == CONTROLLER)
     controllers = controllers[own.profile[controllers] >= 0]
-    brokers = place(said.listener_key, order, broker_key(said.listener_key[controllers]))
+    brokers = place(base.listener_key, order, broker_key(base.listener_key[controllers]))
     joined = pick(own.profile, brokers, NOBODY) >= 0
     joined &= np.abs(pick(own.at, brokers, 0) - own.at[controllers]) <= ONE_LOOK
-    joined[joined] = said.there(brokers[joined], own.at)
+    joined[joined] = base.there(brokers[joined], own.at)
     controllers, brokers = controllers[joined], brokers[joined]
 
     speaker, stable = listener.copy(), pick(newest, listener, NOBODY)
     stable[role != CONTROLLER] = NOBODY
-    by_key = find(keys, said.listener_key[controllers])
+    by_key = find(keys, base.listener_key[controllers])
     halves, said_by = by_key[by_key >= 0], brokers[by_key >= 0]
     alike = own.profile[said_by] == own.profile[listener[halves]]
     alike &= own.partial[said_by] == own.partial[listener[halves]]
     speaker[halves[~alike]] = said_by[~alike]
-    by_key = find(keys, said.listener_key[brokers])
+    by_key = find(keys, base.listener_key[brokers])
     stable[by_key[by_key >= 0]] = newest[controllers[by_key >= 0]]
     answered_at = pick(own.at, listener, 0)
     return _Own(listener, own.of(speaker), answered_at, marked(len(keys), halves), stable)

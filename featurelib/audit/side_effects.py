@@ -61,12 +61,12 @@ def effects_of(meaning: Plan, catalogue: Catalogue) -> tuple[SideEffect, ...]:
 
 def _values(evidence: Evidence, cluster: int, key: str) -> tuple[ValueChange, ...]:
     """Brokers with one value together, in their order; what each has, and what all will have."""
-    who, after = evidence.subjects, _after(evidence, cluster, key)
-    mine = slice(*np.searchsorted(who.cluster, (cluster, cluster + 1)))
+    half, after = evidence.subjects, _after(evidence, cluster, key)
+    own = slice(*np.searchsorted(half.cluster, (cluster, cluster + 1)))
     brokers: dict[str | None, list[int]] = {}
-    for node in who.node_id[mine][who.role[mine] == int(Role.BROKER)].tolist():
-        said = evidence.configurations.of(cluster, Role.BROKER, node, key)
-        brokers.setdefault(None if said is None else said.value, []).append(node)
+    for node in half.node_id[own][half.role[own] == int(Role.BROKER)].tolist():
+        answer = evidence.configurations.of(cluster, Role.BROKER, node, key)
+        brokers.setdefault(None if answer is None else answer.value, []).append(node)
     return tuple(
         ValueChange(brokers=tuple(ids), before=before, after=after)
         for before, ids in brokers.items()
@@ -81,9 +81,9 @@ def _after(evidence: Evidence, cluster: int, key: str) -> str | None:
     if default is None or default.value is not None:
         return None if default is None else default.value
     active = int(evidence.controller[cluster])
-    said = evidence.configurations.of(cluster, Role.CONTROLLER, active, key)
-    static = said is not None and said.source in (OWN_FILE, KAFKAS_DEFAULT)
-    return said.value if said is not None and static else None
+    answer = evidence.configurations.of(cluster, Role.CONTROLLER, active, key)
+    static = answer is not None and answer.source in (OWN_FILE, KAFKAS_DEFAULT)
+    return answer.value if answer is not None and static else None
 
 
 def say_effect(effect: SideEffect) -> str:
@@ -106,16 +106,16 @@ def _say_values(effect: SideEffect) -> str:
     """The key with what is known of its values; "" for an effect on none."""
     if not effect.key:
         return ""
-    said = []
+    parts = []
     for change in effect.values:
         before, after = (value or "not known" for value in (change.before, change.after))
         moves = f"{before} as now" if before == after else f"{before} → {after}"
         if (change.before, change.after) != (None, None):
-            said.append(f"{nodes('broker', change.brokers)}: {moves}")
+            parts.append(f"{nodes('broker', change.brokers)}: {moves}")
     if not _is_known(effect):
-        missing = "not all is known" if said else "its values are not known"
-        said.append(f"{missing}; look at brokers, controllers and the cluster's default")
-    return f"{effect.key}: {'; '.join(said)}"
+        missing = "not all is known" if parts else "its values are not known"
+        parts.append(f"{missing}; look at brokers, controllers and the cluster's default")
+    return f"{effect.key}: {'; '.join(parts)}"
 
 
 def _is_known(effect: SideEffect) -> bool:
@@ -134,15 +134,15 @@ def first_command(effect: SideEffect) -> str:
 
 
 def differences(
-    expected: Iterable[SideEffect], found: Iterable[SideEffect]
+    expected: Iterable[SideEffect], current: Iterable[SideEffect]
 ) -> Mapping[str, tuple[str, str]]:
     """Return the side effects of a plan that differ from those of now: `side effect of f 1` → both,
     in words."""
-    then, now = ({(e.feature, e.level, e.key): e for e in some} for some in (expected, found))
+    then, now = ({(e.feature, e.level, e.key): e for e in e_} for e_ in (expected, current))
     return {
         f"side effect of {feature} {level}": tuple(  # type: ignore[misc]  # it has two
-            say_effect(some[feature, level, key]) if (feature, level, key) in some else "none"
-            for some in (then, now)
+            say_effect(e_[feature, level, key]) if (feature, level, key) in e_ else "none"
+            for e_ in (then, now)
         )
         for feature, level, key in sorted({*then, *now})
         if then.get((feature, level, key)) != now.get((feature, level, key))

@@ -62,61 +62,61 @@ class _View:
 
 
 def report_strimzi(
-    said: BatchFindings, software: Software, catalogue: Catalogue, conditions: Conditions
+    report: BatchFindings, software: Software, catalogue: Catalogue, conditions: Conditions
 ) -> None:
     """Add what the resources say that a person should know. No verdict hangs on it."""
-    evidence = said.evidence
+    evidence = report.evidence
     views = list(_views(evidence))
     if not views:
         return
-    others = _other_software(evidence, software, catalogue, views)
-    found = defaultdict[str, list[tuple[_View, str]]](list)
+    odd = _other_software(evidence, software, catalogue, views)
+    by_code = defaultdict[str, list[tuple[_View, str]]](list)
     for view in views:
         expected = conditions.inventory.get(evidence.clusters[view.cluster], UNEXPECTED)
         if not expected.managed_by:
-            found["strimzi_not_in_inventory"].append((view, view.said.resource))
-        wrong = [*_other_level(view, evidence, catalogue), *others.get(view.cluster, ())]
+            by_code["strimzi_not_in_inventory"].append((view, view.said.resource))
+        wrong = [*_other_level(view, evidence, catalogue), *odd.get(view.cluster, ())]
         for code, texts in (
             ("metadata_version_not_pinned", _unpinned(view, catalogue)),
             (NOT_CARRIED_OUT, _undone(view.said, catalogue)),
             ("strimzi_contradicted", wrong),
         ):
             if text := "; ".join(texts):
-                found[code].append((view, f"{view.name}: {text}"))
-    for code, rows in found.items():
+                by_code[code].append((view, f"{view.name}: {text}"))
+    for code, rows in by_code.items():
         columns = [(v.cluster, v.said.at, v.said.line, v.finalized or NONE) for v, _ in rows]
-        where, at, line, now = np.array(columns, dtype=np.int64).T
+        ids, at, line, now = np.array(columns, dtype=np.int64).T
         # What the resource asks for already nobody has to ask for again.
-        asked = [v.said.metadata_version or "" for v, _ in rows] if code == NOT_CARRIED_OUT else []
-        level = [catalogue.whole.level_of(text) or NONE for text in asked] or [NONE] * len(rows)
-        more = {"at": at, "line": line, "finalized_level": now, "level": np.array(level)}
+        goals = [v.said.metadata_version or "" for v, _ in rows] if code == NOT_CARRIED_OUT else []
+        level = [catalogue.whole.level_of(text) or NONE for text in goals] or [NONE] * len(rows)
+        facts = {"at": at, "line": line, "finalized_level": now, "level": np.array(level)}
         names, texts = texts_of(v.said.resource for v, _ in rows), [text for _, text in rows]
-        said.of_clusters(code, where, detail=texts, resource=names, **more)
-    _unlisted(said, views)
+        report.of_clusters(code, ids, detail=texts, resource=names, **facts)
+    _unlisted(report, views)
 
 
 def _views(evidence: Evidence) -> Iterator[_View]:
     """The clusters whose resources were read lately."""
-    records, asked = evidence.snapshots["strimzi"], evidence.questions
+    records, query = evidence.snapshots["strimzi"], evidence.questions
     level = np.full(len(evidence.clusters), NONE)
-    mine = asked.of_feature(METADATA_VERSION) & asked.known
-    level[asked.cluster[mine]] = asked.current[mine]
-    for cluster, one in zip(records.row.tolist(), records.structs(Resources), strict=True):
-        if is_fresh(np.array(one.at), as_of=evidence.as_of, max_age=evidence.max_age):
+    of_metadata = query.of_feature(METADATA_VERSION) & query.known
+    level[query.cluster[of_metadata]] = query.current[of_metadata]
+    for cluster, resources in zip(records.row.tolist(), records.structs(Resources), strict=True):
+        if is_fresh(np.array(resources.at), as_of=evidence.as_of, max_age=evidence.max_age):
             known = int(level[cluster])
-            yield _View(cluster=cluster, said=one, finalized=None if known == NONE else known)
+            yield _View(cluster=cluster, said=resources, finalized=None if known == NONE else known)
 
 
 def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
     """Yield the change of metadata.version that the operator makes by itself, if it may choose;
     nothing if no known release goes further."""
-    said, newest = view.said, catalogue.releases[-1]
-    status = said.status_metadata_version
+    res, newest = view.said, catalogue.releases[-1]
+    status = res.status_metadata_version
     now = view.finalized or catalogue.whole.level_of(status or "")
-    if said.metadata_version is not None or not status or now is None:
+    if res.metadata_version is not None or not status or now is None:
         return  # an operator before 0.39 has no such status, and leaves the level alone
-    level = catalogue.whole.level_of(said.version) if said.version else None
-    release, goal = (said.version, level) if level and level > now else (None, newest.newest_stable)
+    level = catalogue.whole.level_of(res.version) if res.version else None
+    release, goal = (res.version, level) if level and level > now else (None, newest.newest_stable)
     if goal <= now:
         return
     own = catalogue.release_named(release or "") or newest.release
@@ -124,35 +124,35 @@ def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
     at = position([({METADATA_VERSION: now}, [ends])], catalogue)
     judges = [(STRICT, own, np.zeros(1, dtype=np.int64))]
     [point] = of_metadata_version(at, np.array([goal]), judges, catalogue.tables).no_return.tolist()
-    when = f"with Kafka {clean(release or own)}" + ("" if release else ", for one,")
+    phrase = f"with Kafka {clean(release or own)}" + ("" if release else ", for one,")
     back = f", and from {_level(point, catalogue)} on there is no way back without loss"
     yield (
-        f"{when} from {_level(now, catalogue)} to {_level(goal, catalogue)}"
+        f"{phrase} from {_level(now, catalogue)} to {_level(goal, catalogue)}"
         f"{back if point > 0 else ''}"
     )
-    if not said.version:
+    if not res.version:
         yield "Kafka's own version is left to the operator, too"
 
 
-def _undone(said: Resources, catalogue: Catalogue) -> Iterator[str]:
+def _undone(own: Resources, catalogue: Catalogue) -> Iterator[str]:
     """Yield requested changes that are not made yet, with the reason."""
-    asked, there = said.version, said.status_version
-    if asked and there and asked != there:
-        yield f"Kafka {clean(asked)} is asked for, and its status says {clean(there)}"
-    asked, there = said.metadata_version, said.status_metadata_version
-    if asked and there and len({catalogue.whole.level_of(text) for text in (asked, there)}) > 1:
-        text = f"{METADATA_VERSION} {clean(asked)} is asked for"
-        yield f"{text}, and its status says {clean(there)}"
-    if said.refused:
-        yield f"the operator says: {clean(said.refused)}"
-    if said.paused:
+    goal, now = own.version, own.status_version
+    if goal and now and goal != now:
+        yield f"Kafka {clean(goal)} is asked for, and its status says {clean(now)}"
+    goal, now = own.metadata_version, own.status_metadata_version
+    if goal and now and len({catalogue.whole.level_of(text) for text in (goal, now)}) > 1:
+        text = f"{METADATA_VERSION} {clean(goal)} is asked for"
+        yield f"{text}, and its status says {clean(now)}"
+    if own.refused:
+        yield f"the operator says: {clean(own.refused)}"
+    if own.paused:
         yield "its reconciliation is paused"
 
 
 def _other_level(view: _View, evidence: Evidence, catalogue: Catalogue) -> Iterator[str]:
     """Yield the status' metadata.version if it differs from the nodes', and was read no earlier."""
-    levels, there = evidence.levels, view.said.status_metadata_version
-    level = catalogue.whole.level_of(there) if there else None
+    levels, status = evidence.levels, view.said.status_metadata_version
+    level = catalogue.whole.level_of(status) if status else None
     if level is None or view.finalized is None or not levels.believed[view.cluster]:
         return
     if level != view.finalized and view.said.at + ONE_LOOK >= levels.at[view.cluster]:
@@ -164,26 +164,26 @@ def _other_software(
     evidence: Evidence, software: Software, catalogue: Catalogue, views: Sequence[_View]
 ) -> dict[int, list[str]]:
     """By cluster, where no node that runs can be of the Kafka that the status names."""
-    who, releases = evidence.subjects, catalogue.tables.releases
-    runs = software.runs & who.runs[:, None]
+    node, releases = evidence.subjects, catalogue.tables.releases
+    runs = software.runs & node.runs[:, None]
     fits = np.zeros((len(evidence.clusters), len(releases)), dtype=bool)
-    np.logical_or.at(fits, who.cluster, runs)
-    found = {}
+    np.logical_or.at(fits, node.cluster, runs)
+    texts = {}
     for view in views:
         version = view.said.status_version or ""
         code = catalogue.tables.release_code(catalogue.release_named(version) or "")
-        mine = fits[view.cluster]
-        if code >= 0 and mine.any() and not mine[code]:
-            names = [name for name, fit in zip(releases, mine, strict=True) if fit]
+        fit_here = fits[view.cluster]
+        if code >= 0 and fit_here.any() and not fit_here[code]:
+            names = [name for name, fit in zip(releases, fit_here, strict=True) if fit]
             nodes = releases_text(catalogue, names)
-            found[view.cluster] = [f"its status says Kafka {clean(version)}, the nodes {nodes}"]
-    return found
+            texts[view.cluster] = [f"its status says Kafka {clean(version)}, the nodes {nodes}"]
+    return texts
 
 
-def _unlisted(said: BatchFindings, views: Sequence[_View]) -> None:
+def _unlisted(report: BatchFindings, views: Sequence[_View]) -> None:
     """Add the nodes that Kafka counts, and that are not to be there by resources that are whole and
     were read no earlier. What is gone has a finding that says more."""
-    evidence, who = said.evidence, said.evidence.subjects
+    evidence, node = report.evidence, report.evidence.subjects
     at = np.zeros(len(evidence.clusters), dtype=np.int64)
     line = at.copy()
     names = dict[int, str]()
@@ -191,13 +191,13 @@ def _unlisted(said: BatchFindings, views: Sequence[_View]) -> None:
         if view.said.nodes_complete:
             at[view.cluster], line[view.cluster] = view.said.at, view.said.line
             names[view.cluster] = view.said.resource
-    counts = (who.registered | who.voter | who.answers) & ~who.expected_only & ~who.gone
-    newer = (at[who.cluster] > 0) & (at[who.cluster] + ONE_LOOK >= who.at)
-    hit = counts & newer & (find(evidence.operated, who.key) < 0)
+    counts = (node.registered | node.voter | node.answers) & ~node.expected_only & ~node.gone
+    newer = (at[node.cluster] > 0) & (at[node.cluster] + ONE_LOOK >= node.at)
+    hit = counts & newer & (find(evidence.operated, node.key) < 0)
     rows = np.flatnonzero(hit)
-    details = [names[cluster] for cluster in who.cluster[rows].tolist()]
-    where = at[who.cluster], line[who.cluster]
-    said.of_nodes("strimzi_node_unlisted", rows, where, details)
+    details = [names[cluster] for cluster in node.cluster[rows].tolist()]
+    place = at[node.cluster], line[node.cluster]
+    report.of_nodes("strimzi_node_unlisted", rows, place, details)
 
 
 def _level(level: int, catalogue: Catalogue) -> str:

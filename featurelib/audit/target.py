@@ -54,62 +54,62 @@ def bounds(evidence: Evidence, catalogue: Catalogue, up_to: int = 0) -> Bounds:
     """The ceiling of each question: the production default at the newest stable
     metadata.version any node supports, below what moves only by name, or, for unknown features, the
     highest level seen. `up_to`: no higher metadata.version is wanted, nor what belongs to none."""
-    asked = evidence.questions
-    seen = _reduce(np.maximum, asked, asked.pair_max)
+    query = evidence.questions
+    highest = _reduce(np.maximum, query, query.pair_max)
     # A node whose answer may leave the feature out says nothing of it, least of all 0.
-    common = _reduce(np.minimum, asked, np.where(asked.pair_unclear, UNCLEAR, asked.pair_max))
-    ceiling = seen.copy()
-    newest_known = np.full(len(seen), UNLIMITED, dtype=np.int64)
+    common = _reduce(np.minimum, query, np.where(query.pair_unclear, UNCLEAR, query.pair_max))
+    ceiling = highest.copy()
+    newest_known = np.full(len(highest), UNLIMITED, dtype=np.int64)
     newest_stable = newest_known.copy()
-    newest, stable = (ends[asked.cluster] for ends in _stable_ends(evidence, catalogue))
+    newest, stable = (ends[query.cluster] for ends in _stable_ends(evidence, catalogue))
     if up_to:
         newest = np.minimum(newest, up_to)
     foreign = evidence.uncatalogued(catalogue)
-    for code, name in enumerate(asked.names):
-        mine = asked.feature == code
+    for code, name in enumerate(query.names):
+        hit = query.feature == code
         if name not in catalogue.features:
-            ceiling[mine & (foreign | (up_to > 0))] = 0
+            ceiling[hit & (foreign | (up_to > 0))] = 0
             continue
-        newest_known[mine] = catalogue.newest_known(name)
+        newest_known[hit] = catalogue.newest_known(name)
         if name == METADATA_VERSION:
-            newest_stable[mine], ceiling[mine] = stable[mine], newest[mine]
+            newest_stable[hit], ceiling[hit] = stable[hit], newest[hit]
         else:
-            ceiling[mine] = catalogue.ceiling(name, newest[mine], asked.current[mine])
+            ceiling[hit] = catalogue.ceiling(name, newest[hit], query.current[hit])
     return Bounds(
-        ceiling=np.maximum(ceiling, asked.current),
+        ceiling=np.maximum(ceiling, query.current),
         newest_known=newest_known,
         newest_stable=newest_stable,
-        seen=seen,
-        common=np.minimum(common, seen),
+        seen=highest,
+        common=np.minimum(common, highest),
     )
 
 
-def _reduce(by: np.ufunc, asked: Questions, values: Int) -> Int:
-    result = np.zeros(len(asked.cluster), dtype=np.int64)
-    some = asked.pair_count > 0
-    if some.any():
-        result[some] = by.reduceat(values, asked.pair_first[some])
+def _reduce(by: np.ufunc, query: Questions, values: Int) -> Int:
+    result = np.zeros(len(query.cluster), dtype=np.int64)
+    filled = query.pair_count > 0
+    if filled.any():
+        result[filled] = by.reduceat(values, query.pair_first[filled])
     return result
 
 
 def _stable_ends(evidence: Evidence, catalogue: Catalogue) -> tuple[Int, Int]:
     """The newest stable metadata.version that any node of each cluster supports, and the one above
     which some node's own software calls a level it supports unstable."""
-    asked, subjects, answering = evidence.questions, evidence.subjects, evidence.answering
+    query, subjects, answering = evidence.questions, evidence.subjects, evidence.answering
     newest = np.zeros(len(evidence.clusters), dtype=np.int64)
     by_profile = np.zeros(len(answering.cluster), dtype=np.int64)
-    mine = asked.of_feature(METADATA_VERSION)[asked.pair_question]
-    by_profile[asked.pair_profile[mine]] = asked.pair_max[mine]
+    hit = query.of_feature(METADATA_VERSION)[query.pair_question]
+    by_profile[query.pair_profile[hit]] = query.pair_max[hit]
     table = catalogue.stable_up_to().astype(np.int64)
     counts = answering.of_subject >= 0
     supported = by_profile[answering.of_subject[counts]]
     stable = table[np.minimum(supported, len(table) - 1)]
     own = subjects.stable_metadata[counts]
     stable = np.where(own > 0, np.minimum(stable, own), stable)
-    cluster, more = subjects.cluster[counts], stable < supported
+    cluster, lower = subjects.cluster[counts], stable < supported
     np.maximum.at(newest, cluster, stable)
     lowest = newest.copy()
-    np.minimum.at(lowest, cluster[more], stable[more])
+    np.minimum.at(lowest, cluster[lower], stable[lower])
     return newest, lowest
 
 
@@ -131,8 +131,8 @@ class Judge:
         self.fleet = FleetColumns(evidence, catalogue.tables, stable)
         # The finalized metadata.version of each cluster; what its absence means where none is.
         self.metadata_version: Int = np.full(clusters, dialect.can.absent_metadata_version)
-        mine = self._of_metadata & (self.asked.current > 0)
-        self.metadata_version[self.asked.cluster[mine]] = self.asked.current[mine]
+        known = self._of_metadata & (self.asked.current > 0)
+        self.metadata_version[self.asked.cluster[known]] = self.asked.current[known]
         of_kraft = ~evidence.membership.on_zookeeper[self.asked.cluster]
         self._catalogued = [
             (name, np.flatnonzero((self.asked.feature == code) & of_kraft))
@@ -143,14 +143,14 @@ class Judge:
     def defaults(self, level: Int) -> Int:
         """Return by question its production default at the metadata.version that `level` has for
         its cluster (version-mapping of kafka-features.sh); ANY_LEVEL where no catalogue says it."""
-        asked, metadata = self.asked, self.metadata_version.copy()
-        metadata[asked.cluster[self._of_metadata]] = level[self._of_metadata]
+        query, metadata = self.asked, self.metadata_version.copy()
+        metadata[query.cluster[self._of_metadata]] = level[self._of_metadata]
         metadata = np.maximum(metadata, self.metadata_version)
-        found = np.full(len(level), ANY_LEVEL)
-        for name, mine in self._catalogued:
-            at = metadata[asked.cluster[mine]]
-            found[mine] = self.catalogue.ceiling(name, at, asked.current[mine])
-        return found
+        levels = np.full(len(level), ANY_LEVEL)
+        for name, rows in self._catalogued:
+            at = metadata[query.cluster[rows]]
+            levels[rows] = self.catalogue.ceiling(name, at, query.current[rows])
+        return levels
 
     def settle(self, target: Int) -> None:
         """Lower the ceilings that are no default at the metadata.version of `target`.
@@ -166,31 +166,31 @@ class Judge:
         is at `beside`; None = at `level`, too."""
         return self.fleet.propose(np.flatnonzero(questions), level, self.dialect, beside=beside)
 
-    def rests_on(self, level: Int, others: Bool) -> Bool:
+    def rests_on(self, level: Int, unsure: Bool) -> Bool:
         """Questions whose `level`, above the current one, depends on a feature of their cluster
-        that is among `others`: with nothing of those, and enough of the rest, it is refused.
+        that is among `unsure`: with nothing of those, and enough of the rest, it is refused.
 
         Every level rests on metadata.version besides, unless that is known to be high enough.
         """
         hit = level > self.asked.current
-        without = self.propose(level, hit, beside=np.where(others, 0, ANY_LEVEL))
+        without = self.propose(level, hit, beside=np.where(unsure, 0, ANY_LEVEL))
         columns = without.judged.columns
         hit[hit] = dependency_unmet(columns.proposed, columns.needed)
-        return hit | self._rests_on_metadata_version(level, others)
+        return hit | self._rests_on_metadata_version(level, unsure)
 
-    def _rests_on_metadata_version(self, level: Int, others: Bool) -> Bool:
+    def _rests_on_metadata_version(self, level: Int, unsure_of: Bool) -> Bool:
         """On KRaft no record holds a level before 3.3-IV0, and metadata.version decides whether
         controllers are asked at all. Enough is what every generation is content with. A level that
         is the default only at a higher metadata.version rests on that one."""
-        asked, membership = self.asked, self.evidence.membership
+        query, membership = self.asked, self.evidence.membership
         needed = max(load(name).can.metadata_needed for name in GENERATIONS)
         known = np.full(len(self.evidence.clusters), needed)
-        unsure = np.flatnonzero(self._of_metadata & others)
-        known[asked.cluster[unsure]] = np.where(asked.known, asked.current, 0)[unsure]
-        on_kraft = ~membership.on_zookeeper[asked.cluster]
-        hit = metadata_version_unmet(level, known[asked.cluster], needed)
-        open_ends = marked(len(known), asked.cluster[unsure])[asked.cluster]
-        hit |= (level > np.maximum(self.defaults(asked.current), asked.current)) & open_ends
+        unsure = np.flatnonzero(self._of_metadata & unsure_of)
+        known[query.cluster[unsure]] = np.where(query.known, query.current, 0)[unsure]
+        on_kraft = ~membership.on_zookeeper[query.cluster]
+        hit = metadata_version_unmet(level, known[query.cluster], needed)
+        open_ends = marked(len(known), query.cluster[unsure])[query.cluster]
+        hit |= (level > np.maximum(self.defaults(query.current), query.current)) & open_ends
         return hit & on_kraft & ~self._of_metadata
 
 
@@ -201,23 +201,23 @@ def search(judge: Judge, ceiling: Int) -> Int:
     rules: any higher one is above some node's range, any lower one is no better for the others.
     The other rules are heeded where no node is in the way any more.
     """
-    asked, bounds, clusters = judge.asked, judge.bounds, len(judge.evidence.clusters)
-    level, current = ceiling.copy(), asked.current
-    wanted = level > current
-    while wanted.any():
+    query, bounds, clusters = judge.asked, judge.bounds, len(judge.evidence.clusters)
+    level, current = ceiling.copy(), query.current
+    rising = level > current
+    while rising.any():
         level = np.minimum(level, np.maximum(judge.defaults(level), current))
-        wanted &= level > current
-        proposed = judge.propose(level, wanted)
-        nodes, others = proposed.refused(by_nodes=True), proposed.refused(by_nodes=False)
-        by_nodes = marked(clusters, asked.cluster[nodes])
-        others = others[~by_nodes[asked.cluster[others]]]
+        rising &= level > current
+        proposed = judge.propose(level, rising)
+        nodes, odd = proposed.refused(by_nodes=True), proposed.refused(by_nodes=False)
+        by_nodes = marked(clusters, query.cluster[nodes])
+        odd = odd[~by_nodes[query.cluster[odd]]]
         common = bounds.common[nodes]
         level[nodes] = np.where(level[nodes] > common, common, 0)
         # Rules about updates refuse a level of an unknown feature only for the cluster's sake.
-        level[others] = np.where(bounds.newest_known[others] >= 0, level[others] - 1, 0)
+        level[odd] = np.where(bounds.newest_known[odd] >= 0, level[odd] - 1, 0)
         level = np.maximum(level, current)
-        refused = by_nodes | marked(clusters, asked.cluster[others])
-        wanted = (level > current) & refused[asked.cluster]
+        refused = by_nodes | marked(clusters, query.cluster[odd])
+        rising = (level > current) & refused[query.cluster]
     return level
 
 
@@ -240,76 +240,74 @@ class Agreed:
     controllers: list[int] = field(default_factory=list)
 
 
-def agree(asking: Judge, own: Software, said: BatchFindings) -> Agreed:
+def agree(judge: Judge, own: Software, report: BatchFindings) -> Agreed:
     """The highest levels that pass the strict policy and every own dialect; findings for the
     rest."""
-    asked, seen, clusters = asking.asked, asking.evidence.levels.seen, len(asking.evidence.clusters)
-    target = search(asking, asking.bounds.ceiling)
-    wanted = np.unique(asked.cluster[asked.known & (target > asked.current)])
-    target, refused = _search_own(asking, own, target)
+    query, place, clusters = judge.asked, judge.evidence.levels.seen, len(judge.evidence.clusters)
+    target = search(judge, judge.bounds.ceiling)
+    clusters_open = np.unique(query.cluster[query.known & (target > query.current)])
+    target, refused = _search_own(judge, own, target)
     questions = np.array([question for question, _ in refused], dtype=np.int64)
     reasons, levels = zip(*refused.values(), strict=True) if refused else ((), ())
-    refusals = said.of_questions(
+    refusals = report.of_questions(
         "refused_by_own_controller", questions, reasons, level=np.array(levels, dtype=np.int64)
     )
     # Nothing goes up at a controller that does not see the features node.
-    blind = blind_leaders(asking.evidence)[asked.cluster]
-    hit = np.flatnonzero(asked.known & (target > asked.current) & (blind != NOBODY))
-    refusals += said.of_questions(
+    blind = blind_leaders(judge.evidence)[query.cluster]
+    hit = np.flatnonzero(query.known & (target > query.current) & (blind != NOBODY))
+    refusals += report.of_questions(
         FAILS_AFTER_WRITING,
         hit,
         role=np.full(len(hit), Role.BROKER),
         node_id=blind[hit],
         level=target[hit],
     )
-    target[hit] = asked.current[hit]
-    spoken = {cluster: own.dialects(cluster) for cluster in wanted.tolist()}
+    target[hit] = query.current[hit]
+    spoken = {cluster: own.dialects(cluster) for cluster in clusters_open.tolist()}
     several = {
         cluster: ", ".join(load(name).title for name in names)
         for cluster, names in spoken.items()
         if len(names) > 1
     }
-    said.of_clusters("generation_ambiguous", several, seen)
+    report.of_clusters("generation_ambiguous", several, place)
     silent = marked(clusters, [cluster for cluster, names in spoken.items() if not names])
-    unanswered = silent[asked.cluster] & asked.known & (target > asked.current)
-    said.of_clusters("release_unknown", marked(clusters, asked.cluster[unanswered]), seen)
+    unanswered = silent[query.cluster] & query.known & (target > query.current)
+    report.of_clusters("release_unknown", marked(clusters, query.cluster[unanswered]), place)
     return Agreed(target=target, refusals=refusals, unanswered=unanswered, dialects=spoken)
 
 
 def _search_own(
-    asking: Judge, own: Software, target: Int
+    judge: Judge, own: Software, target: Int
 ) -> tuple[Int, dict[tuple[int, str], tuple[str, int]]]:
     """The highest levels up to `target` that every own dialect accepts, too, and by question and
     rule why one is refused and at which level. A refused level is lowered and asked again; what
     depends on it falls with it."""
-    current, refused = asking.asked.current, dict[tuple[int, str], tuple[str, int]]()
-    while found := [
-        (one, row) for one in own.propose(asking.fleet, target) for row in one.by_row()
-    ]:
-        for proposed, (place, row, at) in found:
+    current, refused = judge.asked.current, dict[tuple[int, str], tuple[str, int]]()
+    while rows := [(p, row) for p in own.propose(judge.fleet, target) for row in p.by_row()]:
+        for proposed, (place, row, at) in rows:
             for i in at.tolist():
                 question = int(proposed.questions[i])
-                who = _who(asking, proposed, place, i)
-                why = f"Rule {row.code} ({proposed.dialect.title}){who}"
-                refused.setdefault((question, row.code), (why, int(target[question])))
-        hit = np.unique(np.concatenate([one.questions[at] for one, (_, _, at) in found]))
+                nodes = _who(judge, proposed, place, i)
+                reason = f"Rule {row.code} ({proposed.dialect.title}){nodes}"
+                refused.setdefault((question, row.code), (reason, int(target[question])))
+        hit = np.unique(np.concatenate([p.questions[at] for p, (_, _, at) in rows]))
         target[hit] = np.maximum(target[hit] - 1, current[hit])
-        target = search(asking, target)
+        target = search(judge, target)
     return target, refused
 
 
-def _who(asking: Judge, proposed: Proposed, place: int, update: int) -> str:
+def _who(judge: Judge, proposed: Proposed, place: int, update: int) -> str:
     """The nodes behind the first answering profile that a row names, their range, and the one the
     rule asks for where it asks for more than the level, as the end of a sentence."""
-    evidence, row = asking.evidence, proposed.dialect.rules[place]
+    evidence, row = judge.evidence, proposed.dialect.rules[place]
     pair = int(proposed.judged.named[place, update])
     group = proposed.batch.groups[row.asks] if row.asks is not None and pair >= 0 else None
     profile = NOT_HERE if group is None else int(group.profile[pair])
     if not 0 <= profile < len(evidence.answering.cluster):  # nobody, or who lists nothing
         return ""
     begin, end = evidence.answering.subject_first[profile : profile + 2].tolist()
-    who = evidence.answering.subject_order[begin:end]
-    ids = sorted(set(evidence.subjects.node_id[who].tolist()))
+    rows = evidence.answering.subject_order[begin:end]
+    ids = sorted(set(evidence.subjects.node_id[rows].tolist()))
     several = f"nodes {', '.join(map(str, ids))} support"
     nodes = f"node {ids[0]} supports" if len(ids) == 1 else several
     columns, ranges = proposed.judged.columns, proposed.batch.ranges
@@ -332,73 +330,73 @@ class Validated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report_probes(
-    asking: Judge, agreed: Agreed, own: Software, conditions: Conditions, said: BatchFindings
+    judge: Judge, agreed: Agreed, own: Software, conditions: Conditions, report: BatchFindings
 ) -> Agreed:
     """Hold what passed the policy against what the controller said; findings for both answers.
 
     What it refused goes back to where it is, and whatever rests on that with it. Where nothing can
     go up, that it agrees to the present level proves that no registration is against that.
     """
-    asked, target, refusals = asking.asked, agreed.target.copy(), np.zeros_like(agreed.target)
+    query, target, refusals = judge.asked, agreed.target.copy(), np.zeros_like(agreed.target)
     proof, controllers = dict[int, dict[str, tuple[int, int]]](), list[int]()
-    for cluster, answers, (at, line), spoken in _answers(asking, agreed, own, conditions):
-        known = np.flatnonzero((asked.cluster == cluster) & asked.known)
-        rising = known[target[known] > asked.current[known]]
+    for cluster, answers, (at, line), spoken in _answers(judge, agreed, own, conditions):
+        known = np.flatnonzero((query.cluster == cluster) & query.known)
+        rising = known[target[known] > query.current[known]]
         # Where nothing rises it must agree, to what it is asked then, where it is.
-        named = [asked.names[feature] in answers for feature in asked.feature[known]]
-        mine = (rising if len(rising) else known[named]).tolist()
-        moves = [(q, asked.names[asked.feature[q]], asked.current[q], target[q]) for q in mine]
+        named = [query.names[feature] in answers for feature in query.feature[known]]
+        moving = (rising if len(rising) else known[named]).tolist()
+        moves = [(q, query.names[query.feature[q]], query.current[q], target[q]) for q in moving]
         met = [
-            (question, one)
+            (question, a)
             for question, name, now, then in moves
-            if (one := answers.get(name)) and one.from_level in (now, -1) and one.to_level == then
+            if (a := answers.get(name)) and a.from_level in (now, -1) and a.to_level == then
         ]
-        yes = [one for _, one in met if one.code == 0]
-        if len(yes) == len(mine) > 0:
-            proof[cluster] = {one.feature: (one.from_level, one.to_level) for one in yes}
+        yes = [a for _, a in met if a.code == 0]
+        if len(yes) == len(moving) > 0:
+            proof[cluster] = {a.feature: (a.from_level, a.to_level) for a in yes}
             # Whether whoever answered asks all registered controllers (KIP-919, from 3.7 on).
             least = [load(name).can.controllers_register_from for name in spoken]
-            if all(0 < one <= asking.metadata_version[cluster] for one in least):
+            if all(0 < a <= judge.metadata_version[cluster] for a in least):
                 controllers.append(cluster)
         if yes:
-            levels = ", ".join(f"{one.feature} {one.to_level}" for one in yes)
-            said.of_clusters(PROBE_AGREED, {cluster: levels}, at=at, line=line)
-        for question, one in met:
-            if one.code != 0:
-                which, words = np.array([question]), f": {one.message}" if one.message else ""
-                detail, seen = [f"error {one.code}{words}"], {"at": at, "line": line}
-                seen["level"] = target[which]
-                refusals += said.of_questions(PROBE_REFUSED, which, detail, **seen)
-                if refuser := read_refusal(one.message, one.feature):
-                    refusals += _report_refuser(asking, question, refuser, said, **seen)
-                target[question] = asked.current[question]
+            levels = ", ".join(f"{a.feature} {a.to_level}" for a in yes)
+            report.of_clusters(PROBE_AGREED, {cluster: levels}, at=at, line=line)
+        for question, a in met:
+            if a.code != 0:
+                which, words = np.array([question]), f": {a.message}" if a.message else ""
+                detail, place = [f"error {a.code}{words}"], {"at": at, "line": line}
+                place["level"] = target[which]
+                refusals += report.of_questions(PROBE_REFUSED, which, detail, **place)
+                if refuser := read_refusal(a.message, a.feature):
+                    refusals += _report_refuser(judge, question, refuser, report, **place)
+                target[question] = query.current[question]
     if refusals.any():
-        target = search(asking, target)
+        target = search(judge, target)
     refusals += agreed.refusals
     return replace(agreed, target=target, refusals=refusals, probed=proof, controllers=controllers)
 
 
 def _report_refuser(
-    asking: Judge, question: int, named: Refuser, said: BatchFindings, **columns: Int
+    judge: Judge, question: int, named: Refuser, report: BatchFindings, **columns: Int
 ) -> Int:
     """Add the node that a refusal names, if nothing else shows its range; by question, how many."""
-    who, cluster = asking.evidence.subjects, asking.asked.cluster[question]
-    hit = (who.cluster == cluster) & (who.role == named.role) & (who.node_id == named.node_id)
-    row = np.flatnonzero(hit & (who.profile < 0))
+    half, cluster = judge.evidence.subjects, judge.asked.cluster[question]
+    hit = (half.cluster == cluster) & (half.role == named.role) & (half.node_id == named.node_id)
+    row = np.flatnonzero(hit & (half.profile < 0))
     ends = [np.full(len(row), end) for end in named.range or (NONE, NONE)]
     columns = {name: values[: len(row)] for name, values in columns.items()}
     columns |= dict(zip(("min_version", "max_version"), ends, strict=True))
-    columns |= {"role": who.role[row], "node_id": who.node_id[row]}
-    return said.of_questions("unsupported_by_node", np.full(len(row), question), None, **columns)
+    columns |= {"role": half.role[row], "node_id": half.node_id[row]}
+    return report.of_questions("unsupported_by_node", np.full(len(row), question), None, **columns)
 
 
 def _answers(
-    asking: Judge, agreed: Agreed, own: Software, conditions: Conditions
+    judge: Judge, agreed: Agreed, own: Software, conditions: Conditions
 ) -> Iterator[tuple[int, dict[str, Validated], tuple[Int, Int], Sequence[str]]]:
     """The answers that count: a cluster, its updates by feature, time and line, and the dialects
     its controllers may speak. Only those of controllers that are known to validate count, which
     those of ZooKeeper mode do not; and no clock may be so far ahead that it cannot be believed."""
-    probe = asking.evidence.snapshots["probe"]
+    probe = judge.evidence.snapshots["probe"]
     updates = probe.structs(Validated)
     for cluster in np.flatnonzero(probe.lengths).tolist():
         first, end = probe.start[cluster], probe.start[cluster] + probe.lengths[cluster]
@@ -407,10 +405,10 @@ def _answers(
         honoured = all(load(name).can.validate_only == HONOURED for name in spoken)
         is_young = is_fresh(at, conditions.as_of, conditions.max_age)[0]
         if is_young and spoken and honoured:
-            yield cluster, {one.feature: one for one in updates[first:end]}, (at, line), spoken
+            yield cluster, {a.feature: a for a in updates[first:end]}, (at, line), spoken
 
 
 def agreed_levels(evidence: Evidence) -> set[tuple[str, int]]:
     """Features and the levels that their controllers, asked to validate only, agreed to."""
     updates = evidence.snapshots["probe"].structs(Validated)
-    return {(one.feature, one.to_level) for one in updates if one.code == 0}
+    return {(a.feature, a.to_level) for a in updates if a.code == 0}

@@ -64,58 +64,58 @@ def _choose(ways: list[tuple[Choice, Bool]], otherwise: Choice) -> Int:
 
 
 def _texts(of: type[StrEnum], positions: Int) -> Texts:
-    return Texts(words=[one.value for one in of], codes=positions)
+    return Texts(words=[member.value for member in of], codes=positions)
 
 
-def verdicts(asking: Judge, target: Int, unknown_clusters: Bool, unknown_feature: Bool) -> Int:
+def verdicts(judge: Judge, target: Int, unknown_clusters: Bool, unknown_feature: Bool) -> Int:
     """One of featurelib.feature.Verdict by question, as its position in that enum."""
-    asked = asking.asked
-    unknown = unknown_feature | unknown_clusters[asked.cluster]
-    can, wanted = target > asked.current, asking.bounds.ceiling > asked.current
+    query = judge.asked
+    unknown = unknown_feature | unknown_clusters[query.cluster]
+    can, rising = target > query.current, judge.bounds.ceiling > query.current
     ways = [
-        (Verdict.UNKNOWN, ~asked.known),
-        (Verdict.BLOCKED, wanted & ~can),
+        (Verdict.UNKNOWN, ~query.known),
+        (Verdict.BLOCKED, rising & ~can),
         (Verdict.UNKNOWN, unknown),
         (Verdict.READY, can),
     ]
     return _choose(ways, Verdict.UP_TO_DATE)
 
 
-def beyond_ceiling(asking: Judge) -> Bool:
+def beyond_ceiling(judge: Judge) -> Bool:
     """Questions where every node supports more than the ceiling: `bounds.common`."""
-    asked, bounds = asking.asked, asking.bounds
-    more = (bounds.common > bounds.ceiling) & ~asking.evidence.uncatalogued(asking.catalogue)
-    more[asking.propose(bounds.common, more).refused(by_nodes=True)] = False
-    more[asked.pair_question[asked.pair_unclear]] = False
-    return more
+    query, bounds = judge.asked, judge.bounds
+    beyond = (bounds.common > bounds.ceiling) & ~judge.evidence.uncatalogued(judge.catalogue)
+    beyond[judge.propose(bounds.common, beyond).refused(by_nodes=True)] = False
+    beyond[query.pair_question[query.pair_unclear]] = False
+    return beyond
 
 
 def readiness(
-    asking: Judge,
+    judge: Judge,
     verdict: Int,
     target: Int,
-    more: Bool,
+    beyond: Bool,
     blockers: Int,
     unknowns: Int,
     back: WaysBack,
 ) -> TableRows:
-    """One row a question of featurelib.schema.READINESS, but for `ready_since`; `more`: those that
+    """Return rows of featurelib.schema.READINESS, but for `ready_since`; `beyond`: questions that
     could go beyond the ceiling."""
-    asked, evidence, bounds = asking.asked, asking.evidence, asking.bounds
+    query, evidence, bounds = judge.asked, judge.evidence, judge.bounds
     columns: dict[str, Column | Int] = {
-        "cluster": Texts(words=evidence.clusters, codes=asked.cluster),
-        "feature": Texts(words=asked.names, codes=asked.feature),
+        "cluster": Texts(words=evidence.clusters, codes=query.cluster),
+        "feature": Texts(words=query.names, codes=query.feature),
         "verdict": _texts(Verdict, verdict),
-        "finalized_level": np.where(asked.known, asked.current, NONE),
+        "finalized_level": np.where(query.known, query.current, NONE),
         "target": np.where(verdict == READY, target, NONE),
         "ceiling": bounds.ceiling,
-        "available": np.where(more, bounds.common, NONE),
+        "available": np.where(beyond, bounds.common, NONE),
         "blockers": blockers,
         "unknowns": unknowns,
         "downgrade_floor": np.where(back.floor < 0, NONE, back.floor),
         "point_of_no_return": np.where(back.no_return < 0, NONE, back.no_return),
     }
-    return make_rows(READINESS, len(asked.cluster), columns)
+    return make_rows(READINESS, len(query.cluster), columns)
 
 
 def plans(
@@ -132,14 +132,14 @@ def plans(
     `dialects` are those a cluster's controllers may speak, where something may go up. Plan files,
     and what is read from them (`returns_after`), are not made here: both stay null.
     """
-    asked, who, clusters = evidence.questions, evidence.subjects, len(evidence.clusters)
+    query, node, clusters = evidence.questions, evidence.subjects, len(evidence.clusters)
     order = list(Verdict)
     worst = np.where(unknown, order.index(Verdict.UNKNOWN), order.index(Verdict.UP_TO_DATE))
-    np.minimum.at(worst, asked.cluster, verdict)
+    np.minimum.at(worst, query.cluster, verdict)
     ready = np.flatnonzero(verdict == READY)
-    last = ~asked.of_feature(METADATA_VERSION)[ready]
-    ready = ready[np.lexsort((asked.feature[ready], last, asked.cluster[ready]))]
-    cluster = asked.cluster[ready]
+    last = ~query.of_feature(METADATA_VERSION)[ready]
+    ready = ready[np.lexsort((query.feature[ready], last, query.cluster[ready]))]
+    cluster = query.cluster[ready]
     count = np.bincount(cluster, minlength=clusters)
     _, request = spread(np.ones_like(count), count)
     atomic = [at for at, names in dialects.items() if _all_atomic(tuple(names))]
@@ -147,18 +147,18 @@ def plans(
     steps: dict[str, Column | Int] = {
         "request": request,
         "feature": evidence.features(ready),
-        "from_level": asked.current[ready],
+        "from_level": query.current[ready],
         "to_level": target[ready],
         "upgrade_type": Texts(words=(UpgradeType.UPGRADE.name,), codes=np.zeros_like(ready)),
         "timeout_ms": np.full(len(ready), TIMEOUT_MS),
     }
     spoken = [dialects.get(at, []) for at in range(clusters)]
-    after = asked.current.copy()
+    after = query.current.copy()
     after[ready] = target[ready]
     mode, (oldest, newest) = evidence.membership.mode, software.span()
     strangers = distinct(record_keys(evidence.listeners)[evidence.strangers()])
-    own = np.flatnonzero(find(strangers, who.key) < 0)
-    processes, _, _ = split_key(distinct(node_key(who.cluster[own], BROKER, who.node_id[own])))
+    own = np.flatnonzero(find(strangers, node.key) < 0)
+    processes, _, _ = split_key(distinct(node_key(node.cluster[own], BROKER, node.node_id[own])))
     columns: dict[str, Column | Int] = {
         "cluster": texts_of(evidence.clusters),
         "verdict": _texts(Verdict, worst),
@@ -166,7 +166,7 @@ def plans(
         "nodes": np.bincount(processes, minlength=clusters),
         "steps": Lists(size=count, of=make_rows(STEP, len(ready), steps)),
         "dialects": lists_of(spoken),
-        "may_join": who_may_join(evidence, catalogue, asked.current),
+        "may_join": who_may_join(evidence, catalogue, query.current),
         "may_join_after": who_may_join(evidence, catalogue, after, only=count > 0),
         "mode": _texts(
             ClusterMode, np.where(mode == list(ClusterMode).index(ClusterMode.UNKNOWN), -1, mode)
@@ -214,18 +214,18 @@ def who_may_join(
     cluster that migrates only one that has ZooKeeper mode, too. Only KRaft's releases are in the
     catalogue, so a cluster in ZooKeeper mode has no answer, nor has one of a vendor's builds.
     """
-    asked, levels, tables = evidence.questions, evidence.levels, catalogue.tables
+    query, levels, tables = evidence.questions, evidence.levels, catalogue.tables
     known: Bool = levels.trusted & ~levels.too_old & ~evidence.membership.on_zookeeper
-    known[asked.cluster[~asked.known | evidence.uncatalogued(catalogue)]] = False
+    known[query.cluster[~query.known | evidence.uncatalogued(catalogue)]] = False
     known &= True if only is None else only
     finalized, _, beyond = levels_of_clusters(evidence, level, tables)
     ranges = advertised(catalogue, tables.features)
     fits: Flags = np.logical_not(misfits(finalized, ranges).any(axis=2))
-    both = [one.based_on in zookeeper_releases() for one in catalogue.releases]
-    fits &= both | ~evidence.membership.migrating[:, None]
+    has_zookeeper = [release.based_on in zookeeper_releases() for release in catalogue.releases]
+    fits &= has_zookeeper | ~evidence.membership.migrating[:, None]
     fits[beyond | ~known] = False  # no release supports what the catalogue does not know
     _, release = np.nonzero(fits)
-    names = [one.release for one in catalogue.releases]
+    names = [release.release for release in catalogue.releases]
     size = np.where(known, fits.sum(axis=1), -1)
     return Lists(size=size, of=Texts(words=names, codes=release))
 
@@ -241,39 +241,39 @@ def ways_back(
 
     `spoken`: (dialect, release) → which clusters' controllers may be of it.
     """
-    asked = evidence.questions
-    found = WaysBack(floor=np.full(len(ready), NOT_HERE), no_return=np.full(len(ready), NOT_HERE))
-    for feature, name in enumerate(asked.names):
-        rows = np.flatnonzero(ready & (asked.feature == feature))
+    query = evidence.questions
+    ways = WaysBack(floor=np.full(len(ready), NOT_HERE), no_return=np.full(len(ready), NOT_HERE))
+    for feature, name in enumerate(query.names):
+        rows = np.flatnonzero(ready & (query.feature == feature))
         if len(rows) == 0:
             continue
         if name == METADATA_VERSION:
             judges = [
-                (*judge, np.flatnonzero(which[asked.cluster[rows]]))
+                (*judge, np.flatnonzero(which[query.cluster[rows]]))
                 for judge, which in spoken.items()
             ]
             at = _positions(evidence, rows, catalogue.tables)
             back = of_metadata_version(at, target[rows], judges, catalogue.tables)
         else:
-            back = of_other_feature(catalogue, name, asked.current[rows], target[rows])
-        found.floor[rows], found.no_return[rows] = back.floor, back.no_return
-    return found
+            back = of_other_feature(catalogue, name, query.current[rows], target[rows])
+        ways.floor[rows], ways.no_return[rows] = back.floor, back.no_return
+    return ways
 
 
 def _positions(evidence: Evidence, rows: Int, tables: Tables) -> Position:
     """Return the downgrade positions of the clusters of these questions about metadata.version."""
-    asked, count = evidence.questions, evidence.questions.pair_count[rows]
-    _, pairs = spread(asked.pair_first[rows], count)
+    query, count = evidence.questions, evidence.questions.pair_count[rows]
+    _, pairs = spread(query.pair_first[rows], count)
     first = np.cumsum(count) - count
-    others, _, beyond = levels_of_clusters(evidence, asked.current, tables)
-    others[:, 0] = 0
-    stores = beyond | (others > 0).any(axis=1)
+    levels, _, beyond = levels_of_clusters(evidence, query.current, tables)
+    levels[:, 0] = 0
+    stores = beyond | (levels > 0).any(axis=1)
     return Position(
-        level=asked.current[rows].astype(np.int32),
-        min_version=np.maximum.reduceat(asked.pair_min[pairs], first).astype(np.int32),
-        max_version=np.minimum.reduceat(asked.pair_max[pairs], first).astype(np.int32),
-        others=others[asked.cluster[rows]],
-        stores=stores[asked.cluster[rows]],
+        level=query.current[rows].astype(np.int32),
+        min_version=np.maximum.reduceat(query.pair_min[pairs], first).astype(np.int32),
+        max_version=np.minimum.reduceat(query.pair_max[pairs], first).astype(np.int32),
+        others=levels[query.cluster[rows]],
+        stores=stores[query.cluster[rows]],
     )
 
 
@@ -286,38 +286,38 @@ def remember(
     about tonight becomes a row too: it is UNKNOWN, and not gone.
     """
     as_of, waiting = conditions.as_of, conditions.waiting
-    left = {name: dict(waiting[name]) for name in evidence.clusters if name in waiting}
+    waits_left = {name: dict(waiting[name]) for name in evidence.clusters if name in waiting}
     since = np.where(rows.texts("verdict").equal(Verdict.READY), as_of, NONE)
     cluster = rows.texts("cluster")
-    waits = np.array([name in left for name in cluster.words], dtype=bool)
+    waits = np.array([name in waits_left for name in cluster.words], dtype=bool)
     at = np.flatnonzero(waits[cluster.codes])
     names = ("cluster", "feature", "verdict", "finalized_level")
     since[at] = [
-        _since(verdict, level, left[name].pop(feature, None), as_of)
+        _since(verdict, level, waits_left[name].pop(feature, None), as_of)
         for name, feature, verdict, level in zip(
             *(rows[name].take(at).to_pylist() for name in names), strict=True
         )
     ]
     rows = rows.replace(ready_since=since)
-    more = [
+    gap_waits = [
         (name, feature, wait.since)
         for name, gap in zip(evidence.clusters, unknown.tolist(), strict=True)
         if gap
-        for feature, wait in left.get(name, {}).items()
+        for feature, wait in waits_left.get(name, {}).items()
     ]
-    return join_rows([rows, _still_waiting(more)]) if more else rows
+    return join_rows([rows, _still_waiting(gap_waits)]) if gap_waits else rows
 
 
 def _still_waiting(waits: list[tuple[str, str, int]]) -> TableRows:
     """Rows of (cluster, feature, since when) that nobody asks about tonight."""
     count, (clusters, features, since) = len(waits), zip(*waits, strict=True)
-    none = np.zeros(count, dtype=np.int64)
+    zeros = np.zeros(count, dtype=np.int64)
     columns: dict[str, Column | Int] = {
         "cluster": texts_of(clusters),
         "feature": texts_of(features),
-        "verdict": Texts(words=(Verdict.UNKNOWN.value,), codes=none),
-        "blockers": none,
-        "unknowns": none,
+        "verdict": Texts(words=(Verdict.UNKNOWN.value,), codes=zeros),
+        "blockers": zeros,
+        "unknowns": zeros,
         "ready_since": np.array(since, dtype=np.int64),
     }
     return make_rows(READINESS, count, columns)
@@ -333,14 +333,14 @@ def _since(verdict: str, level: int | None, before: Waiting | None, as_of: int) 
     return as_of if verdict == Verdict.READY else NONE
 
 
-def find_forgotten(rows: TableRows, conditions: Conditions, said: BatchFindings) -> None:
+def find_forgotten(rows: TableRows, conditions: Conditions, report: BatchFindings) -> None:
     """Add the features that are READY for as long as conf/audit.toml calls forgotten, or longer."""
     if conditions.forgotten <= 0:
         return
     since = rows.numbers("ready_since")
     late = rows.texts("verdict").equal(Verdict.READY) & (since != NONE)
     late[late] = conditions.as_of - since[late] >= conditions.forgotten
-    said.of_questions(
+    report.of_questions(
         "finalization_forgotten",
         np.flatnonzero(late),
         [f"{moment(at):%Y-%m-%d}" for at in since[late].tolist()],
