@@ -99,10 +99,10 @@ def audit(
     store.expect_ahead(AUDIT_RUN, *(table for table in tables.GOLD if table is not AUDIT_RUN))
     inputs = {table.full_name: store.version(table) for table in (LANDING_LINE, CLUSTER_SNAPSHOT)}
     newest = pc.max(known["observed_at"].cast(pa.int64())).as_py() or 0
-    when = newest if as_of is None else as_of
+    as_of_run = newest if as_of is None else as_of
     waiting, read = read_waiting(store)
     inputs |= read
-    judging = judge_as_of(when, fleet, settings, catalogue, waiting)
+    judging = judge_as_of(as_of_run, fleet, settings, catalogue, waiting)
     lost = lost_clusters(store, known["cluster"])
     if lost:
         say(f"warning: {count(len(lost), 'cluster')} lost in silver.cluster_snapshot: UNKNOWN.")
@@ -116,9 +116,9 @@ def audit(
         )
     say(f"audit: {clusters} clusters judged")
     write_gold(store, judged, fleet, catalogue or load_catalogue(), run, places)
-    store.append(AUDIT_RUN, run_row(judged, run, when, inputs, catalogue, out), run)
+    store.append(AUDIT_RUN, run_row(judged, run, as_of_run, inputs, catalogue, out), run)
     say("audit: gold tables written")
-    return Audited(run=run, as_of=when, judged=judged, inputs=inputs)
+    return Audited(run=run, as_of=as_of_run, judged=judged, inputs=inputs)
 
 
 def write_gold(
@@ -171,10 +171,10 @@ def run_row(
 
 def _adoption(judged: Judged, as_of: int, catalogue: Catalogue) -> dict[str, object]:
     """Return the releases, finalized levels and waiting times of the fleet."""
-    ready, found = judged.readiness, judged.findings
-    newer = found.texts("code").equal(code_of("newer"))
-    newer &= found.texts("feature").equal(METADATA_VERSION)
-    beyond = set(found["cluster"].take(np.flatnonzero(newer)).to_pylist())
+    ready, findings = judged.readiness, judged.findings
+    newer = findings.texts("code").equal(code_of("newer"))
+    newer &= findings.texts("feature").equal(METADATA_VERSION)
+    beyond = set(findings["cluster"].take(np.flatnonzero(newer)).to_pylist())
     runs = zip(*(judged.plans[of].to_pylist() for of in ("cluster", "release")), strict=True)
     newest = newer_than(catalogue)
     software = Counter(release or (newest if of in beyond else None) for of, release in runs)
@@ -207,8 +207,8 @@ def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:
     """Return clusters without a snapshot that landed: by the last run, or in bronze since the last
     fold."""
 
-    def clusters(table: Table, *wanted: Wanted) -> set[str]:
-        return set(store.fetch(table, wanted, ["cluster"])["cluster"].to_pylist())
+    def clusters(table: Table, *conditions: Wanted) -> set[str]:
+        return set(store.fetch(table, conditions, ["cluster"])["cluster"].to_pylist())
 
     folded = store.newest_run(CLUSTER_SNAPSHOT) or 0
     landed = clusters(LANDING_LINE, ("reason", "is null", None), ("run", ">", folded))
@@ -239,7 +239,7 @@ def read_waiting(store: Store) -> tuple[WaitingClusters, dict[str, int]]:
     columns = ["cluster", "feature", "finalized_level", "ready_since"]
     ready: list[Wanted] = [("run", "=", newest), ("ready_since", "is not null", None)]
     table = store.fetch(FEATURE_READINESS, ready, columns, *inputs.values())
-    found: dict[str, dict[str, Waiting]] = defaultdict(dict)
+    waiting: dict[str, dict[str, Waiting]] = defaultdict(dict)
     for cluster, feature, level, since in zip(*(of.to_pylist() for of in table), strict=True):
-        found[cluster][feature] = Waiting(since=microseconds(since), level=level)
-    return dict(found), inputs
+        waiting[cluster][feature] = Waiting(since=microseconds(since), level=level)
+    return dict(waiting), inputs

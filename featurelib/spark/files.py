@@ -45,6 +45,6 @@ class Folder:
         """
         old = (f".{kind}", f".{kind}.part")
         with explaining(f"--out {self.uri}/{folder}, whose files of other nights go"):
-            for found in self._files.get_file_info(FileSelector(folder, allow_not_found=True)):
-                if found.is_file and found.base_name not in names and found.base_name.endswith(old):
-                    self._files.delete_file(found.path)
+            for file in self._files.get_file_info(FileSelector(folder, allow_not_found=True)):
+                if file.is_file and file.base_name not in names and file.base_name.endswith(old):
+                    self._files.delete_file(file.path)

@@ -51,8 +51,8 @@ def fold_batches(
         for entry in zip(*(batch.column(name).to_pylist() for name in ENTRY.names), strict=True)
     )
     rows: list[_Folded] = []
-    for cluster, mine in groupby(entries, key=itemgetter(1)):
-        rows += filter(None, [_fold(cluster, mine, done, since)])
+    for cluster, lines in groupby(entries, key=itemgetter(1)):
+        rows += filter(None, [_fold(cluster, lines, done, since)])
         if len(rows) >= BATCH_CLUSTERS:
             yield _batch(rows)
             rows = []
@@ -77,12 +77,12 @@ def _fold(cluster: str, entries: Iterator[_Entry], done: int, since: int) -> _Fo
         for _, _, line_id, raw, quarantined in of_run:
             if raw is None:
                 continue
-            found = _read(raw, cluster, line_id)
-            if isinstance(found, Landing):
+            landing = _read(raw, cluster, line_id)
+            if isinstance(landing, Landing):
                 landed.add(line_id)
-            elif quarantined is None or found.reason == CHANGED:
-                set_aside[line_id] = found.reason
-            line = found if isinstance(found, Landing) else found.unread
+            elif quarantined is None or landing.reason == CHANGED:
+                set_aside[line_id] = landing.reason
+            line = landing if isinstance(landing, Landing) else landing.unread
             if line is not None:
                 is_known |= not isinstance(line.content, UnreadZnode)
                 if run != LATE or not isinstance(line.content, UnreadZnode):

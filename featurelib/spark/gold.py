@@ -65,18 +65,18 @@ def clusters(judged: Judged, fleet: Fleet, catalogue: Catalogue) -> TableRows:
     known = [entries.get(name) for name in ids]
     columns: dict[str, Column | Int] = {
         "name": texts_of(
-            clean(one.title if one else name) for one, name in zip(known, ids, strict=True)
+            clean(of.title if of else name) for of, name in zip(known, ids, strict=True)
         ),
         "labels": lists_of(
             [
-                [clean(f"{k}={one.labels[k]}") for k in sorted(one.labels)] if one else []
-                for one in known
+                [clean(f"{k}={of.labels[k]}") for k in sorted(of.labels)] if of else []
+                for of in known
             ]
         ),
         "severity": _worst(judged.findings, position),
     }
     for key in ("owner", "contact", "managed_by"):
-        texts = (getattr(one, key) if one else "" for one in known)
+        texts = (getattr(of, key) if of else "" for of in known)
         columns[key] = texts_of(clean(text) if text else None for text in texts)
     columns |= _levels(judged.readiness, position, catalogue)
     columns |= {name: plans[name] for name in CLUSTER.names if name in plans.schema.names}
@@ -91,15 +91,15 @@ def finding_texts(
 ) -> TableRows:
     """A row of featurelib.schema.FINDING_TEXTS for each finding. `places`: the landing folder and
     the inventory, for commands."""
-    of, titles = findings.texts("cluster"), {one.id: clean(one.title) for one in fleet.cluster}
-    names = Texts(words=[titles.get(one) or clean(one) for one in of.words], codes=of.codes)
-    known = {one.id: one.site for one in fleet.cluster}
+    of, titles = findings.texts("cluster"), {e.id: clean(e.title) for e in fleet.cluster}
+    names = Texts(words=[titles.get(e) or clean(e) for e in of.words], codes=of.codes)
+    known = {e.id: e.site for e in fleet.cluster}
     sites = {
-        one: replace(known.get(one) or Site(name=one), landing=places[0], inventory=places[1])
-        for one in of.words
+        e: replace(known.get(e) or Site(name=e), landing=places[0], inventory=places[1])
+        for e in of.words
     }
-    said = FindingWords(catalogue).of_rows(findings, sites)
-    return make_rows(FINDING_TEXTS, len(findings), {"name": names, **said})
+    texts = FindingWords(catalogue).of_rows(findings, sites)
+    return make_rows(FINDING_TEXTS, len(findings), {"name": names, **texts})
 
 
 def _at(clusters: Texts, position: dict[str, int]) -> Int:
@@ -110,12 +110,12 @@ def _at(clusters: Texts, position: dict[str, int]) -> Int:
 
 def _worst(findings: TableRows, position: dict[str, int]) -> Texts:
     """By cluster the severity of its worst finding that is not muted; null = there is none."""
-    heard = np.flatnonzero(findings.texts("muted").codes < 0)
-    cluster = _at(findings.texts("cluster").take(heard), position)
-    severity = findings.texts("severity").take(heard)
-    order = [one.value for one in Severity]
+    unmuted = np.flatnonzero(findings.texts("muted").codes < 0)
+    cluster = _at(findings.texts("cluster").take(unmuted), position)
+    severity = findings.texts("severity").take(unmuted)
+    order = [of.value for of in Severity]
     worst = np.full(len(position), len(order))
-    ranks = np.array([order.index(one) for one in severity.words], dtype=np.int64)
+    ranks = np.array([order.index(of) for of in severity.words], dtype=np.int64)
     np.minimum.at(worst, cluster, pick(ranks, severity.codes, len(order)))
     return Texts(words=order, codes=np.where(worst == len(order), -1, worst))
 
@@ -130,18 +130,18 @@ def _levels(
     order = sorted(range(len(feature.words)), key=lambda code: metadata_first(feature.words[code]))
     rank = np.argsort(order)
     known = np.flatnonzero(level != NONE)
-    said = np.bincount(cluster[known], minlength=len(position)) > 0
-    there = known[level[known] > 0]
-    by = cluster[there] * len(rank) + rank[feature.codes[there]]  # nearly in order, as they come
-    there = there[np.argsort(by, kind="stable")]
-    size = np.where(said, np.bincount(cluster[there], minlength=len(position)), -1)
-    entries: dict[str, Column | Int] = {"feature": feature.take(there), "level": level[there]}
+    is_known = np.bincount(cluster[known], minlength=len(position)) > 0
+    rows = known[level[known] > 0]
+    by = cluster[rows] * len(rank) + rank[feature.codes[rows]]  # nearly in order, as they come
+    rows = rows[np.argsort(by, kind="stable")]
+    size = np.where(is_known, np.bincount(cluster[rows], minlength=len(position)), -1)
+    entries: dict[str, Column | Int] = {"feature": feature.take(rows), "level": level[rows]}
     metadata = known[feature.equal(METADATA_VERSION)[known]]
     version = np.full(len(position), NONE)
     version[cluster[metadata]] = level[metadata]
-    names = [catalogue.names.get(one) for one in version.tolist()]
+    names = [catalogue.names.get(v) for v in version.tolist()]
     return {
         "metadata_version": version,
         "metadata_version_name": texts_of(names),
-        "levels": Lists(size=size, of=make_rows(LEVEL_OF, len(there), entries)),
+        "levels": Lists(size=size, of=make_rows(LEVEL_OF, len(rows), entries)),
     }

@@ -202,8 +202,8 @@ class Lease:
             time.sleep(LOOK)
             opened.update_incremental()
             if opened.version() != version:
-                if (found := _holder(opened)) is not None:
-                    raise self._busy(found)
+                if (next_holder := _holder(opened)) is not None:
+                    raise self._busy(next_holder)
                 return None
         return holder
 
@@ -256,16 +256,16 @@ class Lease:
                 "nothing more was written. Run again when that one has ended"
             )
 
-    def _lose(self, why: str) -> None:
+    def _lose(self, reason: str) -> None:
         self._lost = (
-            f"{self._me.process.command} run {self._me.run} {why}: nothing is counted twice."
+            f"{self._me.process.command} run {self._me.run} {reason}: nothing is counted twice."
         )
         self._ended.set()
 
 
 def _holder(opened: DeltaTable) -> HoldingRun | None:
     """Return who holds a lease, by the newest commit of a run; None = nobody."""
-    newest = next((one[HOLDER] for one in opened.history(RECENT) if HOLDER in one), "")
+    newest = next((commit[HOLDER] for commit in opened.history(RECENT) if HOLDER in commit), "")
     return (_read_holder(newest.encode()) or _UNKNOWN) if newest else None
 
 

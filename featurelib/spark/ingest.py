@@ -81,20 +81,20 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
         f"+ {counts.quarantined} quarantined"
     )
     if counts.quarantined:
-        count, shown = read_quarantine(store.rows, [("run", "=", run)], SHOWN)
-        for where, reason, _ in shown:  # a file name may hold anything
-            say(f"ingest: quarantined {ascii(f'{where} {reason}')[1:-1]}")
+        count, lines = read_quarantine(store.rows, [("run", "=", run)], SHOWN)
+        for place, reason, _ in lines:  # a file name may hold anything
+            say(f"ingest: quarantined {ascii(f'{place} {reason}')[1:-1]}")
         if count > SHOWN:
-            more = "… and more: bronze.landing_line holds them all, with their reasons"
-            say(f"ingest: quarantined {more}")
+            hint = "… and more: bronze.landing_line holds them all, with their reasons"
+            say(f"ingest: quarantined {hint}")
     return counts
 
 
 def quarantine(store: Store, lines: DataFrame, say: Callable[[str], None]) -> None:
     """Set valid lines of bronze aside: rows of (cluster, line_id, reason)."""
     valid = store.read(LANDING_LINE, conditions=[("reason", "is null", None)]).drop("reason")
-    found = valid.join(lines, on=["cluster", "line_id"], how="inner")
-    rows = found.select("source_file", "line_number", "reason").toArrow().to_pylist()
+    joined = valid.join(lines, on=["cluster", "line_id"], how="inner")
+    rows = joined.select("source_file", "line_number", "reason").toArrow().to_pylist()
     if not rows:
         return
     store.set_aside(lines)
@@ -137,9 +137,9 @@ def _say_lost(
 ) -> None:
     """Say that bronze may have lost lines, and how many of the files they came from are gone."""
     names = set(pc.struct_field(_files_of(runs), "source_file").to_pylist())
-    gone = len(names.difference(file.source_file for file in listed))
-    files = f"{gone:,} file{' of earlier runs is' if gone == 1 else 's of earlier runs are'}"
-    lost = f"; {files} not there any more, and cannot be" if gone else ""
+    missing = len(names.difference(file.source_file for file in listed))
+    files = f"{missing:,} file{' of earlier runs is' if missing == 1 else 's of earlier runs are'}"
+    lost = f"; {files} not there any more, and cannot be" if missing else ""
     say(
         f"warning: table {LANDING_LINE.full_name}: {change}. Lines may be missing in it, so all "
         f"landing files are read again{lost}."
@@ -148,7 +148,7 @@ def _say_lost(
 
 def _files_of(runs: pa.Table) -> pa.ChunkedArray:
     """Return the files that runs read, as FILE."""
-    return pa.chunked_array([pc.list_flatten(one) for one in runs["files"].chunks], type_of(FILE))
+    return pa.chunked_array([pc.list_flatten(f) for f in runs["files"].chunks], type_of(FILE))
 
 
 def drop_known(listed: Sequence[Landed], runs: pa.Table) -> list[Landed]:
@@ -194,9 +194,9 @@ def mark_repeated(lines: DataFrame, known: DataFrame) -> DataFrame:
     """
     place = W.partitionBy("content_hash").orderBy("source_file", "line_number")
     until_here = place.rowsBetween(W.unboundedPreceding, W.currentRow)
-    seen = known.select("content_hash", F.lit(True).alias("seen"))
+    hashes = known.select("content_hash", F.lit(True).alias("seen"))
     ranked = lines.withColumn("rank", F.row_number().over(until_here))
-    joined = ranked.join(seen, on="content_hash", how="left")
+    joined = ranked.join(hashes, on="content_hash", how="left")
     repeated = (F.col("rank") > 1) | F.col("seen").isNotNull()
     return joined.select(*lines.columns, repeated.alias("repeated"))
 
@@ -226,8 +226,8 @@ def _commit(store: Store, landing: str, files: Sequence[Landed], run: int) -> In
         total = sum_lines(lines).collect()[0]
     _expect_equal("rows parsed", total.counted, total.rows + total.doubled)
     known = [
-        store.read(LANDING_LINE, conditions=wanted).select("content_hash")
-        for wanted in known_lines(total.oldest, total.newest)
+        store.read(LANDING_LINE, conditions=bounds).select("content_hash")
+        for bounds in known_lines(total.oldest, total.newest)
     ]
     observation = Observation()
     marked = mark_repeated(lines, reduce(DataFrame.unionByName, known)).observe(
@@ -240,9 +240,9 @@ def _commit(store: Store, landing: str, files: Sequence[Landed], run: int) -> In
     # Neighbours resemble each other: a quarter less to store than in the order of hashes.
     store.append(LANDING_LINE, fresh.sortWithinPartitions(*ORDER), run)
     lines.unpersist()
-    found = observation.get
-    found["repeated"] += total.doubled
-    counts = IngestCounts(files=len(files), lines=total.counted, **found)
+    counted = observation.get
+    counted["repeated"] += total.doubled
+    counts = IngestCounts(files=len(files), lines=total.counted, **counted)
     parts = counts.accepted + counts.repeated + counts.quarantined
     _expect_equal("accepted + repeated + quarantined", counts.lines, parts)
     return counts
@@ -263,9 +263,9 @@ def _open_files(session: SparkSession, paths: list[str]) -> DataFrame:
     return reader.option("pathGlobFilter", NAMES).load([escape(path) for path in paths])
 
 
-def _expect_equal(what: str, counted: int, found: int) -> None:
-    if counted != found:
-        raise AssertionError(f"{counted} lines by their newlines, but {found} {what}")
+def _expect_equal(kind: str, counted: int, actual: int) -> None:
+    if counted != actual:
+        raise AssertionError(f"{counted} lines by their newlines, but {actual} {kind}")
 
 
 @contextmanager

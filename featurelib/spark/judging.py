@@ -71,9 +71,9 @@ def judge_by(
             for start in range(0, batch.num_rows, size):
                 rows = batch.slice(start, size)
                 read = arrow.rows_of(rows, SNAPSHOT)
-                said = judge(read, conditions, known, dialect, severities)
-                plans = outlook.with_texts(said, dialect=STRICT, catalogue=known, guarding=guarding)
-                yield _cells(replace(said, plans=plans), read.numbers("observed_at"))
+                out = judge(read, conditions, known, dialect, severities)
+                plans = outlook.with_texts(out, dialect=STRICT, catalogue=known, guarding=guarding)
+                yield _cells(replace(out, plans=plans), read.numbers("observed_at"))
 
     return judge_batches
 

@@ -73,10 +73,10 @@ class Content:
 
     def _believed(self) -> Iterator[bytes]:
         """The first `size` bytes; what lies beyond them is not unpacked again."""
-        left, chunks = self.size, unzip(self._stored)
-        while left > 0:
-            chunk = next(chunks)[0][:left]
-            left -= len(chunk)
+        unread, chunks = self.size, unzip(self._stored)
+        while unread > 0:
+            chunk = next(chunks)[0][:unread]
+            unread -= len(chunk)
             yield chunk
 
 
@@ -208,15 +208,15 @@ def split_lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
     held = 0
     for chunk in chunks:
         for piece, empty in _cut_at_empty_lines(chunk):
-            first, *others = piece.split(b"\n")
+            first, *rest_lines = piece.split(b"\n")
             if held <= MAX_LINE_BYTES:
                 pending.append(first)
                 held += len(first)
-            if others:
+            if rest_lines:
                 yield b"".join(pending), 1
-                for line in others[:-1]:
+                for line in rest_lines[:-1]:
                     yield line, 1
-                pending, held = [others[-1]], len(others[-1])
+                pending, held = [rest_lines[-1]], len(rest_lines[-1])
             if empty:
                 yield b"", empty
     last = b"".join(pending)
@@ -227,10 +227,10 @@ def split_lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
 def _cut_at_empty_lines(chunk: bytes) -> Iterator[tuple[bytes, int]]:
     """Pieces of a chunk, and how many empty lines follow each, which are not in it."""
     start = 0
-    for found in EMPTY_LINES.finditer(chunk) if b"\n\n\n" in chunk or b"\n\r\n" in chunk else ():
-        end = chunk.index(b"\n", found.start()) + 1  # of the line that is under way
-        yield chunk[start:end], chunk.count(b"\n", end, found.end())
-        start = found.end()
+    for match in EMPTY_LINES.finditer(chunk) if b"\n\n\n" in chunk or b"\n\r\n" in chunk else ():
+        end = chunk.index(b"\n", match.start()) + 1  # of the line that is under way
+        yield chunk[start:end], chunk.count(b"\n", end, match.end())
+        start = match.end()
     yield chunk[start:], 0
 
 
@@ -252,7 +252,7 @@ def _batch(
     """Rows of one file, at least one; `counted` and `doubled` stand on the last."""
     count = len(rows)
     numbers, raw, reasons, kinds, clusters, times = zip(*rows, strict=True)
-    digests = [sha256(one).digest() for one in raw]
+    digests = [sha256(line).digest() for line in raw]
     ids = np.frombuffer(b"".join(digests), dtype=">i8").reshape(count, -1)[:, 0]
     columns: dict[str, Column | Int] = {
         "content_hash": cells_of(digests),

@@ -42,21 +42,21 @@ def walk(root: str, say: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
     endings = tuple(f".{ending}" for ending in ENDINGS)
     if not os.path.isdir(root):
         with os.scandir(os.path.dirname(root)) as entries:
-            yield from (one for one in entries if one.path == root and root.endswith(endings))
+            yield from (e for e in entries if e.path == root and root.endswith(endings))
         return
     entered: set[tuple[int, int]] = set()
     folders = deque([root])
     links: deque[str] = deque()
     while folders or links:
         folder = folders.popleft() if folders else links.popleft()
-        found = os.stat(folder)
-        if (found.st_dev, found.st_ino) in entered:
+        status = os.stat(folder)
+        if (status.st_dev, status.st_ino) in entered:
             say(f"ingest: {ascii(folder)[1:-1]} is a link to a folder that is read anyway: once")
             continue
-        entered.add((found.st_dev, found.st_ino))
+        entered.add((status.st_dev, status.st_ino))
         with os.scandir(folder) as entries:
-            there = sorted(entries, key=lambda entry: entry.name)
-        for entry in there:
+            listed = sorted(entries, key=lambda entry: entry.name)
+        for entry in listed:
             if entry.name.startswith((".", "_")):
                 continue
             if os.path.isdir(entry.path):  # a link to itself is none
@@ -69,16 +69,16 @@ def list_local(root: str, say: Callable[[str], None]) -> Iterator[Landed]:
     """The landing files below a folder that are not empty. Raises OSError."""
     empty = 0
     for entry in walk(root, say):
-        found = _stat(entry)
-        if found is None or not stat.S_ISREG(found.st_mode) or found.st_size == 0:
-            empty += found is not None and stat.S_ISREG(found.st_mode)
+        status = _stat(entry)
+        if status is None or not stat.S_ISREG(status.st_mode) or status.st_size == 0:
+            empty += status is not None and stat.S_ISREG(status.st_mode)
             continue
         if any("\ud800" <= letter <= "\udfff" for letter in entry.path):  # Spark looks for UTF-8
             say(f"ingest: {ascii(entry.path)[1:-1]} is left out: its name is not UTF-8. Rename it")
             continue
         # To the millisecond, as Spark has it in the tables that are there.
-        at = found.st_mtime_ns // 1_000_000 * 1000
-        yield Landed(f"file:{entry.path}", found.st_size, at)
+        at = status.st_mtime_ns // 1_000_000 * 1000
+        yield Landed(f"file:{entry.path}", status.st_size, at)
     if empty:
         say(f"ingest: {count(empty, 'empty file')} left out")
 

@@ -105,20 +105,20 @@ class PathLog:
     def head(self) -> Head | None:
         """The newest commit; None = there is no table."""
         try:
-            found = self._opened()
+            opened = self._opened()
         except TableNotFoundError as error:
             if "Unknown scheme" in str(error):
                 raise
             return None
         expect_whole_log(log_entries(self._place, self._options), self._place)
-        newest = next(iter(found.history(1)), {})
+        newest = next(iter(opened.history(1)), {})
         return Head(
-            version=found.version(),
-            run=found.transaction_version(self._table.application),
+            version=opened.version(),
+            run=opened.transaction_version(self._table.application),
             note=newest.get("userMetadata"),
-            schema=T.StructType.fromJson(json.loads(found.schema().to_json())),
-            properties=found.metadata().configuration,
-            commits=_commits(found),
+            schema=T.StructType.fromJson(json.loads(opened.schema().to_json())),
+            properties=opened.metadata().configuration,
+            commits=_commits(opened),
         )
 
     def create(self, properties: Mapping[str, str], replace: bool) -> None:
@@ -142,8 +142,8 @@ class PathLog:
             fitted = fit(self._table, _frame_of(session, self._table, rows))
             writing = fitted.write.format("delta").options(**_options(self._table, run, note))
             return writing.mode(mode).save(self._uri)
-        seen = opened.transaction_version(self._table.application)
-        if seen is not None and run <= seen:
+        newest = opened.transaction_version(self._table.application)
+        if newest is not None and run <= newest:
             return None
         commit = _commit(self._table, run, note)
         if not isinstance(rows, pa.Table):
@@ -186,13 +186,13 @@ class PathLog:
         counting.write.options(**_form(self._table)).parquet(f"{self._uri}/{part}")
         files = files_at(self._place, self._options)
         written = files.get_file_info(FileSelector(part, allow_not_found=True))
-        found = (_added(self._table, files, one) for one in written if one.extension == "parquet")
-        added = [one for one in found if one is not None]
-        seen = sum(json.loads(one.stats)["numRecords"] for one in added)
-        if seen != (counted := observation.get["rows"]):
+        entries = (_added(self._table, files, e) for e in written if e.extension == "parquet")
+        added = [e for e in entries if e is not None]
+        total = sum(json.loads(e.stats)["numRecords"] for e in added)
+        if total != (counted := observation.get["rows"]):
             raise ConfigError(
                 f"table {self._uri}: the executors wrote {counted} rows, and the driver sees "
-                f"{seen} of them; nothing was committed. The executors do not share this "
+                f"{total} of them; nothing was committed. The executors do not share this "
                 "folder: name a place that all machines share with --tables, a share that is "
                 "mounted at the same path, hdfs://… or s3a://… (docs/how-to/spark-cluster.md)."
             )
@@ -201,28 +201,28 @@ class PathLog:
     def dataset(self, version: int | None) -> Dataset | None:
         """The files of a version, with their bounds in the log; None = they alone do not say what
         the table holds (deletion vectors, renamed columns), and Delta itself has to be asked."""
-        found = self._opened(version)
-        if found.protocol().min_reader_version > 1:
+        opened = self._opened(version)
+        if opened.protocol().min_reader_version > 1:
             return None
         # Arrow's own file system: through deltalake's, threads call Python while the process ends.
-        return found.to_pyarrow_dataset(filesystem=files_at(self._place, self._options))
+        return opened.to_pyarrow_dataset(filesystem=files_at(self._place, self._options))
 
-    def files(self, found: Dataset, wanted: Sequence[Wanted]) -> list[str]:
+    def files(self, dataset: Dataset, conditions: Sequence[Wanted]) -> list[str]:
         """The files that may hold such rows."""
         schema = self._table.schema
-        bounds = arrow.as_expression(schema, arrow.by_bounds(schema, wanted))
-        return [f"{self._uri}/{one.path}" for one in found.get_fragments(bounds)]
+        bounds = arrow.as_expression(schema, arrow.by_bounds(schema, conditions))
+        return [f"{self._uri}/{fragment.path}" for fragment in dataset.get_fragments(bounds)]
 
     def frame(
-        self, session: SparkSession, version: int | None, wanted: Sequence[Wanted]
+        self, session: SparkSession, version: int | None, conditions: Sequence[Wanted]
     ) -> DataFrame:
-        """The rows of a version, those at least for which all of `wanted` holds. The log is read
+        """Return the rows of a version, at least those where all `conditions` hold. The log is read
         here: Delta would start some jobs to do it."""
-        found = self.dataset(version)
-        if found is None:
+        dataset = self.dataset(version)
+        if dataset is None:
             of = {} if version is None else {"versionAsOf": str(version)}
             return session.read.format("delta").options(**of).load(self._uri)
-        files = [escape(path) for path in self.files(found, wanted)]
+        files = [escape(path) for path in self.files(dataset, conditions)]
         schema = spark_schema(self._table)
         if not files:
             return session.createDataFrame([], schema)
@@ -251,8 +251,8 @@ class CatalogLog:
         if not self._session.catalog.tableExists(self._name):
             return None
         try:
-            found = self._session.sql(f"DESCRIBE HISTORY {self._name}")
-            rows = found.select("version", "operation", "userMetadata").collect()
+            history = self._session.sql(f"DESCRIBE HISTORY {self._name}")
+            rows = history.select("version", "operation", "userMetadata").collect()
         except AnalysisException as error:
             raise TableError(
                 f"table {self._name}: expected one of Delta's, found {in_a_line(str(error))}. Name "
@@ -282,9 +282,9 @@ class CatalogLog:
         )
 
     def frame(
-        self, session: SparkSession, version: int | None, wanted: Sequence[Wanted]
+        self, session: SparkSession, version: int | None, conditions: Sequence[Wanted]
     ) -> DataFrame:
-        del wanted  # Delta looks for bounds by itself
+        del conditions  # Delta looks for bounds by itself
         reader = session.read if version is None else session.read.option("versionAsOf", version)
         return reader.table(self._name)
 
@@ -322,24 +322,24 @@ _S3 = {
 def storage_options(session: SparkSession, uri: str) -> dict[str, str]:
     """Return what deltalake needs to reach a store, from Spark's settings. What they leave out, it
     takes from the environment, or asks the machine."""
-    scheme, _, rest = uri.partition("://")
-    host = rest.partition("/")[0]
+    scheme, _, path = uri.partition("://")
+    host = path.partition("/")[0]
 
     def setting(name: str) -> str | None:
         return session.conf.get(f"spark.hadoop.fs.{name}", None)
 
-    found: dict[str, str | None] = {}
+    options: dict[str, str | None] = {}
     if scheme in ("s3", "s3a"):
         for name, key in _S3.items():
-            found[key] = setting(f"s3a.bucket.{host}.{name}") or setting(f"s3a.{name}")
-        endpoint = found["aws_endpoint"]
+            options[key] = setting(f"s3a.bucket.{host}.{name}") or setting(f"s3a.{name}")
+        endpoint = options["aws_endpoint"]
         if endpoint and "://" not in endpoint:
-            found["aws_endpoint"] = endpoint = f"https://{endpoint}"
-        found["aws_allow_http"] = "true" if (endpoint or "").startswith("http://") else None
+            options["aws_endpoint"] = endpoint = f"https://{endpoint}"
+        options["aws_allow_http"] = "true" if (endpoint or "").startswith("http://") else None
     elif scheme in ("abfs", "abfss"):
         account = host.rpartition("@")[2]
-        found["azure_storage_account_key"] = setting(f"azure.account.key.{account}")
-    return {key: value for key, value in found.items() if value}
+        options["azure_storage_account_key"] = setting(f"azure.account.key.{account}")
+    return {key: value for key, value in options.items() if value}
 
 
 def _is_plain(opened: deltalake.DeltaTable) -> bool:
@@ -347,8 +347,8 @@ def _is_plain(opened: deltalake.DeltaTable) -> bool:
     protocol = opened.protocol()
     if protocol.writer_features is not None:
         return set(protocol.writer_features) <= PLAIN_FEATURES
-    asked = f"{opened.metadata().configuration} {opened.schema().to_json()}"
-    return protocol.min_writer_version <= PLAIN_WRITER and not any(one in asked for one in RULES)
+    text = f"{opened.metadata().configuration} {opened.schema().to_json()}"
+    return protocol.min_writer_version <= PLAIN_WRITER and not any(rule in text for rule in RULES)
 
 
 def _commits(opened: deltalake.DeltaTable) -> Iterator[Commit]:
@@ -415,17 +415,17 @@ def _added(table: Table, files: FileSystem, file: FileInfo) -> AddAction | None:
     lowest: dict[str, Any] = {}
     highest: dict[str, Any] = {}
     nulls: dict[str, int] = {}
-    wanted = table.skip_by or table.schema.names
+    bounded = table.skip_by or table.schema.names
     for at in range(foot.num_columns):
         name = foot.schema.column(at).path
-        found = [foot.row_group(group).column(at) for group in range(foot.num_row_groups)]
-        bounds = [column.statistics for column in found if column.statistics is not None]
-        if name not in {*wanted, *table.required} or len(bounds) < len(found):
+        groups = [foot.row_group(group).column(at) for group in range(foot.num_row_groups)]
+        bounds = [column.statistics for column in groups if column.statistics is not None]
+        if name not in {*bounded, *table.required} or len(bounds) < len(groups):
             continue
-        if all(one.has_null_count for one in bounds):
-            nulls[name] = sum(one.null_count for one in bounds)
-        ends = [end for one in bounds if one.has_min_max for end in (one.min, one.max)]
-        if name in wanted and ends and not isinstance(ends[0], bytes):
+        if all(s.has_null_count for s in bounds):
+            nulls[name] = sum(s.null_count for s in bounds)
+        ends = [end for s in bounds if s.has_min_max for end in (s.min, s.max)]
+        if name in bounded and ends and not isinstance(ends[0], bytes):
             lowest[name], highest[name] = (_in_log(end) for end in (min(ends), max(ends)))
     if empty := [name for name in table.required if nulls.get(name)]:
         raise ValueError(f"{table.full_name}: null in {', '.join(sorted(empty))}")
@@ -433,7 +433,7 @@ def _added(table: Table, files: FileSystem, file: FileInfo) -> AddAction | None:
         "numRecords": foot.num_rows,
         "minValues": lowest,
         "maxValues": highest,
-        "nullCount": {name: count for name, count in nulls.items() if name in wanted},
+        "nullCount": {name: count for name, count in nulls.items() if name in bounded},
     }
     return AddAction(
         path=file.path,
@@ -457,8 +457,8 @@ def fit(table: Table, df: DataFrame) -> DataFrame:
     return df.select([F.col(f.name).cast(f.dataType) for f in spark_schema(table).fields])
 
 
-def as_column(table: Table, wanted: Sequence[Wanted]) -> Column:
-    """All of `wanted`, for Spark."""
+def as_column(table: Table, conditions: Sequence[Wanted]) -> Column:
+    """All of `conditions`, for Spark."""
 
     def condition(name: str, how: str, value: Any) -> Any:
         if how in arrow.NULLS:
@@ -468,5 +468,5 @@ def as_column(table: Table, wanted: Sequence[Wanted]) -> Column:
             F.col(name), F.timestamp_micros(F.lit(value)) if is_time else value
         )
 
-    found: Column = functools.reduce(operator.and_, [condition(*one) for one in wanted])
-    return found
+    column: Column = functools.reduce(operator.and_, [condition(*c) for c in conditions])
+    return column

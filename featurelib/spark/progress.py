@@ -11,13 +11,13 @@ EVERY = 30.0  # seconds
 
 
 @contextmanager
-def telling(who: str, say: Callable[[str], None], every: float = EVERY) -> Iterator[None]:
-    """While the block runs, say once in a while for how long; `who` is the job."""
+def telling(job: str, say: Callable[[str], None], every: float = EVERY) -> Iterator[None]:
+    """While the block runs, say once in a while for how long; `job` is the job."""
     ended, began = Event(), time.monotonic()
 
     def tell() -> None:
         while not ended.wait(every):
-            say(f"{who}: at work for {time.monotonic() - began:.0f} s")
+            say(f"{job}: at work for {time.monotonic() - began:.0f} s")
 
     thread = Thread(target=tell, daemon=True)
     thread.start()

@@ -151,16 +151,16 @@ class _Part:
 
     def frame(self, store: Store) -> DataFrame:
         """The rows as ENTRY."""
-        found = store.read(self.table, conditions=self.rows).select(*self._columns())
+        frame = store.read(self.table, conditions=self.rows).select(*self._columns())
         if self.dumps is not None:
             dumps = F.broadcast(store.session.createDataFrame(self.dumps))
-            found = found.join(dumps, on=["cluster", "observed_at"], how="left_semi")
+            frame = frame.join(dumps, on=["cluster", "observed_at"], how="left_semi")
         if self.run is not None:
-            found = found.withColumn("run", F.lit(self.run))
+            frame = frame.withColumn("run", F.lit(self.run))
         values = {"state": b""} if self.quarantined else {}
-        missing = {n: F.lit(values.get(n)) for n in ENTRY.names if n not in found.columns}
+        missing = {n: F.lit(values.get(n)) for n in ENTRY.names if n not in frame.columns}
         types = from_arrow_schema(ENTRY)
-        return found.withColumns(missing).select([F.col(f.name).cast(f.dataType) for f in types])
+        return frame.withColumns(missing).select([F.col(f.name).cast(f.dataType) for f in types])
 
     def _columns(self) -> list[str]:
         return [*(name for name in ENTRY.names if name in self.table.schema.names), "observed_at"]
@@ -189,10 +189,10 @@ def _parts(
     lines = [*_with_unread(fresh), *_whole_dumps(store, fresh, known)]
     before = _Part(wanted=[], table=CLUSTER_SNAPSHOT, run=0)
     if known.ahead:
-        others, ahead = (("cluster", how, list(known.ahead)) for how in ("not in", "in"))
-        lines = [replace(part, wanted=[*part.wanted, others]) for part in lines]
+        rest_of, ahead = (("cluster", how, list(known.ahead)) for how in ("not in", "in"))
+        lines = [replace(part, wanted=[*part.wanted, rest_of]) for part in lines]
         lines += _with_unread([_Part(wanted=[ahead, *_dated(None, until)])])
-        before = replace(before, wanted=[others])
+        before = replace(before, wanted=[rest_of])
     return [*lines, *waiting, before]
 
 
@@ -213,8 +213,8 @@ def _whole_dumps(store: Store, fresh: Sequence[_Part], known: _Known) -> list[_P
     """
     is_log: Wanted = ("kind", "=", "metadata_log")
     keys = ["cluster", "observed_at"]
-    found = [store.fetch(LANDING_LINE, [*part.rows, is_log], keys) for part in fresh]
-    dumps = pa.concat_tables(found).group_by(keys).aggregate([])
+    tables = [store.fetch(LANDING_LINE, [*part.rows, is_log], keys) for part in fresh]
+    dumps = pa.concat_tables(tables).group_by(keys).aggregate([])
     if dumps.num_rows == 0:
         return []
     times = pc.min_max(dumps["observed_at"].cast(pa.int64())).as_py()
@@ -265,9 +265,9 @@ def _follow_up(
         learned = rows.select("cluster", "learned").mapInArrow(of_table, schema)
         learned = learned.select(*table.schema.names)
         if anew and since:
-            there = store.read(table)
-            same = [learned[name].eqNullSafe(there[name]) for name in table.grain]
-            learned = learned.join(there, on=same, how="left_anti")
+            stored = store.read(table)
+            same = [learned[name].eqNullSafe(stored[name]) for name in table.grain]
+            learned = learned.join(stored, on=same, how="left_anti")
         (store.overwrite if again else store.append)(table, learned, upto)
 
     with ThreadPoolExecutor(max_workers=len(HISTORIES)) as pool:

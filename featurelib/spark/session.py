@@ -107,12 +107,12 @@ def check_settings(session: SparkSession) -> None:
     """ConfigError names the first setting that does not hold what the code relies on."""
     for key, expected, reason in REQUIRED:
         try:
-            found = session.conf.get(key) or "nothing"
+            actual = session.conf.get(key) or "nothing"
         except PySparkException:  # neither set nor with a default of its own
-            found = "nothing"
-        if expected not in found.split(","):  # extensions are a list
+            actual = "nothing"
+        if expected not in actual.split(","):  # extensions are a list
             raise ConfigError(
-                f"Spark setting {key}: expected {expected}, found {found} "
+                f"Spark setting {key}: expected {expected}, found {actual} "
                 f"({reason}). Start with --properties-file conf/spark-defaults.conf."
             )
 
@@ -151,8 +151,8 @@ def all_jars() -> tuple[Jar, ...]:
 def jars_for(spark: str) -> list[Jar]:
     """The jars that belong to a version of Spark, as 4.2.0; ConfigError where none do."""
     minor = ".".join(spark.split(".")[:2])
-    if found := [jar for jar in all_jars() if jar.spark == minor]:
-        return found
+    if jars := [jar for jar in all_jars() if jar.spark == minor]:
+        return jars
     known = sorted({jar.spark for jar in all_jars()})
     raise ConfigError(
         f"Spark: expected {', '.join(known[:-1])} or {known[-1]}, found {spark}, which featurelib "

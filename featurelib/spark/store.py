@@ -130,17 +130,17 @@ class Store:
         """Return rows for which all `conditions` hold, now or as of one of the versions. Files
         whose bounds in the log exclude it are not opened."""
         self._expect_readable(table)
-        found = self._log(table).frame(self.session, version, conditions)
-        missing = {name: F.lit(None) for name in table.schema.names if name not in found.columns}
+        frame = self._log(table).frame(self.session, version, conditions)
+        missing = {name: F.lit(None) for name in table.schema.names if name not in frame.columns}
         rows = (
-            fit(table, found.withColumns(missing)) if missing else found.select(*table.schema.names)
+            fit(table, frame.withColumns(missing)) if missing else frame.select(*table.schema.names)
         )
         return rows.filter(as_column(table, conditions)) if conditions else rows
 
     def fetch(
         self,
         table: Table,
-        wanted: Sequence[Wanted] = (),
+        conditions: Sequence[Wanted] = (),
         columns: Sequence[str] | None = None,
         version: int | None = None,
     ) -> pa.Table:
@@ -151,17 +151,17 @@ class Store:
             self._expect_readable(table)
             with explaining(self.path(table)):
                 if (opened := log.dataset(version)) is not None:
-                    return arrow.read(opened, table.schema, wanted, names)
+                    return arrow.read(opened, table.schema, conditions, names)
         # Not Spark's own idea of these types, which is another for times and what may be null.
         types = arrow.schema_of(table.schema.select(names))
-        return self.read(table, version, wanted).select(*names).toArrow().cast(types)
+        return self.read(table, version, conditions).select(*names).toArrow().cast(types)
 
     def rows(
-        self, table: Table, wanted: Sequence[Wanted] = (), columns: Sequence[str] | None = None
+        self, table: Table, conditions: Sequence[Wanted] = (), columns: Sequence[str] | None = None
     ) -> TableRows:
         """The same as rows of the table's schema; columns that were not asked for are left out."""
         names = list(columns or table.schema.names)
-        return arrow.rows_of(self.fetch(table, wanted, names), table.schema.select(names))
+        return arrow.rows_of(self.fetch(table, conditions, names), table.schema.select(names))
 
     def _expect_readable(self, table: Table) -> None:
         if _is_outdated(table, self.check(table)):
@@ -263,9 +263,9 @@ class Store:
                 self._refuse_old_run(table, run, newest)
 
     @contextmanager
-    def hold(self, run: int, who: str, say: Callable[[str], None]) -> Iterator[None]:
+    def hold(self, run: int, job: str, say: Callable[[str], None]) -> Iterator[None]:
         """Keep other runs out of these tables while the block runs; BusyError if one is in.
-        `who` is the job."""
+        `job` is the job."""
         if self.is_named and is_forgotten(self.session, self.root):
             say(
                 f"warning: tables {self.root}: this Spark's own catalog has no metastore and knows "
@@ -275,7 +275,7 @@ class Store:
         with ExitStack() as stack:
             if self.folder.startswith(LOCAL):
                 folder = Path(self.folder.removeprefix(LOCAL))
-                token = stack.enter_context(hold_folder(folder, run, who))
+                token = stack.enter_context(hold_folder(folder, run, job))
                 self._expect = [partial(expect_lock, folder, token)]
             elif not self.folder:
                 say(
@@ -283,12 +283,12 @@ class Store:
                     "nothing keeps a second run out: start one at a time (docs/reference/runs.md)."
                 )
             else:
-                lease = Lease(self.folder, self._options, HoldingRun.this(who, run), say)
+                lease = Lease(self.folder, self._options, HoldingRun.this(job, run), say)
                 stack.enter_context(lease.held())
                 self._expect = [lease.expect]
             stack.callback(self._expect.clear)
             self._expect_fit()
-            stack.enter_context(telling(who, say))
+            stack.enter_context(telling(job, say))
             yield
 
     def _expect_fit(self) -> None:
@@ -301,11 +301,11 @@ class Store:
     ) -> None:
         """Set how long old versions stay readable; if asked, join small files, except those of
         bronze, the only witness of what was, and drop the files of older versions."""
-        known, wanted = self.check(table).properties, _retention(retention_days)
-        if any(known.get(key) != value for key, value in wanted.items()):
+        known, goal = self.check(table).properties, _retention(retention_days)
+        if any(known.get(key) != value for key, value in goal.items()):
             self._expect_fit()
             with explaining(self.path(table)):
-                self._alter(table, f"SET TBLPROPERTIES ({pairs(wanted)})")
+                self._alter(table, f"SET TBLPROPERTIES ({pairs(goal)})")
         if vacuum:  # by the table's own retention
             self._expect_fit()
             with explaining(self.path(table)):
@@ -340,19 +340,19 @@ class Store:
             return head.version
         if known >= run:
             self._refuse_old_run(table, run, known)
-        found = "no table" if head is None else f"version {head.version} of another writer"
+        newest = "no table" if head is None else f"version {head.version} of another writer"
         raise BusyError(
             f"table {table.full_name} at {self.path(table)}: expected the commit of run {run} as "
-            f"the newest of its log, found {found}, and what the run wrote may be lost. Let "
+            f"the newest of its log, found {newest}, and what the run wrote may be lost. Let "
             "nothing but featurelib write there, and run again: nothing is counted twice."
         )
 
     def _check(self, table: Table, head: Head) -> None:
-        found = head.properties.get(VERSION_PROPERTY, "none")
-        if not found.isdecimal() or int(found) > table.version:
+        version = head.properties.get(VERSION_PROPERTY, "none")
+        if not version.isdecimal() or int(version) > table.version:
             raise TableError(
                 f"table {table.full_name} at {self.path(table)}: expected {VERSION_PROPERTY} "
-                f"{table.version} or earlier, found {found}; nothing was written. A newer "
+                f"{table.version} or earlier, found {version}; nothing was written. A newer "
                 "featurelib wrote it: run that release or a later one."
             )
         if not _is_outdated(table, head):
@@ -361,13 +361,13 @@ class Store:
     def _check_columns(self, table: Table, head: Head) -> None:
         """Those of an earlier release may lack, those of a later one have more: none required."""
         # Not nullability of what both have: Delta holds the required columns by itself.
-        ours, theirs = _types(spark_schema(table)), _types(head.schema)
+        own, stored = _types(spark_schema(table)), _types(head.schema)
         needed = {f.name for f in (*spark_schema(table), *head.schema) if not f.nullable}
         differ = [
-            f"{name}: expected {ours.get(name, 'none')}, found {theirs.get(name, 'none')}"
-            for name in dict.fromkeys((*ours, *theirs))
-            if ours.get(name) != theirs.get(name)
-            and (name in needed or (name in ours and name in theirs))
+            f"{name}: expected {own.get(name, 'none')}, found {stored.get(name, 'none')}"
+            for name in dict.fromkeys((*own, *stored))
+            if own.get(name) != stored.get(name)
+            and (name in needed or (name in own and name in stored))
         ]
         if differ:
             raise TableError(
@@ -417,10 +417,10 @@ class Store:
 
 def resolve_uri(root_uri: str) -> str:
     """`root_uri` without a trailing slash; a plain path becomes an absolute `file:` URI."""
-    scheme, colon, rest = root_uri.partition(":")
+    scheme, colon, tail = root_uri.partition(":")
     if colon and scheme != "file" and "/" not in scheme:
         return root_uri.rstrip("/")
-    path = rest if scheme == "file" and colon else root_uri
+    path = tail if scheme == "file" and colon else root_uri
     # One slash: Delta takes file:///x and file:/x for two places (DELTA_AMBIGUOUS_PATHS).
     return "file:" + os.path.abspath("/" + path.lstrip("/") if path.startswith("//") else path)
 
@@ -460,14 +460,14 @@ def find_schema(session: SparkSession, name: str) -> str:
     ConfigError if Spark does not know it."""
     try:
         if session.catalog.databaseExists(quoted(name)):
-            found = session.catalog.getDatabase(quoted(name)).locationUri or ""
-            is_local = found.startswith(LOCAL)
-            return f"{LOCAL}/{found.removeprefix(LOCAL).strip('/')}" if is_local else found
-        said = "none of that name"
+            place = session.catalog.getDatabase(quoted(name)).locationUri or ""
+            is_local = place.startswith(LOCAL)
+            return f"{LOCAL}/{place.removeprefix(LOCAL).strip('/')}" if is_local else place
+        actual = "none of that name"
     except PySparkException as error:  # of the catalog: not reachable, not allowed
-        said = in_a_line(str(error))
+        actual = in_a_line(str(error))
     raise ConfigError(
-        f"--tables {name}: expected a schema of a catalog that this Spark knows, found {said}. "
+        f"--tables {name}: expected a schema of a catalog that this Spark knows, found {actual}. "
         f"Make it with CREATE SCHEMA {name}; if a folder is meant, write ./{name}."
     )
 
