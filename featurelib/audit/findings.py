@@ -78,11 +78,11 @@ class Findings:
         self._blocks: list[tuple[str, TableRows]] = []
 
     def add(
-        self, code: str, cluster: Int, *, detail: list[str] | None = None, **facts: Int | Texts
+        self, code: str, cluster: Int, *, detail: list[str] | None = None, **more: Int | Texts
     ) -> None:
         """One row for each position in `cluster`; a column left out is null in all of them.
 
-        `facts`: feature and facts as texts; role, node_id, finalized_level, level, min_version,
+        `more`: feature and facts as texts; role, node_id, finalized_level, level, min_version,
         max_version, epoch, at and line as numbers. In `at` and `line` 0, in `node_id` and `epoch`
         -1 means that there is none.
         """
@@ -96,14 +96,14 @@ class Findings:
         }
         if detail is not None:
             columns["detail"] = texts_of(detail)
-        for given, values in facts.items():
+        for given, values in more.items():
             if isinstance(values, Texts):
                 columns[given] = values
             elif given == "role":
                 columns[given] = Texts(words=[role.text for role in Role], codes=values)
             else:
-                name, absent = _NUMBERS[given]
-                columns[name] = np.where(values == absent, NONE, values)
+                name, none = _NUMBERS[given]
+                columns[name] = np.where(values == none, NONE, values)
         self._blocks.append((code, make_rows(FINDING, count, columns)))
 
     def rows(self, code: str | None = None) -> TableRows:
@@ -170,7 +170,7 @@ class InForce:
         """Return the mute of a finding, as `set_aside` has it in the tables; None if none."""
         texts = {"cluster": self.cluster, "code": code, "feature": feature}
         node = np.array([NONE if node_id is None else node_id])
-        columns: dict[str, Column | Int] = {name: texts_of([text]) for name, text in texts.items()}
+        columns: dict[str, Column | Int] = {name: texts_of([one]) for name, one in texts.items()}
         row = make_rows(FINDING, 1, columns | {"node_id": node})
         row = row.replace(**_in_force(row, self.mutes, self.as_of))
         [reason], [until] = (row[name].to_pylist() for name in ("muted", "muted_until"))
@@ -189,9 +189,9 @@ class InForce:
 def covered(mute: Mute, findings: TableRows) -> Bool:
     """Return a mask of rows of featurelib.schema.FINDING that the mute is about, expired or not."""
     hit = findings.texts("code").equal(mute.code)
-    for column, value in (("cluster", mute.cluster), ("feature", mute.feature)):
-        if value:
-            hit &= findings.texts(column).equal(value)
+    for column, wanted in (("cluster", mute.cluster), ("feature", mute.feature)):
+        if wanted:
+            hit &= findings.texts(column).equal(wanted)
     if mute.node is not None:
         hit &= findings.numbers("node_id") == mute.node
     return hit
@@ -200,7 +200,7 @@ def covered(mute: Mute, findings: TableRows) -> Bool:
 def _in_force(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[str, Column | Int]:
     """Reason and last day of what mutes each row, null where nothing does; of several mutes the one
     that runs out last counts."""
-    known = sorted((m for m in mutes if m.ends > as_of), key=lambda m: m.ends)
+    known = sorted((one for one in mutes if one.ends > as_of), key=lambda one: one.ends)
     which = np.full(len(findings), -1, dtype=np.int64)
     for at, mute in enumerate(known):
         which[covered(mute, findings)] = at
@@ -210,34 +210,34 @@ def _in_force(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[st
 
 
 def set_aside(
-    findings: Findings, clusters: Sequence[str], mutes: Sequence[Mute], as_of: int
+    said: Findings, clusters: Sequence[str], mutes: Sequence[Mute], as_of: int
 ) -> TableRows:
     """All findings, those that a mute covers with its reason and its last day.
 
     A cluster where a mute that ran out would still have held gets one finding more, which names all
     of these.
     """
-    rows = findings.rows()
+    found = said.rows()
     if not mutes:
-        return rows
-    rows = rows.replace(**_in_force(rows, mutes, as_of))
-    _add_expired(findings, clusters, [m for m in mutes if m.ends <= as_of], rows)
-    return join_rows([rows, findings.rows(EXPIRED)])
+        return found
+    found = found.replace(**_in_force(found, mutes, as_of))
+    _add_expired(said, clusters, [m for m in mutes if m.ends <= as_of], found)
+    return join_rows([found, said.rows(EXPIRED)])
 
 
 def _add_expired(
-    findings: Findings, clusters: Sequence[str], expired: Sequence[Mute], rows: TableRows
+    said: Findings, clusters: Sequence[str], expired: Sequence[Mute], found: TableRows
 ) -> None:
     """One finding a cluster: the mutes that ran out there and that no other took the place of."""
     by_cluster = defaultdict[str, list[str]](list)
-    unmuted = rows.texts("muted").codes < 0
+    unmuted = found.texts("muted").codes < 0
     for mute in expired:
-        hit = np.flatnonzero(covered(mute, rows) & unmuted)
-        for name in dict.fromkeys(rows["cluster"].take(hit).to_pylist()):
+        hit = np.flatnonzero(covered(mute, found) & unmuted)
+        for name in dict.fromkeys(found["cluster"].take(hit).to_pylist()):
             by_cluster[name].append(f"{mute.code}, until {mute.until.isoformat()} ({mute.reason})")
-    at = [i for i, name in enumerate(clusters) if name in by_cluster]
-    details = ["; ".join(by_cluster[clusters[i]]) for i in at]
-    findings.add(EXPIRED, np.array(at, dtype=np.int64), detail=details)
+    where = [i for i, name in enumerate(clusters) if name in by_cluster]
+    details = ["; ".join(by_cluster[clusters[i]]) for i in where]
+    said.add(EXPIRED, np.array(where, dtype=np.int64), detail=details)
 
 
 @cache
@@ -280,8 +280,8 @@ class Site:
     @property
     def collect(self) -> str:
         """The command that collects it, an address to be filled in where none is known."""
-        words = ["collect", *[clean(self.name)] * self.listed, "--out", self.landing]
-        command = shlex.join(["featurelib", *words, "--fleet", self.inventory])
+        what = ["collect", *[clean(self.name)] * self.listed, "--out", self.landing]
+        command = shlex.join(["featurelib", *what, "--fleet", self.inventory])
         return command if self.reachable else f"{command} --bootstrap {ANY_ADDRESS}"
 
 
@@ -331,8 +331,8 @@ class FindingWords:
         remedy = first_fit(row.remedies, known | {"stale": ghost is not None})
         text, command = remedy.text, remedy.command
         if ghost is not None and text == _STALE:
-            stale = self.of(ghost, site)
-            text, command = stale.remedy.replace("{", "{{").replace("}", "}}"), stale.command
+            gone = self.of(ghost, site)
+            text, command = gone.remedy.replace("{", "{{").replace("}", "}}"), gone.command
         elif _WAY in text:
             way = first_fit(ways(), known | {"stale": True})
             values["way"] = way.text.format_map(values)
@@ -355,21 +355,21 @@ class FindingWords:
         own = np.array([_depends_on_site(row) for row in rows], dtype=bool)[codes.codes]
         clusters = findings.texts("cluster")
         site = np.where(own, clusters.codes, -1)
-        facts = findings.replace(observed_at=np.where(dated[codes.codes], at, NONE))
-        first, kind = _kinds([site, *map(_numbers, facts.select(_WORDED).columns.values())])
-        stale = _gone(findings)
-        if (stale >= 0).any():
-            first, kind = _kinds([kind, np.where(stale >= 0, kind[stale], -1)])
-        kinds_rows = facts.take(first).to_pylist()
-        calls_gone = facts.take(stale[first]).to_pylist()  # all null where none does
-        words_list = [
+        seen = findings.replace(observed_at=np.where(dated[codes.codes], at, NONE))
+        first, kind = _kinds([site, *map(_numbers, seen.select(_WORDED).columns.values())])
+        gone = _gone(findings)
+        if (gone >= 0).any():
+            first, kind = _kinds([kind, np.where(gone >= 0, kind[gone], -1)])
+        found = seen.take(first).to_pylist()
+        calls_gone = seen.take(gone[first]).to_pylist()  # all null where none does
+        said = [
             self.of(
                 row, sites.get(name := row["cluster"], Site(name=name)), ghost if at >= 0 else None
             )
-            for row, ghost, at in zip(kinds_rows, calls_gone, stale[first].tolist(), strict=True)
+            for row, ghost, at in zip(found, calls_gone, gone[first].tolist(), strict=True)
         ]
         return {
-            name: Texts(words=[getattr(words, name) for words in words_list], codes=kind)
+            name: Texts(words=[getattr(one, name) for one in said], codes=kind)
             for name in ("message", "remedy", "command")
         }
 
@@ -379,8 +379,8 @@ class FindingWords:
             return None
         row = self._wordings.get(code)
         whole = row is not None and row.facts.get("detail") == "sentences"
-        visible = clean(text, COMPOSED_LENGTH) if whole else clean(text).removesuffix(".")
-        return _DATED_LEVEL.sub(self._add_name, visible)
+        shown = clean(text, COMPOSED_LENGTH) if whole else clean(text).removesuffix(".")
+        return _DATED_LEVEL.sub(self._add_name, shown)
 
     def _values(self, columns: FindingColumns, row: FindingRow, site: Site) -> dict[str, str]:
         """Return what the placeholders of a row stand for."""
@@ -431,8 +431,8 @@ class FindingWords:
             return {name: _argument(text, BLANKS[name])}
         return {name: text or BLANKS.get(name, "")}
 
-    def _add_name(self, match: re.Match[str]) -> str:
-        named = level_text(self.catalogue, METADATA_VERSION, int(match[1]))
+    def _add_name(self, found: re.Match[str]) -> str:
+        named = level_text(self.catalogue, METADATA_VERSION, int(found[1]))
         return f"{METADATA_VERSION} {named}"
 
 
@@ -445,10 +445,10 @@ def ghosts(findings: TableRows) -> dict[tuple[str, str | None, int | None], int]
 
 def _gone(findings: TableRows) -> Int:
     """Return by row about a node's range the row that calls the node stale; -1 = none."""
-    stale = np.flatnonzero(_is_one_of(findings, tagged("stale")))
+    gone = np.flatnonzero(_is_one_of(findings, tagged("stale")))
     keys = node_key(*(_numbers(findings[name]) for name in ("cluster", "role", "node_id")))
-    row = pick(stale, place(keys[stale], np.argsort(keys[stale]), keys), -1)
-    return np.where(_is_one_of(findings, tagged("of_range", "range_unseen")), row, -1)
+    found = pick(gone, place(keys[gone], np.argsort(keys[gone]), keys), -1)
+    return np.where(_is_one_of(findings, tagged("of_range", "range_unseen")), found, -1)
 
 
 def _is_one_of(findings: TableRows, codes: Iterable[str]) -> Bool:
@@ -470,11 +470,11 @@ def _kinds(columns: Sequence[Int]) -> tuple[Int, Int]:
         low, high = int(column.min(initial=0)), int(column.max(initial=0))
         values, width = column - low, high - low + 1
         if width > _WIDE:
-            distinct_values, values = np.unique(column, return_inverse=True)
-            width = len(distinct_values)
+            found, values = np.unique(column, return_inverse=True)
+            width = len(found)
         if room * width > _WIDEST:
-            distinct_values, kind = np.unique(kind, return_inverse=True)
-            room = len(distinct_values)
+            found, kind = np.unique(kind, return_inverse=True)
+            room = len(found)
         kind, room = kind * width + values, room * width
     _, first, kind = np.unique(kind, return_index=True, return_inverse=True)
     return first, kind
@@ -502,7 +502,7 @@ def _circumstances(columns: FindingColumns, site: Site) -> dict[str, object]:
 
 def _depends_on_site(row: FindingRow) -> bool:
     """Tell whether a remedy differs by cluster: by its name, its addresses or who manages it."""
-    is_managed = any(remedy.when.managed_by for remedy in row.remedies)
+    is_managed = any(one.when.managed_by for one in row.remedies)
     return is_managed or bool(re.search("{(cluster|zoo|collect|way|stale)|HOST:PORT", row.texts))
 
 

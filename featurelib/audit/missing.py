@@ -529,41 +529,41 @@ def least_software(judge: Judge, clusters: Int) -> list[str]:
     ]
 
 
-def _static_voters(report: BatchFindings) -> None:
+def _static_voters(said: BatchFindings) -> None:
     """Add a finding for each controller of a dynamic quorum that still has static voters, and for
     each of a static quorum that has none."""
-    evidence, node = report.evidence, report.evidence.subjects
+    evidence, who = said.evidence, said.evidence.subjects
     dynamic, may_be = evidence.dynamic()
     unsure = {at for at, name, _ in evidence.levels.disputed if name == KRAFT_VERSION}
     static = evidence.configurations.static_voters
-    leftover = [c for c in static if dynamic[c.cluster] and c.ids]
-    controllers = node.registered & (node.role == Role.CONTROLLER)
-    controllers &= marked(len(dynamic), [c.cluster for c in leftover])[node.cluster]
-    keys = node.cluster[controllers].tolist(), node.node_id[controllers].tolist()
+    left = [one for one in static if dynamic[one.cluster] and one.ids]
+    controllers = who.registered & (who.role == Role.CONTROLLER)
+    controllers &= marked(len(dynamic), [one.cluster for one in left])[who.cluster]
+    keys = who.cluster[controllers].tolist(), who.node_id[controllers].tolist()
     registered = set(zip(*keys, strict=True))
     details = []
-    for c in leftover:
-        strangers = {i for i in c.ids if (c.cluster, i) not in registered} - {c.node_id}
-        is_listed = strangers and evidence.membership.controllers_known[c.cluster]
-        tail = f"; {_ids(strangers)} not registered" if is_listed else ""
-        details.append(f"{_ids(c.ids)}{tail}")
+    for one in left:
+        gone = {i for i in one.ids if (one.cluster, i) not in registered} - {one.node_id}
+        is_listed = gone and evidence.membership.controllers_known[one.cluster]
+        more = f"; {_ids(gone)} not registered" if is_listed else ""
+        details.append(f"{_ids(one.ids)}{more}")
     bare = [
-        c
-        for c in static
-        if not (c.ids or may_be[c.cluster] or c.cluster in unsure)
-        and evidence.membership.kraft[c.cluster]
+        one
+        for one in static
+        if not (one.ids or may_be[one.cluster] or one.cluster in unsure)
+        and evidence.membership.kraft[one.cluster]
     ]
-    for code, group, texts in (
-        ("dynamic_quorum_with_static_voters", leftover, details),
+    for code, found, what in (
+        ("dynamic_quorum_with_static_voters", left, details),
         ("static_quorum_without_voters", bare, [""] * len(bare)),
     ):
-        rows = [(c.cluster, c.node_id, c.at, c.line) for c in group]
+        rows = [(one.cluster, one.node_id, one.at, one.line) for one in found]
         cluster, node_id, at, line = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-        report.of_clusters(
+        said.of_clusters(
             code,
             cluster,
-            detail=texts,
-            role=np.full(len(group), Role.CONTROLLER),
+            detail=what,
+            role=np.full(len(found), Role.CONTROLLER),
             node_id=node_id,
             at=at,
             line=line,
