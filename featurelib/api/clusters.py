@@ -126,7 +126,7 @@ def connect(
     read. `fleet`, `config` and `overlay` are files in the place of conf/fleet.toml, conf/audit.toml
     and no overlay. `timeout` in seconds, a node. Nothing is connected yet. Raises ConfigError.
     """
-    wanted = Wanted(
+    options = Wanted(
         cluster=cluster,
         bootstrap=bootstrap,
         controllers=controllers,
@@ -136,7 +136,7 @@ def connect(
         config=config,
         timeout=timeout,
     )
-    live = Live(wanted=wanted, catalogue=open_catalogue(overlay))
+    live = Live(wanted=options, catalogue=open_catalogue(overlay))
     live.reached()
     return live
 
@@ -194,12 +194,12 @@ def describe_features(cluster: AnyCluster) -> Described:
         describe_features("payments-eu").finalized["metadata.version"].max_version_level
     """
     chosen = choose(cluster)
-    wanted = chosen.wanted
-    if wanted.tables is not None:
-        wanted = replace(wanted, as_of=wanted.as_of or RUN_TIME)
-    elif wanted.capture is not None:
-        wanted = replace(wanted, as_of=wanted.as_of or NEWEST)
-    source = replace(chosen, wanted=wanted).source()
+    options = chosen.wanted
+    if options.tables is not None:
+        options = replace(options, as_of=options.as_of or RUN_TIME)
+    elif options.capture is not None:
+        options = replace(options, as_of=options.as_of or NEWEST)
+    source = replace(chosen, wanted=options).source()
     described, entry = describe(source.sight, chosen.catalogue), source.entry
     trusted = all(level.level is not None for level in described.levels) and any(
         witness.is_believed for witness in described.witnesses
@@ -241,7 +241,7 @@ def _supported(described: Description) -> Iterator[tuple[str, tuple[Supported, .
             if ends is not None:
                 nodes.setdefault(ends, []).append(f"{node.role} {node.node_id}")
         ranges = [
-            Supported(min_version=low, max_version=high, nodes=tuple(mine))
-            for (low, high), mine in sorted(nodes.items())
+            Supported(min_version=low, max_version=high, nodes=tuple(own))
+            for (low, high), own in sorted(nodes.items())
         ]
         yield feature, tuple(ranges)

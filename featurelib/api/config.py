@@ -44,17 +44,17 @@ def config(config: str | None = None, fleet: str | None = None) -> Answer[Values
 def _values(config: str | None, fleet: str | None) -> Iterator[dict[str, str | None]]:
     settings, file = find_settings(config)
     usual = {"fleet": find_file("--fleet", None, INVENTORY), "journal": journal_path(None)}
-    found: dict[str, tuple[str | None, str]] = {}
-    found["settings"] = file, "--config" if config else "usual places"
-    found["fleet"] = find_place("fleet", fleet)
+    values: dict[str, tuple[str | None, str]] = {}
+    values["settings"] = file, "--config" if config else "usual places"
+    values["fleet"] = find_place("fleet", fleet)
     for name, given in msgspec.structs.asdict(settings).items():
         text = str(len(given) if isinstance(given, dict | tuple) else given)
-        found[name] = text, "default" if given == getattr(Settings(), name) else file
-    del found["places"]
+        values[name] = text, "default" if given == getattr(Settings(), name) else file
+    del values["places"]
     for name in NamedPlaces.__struct_fields__:
-        found[name] = find_place(name, None)
+        values[name] = find_place(name, None)
     for name, path in usual.items():
-        if path and not found[name][1]:
-            found[name] = str(path.absolute()), "usual places"
-    for name, (value, source) in found.items():
+        if path and not values[name][1]:
+            values[name] = str(path.absolute()), "usual places"
+    for name, (value, source) in values.items():
         yield {"name": name, "value": value, "source": source or "not set"}

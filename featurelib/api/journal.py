@@ -89,14 +89,14 @@ def _entries(
 ) -> Answer[tuple[JournalEntry, ...]]:
     """Return the requests sent from here to one cluster, to those of a choice or to all."""
     path = journal_path(journal)
-    where, inventory = open_fleet(fleet, catalogue)
-    part = inventory.choose(choice, where)
+    source, inventory = open_fleet(fleet, catalogue)
+    part = inventory.choose(choice, source)
     with closing(_open_journal(path)) as opened:
         every, taken_back = opened.entries(), opened.withdrawals()
         verified = opened.verify()
-    known = {one.cluster: "" for one in taken_back}
+    known = {w.cluster: "" for w in taken_back}
     known |= {entry.intent.cluster: entry.intent.name for entry in every}
-    chosen = None if cluster is None else _id_of(cluster, known, inventory, where)
+    chosen = None if cluster is None else _id_of(cluster, known, inventory, source)
     entries = tuple(
         entry
         for entry in every
@@ -105,9 +105,9 @@ def _entries(
         and (entry.is_open or not only_open)
     )
     withdrawn = [
-        one
-        for one in taken_back
-        if chosen in (None, one.cluster) and (part is None or one.cluster in part) and not only_open
+        w
+        for w in taken_back
+        if chosen in (None, w.cluster) and (part is None or w.cluster in part) and not only_open
     ]
     names = inventory.names
     documents = (_entry_document(entry, name_of(entry, names)) for entry in entries)
@@ -146,43 +146,43 @@ def _verified(journal: str | None, kept: str | None) -> Answer[Verified]:
         )
     path = journal_path(journal)
     with closing(_open_journal(path)) as opened:
-        found = opened.verify(kept)
+        result = opened.verify(kept)
     return Answer(
-        value=found,
-        make_rows=lambda: ({"fault": fault} for fault in found.faults),
-        make_document=lambda: fill(JournalDocument, journal=str(path), verified=found),
-        page=lambda width: verified_page(found, str(path), Way(journal=journal), kept, width),
-        exit_code=0 if found.is_right else 1,
+        value=result,
+        make_rows=lambda: ({"fault": fault} for fault in result.faults),
+        make_document=lambda: fill(JournalDocument, journal=str(path), verified=result),
+        page=lambda width: verified_page(result, str(path), Way(journal=journal), kept, width),
+        exit_code=0 if result.is_right else 1,
     )
 
 
 def _open_journal(path: Path) -> Journal:
     """The journal in a file that is there: to look after what was sent none is made. Raises
     ConfigError where there is none, JournalError and InputError for one that cannot be read."""
-    found = (
+    reason = (
         "an empty file."
         if path.exists()
         else ("none: nothing was sent with it, or it is another user's or machine's.")
     )
     if not path.exists() or (path.is_file() and not path.stat().st_size):
         raise ConfigError(
-            f"{path}: expected a journal, found {found} What may be open cannot be told. Name it "
+            f"{path}: expected a journal, found {reason} What may be open cannot be told. Name it "
             "with --journal FILE."
         )
     return Journal(path)
 
 
-def _id_of(text: str, known: Mapping[str, str], fleet: Fleet, where: str) -> str:
+def _id_of(text: str, known: Mapping[str, str], fleet: Fleet, source: str) -> str:
     """The id of the cluster that is meant: as everywhere else, or as the journal calls it (`known`,
     names by id). Raises ConfigError for one that neither knows, or a name of several."""
     listed = any(text in (entry.id, entry.name) for entry in fleet.cluster)
     if text in known or listed:
-        return text if text in known else fleet.find(text, where).id
+        return text if text in known else fleet.find(text, source).id
     named = [cluster for cluster, name in known.items() if name == text]
     if len(named) == 1:
         return named[0]
-    more = f"name one of the journal's: {', '.join(sorted(known))}" if known else "leave it out"
-    return fleet.find(text, where, advice=more).id
+    advice = f"name one of the journal's: {', '.join(sorted(known))}" if known else "leave it out"
+    return fleet.find(text, source, advice=advice).id
 
 
 def _entry_document(entry: JournalEntry, name: str) -> EntryDocument:
@@ -246,38 +246,38 @@ def resume(
     """
     journal, chosen = named_journal(journal), cluster
     is_named = bool(cluster.wanted.cluster or cluster.wanted.addresses)
-    wanted, max_age = chosen.wanted, chosen.settings.max_age
-    where, inventory = open_fleet(wanted.fleet, chosen.catalogue)
-    part = inventory.choose(choice, where, named=is_named)
+    options, max_age = chosen.wanted, chosen.settings.max_age
+    source, inventory = open_fleet(options.fleet, chosen.catalogue)
+    part = inventory.choose(choice, source, named=is_named)
     with closing(_open_journal(journal_path(journal))) as opened:
         if is_named:
-            targets, found = [chosen.reached()], Resumed()
+            targets, done = [chosen.reached()], Resumed()
         else:
-            targets, found = _reachable(opened, chosen, inventory, part, journal)
+            targets, done = _reachable(opened, chosen, inventory, part, journal)
         for reached in targets:
             try:
                 with reached.watcher(max_age, chosen.say) as watcher:
-                    found = _settle(opened, watcher, reached.entry.id, found, command, sender_ended)
+                    done = _settle(opened, watcher, reached.entry.id, done, command, sender_ended)
             except RefusedError as error:
                 if is_named:
                     raise
                 waiting = opened.entries(cluster=reached.entry.id, only_open=True)
-                lost = (*found.lost, *((entry, str(error)) for entry in waiting))
-                found = replace(found, lost=lost)
+                lost = (*done.lost, *((entry, str(error)) for entry in waiting))
+                done = replace(done, lost=lost)
         if is_named or part:
-            others = [
-                (entry, _way(entry, inventory, wanted, journal))
+            more_open = [
+                (entry, _way(entry, inventory, options, journal))
                 for entry in opened.entries(only_open=True)
-                if entry.intent.cluster not in (part or (found.cluster,))
+                if entry.intent.cluster not in (part or (done.cluster,))
             ]
-            found = replace(found, others=others, part=part.text if part else "")
+            done = replace(done, others=more_open, part=part.text if part else "")
     catalogue = chosen.catalogue
     return Answer(
-        value=found,
-        make_rows=lambda: map(msgspec.to_builtins, _resume_document(found).requests),
-        make_document=lambda: _resume_document(found),
-        page=lambda width: resumed_page(found, catalogue, width),
-        exit_code=OutcomeUnknownError.exit_code if found.unknown else 0,
+        value=done,
+        make_rows=lambda: map(msgspec.to_builtins, _resume_document(done).requests),
+        make_document=lambda: _resume_document(done),
+        page=lambda width: resumed_page(done, catalogue, width),
+        exit_code=OutcomeUnknownError.exit_code if done.unknown else 0,
     )
 
 
@@ -293,11 +293,11 @@ def _reachable(
         if part is not None and cluster not in part:
             continue
         if cluster in reachable and (entry.is_open or entry.is_in_vain):
-            wanted = replace(chosen.wanted, cluster=cluster)
-            targets[cluster] = replace(chosen, wanted=wanted).reached()
+            options = replace(chosen.wanted, cluster=cluster)
+            targets[cluster] = replace(chosen, wanted=options).reached()
         elif entry.is_open:
-            way = _way(entry, inventory, chosen.wanted, path)
-            lost.append((entry, f"the inventory has no way to reach it. Run: {way}"))
+            command = _way(entry, inventory, chosen.wanted, path)
+            lost.append((entry, f"the inventory has no way to reach it. Run: {command}"))
     return list(targets.values()), Resumed(lost=tuple(lost))
 
 
@@ -305,33 +305,33 @@ def _settle(
     journal: Journal,
     watcher: Watcher,
     cluster: str,
-    found: Resumed,
+    resumed: Resumed,
     command: str,
     sender_ended: bool,
 ) -> Resumed:
     """Add one cluster's requests to those found before; a query tells its id if that is empty."""
     cluster = cluster or watcher.look().sight.cluster_id
     settled = settle_open(watcher, journal, cluster, command=command, sender_ended=sender_ended)
-    found = replace(found, cluster=cluster, settled=(*found.settled, *settled))
+    resumed = replace(resumed, cluster=cluster, settled=(*resumed.settled, *settled))
     try:
         levels = find_unexplained(journal, watcher, cluster)
     except BackendError as error:
         watcher.say(f"closed requests of cluster {cluster} were not looked at again: {error}")
-        return found
-    return replace(found, unexplained=(*found.unexplained, *levels))
+        return resumed
+    return replace(resumed, unexplained=(*resumed.unexplained, *levels))
 
 
-def _way(entry: JournalEntry, inventory: Fleet, wanted: Wanted, journal: str | None) -> str:
+def _way(entry: JournalEntry, inventory: Fleet, options: Wanted, journal: str | None) -> str:
     """The command that settles a request: by the inventory, or as it was reached when it was sent.
     A name alone is no way where the inventory has none."""
     cluster, used = entry.intent.cluster, entry.intent.reach
     if any(known.id == cluster and known.is_reachable for known in inventory.cluster):
-        return Way(reach=quote(cluster), fleet=wanted.fleet, journal=journal).resume
+        return Way(reach=quote(cluster), fleet=options.fleet, journal=journal).resume
     is_way = used.startswith("--") or " --fleet " in used
     return Way(reach=used if is_way else "--bootstrap HOST:PORT", journal=journal).resume
 
 
-def _resume_document(found: Resumed) -> ResumeDocument:
+def _resume_document(resumed: Resumed) -> ResumeDocument:
     settled = [
         fill(
             SettledDocument,
@@ -341,27 +341,27 @@ def _resume_document(found: Resumed) -> ResumeDocument:
             outcome=entry.fate.value,
             updates=result_documents(entry.updates),
         )
-        for entry in found.settled
+        for entry in resumed.settled
     ]
     return fill(
         ResumeDocument,
-        found,
-        requests=[*settled, *(_open_document(entry, why=why) for entry, why in found.lost)],
-        others=[_open_document(entry, next=command) for entry, command in found.others],
+        resumed,
+        requests=[*settled, *(_open_document(entry, why=reason) for entry, reason in resumed.lost)],
+        others=[_open_document(entry, next=command) for entry, command in resumed.others],
         unexplained=[
             fill(
                 UnexplainedDocument,
-                one,
-                cluster=one.entry.intent.cluster,
-                entry=one.entry.number,
-                closed_as=one.entry.fate.value,
+                u,
+                cluster=u.entry.intent.cluster,
+                entry=u.entry.number,
+                closed_as=u.entry.fate.value,
             )
-            for one in found.unexplained
+            for u in resumed.unexplained
         ],
-        says=resumed_end(found),
+        says=resumed_end(resumed),
     )
 
 
-def _open_document(entry: JournalEntry, **more: str) -> SettledDocument:
+def _open_document(entry: JournalEntry, **keys: str) -> SettledDocument:
     cluster = entry.intent.cluster
-    return fill(SettledDocument, number=entry.number, cluster=cluster, outcome="unknown", **more)
+    return fill(SettledDocument, number=entry.number, cluster=cluster, outcome="unknown", **keys)

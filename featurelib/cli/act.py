@@ -94,10 +94,10 @@ def approve(
     approval = act.make_approval(file, span, by=by, reason=reason)
     now = datetime.now(UTC)  # what `apply` would refuse is told before anybody is asked
     files.expect_approved(approval, file.plan, now, longest=settings.longest_approval, path=plan)
-    if (why := why_signed(file, settings)) and not agent and key is None:
+    if (demand := why_signed(file, settings)) and not agent and key is None:
         raise ApprovalError(
-            f"expected a signature ({why}), found neither --key nor --agent. Nothing was written. "
-            "Name a key with --key FILE."
+            f"expected a signature ({demand}), found neither --key nor --agent. Nothing was "
+            "written. Name a key with --key FILE."
         )
     entry = act.known_entry(file.plan.cluster, fleet, catalogue)
     page = f"{approval_page(file, approval, entry, catalogue)}{_replaced(target)}"
@@ -115,9 +115,9 @@ def approve(
     ways += f" --journal {quote(journal)}" if journal else ""
     command = f"featurelib apply {quote(plan)} --approval {quote(str(target))}{ways}"
     if as_json:
-        more = {"file": str(target), "signed": signature is not None, "next": command}
+        keys = {"file": str(target), "signed": signature is not None, "next": command}
         updates = _approved(file.plan, catalogue)
-        print(to_json(fill(ApproveDocument, approval=approval, updates=updates, **more)))
+        print(to_json(fill(ApproveDocument, approval=approval, updates=updates, **keys)))
         return 0
     add = "" if own or entry.is_reachable else UNREACHED
     print(f"written: {target} ({'signed' if signature else 'not signed'})\nnext: {command}{add}")
@@ -135,16 +135,16 @@ def _approved(plan: Plan, catalogue: Catalogue) -> list[ApprovedUpdateDocument]:
 
 def _withdraw(file: Path, reason: str | None, journal: str | None, *, as_json: bool) -> int:
     """Take an approval back, and say what that does not reach."""
-    given, found = act.withdraw(str(file), reason=reason, journal=journal)
+    given, withdrawal = act.withdraw(str(file), reason=reason, journal=journal)
     if as_json:
         document = fill(
             ApproveDocument, approval=given.approval, file=str(file),
-            signed=given.signature is not None, withdrawn=act.withdrawal_document(found),
+            signed=given.signature is not None, withdrawn=act.withdrawal_document(withdrawal),
         )  # fmt: skip
         print(to_json(document))
         return 0
     until = files.say_time(given.approval.expires_at)
-    print(f"deleted: {file}, the approval by {given.approval.approved_by}: {found.text}")
+    print(f"deleted: {file}, the approval by {given.approval.approved_by}: {withdrawal.text}")
     print(f"{journal_path(journal)}: apply with this journal refuses every copy of it")
     print(f"with another journal a copy would hold until {until}")
     return 0
@@ -164,8 +164,8 @@ def _replaced(target: Path) -> str:
         ) from error
     else:
         until = files.say_time(before.expires_at)
-        who = clean(before.approved_by)
-        return f"\n{target}: it replaces the approval by {who}, until {until}"
+        author = clean(before.approved_by)
+        return f"\n{target}: it replaces the approval by {author}, until {until}"
     return ""
 
 
@@ -231,6 +231,6 @@ def apply(
     except KeyboardInterrupt:
         say("error: interrupted; nothing was sent by this run")
         return INTERRUPTED
-    shown = carried.page(None) if sys.stdout.isatty() else carried.text
-    print(carried.json() if as_json else shown)
+    output = carried.page(None) if sys.stdout.isatty() else carried.text
+    print(carried.json() if as_json else output)
     return carried.ending.kind.exit_code

@@ -47,8 +47,8 @@ def nights(
     overlay: str | None = None,
 ) -> NightTables:
     """The run of the tables that options choose. Raises ConfigError, NoEvidenceError."""
-    wanted = Wanted(tables=find_tables(tables), run=run, fleet=fleet, config=config)
-    return NightTables(wanted, open_catalogue(overlay, say), choice)
+    options = Wanted(tables=find_tables(tables), run=run, fleet=fleet, config=config)
+    return NightTables(options, open_catalogue(overlay, say), choice)
 
 
 def several(
@@ -62,10 +62,10 @@ def several(
     """The clusters that options choose. Of landing files without a name all that are in them are
     chosen, and with --all those that the inventory expects, too. Raises ConfigError."""
     catalogue, names = open_catalogue(overlay, say), list[str | None](clusters or [])
-    where, inventory = open_fleet(wanted.fleet, catalogue)
+    file, inventory = open_fleet(wanted.fleet, catalogue)
     if not (names or wanted.addresses or wanted.capture or every or choice != Choice()):
         raise ConfigError(
-            f"expected a cluster, found none named. Give ids or names of {where}, --all for every "
+            f"expected a cluster, found none named. Give ids or names of {file}, --all for every "
             "cluster there, or say how one is reached: --bootstrap HOST:PORT, --file PATH."
         )
     if every and (names or wanted.addresses):
@@ -74,12 +74,12 @@ def several(
         entries = choose_entries(clusters or [], choice, wanted, say)
         names = [entry.id or None for entry in entries]
     elif not names:
-        part = inventory.choose(choice, where)
-        names = [one.id for one in inventory.cluster if one.id in (part or ()) or every]
+        part = inventory.choose(choice, file)
+        names = [id_.id for id_ in inventory.cluster if id_.id in (part or ()) or every]
         names += [None] * (part is None)
     speak = say if len(names) == 1 else quietly  # steps of several would be mixed up
     return [
-        Chosen(wanted=replace(wanted, cluster=one), catalogue=catalogue, say=speak) for one in names
+        Chosen(wanted=replace(wanted, cluster=id_), catalogue=catalogue, say=speak) for id_ in names
     ]
 
 
@@ -103,10 +103,10 @@ def _finalize(finalize: list[str] = []) -> dict[str, str]:  # noqa: B006
 def _releases(option: str, texts: list[str]) -> dict[int, str]:
     """`ID=RELEASE` texts by node id. Raises ConfigError for what is none, or comes twice."""
     expected, node = "ID=RELEASE, as 7=4.1.2", re.compile("0|[1-9][0-9]{0,9}")
-    found = read_pairs(
+    pairs = read_pairs(
         option, texts, expected, fits=lambda id_, _: bool(node.fullmatch(id_)) and int(id_) < 2**31
     )
-    return {int(node): release for node, release in found.items()}
+    return {int(node): release for node, release in pairs.items()}
 
 
 # By parameter of a function of the API: the options that make its value; None: its own.

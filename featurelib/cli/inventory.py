@@ -53,26 +53,26 @@ def inventory(
             f"--bootstrap HOST:PORT, found {'several' if given else 'none'}. "
             "See featurelib inventory --help."
         )
-    where, inventory = open_fleet(fleet, None)
+    source, inventory = open_fleet(fleet, None)
     if from_strimzi is not None:
         listed = strimzi_resources(from_strimzi)
-        found, left_out = [*of_strimzi(listed.clusters)], [*listed.left_out]
+        entries, left_out = [*of_strimzi(listed.clusters)], [*listed.left_out]
     elif bootstrap:
-        found, left_out = [_at(address) for address in bootstrap], []
+        entries, left_out = [_at(address) for address in bootstrap], []
     else:
-        found, left_out = of_msk([(name, read_text(name)) for name in from_msk or ()])
-    new = new_ones(found, inventory)
+        entries, left_out = of_msk([(name, read_text(name)) for name in from_msk or ()])
+    new = new_ones(entries, inventory)
     for reason in left_out:
         say(reason)
-    say(f"{count(len(found), 'cluster')} listed, {len(found) - len(new)} of them in {where}")
+    say(f"{count(len(entries), 'cluster')} listed, {len(entries) - len(new)} of them in {source}")
     if as_json:
-        clusters = [one.keys | {"notes": [*one.notes]} for one in new]
+        clusters = [e.keys | {"notes": [*e.notes]} for e in new]
         about = fill(
-            FoundDocument, clusters=clusters, known=len(found) - len(new), left_out=left_out
+            FoundDocument, clusters=clusters, known=len(entries) - len(new), left_out=left_out
         )
         print(to_json(about))
     else:
-        print("\n".join(one.toml for one in new), end="")
+        print("\n".join(e.toml for e in new), end="")
     return 0
 
 

@@ -74,14 +74,14 @@ def feature_dependencies(
     """
     catalogue = open_catalogue(overlay, say)
     own = choose_software(catalogue, software)
-    asked = parse_features(feature)
-    for name, level in asked.items():
+    levels_of = parse_features(feature)
+    for name, level in levels_of.items():
         _expect_known(own, name, level)
-    needs = {f"{n}={v}": {d.other: d.least for d in own.needs(n, v)} for n, v in asked.items()}
+    needs = {f"{n}={v}": {d.other: d.least for d in own.needs(n, v)} for n, v in levels_of.items()}
     if as_json:
         print_levels(DependenciesDocument, own, catalogue, dependencies=needs)
         return 0
-    for (name, level), needed in zip(asked.items(), needs.values(), strict=True):
+    for (name, level), needed in zip(levels_of.items(), needs.values(), strict=True):
         verdict = "requires:" if needed else "has no dependencies."
         print(f"{write_level(own, name, level)} {verdict}")
         for other, least in needed.items():
@@ -113,22 +113,22 @@ def _unknown_version(own: ReleaseCatalogue, text: str) -> ConfigError:
 
 
 def _expect_known(own: ReleaseCatalogue, name: str, level: int) -> None:
-    known, found = (METADATA_VERSION, *own.features), f"the feature {name}"
+    known, actual = (METADATA_VERSION, *own.features), f"the feature {name}"
     expected = ", ".join(known)
     if name in known:
         if own.knows(name, level):
             return
         levels = own.known_levels(name)
-        expected, found = f"a level of {name} from {levels[0]} to {levels[-1]}", str(level)
+        expected, actual = f"a level of {name} from {levels[0]} to {levels[-1]}", str(level)
     raise ConfigError(
-        f"--feature {name}={level}: Kafka {own.release} knows {expected}; found {found}. "
+        f"--feature {name}={level}: Kafka {own.release} knows {expected}; found {actual}. "
         "Name one of them, or newer software with --software RELEASE."
     )
 
 
 def parse_features(texts: list[str]) -> dict[str, int]:
     """`NAME=LEVEL` texts as levels by name. Raises ConfigError for what is none, or comes twice."""
-    found = read_pairs(
+    pairs = read_pairs(
         "--feature",
         texts,
         f"NAME=LEVEL with a whole number up to {HIGHEST_LEVEL}, as group.version=1",
@@ -136,4 +136,4 @@ def parse_features(texts: list[str]) -> dict[str, int]:
         more=" What a release version means in numbers is what `featurelib version-mapping "
         "--release-version VERSION` says.",
     )
-    return {name: int(level) for name, level in found.items()}
+    return {name: int(level) for name, level in pairs.items()}

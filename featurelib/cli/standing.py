@@ -112,15 +112,15 @@ class LastRun:
     def _stamps(self, files: Iterable[str]) -> Stamps:
         """Return the stamps of those of these files of --out that are there."""
         paths = {name: self._out / name for name in files}
-        there = {name: path.stat() for name, path in paths.items() if path.is_file()}
-        return {name: (found.st_size, found.st_mtime_ns) for name, found in there.items()}
+        stats = {name: path.stat() for name, path in paths.items() if path.is_file()}
+        return {name: (stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()}
 
 
 def _digest_code() -> str:
     """Return a digest of the names, sizes and times of featurelib's files."""
     sources = Path(featurelib.__file__).parent.rglob("*.*")
-    stats = {str(one): one.stat() for one in sources if one.suffix != ".pyc"}
-    stamps = sorted((path, found.st_size, found.st_mtime_ns) for path, found in stats.items())
+    stats = {str(path): path.stat() for path in sources if path.suffix != ".pyc"}
+    stamps = sorted((path, stat.st_size, stat.st_mtime_ns) for path, stat in stats.items())
     return sha256(msgspec.json.encode(stamps)).hexdigest()
 
 

@@ -57,11 +57,11 @@ class Sink(io.RawIOBase):
 
     def write(self, data: Any, /) -> int:
         """Write all of it, or remember why not."""
-        left = memoryview(data).cast("B")
-        whole = len(left)
-        while left and self.fault is None:
+        rest_bytes = memoryview(data).cast("B")
+        whole = len(rest_bytes)
+        while rest_bytes and self.fault is None:
             try:
-                left = left[os.write(self._number, left) :]
+                rest_bytes = rest_bytes[os.write(self._number, rest_bytes) :]
             except BlockingIOError:  # somebody else made the pipe so
                 select.select([], [self._number], [])
             except OSError as error:
@@ -150,8 +150,8 @@ class Screen:
     def draw(self, lines: list[str]) -> None:
         """Draw these lines over those of before, as many as the terminal has room for."""
         size = shutil.get_terminal_size()
-        if (left := len(lines) - (size.lines - 1)) > 0:
-            lines = [*lines[: -left - 1], f"… {left + 1} more lines: make the window higher"]
+        if (excess := len(lines) - (size.lines - 1)) > 0:
+            lines = [*lines[: -excess - 1], f"… {excess + 1} more lines: make the window higher"]
         back = f"\x1b[{self._drawn}F\x1b[J" if self._drawn else ""
         if self._drawn and size != self._size:  # its lines were broken elsewhere
             back = "\x1b[2J\x1b[H"
@@ -168,8 +168,8 @@ def _end(code: int) -> int:
         return code
     if isinstance(fault, BrokenPipeError):
         return READER_GONE
-    why = (fault.strerror or str(fault)).lower()
-    print(f"error: standard output: {why}; not all of it was written", file=sys.stderr)
+    reason = (fault.strerror or str(fault)).lower()
+    print(f"error: standard output: {reason}; not all of it was written", file=sys.stderr)
     return OUTPUT_LOST
 
 

@@ -153,25 +153,25 @@ def write_approval(approval: Approval, signature: str | None = None) -> bytes:
     return _pretty(ApprovalFile(approval=approval, digest=digest(approval), signature=signature))
 
 
-def _parsed(raw: bytes | str, kind: type[File], where: str, again: str) -> tuple[File, object]:
+def _parsed(raw: bytes | str, kind: type[File], source: str, again: str) -> tuple[File, object]:
     """The file in `raw` and the JSON it is. Raises PlanError for any other thing."""
-    form, what = (PLAN, "a plan") if kind is PlanFile else (APPROVAL, "an approval")
+    form, expected = (PLAN, "a plan") if kind is PlanFile else (APPROVAL, "an approval")
     try:
         given = json.loads(raw, object_pairs_hook=_each_once)
         head = given.get("approval", given) if isinstance(given, dict) else given
         head = head if isinstance(head, dict) else {}
-        theirs, version = head.get("format"), head.get("version")
-        if (theirs, version) != (form, VERSION):
-            use = "Use the featurelib that wrote it. " if theirs == form else ""
+        name, version = head.get("format"), head.get("version")
+        if (name, version) != (form, VERSION):
+            use = "Use the featurelib that wrote it. " if name == form else ""
             raise PlanError(
-                f"{where}: expected {what}, {form} version {VERSION}, found {theirs!r} version "
+                f"{source}: expected {expected}, {form} version {VERSION}, found {name!r} version "
                 f"{version!r}. {use}{again}"
             )
         return msgspec.convert(given, kind), given
     except (RecursionError, msgspec.ValidationError, ValueError) as error:
-        found = " lists in lists" if isinstance(error, RecursionError) else f": {error}"
-        found = " text that is no JSON" if isinstance(error, json.JSONDecodeError) else found
-        raise PlanError(f"{where}: expected {what}, found{found}. {again}") from error
+        detail = " lists in lists" if isinstance(error, RecursionError) else f": {error}"
+        detail = " text that is no JSON" if isinstance(error, json.JSONDecodeError) else detail
+        raise PlanError(f"{source}: expected {expected}, found{detail}. {again}") from error
 
 
 def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -185,37 +185,37 @@ def _short(text: str) -> str:
     return repr(text[:_LONGEST_FILE_NAME])
 
 
-def _expect_form(found: bytes, ours: bytes, where: str, again: str) -> None:
+def _expect_form(stored: bytes, written: bytes, source: str, again: str) -> None:
     """Raises PlanError unless these bytes are those that are written here, naming the first line
     that is not."""
-    if found != ours:
-        lines = zip_longest(found.split(b"\n"), ours.split(b"\n"), fillvalue=b"(nothing)")
-        number, (theirs, expected) = next((i, p) for i, p in enumerate(lines, 1) if p[0] != p[1])
-        shown, wanted = (_short(x.decode("utf-8", "replace").strip()) for x in (theirs, expected))
+    if stored != written:
+        lines = zip_longest(stored.split(b"\n"), written.split(b"\n"), fillvalue=b"(nothing)")
+        number, (line, expected) = next((i, p) for i, p in enumerate(lines, 1) if p[0] != p[1])
+        got, wish = (_short(x.decode("utf-8", "replace").strip()) for x in (line, expected))
         raise PlanError(
-            f"{where}:{number}: expected the form in which it is written, {wanted}, found another "
-            f"(spaces, order, keys or escapes): {shown}. {again}"
+            f"{source}:{number}: expected the form in which it is written, {wish}, found another "
+            f"(spaces, order, keys or escapes): {got}. {again}"
         )
 
 
-def read_plan(text: str | bytes, where: str) -> PlanFile:
-    """The plan in `text`; `where` is what a message calls it.
+def read_plan(text: str | bytes, source: str) -> PlanFile:
+    """The plan in `text`; `source` is what a message calls it.
 
     Raises PlanError for anything but a plan as `write_plan` gives it, one that contradicts itself,
     and a digest that is not the plan's.
     """
-    file, given = _parsed(text, PlanFile, where, AGAIN)
+    file, given = _parsed(text, PlanFile, source, AGAIN)
     assert isinstance(given, dict)
     try:
-        theirs, ours = _pretty(given), _pretty(given | {"meaning": plain(file.plan)})
+        stored, written = _pretty(given), _pretty(given | {"meaning": plain(file.plan)})
     except ValueError as error:  # half a character
-        raise PlanError(f"{where}: expected a plan, found: {error}. {AGAIN}") from error
-    _expect_form(theirs, ours, where, AGAIN)
+        raise PlanError(f"{source}: expected a plan, found: {error}. {AGAIN}") from error
+    _expect_form(stored, written, source, AGAIN)
     if fault := next(plan_faults(file.plan), None):
-        raise PlanError(f"{where}: {fault}. {AGAIN}")
-    if file.digest != (found := digest(file.plan)):
+        raise PlanError(f"{source}: {fault}. {AGAIN}")
+    if file.digest != (actual := digest(file.plan)):
         raise PlanError(
-            f"{where}: digest: expected {found}, that of what the plan says, found "
+            f"{source}: digest: expected {actual}, that of what the plan says, found "
             f"{_short(file.digest)}. The plan was changed after it was made. {AGAIN}"
         )
     return file
@@ -235,28 +235,28 @@ def write_again(plan: str, longest: timedelta = DAY) -> str:
 
 
 def read_approval(
-    text: bytes | str, where: str, plan: str = "PLAN", longest: timedelta = DAY
+    text: bytes | str, source: str, plan: str = "PLAN", longest: timedelta = DAY
 ) -> ApprovalFile:
     """The approval file in `text`, as bytes or decoded as they are (no newline translated); `plan`
     is its plan's file, as a command names it.
 
     Raises PlanError for what `write_approval` would not have written, ApprovalError for an approval
-    that was changed afterwards; both name `where`.
+    that was changed afterwards; both name `source`.
     """
     raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     again = write_again(plan, longest)
-    file, _ = _parsed(raw, ApprovalFile, where, again)
+    file, _ = _parsed(raw, ApprovalFile, source, again)
     fault = next(_faults(file.approval), "")
     if not fault and file.signature is not None and not _is_armored(file.signature):
         fault = "signature: expected one as ssh-keygen writes it"
     if fault:
-        raise PlanError(f"{where}: {fault}. {again}")
+        raise PlanError(f"{source}: {fault}. {again}")
     if file.digest != (expected := digest(file.approval)):
         raise ApprovalError(
-            f"{where}: expected the digest {expected}, found {file.digest}: the approval was "
+            f"{source}: expected the digest {expected}, found {file.digest}: the approval was "
             f"changed after it was written. Nothing was sent. {again}"
         )
-    _expect_form(raw, write_approval(file.approval, file.signature), where, again)
+    _expect_form(raw, write_approval(file.approval, file.signature), source, again)
     return file
 
 
@@ -288,27 +288,27 @@ def expect_approved(
 
     `longest` is how long an approval may last; `path` is the plan's file.
     """
-    expected, found, again = "", "", write_again(path, longest)
+    expected, actual, again = "", "", write_again(path, longest)
     lasts, ahead = approval.expires_at - approval.approved_at, approval.approved_at - now
     if approval.plan != digest(plan):
-        expected, found = f"an approval of the plan {path}", "one of another plan"
+        expected, actual = f"an approval of the plan {path}", "one of another plan"
         again = "Give the one of this plan with --approval FILE, or write it: "
         again += approve_command(quote(path), longest)
     elif approval.cluster != plan.cluster:
-        expected, found = f"an approval for cluster {plan.cluster!r}", repr(approval.cluster)
+        expected, actual = f"an approval for cluster {plan.cluster!r}", repr(approval.cluster)
     elif lasts > longest:
         expected = f"an approval for at most {say_span(longest)} (longest_approval_hours)"
-        found = f"one for {say_span(lasts)}"
+        actual = f"one for {say_span(lasts)}"
     elif ahead > SKEW:
         expected = f"an approval given before now, {say_time(now)}"
-        found = f"{say_time(approval.approved_at)}, {say_span(ahead)} ahead"
-        found += " (do both clocks go right?)"
+        actual = f"{say_time(approval.approved_at)}, {say_span(ahead)} ahead"
+        actual += " (do both clocks go right?)"
     elif approval.expires_at <= now:
         over, end = say_span(now - approval.expires_at), say_time(approval.expires_at)
         expected = f"an approval that holds now, {say_time(now)}"
-        found = f"one that expired {over} ago, at {end}"
+        actual = f"one that expired {over} ago, at {end}"
     if expected:
-        raise ApprovalError(f"expected {expected}, found {found}. Nothing was sent. {again}")
+        raise ApprovalError(f"expected {expected}, found {actual}. Nothing was sent. {again}")
 
 
 def say_time(moment: datetime) -> str:
@@ -391,8 +391,8 @@ def file_names(
     """A name for each cluster, by what people call it (`titles`, by id); no two are one file, on
     case-insensitive file systems either."""
     called = {cluster: (titles or {}).get(cluster) or cluster for cluster in clusters}
-    seen = Counter(title.casefold() for title in called.values())
+    counts = Counter(title.casefold() for title in called.values())
     return [
-        file_name(title, cluster, plain=seen[title.casefold()] == 1, of=of)
+        file_name(title, cluster, plain=counts[title.casefold()] == 1, of=of)
         for cluster, title in called.items()
     ]

@@ -166,9 +166,9 @@ class _Ground:
         """
         named = self.catalogue.release_named(release)
         if named is None and release_line(release) in load(_NO_CATALOGUE).releases:
-            gone = ", ".join(sorted(self.cluster.finalized)) or "nothing is finalized"
+            names = ", ".join(sorted(self.cluster.finalized)) or "nothing is finalized"
             text = (
-                f"Software of {release} knows no feature, so all would be deleted: {gone}. "
+                f"Software of {release} knows no feature, so all would be deleted: {names}. "
                 "Name those that are to go: update --delete FEATURE."
             )
             yield _fault("empty_catalogue", "", 0, text)
@@ -181,8 +181,8 @@ class _Ground:
                 levels = software.known_levels(name, unstable=False) if name in known else ()
                 level = max(levels, default=0)
                 if self.cluster.level(name) <= level:
-                    there = self.name(name, level)
-                    text = f"{release} knows {name} up to {there}: nothing is raised."
+                    top = self.name(name, level)
+                    text = f"{release} knows {name} up to {top}: nothing is raised."
                     yield self.stay("no_higher", name, level, text)
                 else:
                     yield self.kept(name, level) or self.moved(name, level, up=False)
@@ -203,8 +203,8 @@ class _Ground:
         version = software.newest_stable if text is None else software.level_of(text)
         if version is None:
             known = ", ".join(software.names.values())
-            why = f"{software.release} knows no release version {text}. It knows {known}."
-            yield _fault("unknown_level", metadata, 0, why)
+            text_of = f"{software.release} knows no release version {text}. It knows {known}."
+            yield _fault("unknown_level", metadata, 0, text_of)
             return
         for name, level in software.defaults(version).items():
             if part := self.unknown(name, level) or self.kept(name, level):
@@ -217,29 +217,29 @@ class _Ground:
     def why_by_name(self, code: str, name: str, level: int, *, up: bool) -> str:
         if not up:
             current = self.cluster.level(name)
-            here = f"at {self.name(name, current)}" if current else "not finalized"
-            return f"{name} is {here}, and a downgrade raises nothing."
-        there = f"{name} {self.name(name, level)}"
+            state = f"at {self.name(name, current)}" if current else "not finalized"
+            return f"{name} is {state}, and a downgrade raises nothing."
+        target = f"{name} {self.name(name, level)}"
         if code == "side_effect":
-            more = say_more(self.catalogue, name, level)
-            return f"{there} moves only when asked for by name: {more}."
-        return f"{there} can never be taken back, so it moves only when asked for by name."
+            effects = say_more(self.catalogue, name, level)
+            return f"{target} moves only when asked for by name: {effects}."
+        return f"{target} can never be taken back, so it moves only when asked for by name."
 
     def by_name(self, name: str, text: str, *, up: bool) -> Part:
         """One level by name (`--feature NAME=LEVEL`; 0 takes it away: disable, --delete)."""
         cluster, software = self.cluster, self.software
         level = read_level(name, text, cluster, self.catalogue)
         if level is None:
-            why = f"{name} has no level {text!r}: expected a number"
+            fault = f"{name} has no level {text!r}: expected a number"
             if name == METADATA_VERSION:
                 names = (software.names if software else self.catalogue.names).values()
-                why += f", a release, or one of {', '.join(names)}"
-            return _fault("unknown_level", name, 0, f"{why}.")
+                fault += f", a release, or one of {', '.join(names)}"
+            return _fault("unknown_level", name, 0, f"{fault}.")
         listed = {feature for node in cluster.nodes for feature in node.supported}
         listed |= {METADATA_VERSION, *cluster.finalized, *(software.features if software else ())}
         if name not in listed and cluster.nodes:  # of no node at all nothing is known
-            why = f"Nobody knows a feature {name}: no node, and not the controller's release."
-            return _fault("unknown_feature", name, level, why)
+            fault = f"Nobody knows a feature {name}: no node, and not the controller's release."
+            return _fault("unknown_feature", name, level, fault)
         if unknown := self.unknown(name, level):
             return unknown
         if not up and (kept := self.kept(name, level)):
@@ -248,14 +248,14 @@ class _Ground:
 
     def unknown(self, name: str, level: int) -> Reason | None:
         """The fault of a level that the controller's release does not have for production."""
-        software, there = self.software, self.name(name, level)
+        software, target = self.software, self.name(name, level)
         if software is None or name not in (METADATA_VERSION, *software.features):
             return None
         if not software.knows(name, level):
-            text = f"{software.release} knows no level {there} of {name}."
+            text = f"{software.release} knows no level {target} of {name}."
             return _fault("unknown_level", name, level, text)
         if not software.knows(name, level, unstable=False):
-            text = f"{name} {there} is not stable in {software.release}."
+            text = f"{name} {target} is not stable in {software.release}."
             return _fault("unstable_level", name, level, text)
         return None
 
@@ -264,23 +264,23 @@ class _Ground:
         current = self.cluster.level(name)
         if not any(level < never <= current for never in self.catalogue.irreversible(name)):
             return None
-        here, there = self.name(name, current), self.name(name, level)
+        now, target = self.name(name, current), self.name(name, level)
         return self.stay(
-            "irreversible", name, level, f"{name} never goes back from {here} to {there}."
+            "irreversible", name, level, f"{name} never goes back from {now} to {target}."
         )
 
     def moved(self, name: str, level: int, *, up: bool) -> Part:
         """The feature's move, or why the command does not do that."""
         current = self.cluster.level(name)
-        here, there = self.name(name, current), self.name(name, level)
+        now, target = self.name(name, current), self.name(name, level)
         if level == current:
             text = (
-                f"{name} is at {here} already." if level else f"{name} is not finalized, as asked."
+                f"{name} is at {now} already." if level else f"{name} is not finalized, as asked."
             )
             return self.stay("at_level", name, level, text)
         if (level > current) != up:
-            way, noun = ("down", "upgrade") if up else ("up", "downgrade")
-            text = f"{name} is at {here} and would go {way} to {there}: that is no {noun}."
+            direction, noun = ("down", "upgrade") if up else ("up", "downgrade")
+            text = f"{name} is at {now} and would go {direction} to {target}: that is no {noun}."
             return _fault("wrong_direction", name, level, text)
         down = UpgradeType.UNSAFE_DOWNGRADE if self.unsafe else UpgradeType.SAFE_DOWNGRADE
         kind = UpgradeType.UPGRADE if up else down
@@ -303,13 +303,13 @@ def stay_at_ceiling(cluster: Cluster, catalogue: Catalogue, name: str, ceiling: 
     the production levels above are no default, never go back, or change more than the level."""
     current, available = cluster.level(name), ceiling
     if name != METADATA_VERSION and name in catalogue.features:
-        seen = max((n.supported[name][1] for n in cluster.nodes if name in n.supported), default=0)
+        most = max((n.supported[name][1] for n in cluster.nodes if name in n.supported), default=0)
         texts = {cluster.release, *(node.release for node in cluster.nodes)}
         named = {release for text in texts if (release := catalogue.release_named(text))}
         own = [catalogue.of(release).known_levels(name, unstable=False) for release in named]
         known = {v.level for v in catalogue.levels if v.feature == name}
         stable = known.intersection(*([set().union(*own)] if named else []))
-        available = max((n for n in stable if n <= seen), default=0)
+        available = max((n for n in stable if n <= most), default=0)
     if current >= available:
         code, level = "at_ceiling", ceiling
         text = f"{name} is at {catalogue.level_name(name, current)}; that is its ceiling."
@@ -317,8 +317,8 @@ def stay_at_ceiling(cluster: Cluster, catalogue: Catalogue, name: str, ceiling: 
         code, level = only_by_name(catalogue, name, current, available), available
         but = {"irreversible": "never back", "": "that level is no default"}.get(code)
         but = but or say_more(catalogue, name, available)
-        there, code = catalogue.level_name(name, available), code or "beyond_default"
-        text = f"{name} could go up to {there}, but {but}: ask for it by name."
+        top, code = catalogue.level_name(name, available), code or "beyond_default"
+        text = f"{name} could go up to {top}, but {but}: ask for it by name."
     return Stay(code=code, feature=name, current=current, level=level, text=text)
 
 

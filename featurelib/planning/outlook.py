@@ -68,7 +68,7 @@ class StepOutlook:
             return ()
         stays = {METADATA_VERSION: self.floor}
         for name, level in self.levels.items():
-            if kept := [one for one in catalogue.irreversible(name) if one <= level]:
+            if kept := [n for n in catalogue.irreversible(name) if n <= level]:
                 stays[name] = max(kept)
         back = may_join(stays, catalogue)
         return tuple(release for release in self.joins_no_more if release not in back)
@@ -87,7 +87,7 @@ def look_ahead(meaning: Plan, catalogue: Catalogue, address: str = "") -> tuple[
         )
         steps.append(
             StepOutlook(
-                changes=tuple(_change(one, meaning, catalogue, address) for one in step.updates),
+                changes=tuple(_change(move, meaning, catalogue, address) for move in step.updates),
                 timeout_ms=step.timeout_ms,
                 levels=levels,
                 floor=floor,
@@ -102,7 +102,7 @@ def look_ahead(meaning: Plan, catalogue: Catalogue, address: str = "") -> tuple[
 def _change(update: Move, meaning: Plan, catalogue: Catalogue, address: str) -> ChangeOutlook:
     name, low, high = update.feature, update.from_level, update.to_level
     every = effects_of(meaning, catalogue)
-    effects = tuple(one for one in every if one.feature == name and low < one.level <= high)
+    effects = tuple(e for e in every if e.feature == name and low < e.level <= high)
     no_return = loss_of(update, meaning, catalogue).no_return
     return ChangeOutlook(
         update=update,
@@ -152,8 +152,8 @@ def with_texts(
     assert evidence is not None
     rows = np.flatnonzero(plans.lists("steps").size)
     made, texts = list[Plan](), dict[int, str]()
-    shown = plans.select(["cluster", "steps", "dialects"]).take(rows)
-    for i, row in zip(rows.tolist(), shown.to_pylist(), strict=True):
+    rows_shown = plans.select(["cluster", "steps", "dialects"]).take(rows)
+    for i, row in zip(rows.tolist(), rows_shown.to_pylist(), strict=True):
         steps = steps_of(row["steps"])
         plan = Plan(
             cluster=row["cluster"],
@@ -167,23 +167,23 @@ def with_texts(
         )
         made.append(plan)
         shares = share(steps, plan.guards, plan.requirements.levels, catalogue)
-        left = tuple[str, ...]()
+        warnings = tuple[str, ...]()
         if shares.theirs and guarding is not None:
             entry = guarding.managed[row["cluster"]]
-            left = tuple(one.line for one in left_over(shares, entry, catalogue))
+            warnings = tuple(back.line for back in left_over(shares, entry, catalogue))
             required = require(evidence, i, features_of(shares.ours), catalogue)
             plan = replace(plan, steps=shares.ours, requirements=required)
-        people = ForPeople(level_names=level_names(plan, catalogue), warnings=left)
+        people = ForPeople(level_names=level_names(plan, catalogue), warnings=warnings)
         if shares.ours:
             texts[i] = write_plan(plan, people)
-    found = returns_of(made, catalogue)
+    ways_back = returns_of(made, catalogue)
     size = np.full(len(plans), -1, dtype=np.int64)
-    size[rows] = [len(some) for some in found]
-    known = [one for some in found for one in some]
-    floor = np.array([one.floor for one in known], dtype=np.int64)
-    no_return = np.array([one.no_return for one in known], dtype=np.int64)
+    size[rows] = [len(of_plan) for of_plan in ways_back]
+    known = [back for of_plan in ways_back for back in of_plan]
+    floor = np.array([back.floor for back in known], dtype=np.int64)
+    no_return = np.array([back.no_return for back in known], dtype=np.int64)
     returns: dict[str, Column | Int] = {
-        "feature": texts_of(one.feature for one in known),
+        "feature": texts_of(back.feature for back in known),
         "downgrade_floor": np.where(floor == NOT_HERE, NO_NUMBER, floor),
         "point_of_no_return": np.where(no_return == NOT_HERE, NO_NUMBER, no_return),
     }

@@ -42,8 +42,8 @@ def share(
     steps: Sequence[Step], guards: Guards | None, levels: Mapping[str, int], catalogue: Catalogue
 ) -> Shares:
     """Part the steps of a plan for a cluster at these finalized levels."""
-    theirs = {name for name in features_of(steps) if guards is not None and guards.manages(name)}
-    if not theirs:
+    owned = {name for name in features_of(steps) if guards is not None and guards.manages(name)}
+    if not owned:
         return Shares(ours=tuple(steps))
     moves = dict[str, Move]()
     for move in (move for step in steps for move in step.updates):
@@ -51,20 +51,20 @@ def share(
         moves[move.feature] = replace(move, from_level=first.from_level)
     # What is the default only once the owner has finalized its metadata.version waits for that.
     ends = {name: (move.from_level, move.to_level) for name, move in moves.items()}
-    later = catalogue.not_yet_defaults(ends) - theirs if METADATA_VERSION in theirs else set[str]()
+    later = catalogue.not_yet_defaults(ends) - owned if METADATA_VERSION in owned else set[str]()
     while True:
-        ours = {n: m.to_level for n, m in moves.items() if n not in theirs | later}
-        unmet = catalogue.whole.unmet({**levels, **ours})
-        late = {d.feature for d in unmet if d.feature in ours and d.other in theirs | later}
+        own = {n: m.to_level for n, m in moves.items() if n not in owned | later}
+        unmet = catalogue.whole.unmet({**levels, **own})
+        late = {d.feature for d in unmet if d.feature in own and d.other in owned | later}
         if not late:
             break
         later |= late
-    kept = [tuple(move for move in step.updates if move.feature in ours) for step in steps]
+    kept = [tuple(move for move in step.updates if move.feature in own) for step in steps]
     return Shares(
         ours=tuple(
-            replace(step, updates=some) for step, some in zip(steps, kept, strict=True) if some
+            replace(step, updates=moved) for step, moved in zip(steps, kept, strict=True) if moved
         ),
-        theirs=tuple(move for name, move in moves.items() if name in theirs),
+        theirs=tuple(move for name, move in moves.items() if name in owned),
         later=tuple(move for name, move in moves.items() if name in later),
     )
 
@@ -99,8 +99,8 @@ ADVICE = {"msk": "On MSK levels follow the Kafka version. Ask its support about 
 
 def whom_to_ask(owner: str, entry: FleetEntry) -> str:
     """Return a sentence that says through whom levels are changed, if no command is known."""
-    asked = " ".join(text for text in (entry.owner, entry.contact) if text)
-    text = f"Change levels through {owner}" + (f"; ask {asked}." if asked else ".")
+    contact = " ".join(text for text in (entry.owner, entry.contact) if text)
+    text = f"Change levels through {owner}" + (f"; ask {contact}." if contact else ".")
     return f"{text} {ADVICE.get(owner.casefold(), '')}".rstrip()
 
 
@@ -117,23 +117,23 @@ class LeftOver:
         return f"{self.text} {self.command}".rstrip()
 
 
-def left_over(found: Shares, entry: FleetEntry, catalogue: Catalogue) -> Iterator[LeftOver]:
+def left_over(shares: Shares, entry: FleetEntry, catalogue: Catalogue) -> Iterator[LeftOver]:
     """Yield the moves of the cluster's owner, how it makes them, and the moves that wait."""
     owner = clean(entry.managed_by)
-    if found.theirs:
+    if shares.theirs:
         moves = ", ".join(
             f"{clean(move.feature)} {level_text(catalogue, move.feature, move.from_level)} → "
             f"{level_text(catalogue, move.feature, move.to_level)}"
-            for move in found.theirs
+            for move in shares.theirs
         )
-        command = owner_command(found.theirs, entry, catalogue)
+        command = owner_command(shares.theirs, entry, catalogue)
         how = "Its command:" if command else clean(whom_to_ask(owner, entry), 400)
         # A plan names the levels it was made for, those of others, too.
-        first = " Apply the plan of ours first: it fits the levels of now." if found.ours else ""
+        first = " Apply the plan of ours first: it fits the levels of now." if shares.ours else ""
         text = f"{owner} finalizes {moves}; featurelib does not.{first} {how}"
         yield LeftOver(text=text, command=command)
-    if found.later:
-        names = ", ".join(clean(move.feature) for move in found.later)
+    if shares.later:
+        names = ", ".join(clean(move.feature) for move in shares.later)
         yield LeftOver(text=f"Once {owner} has done so, make a new plan for the rest: {names}.")
 
 
@@ -149,25 +149,25 @@ def expect_ours(
     finalizes what is to move, with that owner's commands and the one that plans the rest, with
     these `options`, after a blank each."""
     entry = fleet.of(cluster, FleetEntry(id=cluster))
-    here = guards_of(entry)
-    theirs, rest = dict[tuple[str, str], list[Move]](), list[Move]()
+    entry_guards = guards_of(entry)
+    owned, kept = dict[tuple[str, str], list[Move]](), list[Move]()
     for move in {move.feature: move for move in moves}.values():  # where each goes in the end
-        rules = ((here, "the inventory"), (guards, "the plan"))
-        who = [(one.managed_by, where) for one, where in rules if one and one.manages(move.feature)]
-        (theirs.setdefault(who[0], []) if who else rest).append(move)
-    if not theirs:
+        rules = ((entry_guards, "the inventory"), (guards, "the plan"))
+        managers = [(g.managed_by, place) for g, place in rules if g and g.manages(move.feature)]
+        (owned.setdefault(managers[0], []) if managers else kept).append(move)
+    if not owned:
         return
-    said = "; ".join(
-        f"{', '.join(sorted(move.feature for move in found))}, managed by {owner} "
-        f"(managed_by in {where})"
-        for (owner, where), found in theirs.items()
+    words = "; ".join(
+        f"{', '.join(sorted(move.feature for move in own))}, managed by {owner} "
+        f"(managed_by in {place})"
+        for (owner, place), own in owned.items()
     )
-    ways = (_ways(owner, found, entry, catalogue) for (owner, _), found in theirs.items())
-    ours = " ".join(map(option_of, rest))
-    plan = f"\nThe rest is ours: featurelib plan {quote(entry.argument)} update {ours}{options}"
+    ways = (_ways(owner, own, entry, catalogue) for (owner, _), own in owned.items())
+    args = " ".join(map(option_of, kept))
+    plan = f"\nThe rest is ours: featurelib plan {quote(entry.argument)} update {args}{options}"
     raise RefusedError(
-        f"cluster {entry.title} ({cluster}): expected features that we finalize, found {said}. "
-        f"Nothing was sent. {' '.join(chain.from_iterable(ways))}{plan if rest else ''}"
+        f"cluster {entry.title} ({cluster}): expected features that we finalize, found {words}. "
+        f"Nothing was sent. {' '.join(chain.from_iterable(ways))}{plan if kept else ''}"
     )
 
 
@@ -176,8 +176,8 @@ def _ways(
 ) -> Iterator[str]:
     """The owner's command for what it moves, filled in, or whom to ask where none is known."""
     # The plan may name an owner that the inventory does not.
-    theirs = msgspec.structs.replace(entry, managed_by=owner)
-    if command := owner_command(moves, theirs, catalogue):
+    owned = msgspec.structs.replace(entry, managed_by=owner)
+    if command := owner_command(moves, owned, catalogue):
         yield f"Use its command: {command}"
     if not command or len(_known(moves, owner)) < len(moves):
         yield whom_to_ask(owner, entry)
@@ -187,5 +187,5 @@ def option_of(move: Move) -> str:
     """Return the option of `featurelib plan CLUSTER update` that plans this move."""
     if move.to_level == 0:
         return f"--delete {quote(move.feature)}"
-    way = "upgrade" if move.is_upgrade else "downgrade"
-    return f"--{way} {quote(f'{move.feature}:{move.to_level}')}"
+    kind = "upgrade" if move.is_upgrade else "downgrade"
+    return f"--{kind} {quote(f'{move.feature}:{move.to_level}')}"

@@ -42,17 +42,17 @@ def require(
 
     `features` are those that the plan moves; what they depend on is found here.
     """
-    asked = evidence.questions
-    begin, end = np.searchsorted(asked.cluster, (cluster, cluster + 1)).tolist()
-    names = [asked.names[code] for code in asked.feature[begin:end].tolist()]
-    levels = dict(zip(names, asked.current[begin:end].tolist(), strict=True))
+    query = evidence.questions
+    begin, end = np.searchsorted(query.cluster, (cluster, cluster + 1)).tolist()
+    names = [query.names[code] for code in query.feature[begin:end].tolist()]
+    levels = dict(zip(names, query.current[begin:end].tolist(), strict=True))
     bound = having_a_say(features, catalogue)
-    pairs = zip(asked.pair_first[begin:end].tolist(), names, strict=True)
-    wanted = [(pair, name) for pair, name in pairs if name in bound]
+    pairs = zip(query.pair_first[begin:end].tolist(), names, strict=True)
+    bounded = [(pair, name) for pair, name in pairs if name in bound]
     in_zookeeper = int(evidence.levels.kind[cluster]) == int(Witness.FEATURES_NODE)
     return Requirements(
         levels={name: level for name, level in levels.items() if level > 0},
-        nodes=tuple(sorted(_groups(evidence, cluster, wanted), key=_order)),
+        nodes=tuple(sorted(_groups(evidence, cluster, bounded), key=_order)),
         features_node_version=int(evidence.levels.epoch[cluster]) if in_zookeeper else None,
     )
 
@@ -60,31 +60,31 @@ def require(
 def having_a_say(features: Iterable[str], catalogue: Catalogue) -> frozenset[str]:
     """These features and all that any of their levels depends on; every level needs a
     metadata.version that can store it (KIP-1022)."""
-    found, waiting = {METADATA_VERSION}, set(features)
+    names, waiting = {METADATA_VERSION}, set(features)
     while waiting:
-        found |= waiting
-        waiting = {d.other for d in catalogue.dependencies if d.feature in waiting} - found
-    return frozenset(found)
+        names |= waiting
+        waiting = {d.other for d in catalogue.dependencies if d.feature in waiting} - names
+    return frozenset(names)
 
 
 def _groups(
-    evidence: Evidence, cluster: int, wanted: Sequence[tuple[int, str]]
+    evidence: Evidence, cluster: int, pairs_of: Sequence[tuple[int, str]]
 ) -> Iterator[RangeGroup]:
     """The nodes that must answer, together where they advertise the same of what is wanted."""
-    asked, answering, who = evidence.questions, evidence.answering, evidence.subjects
+    query, answering, node = evidence.questions, evidence.answering, evidence.subjects
     ids: dict[tuple[tuple[str, int, int], ...], tuple[list[int], list[int]]] = {}
     first, count = int(answering.first[cluster]), int(answering.count[cluster])
     for offset in range(count):
         start, stop = answering.subject_first[first + offset : first + offset + 2]
         subjects = answering.subject_order[start:stop]
         ranges = tuple(
-            (name, int(asked.pair_min[pair + offset]), int(asked.pair_max[pair + offset]))
-            for pair, name in wanted
+            (name, int(query.pair_min[pair + offset]), int(query.pair_max[pair + offset]))
+            for pair, name in pairs_of
         )
         brokers, controllers = ids.setdefault(ranges, ([], []))
-        is_broker = who.role[subjects] == int(Role.BROKER)
-        brokers += who.node_id[subjects][is_broker].tolist()
-        controllers += who.node_id[subjects][~is_broker].tolist()
+        is_broker = node.role[subjects] == int(Role.BROKER)
+        brokers += node.node_id[subjects][is_broker].tolist()
+        controllers += node.node_id[subjects][~is_broker].tolist()
     for ranges, (brokers, controllers) in ids.items():
         yield RangeGroup(
             brokers=tuple(sorted(brokers)),
@@ -104,13 +104,13 @@ def features_of(steps: Iterable[Step]) -> tuple[str, ...]:
 
 def steps_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
     """Steps from rows of featurelib.schema.STEP: updates of one request are one step."""
-    together = [list(some) for _, some in groupby(rows, key=lambda row: row["request"])]
+    together = [list(rows_of) for _, rows_of in groupby(rows, key=lambda row: row["request"])]
     return tuple(
         Step(
-            updates=tuple(msgspec.convert(row, Move) for row in some),
-            timeout_ms=some[0]["timeout_ms"],
+            updates=tuple(msgspec.convert(row, Move) for row in rows_of),
+            timeout_ms=rows_of[0]["timeout_ms"],
         )
-        for some in together
+        for rows_of in together
     )
 
 

@@ -36,30 +36,30 @@ class Draft:
     def __init__(self, row: TableRows, at: int) -> None:
         self._row, self._at = open_row(row), at
         self._parts: dict[str, list[Record]] = {
-            part: [dict(zip(of.names or (), one, strict=True)) for one in records.tolist()]
+            part: [dict(zip(of.names or (), r, strict=True)) for r in records.tolist()]
             for (part, records), of in zip(self._row.parts.items(), LAYOUT.values(), strict=True)
         }
         for lists, part in _LISTS.items():
             entries = iter(self._parts.pop(part))
-            for one in self._parts[lists]:
-                one["entries"] = list(islice(entries, one["size"]))
-        for one in (one for lists in MAPS for one in self._parts[lists]):
-            coded = [tuple(entry.values()) for entry in one["entries"]]
-            one["entries"] = [(self._row.names[code], low, high) for code, low, high in coded]
+            for r in self._parts[lists]:
+                r["entries"] = list(islice(entries, r["size"]))
+        for r in (r for lists in MAPS for r in self._parts[lists]):
+            coded = [tuple(entry.values()) for entry in r["entries"]]
+            r["entries"] = [(self._row.names[code], low, high) for code, low, high in coded]
         [self._scalars] = self._parts["scalars"]
 
     def row(self) -> TableRows:
         """The row as it is now, of featurelib.schema.SNAPSHOT; its `state` is empty."""
         parts = dict(self._parts)
         for lists, part in _LISTS.items():
-            parts[lists] = [one | {"size": len(one["entries"])} for one in parts[lists]]
-            parts[part] = [entry for one in parts[lists] for entry in one["entries"]]
+            parts[lists] = [r | {"size": len(r["entries"])} for r in parts[lists]]
+            parts[part] = [entry for r in parts[lists] for entry in r["entries"]]
         code = self._row.name_code
         for part, of in LAYOUT.items():
             if part in MAPS.values():
                 rows = [(code(name), *ends) for name, *ends in parts[part]]
             else:
-                rows = [tuple(one[name] for name in of.names or ()) for one in parts[part]]
+                rows = [tuple(r[name] for name in of.names or ()) for r in parts[part]]
             self._row.parts[part] = make_records(part, rows)
         return write_rows([self._row])
 
@@ -70,10 +70,10 @@ class Draft:
         answered |= {"full": profile, "full_at": self._at}
         # Its requests told its old software.
         answered |= dict.fromkeys(("partial", "error", "scraped", "releases"), NOTHING)
-        for one in self._of("listeners", node_id, role) or [self._add_listener(node_id, role)]:
-            one |= answered
-        for one in self._of("registrations", node_id, role):
-            one |= {"profile": profile, "at": self._at, "fenced": min(one["fenced"], UNFENCED)}
+        for r in self._of("listeners", node_id, role) or [self._add_listener(node_id, role)]:
+            r |= answered
+        for r in self._of("registrations", node_id, role):
+            r |= {"profile": profile, "at": self._at, "fenced": min(r["fenced"], UNFENCED)}
         self._fence(node_id, UNFENCED)
         for operated in self._parts["strimzi"]:  # its status will follow
             operated["status_version"] = NOTHING
@@ -81,14 +81,14 @@ class Draft:
     def stop(self, node_id: int, role: Role) -> None:
         """Stop that half of the node; its registration stays."""
         error = self._row.text_code("it would not start")
-        for one in self._of("listeners", node_id, role):
-            one |= {"failed_at": self._at, "error": error, "scraped": NOTHING}
+        for r in self._of("listeners", node_id, role):
+            r |= {"failed_at": self._at, "error": error, "scraped": NOTHING}
         if role is Role.BROKER:
-            for one in self._of("registrations", node_id, role):
+            for r in self._of("registrations", node_id, role):
                 if self._scalars["zookeeper"]:  # a registration lives as long as its broker
-                    self._parts["registrations"].remove(one)
-                elif one["fenced"] >= 0:
-                    one["fenced"] = FENCED
+                    self._parts["registrations"].remove(r)
+                elif r["fenced"] >= 0:
+                    r["fenced"] = FENCED
             self._fence(node_id, FENCED)
 
     def add(self, node_id: int, ranges: Ranges) -> None:
@@ -104,10 +104,10 @@ class Draft:
                 fenced=UNFENCED if is_logged else -1,
                 at=self._at,
             )
-        for one in self._parts["members"]:
-            if one["role"] == Role.BROKER:
-                fenced = UNFENCED if one["fenced_shown"] else -1
-                one["entries"].append({"node_id": node_id, "fenced": fenced})
+        for r in self._parts["members"]:
+            if r["role"] == Role.BROKER:
+                fenced = UNFENCED if r["fenced_shown"] else -1
+                r["entries"].append({"node_id": node_id, "fenced": fenced})
         if self._parts["strimzi"]:
             self._add("strimzi_nodes", node_id=node_id, role=Role.BROKER, version=NOTHING)
         self.run(node_id, Role.BROKER, ranges)
@@ -115,26 +115,26 @@ class Draft:
     def remove(self, node_id: int) -> None:
         """Both halves of the node are gone: stopped, unregistered, and no voter."""
         for part in ("listeners", "registrations", "voters", "observers", "strimzi_nodes"):
-            self._parts[part] = [one for one in self._parts[part] if one["node_id"] != node_id]
+            self._parts[part] = [r for r in self._parts[part] if r["node_id"] != node_id]
         for members in self._parts["members"]:
-            members["entries"] = [one for one in members["entries"] if one["node_id"] != node_id]
+            members["entries"] = [r for r in members["entries"] if r["node_id"] != node_id]
         if self._scalars["controller"] == node_id:
             self.depose()
 
     def forget_configured(self) -> None:
         """Nothing is known of whom controllers are configured to ask."""
         code = self._row.text_code(VOTERS)
-        self._parts["configs"] = [one for one in self._parts["configs"] if one["key"] != code]
+        self._parts["configs"] = [r for r in self._parts["configs"] if r["key"] != code]
 
     def finalize(self, levels: Mapping[str, int]) -> None:
         """Whoever shows what is finalized shows `levels` as well; 0 takes a feature away.
 
         Raises ConfigError for a features node that cannot be read.
         """
-        for one in self._parts["level_maps"]:
-            kept = {name: (name, low, level) for name, low, level in one["entries"]}
+        for r in self._parts["level_maps"]:
+            kept = {name: (name, low, level) for name, low, level in r["entries"]}
             kept |= {name: (name, level, level) for name, level in levels.items()}
-            one["entries"] = [kept[n] for n in sorted(kept) if n not in levels or levels[n]]
+            r["entries"] = [kept[n] for n in sorted(kept) if n not in levels or levels[n]]
         for operated in self._parts["strimzi"] if METADATA_VERSION in levels else ():
             # Its status will follow. Where no level is asked for, that there is one says that the
             # operator raises levels by itself.
@@ -152,23 +152,23 @@ class Draft:
         self._scalars |= {f"features_node_{name}": value for name, value in new.items()}
         is_on = content.status == ENABLED
         levels = {name: (low, level) for name, low, level in content.levels}
-        seen = {
+        read = {
             "levels": self._map("level_maps", levels) if is_on else NOTHING,
             "epoch": version if is_on else NOTHING,
             "highest_epoch": version if is_on else NOTHING,
             "levels_at": self._at if is_on else 0,
             "levels_line": 0,
         }
-        for one in self._parts["listeners"]:
-            one |= seen
+        for r in self._parts["listeners"]:
+            r |= read
         self.register_features(on=is_on)
 
     def register_features(self, *, on: bool) -> None:
         """Every broker of ZooKeeper mode registers what its software supports, or nothing of it:
         by the protocol version it runs with."""
-        for one in self._parts["registrations"]:
-            software = self._software(one)
-            one["profile"] = software if on else NOTHING
+        for r in self._parts["registrations"]:
+            software = self._software(r)
+            r["profile"] = software if on else NOTHING
 
     def depose(self) -> None:
         """Nobody is the controller."""
@@ -176,20 +176,20 @@ class Draft:
 
     def _software(self, registered: Record) -> int:
         """The profile of a broker's software, by its registration or else by its answer."""
-        who, profile = (registered["node_id"], registered["role"]), int(registered["profile"])
-        known = self._of("listeners", *who)
+        half, profile = (registered["node_id"], registered["role"]), int(registered["profile"])
+        known = self._of("listeners", *half)
         if profile < 0:
-            answers = [(one[f"{kind}_at"], one[kind]) for one in known for kind in _ANSWERS]
+            answers = [(r[f"{kind}_at"], r[kind]) for r in known for kind in _ANSWERS]
             return int(max(answers)[1]) if answers else NOTHING
-        if not any(one[kind] >= 0 for one in known for kind in _ANSWERS):
-            first = known[0] if known else self._add_listener(*who)
+        if not any(r[kind] >= 0 for r in known for kind in _ANSWERS):
+            first = known[0] if known else self._add_listener(*half)
             first |= {"full": profile, "full_at": registered["at"], "full_line": registered["line"]}
         return profile
 
     def _map(self, lists: str, ends: Ranges) -> int:
         """The position of a map, which is added where it is new."""
         entries = [(name, low, high) for name, (low, high) in ends.items()]
-        maps = [one["entries"] for one in self._parts[lists]]
+        maps = [r["entries"] for r in self._parts[lists]]
         if entries not in maps:
             self._parts[lists].append({"entries": entries})
             maps.append(entries)
@@ -197,8 +197,8 @@ class Draft:
 
     def _of(self, part: str, node_id: int, role: int) -> list[Record]:
         """The records of one half of a node."""
-        who = node_id, role
-        return [one for one in self._parts[part] if (one["node_id"], one["role"]) == who]
+        half = node_id, role
+        return [r for r in self._parts[part] if (r["node_id"], r["role"]) == half]
 
     def _add(self, part: str, **values: int) -> Record:
         """A record more; what `values` leaves out is 0."""
@@ -209,15 +209,15 @@ class Draft:
         return self._add("listeners", node_id=node_id, role=role, **_NO_LISTENER)
 
     def _fence(self, node_id: int, fenced: int) -> None:
-        for one in (one for members in self._parts["members"] for one in members["entries"]):
-            if one["node_id"] == node_id and one["fenced"] >= 0:
-                one["fenced"] = fenced
+        for r in (r for members in self._parts["members"] for r in members["entries"]):
+            if r["node_id"] == node_id and r["fenced"] >= 0:
+                r["fenced"] = fenced
 
 
 def _written(text: str, levels: Mapping[str, int]) -> str:
     """A features node with these levels besides, as a controller would write it."""
     readings = [decode(text, generation) for generation in Generation]
-    good = next((one for one in readings if one.reading is Reading.ACCEPTED), None)
+    good = next((r for r in readings if r.reading is Reading.ACCEPTED), None)
     if good is None:
         raise ConfigError(
             "--finalize: expected a features node that can be changed, found one that is off "

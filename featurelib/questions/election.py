@@ -79,11 +79,11 @@ class Foreseen:
     def settled(self) -> ElectionOutcome | None:
         """The content of the node whoever wins, with every node that may end over it; None = that
         depends on the winner. Where no broker can be elected, none is."""
-        left = {(one.election.text, one.version) for one in self.outcomes}
-        if len(left) != 1 or not all(one.certain for one in self.outcomes):
+        ends_of = {(o.election.text, o.version) for o in self.outcomes}
+        if len(ends_of) != 1 or not all(o.certain for o in self.outcomes):
             return None
-        ends = {node: names for one in self.outcomes for node, names in one.ends.items()}
-        worst = min(self.outcomes, key=lambda one: one.election.content is not None)
+        ends = {node: names for o in self.outcomes for node, names in o.ends.items()}
+        worst = min(self.outcomes, key=lambda o: o.election.content is not None)
         return replace(worst, ends=ends)
 
 
@@ -104,10 +104,10 @@ def expect_protocol_version(
             f"{OPTION} {version}: expected an inter.broker.protocol.version of ZooKeeper mode "
             f"({', '.join(STEPS)}; or one with a step, as 2.7-IV2), found none such. Name one."
         )
-    for who, release in releases.items():
+    for subject, release in releases.items():
         if release_line(release) in zookeeper_releases() and is_before(release, version):
             raise ConfigError(
-                f"{OPTION} {version}: expected one that Kafka {release} knows ({who}), found a "
+                f"{OPTION} {version}: expected one that Kafka {release} knows ({subject}), found a "
                 f"newer one: its brokers would not start. Name {release} or an older one."
             )
 
@@ -124,9 +124,9 @@ def hold_election(sight: Sight, version: str, terms: Terms) -> tuple[Foreseen, S
     if not is_before(version, load(GENERATIONS[0]).election.system_from):
         draft.register_features(on=True)  # they start with that protocol version, and then elect
         sight = then.see(draft.row())
-    found = foresee_election(sight, version)
-    _write_down(draft, found)
-    return found, then.see(draft.row())
+    foreseen = foresee_election(sight, version)
+    _write_down(draft, foreseen)
+    return foreseen, then.see(draft.row())
 
 
 def _keep_dialect(sight: Sight, terms: Terms) -> Terms:
@@ -140,9 +140,9 @@ def _keep_dialect(sight: Sight, terms: Terms) -> Terms:
 
 def with_entry(terms: Terms, entry: Entry, **changes: object) -> Terms:
     """The terms with other words in a cluster's entry of the inventory."""
-    others = tuple(one for one in terms.fleet.cluster if one is not entry)
-    told = msgspec.structs.replace(entry, **changes)
-    return replace(terms, fleet=msgspec.structs.replace(terms.fleet, cluster=(*others, told)))
+    rest_of = tuple(e for e in terms.fleet.cluster if e is not entry)
+    new = msgspec.structs.replace(entry, **changes)
+    return replace(terms, fleet=msgspec.structs.replace(terms.fleet, cluster=(*rest_of, new)))
 
 
 def foresee_election(sight: Sight, version: str) -> Foreseen:
@@ -161,17 +161,17 @@ def foresee_election(sight: Sight, version: str) -> Foreseen:
         Doubt.NO_DIALECT: not able,
         Doubt.NO_BROKER: not (brokers or silent),
     }
-    doubt = next((one for one, holds in doubts.items() if holds), None)
+    doubt = next((o for o, holds in doubts.items() if holds), None)
     outcomes: dict[object, ElectionOutcome] = {}
     for name in () if doubt is not None else able:
-        for one in _outcomes(text, before, version, name, brokers, silent):
-            found = one.election
-            key = found.change, found.reasons, found.text, one.version, str(one.ends), one.certain
-            had = outcomes.setdefault(key, one)
+        for o in _outcomes(text, before, version, name, brokers, silent):
+            result = o.election
+            key = result.change, result.reasons, result.text, o.version, str(o.ends), o.certain
+            had = outcomes.setdefault(key, o)
             outcomes[key] = replace(
                 had,
-                dialects=tuple(dict.fromkeys(had.dialects + one.dialects)),
-                leaders=tuple(sorted({*had.leaders, *one.leaders})),
+                dialects=tuple(dict.fromkeys(had.dialects + o.dialects)),
+                leaders=tuple(sorted({*had.leaders, *o.leaders})),
             )
     return Foreseen(
         protocol_version=version,
@@ -197,14 +197,14 @@ def _brokers(sight: Sight, evidence: Evidence) -> tuple[dict[int, Features], tup
     A registration without features is the word of a protocol version below 2.7, and not of the
     software: only the broker's own answer tells that, where the system is off and it counts.
     """
-    who, profile = evidence.subjects, evidence.answering.of_subject
-    off = evidence.levels.system_off[who.cluster]
-    known = (profile >= 0) & ~(who.listed_nothing & ~(off & (who.answered_at > 0)))
-    broker = (who.role == Role.BROKER) & ~who.expected_only
+    node, profile = evidence.subjects, evidence.answering.of_subject
+    off = evidence.levels.system_off[node.cluster]
+    known = (profile >= 0) & ~(node.listed_nothing & ~(off & (node.answered_at > 0)))
+    broker = (node.role == Role.BROKER) & ~node.expected_only
     supported = {n.node_id: n.supported for n in sight.cluster.nodes if n.role is Role.BROKER}
     rows = np.flatnonzero(broker & known)
-    ids = who.node_id[rows[np.argsort(profile[rows], kind="stable")]].tolist()
-    return {i: supported[i] for i in ids}, tuple(who.node_id[broker & ~known].tolist())
+    ids = node.node_id[rows[np.argsort(profile[rows], kind="stable")]].tolist()
+    return {i: supported[i] for i in ids}, tuple(node.node_id[broker & ~known].tolist())
 
 
 def _outcomes(
@@ -224,19 +224,19 @@ def _outcomes(
     if anew:
         elections = [((i,), elect(None, version, own, dialect), True) for i, own in brokers.items()]
         elections += [(silent, anyone, False)] if silent else []
-    for leaders, found, certain in elections:
-        levels = () if found.content is None else found.content.levels
+    for leaders, result, certain in elections:
+        levels = () if result.content is None else result.content.levels
         hit = {i: incompatible(levels, brokers[i], dialect) for i in sorted(brokers)}
         ends = {i: names for i, names in hit.items() if names}
         if not anew:
             leaders = tuple(sorted({*leaders, *silent} - ends.keys()))
             if text is not None and ends and not leaders and not silent:
-                found = unfit_for(found, text, tuple(sorted(set().union(*ends.values()))))
+                result = unfit_for(result, text, tuple(sorted(set().union(*ends.values()))))
         yield ElectionOutcome(
             dialects=(name,),
-            leaders=() if found.change is ZnodeChange.NOBODY else leaders,
-            election=found,
-            version=found.version(before) or 0,
+            leaders=() if result.change is ZnodeChange.NOBODY else leaders,
+            election=result,
+            version=result.version(before) or 0,
             ends=ends,
             certain=certain,
         )
@@ -245,13 +245,13 @@ def _outcomes(
 def _write_down(draft: Draft, foreseen: Foreseen) -> None:
     """The cluster's row as it would be afterwards. What depends on who wins stays as it is: that is
     a node that is not there, or not read alike by all, and its levels are not known before it."""
-    one = foreseen.settled
-    if one is None:
+    outcome = foreseen.settled
+    if outcome is None:
         return
-    for node_id in one.ends:
+    for node_id in outcome.ends:
         draft.stop(node_id, Role.BROKER)
-    content, text = one.election.content, one.election.text
+    content, text = outcome.election.content, outcome.election.text
     if content is None or text is None:
         draft.depose()
     else:
-        draft.elect(text, one.version, content)
+        draft.elect(text, outcome.version, content)

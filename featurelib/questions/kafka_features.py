@@ -86,7 +86,7 @@ class ToolRun:
     @property
     def irreversible(self) -> tuple[str, ...]:
         """The features that nothing takes back from there."""
-        return tuple(one.update.feature for one in self._changes if one.irreversible)
+        return tuple(c.update.feature for c in self._changes if c.irreversible)
 
     @property
     def joins_no_more(self) -> tuple[str, ...]:
@@ -111,18 +111,18 @@ def read_command(text: str) -> ToolCommand:
         raise _bad(text, "words as a shell has them, found a quotation without end") from error
     while words and words[0].rpartition("/")[2] in ("kafka-features.sh", "kafka-features"):
         words.pop(0)
-    found: dict[str, list[str]] = {}
+    options: dict[str, list[str]] = {}
     does = list[str]()
-    rest = iter(words)
-    for word in rest:
+    tail = iter(words)
+    for word in tail:
         option, equals, value = word.partition("=")
         if option in _FLAGS:
-            found[option] = []
+            options[option] = []
         elif option in _ADDRESSES or option in _VALUES:
-            value = value if equals else next(rest, "")
+            value = value if equals else next(tail, "")
             if not value:
                 raise _bad(text, f"a value after {option}, found none")
-            found.setdefault(option, []).append(value)
+            options.setdefault(option, []).append(value)
         elif word.startswith("-"):
             raise _bad(
                 text, f"options of the tool ({', '.join((*_VALUES, *_FLAGS))}), found {word}"
@@ -130,28 +130,28 @@ def read_command(text: str) -> ToolCommand:
         else:
             does.append(word)
     if len(does) != 1 or does[0] not in (_UPGRADE, _DOWNGRADE, _DISABLE):
-        said = " ".join(does) or "none"
-        raise _bad(text, f"{_UPGRADE}, {_DOWNGRADE} or {_DISABLE}, found {said}")
+        given = " ".join(does) or "none"
+        raise _bad(text, f"{_UPGRADE}, {_DOWNGRADE} or {_DISABLE}, found {given}")
     for option in ("--release-version", "--metadata"):
-        if len(found.get(option, [])) > 1:
-            raise _bad(text, f"{option} once, found it {len(found[option])} times")
-        if option in found and does[0] == _DISABLE:
+        if len(options.get(option, [])) > 1:
+            raise _bad(text, f"{option} once, found it {len(options[option])} times")
+        if option in options and does[0] == _DISABLE:
             raise _bad(text, f"--feature NAME with disable, found {option}")
-    if "--unsafe" in found and does[0] == _UPGRADE:
+    if "--unsafe" in options and does[0] == _UPGRADE:
         raise _bad(text, "--unsafe with downgrade or disable, found it with upgrade")
     return ToolCommand(
         does=does[0],
-        release_version=next(iter(found.get("--release-version", [])), None),
-        metadata=next(iter(found.get("--metadata", [])), None),
-        features=tuple(found.get("--feature", [])),
-        dry_run="--dry-run" in found,
-        unsafe="--unsafe" in found,
+        release_version=next(iter(options.get("--release-version", [])), None),
+        metadata=next(iter(options.get("--metadata", [])), None),
+        features=tuple(options.get("--feature", [])),
+        dry_run="--dry-run" in options,
+        unsafe="--unsafe" in options,
     )
 
 
-def _bad(text: str, what: str) -> ConfigError:
+def _bad(text: str, expected: str) -> ConfigError:
     return ConfigError(
-        f"{OPTION} {text!r}: expected {what}. Give what follows kafka-features.sh, as "
+        f"{OPTION} {text!r}: expected {expected}. Give what follows kafka-features.sh, as "
         f'{OPTION} "upgrade --release-version 4.1".'
     )
 
@@ -169,14 +169,14 @@ class Tool:
 
     def run(self, command: ToolCommand, cluster: Cluster, own: Dialect) -> ToolRun:
         """Run a command on a cluster whose controller speaks `own`."""
-        said = [_DEPRECATED] if command.metadata and self.has(_RELEASES_FROM) else []
+        head = [_DEPRECATED] if command.metadata and self.has(_RELEASES_FROM) else []
         try:
             updates = self.updates(command)
         except _EndedError as ended:
             return ToolRun(
                 release=self.own.release,
                 dialects=(),
-                stdout=tuple(said),
+                stdout=tuple(head),
                 stderr=(str(ended),),
                 exit_code=1,
             )
@@ -195,7 +195,7 @@ class Tool:
         return ToolRun(
             release=self.own.release,
             dialects=(own.name,),
-            stdout=(*said, *(text for _, text in lines)),
+            stdout=(*head, *(text for _, text in lines)),
             stderr=(f"{failed} out of {len(lines)} operation(s) failed.",) if failed else (),
             exit_code=1 if failed else 0,
             moves=moves,
@@ -280,11 +280,11 @@ def _line(
     """Return (accepted, line): the fate of one update, and what the tool prints of it."""
     code, message = answered.reply.of(update.feature)
     of, does = update.feature, command.does
-    where = "" if does == _DISABLE else f" to {update.level}"
+    level = "" if does == _DISABLE else f" to {update.level}"
     if code == NO_ERROR:
         done = f"{does}d"
-        return True, f"{of} {'can be' if is_dry else 'was'} {done}{where}."
-    return False, f"{'Can' if is_dry else 'Could'} not {does} {of}{where}. {message or ''}".rstrip()
+        return True, f"{of} {'can be' if is_dry else 'was'} {done}{level}."
+    return False, f"{'Can' if is_dry else 'Could'} not {does} {of}{level}. {message or ''}".rstrip()
 
 
 def _moves(before: Cluster, after: Cluster, command: ToolCommand) -> tuple[Move, ...]:
@@ -337,12 +337,12 @@ def run_tool(
             f"cluster {sight.cluster_id}: expected levels that somebody can be trusted with, found "
             "none that are recent, so nobody can say what the tool would do. Collect it again."
         )
-    mode, found = mode_of(sight), list[ToolRun]()
+    mode, runs = mode_of(sight), list[ToolRun]()
     for name in sight.releases:
         own = dialect_of(name, mode, catalogue)
-        for there in who_may_lead(sight.cluster, mode):
-            found.append(tool.run(command, replace(there, release=name), own))
-    return tuple(_looked_ahead(run, sight, catalogue) for run in _distinct(found))
+        for led in who_may_lead(sight.cluster, mode):
+            runs.append(tool.run(command, replace(led, release=name), own))
+    return tuple(_looked_ahead(run, sight, catalogue) for run in _distinct(runs))
 
 
 def _distinct(runs: Sequence[ToolRun]) -> Iterator[ToolRun]:

@@ -177,16 +177,16 @@ def roll(
     nodes = [with_release(node, release, mode, catalogue) for node in sight.cluster.nodes]
     misfits, unstable = _misfits(levels, release, mode, catalogue)
     first = tuple(_first(sight, misfits, release, catalogue))
-    moved = {update.feature: update.to_level for one in first for step in one.steps
+    moved = {update.feature: update.to_level for e in first for step in e.steps
              for update in step.updates}  # fmt: skip
-    some = [node for node in sight.cluster.nodes if node.running] or sight.cluster.nodes
-    running = {catalogue.release_named(node.release) or "" for node in some}
+    live = [node for node in sight.cluster.nodes if node.running] or sight.cluster.nodes
+    running = {catalogue.release_named(node.release) or "" for node in live}
     is_kraft, is_stock = mode != "zk", not sight.evidence.uncatalogued(catalogue).any()
     is_shown = is_kraft and is_stock and bool(levels)
     state = thaw(sight.rows["state"].to_pylist()[0])
     software = software_of_release(release, mode, catalogue)
     replays = tuple(_replays(sight, state, software, lowered, release)) if is_kraft else ()
-    tool = format_with(catalogue.of(one) for one in {release, *running} - {""} if is_kraft)
+    tool = format_with(catalogue.of(e) for e in {release, *running} - {""} if is_kraft)
     return Roll(
         cluster_id=sight.cluster_id,
         release=release,
@@ -226,7 +226,7 @@ def _replays(
     known |= {(name, level): (ReplayProof.JOURNAL, at) for name, level, at in lowered}
     controllers = [node for node in sight.cluster.nodes if node.role is Role.CONTROLLER]
     if len(controllers) == 1 and log.snapshot_end and is_complete(state):
-        known = {one: (proof, at) for one, (proof, at) in known.items() if at >= log.snapshot_at}
+        known = {name: (proof, at) for name, (proof, at) in known.items() if at >= log.snapshot_at}
     for offset, name, level in log.replayed:
         if offset != AT_BOOTSTRAP:
             known[name, level] = ReplayProof.LOG, log.at
@@ -249,8 +249,8 @@ def _conditions(
 ) -> Iterator[str]:
     """Yield a sentence for each condition of a start that the evidence cannot show."""
     number = release_number(release)
-    numbers = [release_number(one) for one in running if one]
-    if any(number < one for one in numbers):
+    numbers = [release_number(r) for r in running if r]
+    if any(number < r for r in numbers):
         yield (
             "if a level was downgraded lately, a controller or combined node of "
             f"{release} starts only with a metadata snapshot written after the downgrade."
@@ -262,7 +262,7 @@ def _conditions(
             "refuses (KAFKA-18442). Kafka 3.4 to 3.6 start with several."
         )
     is_read = bool(state.log.replayed)
-    if number >= (4, 0) and not is_read and any(one < (4, 0) for one in numbers):
+    if number >= (4, 0) and not is_read and any(r < (4, 0) for r in numbers):
         yield (
             "a controller of 4.x ends at start if its metadata log still replays a "
             "metadata.version below 7 (3.3-IV3), and 4.0.0 also if bootstrap.checkpoint holds one "
@@ -283,10 +283,10 @@ def _misfits(
     software = software_of_release(release, mode, catalogue)
     names, unstable = sorted(levels), list[str]()  # ZooKeeper mode lists no feature in production
     if mode != "zk":
-        fit = next(one for one in fits(levels, catalogue) if one.release == release)
+        fit = next(f for f in fits(levels, catalogue) if f.release == release)
         names, unstable = list(fit.misfits), sorted({*fit.misfits} - {*fit.misfits_unstable})
-    found = (Misfit(feature=n, level=levels[n], supported=software.get(n)) for n in names)
-    return tuple(found), tuple(unstable)
+    misfits_of = (Misfit(feature=n, level=levels[n], supported=software.get(n)) for n in names)
+    return tuple(misfits_of), tuple(unstable)
 
 
 def _first(
@@ -302,8 +302,8 @@ def _first(
     if len(low) < len(misfits) and catalogue.release_named(release) is not None:
         intents.append(Intent(command=Command.DOWNGRADE_ALL, release_version=release))
     elif len(low) < len(misfits):
-        gone = tuple(misfit.feature for misfit in misfits)
-        intents.append(Intent(command=Command.DISABLE, delete=gone))
+        names = tuple(misfit.feature for misfit in misfits)
+        intents.append(Intent(command=Command.DISABLE, delete=names))
     if low:
         intents.append(Intent(command=Command.UPGRADE, up=low))
     for intent in intents:

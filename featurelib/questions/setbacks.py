@@ -30,7 +30,7 @@ def warn_lowered(
     if lake is None or planned.plan is None:
         return planned
     cluster, moves = planned.plan.cluster, planned.plan.moves
-    raised = {(cluster, one.feature) for one in moves if one.from_level < one.to_level}
+    raised = {(cluster, m.feature) for m in moves if m.from_level < m.to_level}
     went = find_lowered(lake.read, lake.run(run), raised).get(cluster, [])
     return replace(planned, warnings=(*planned.warnings, *filter(None, [ask_why(went, catalogue)])))
 
@@ -42,13 +42,13 @@ def find_lowered(read: Read, run: int, raised: Set[tuple[str, str]]) -> dict[str
     if not raised or len(nights) == 1:
         return {}
     clusters, features = (sorted(set(names)) for names in zip(*raised, strict=True))
-    found = defaultdict[str, Lowered](list)
-    wanted = ("cluster", "in", clusters), ("feature", "in", features)
-    for cluster, moved in moved_levels(read, nights, *wanted).items():
+    lowered = defaultdict[str, Lowered](list)
+    conditions = ("cluster", "in", clusters), ("feature", "in", features)
+    for cluster, moved in moved_levels(read, nights, *conditions).items():
         for move, at in went_down(moved, nights):
             if (cluster, move.feature) in raised:
-                found[cluster].append((move, at))
-    return found
+                lowered[cluster].append((move, at))
+    return lowered
 
 
 def remembered_runs(read: Read, run: int) -> dict[int, datetime]:
@@ -75,12 +75,12 @@ def ask_why(went: Lowered, catalogue: Catalogue) -> str:
     )
 
 
-def moved_levels(read: Read, nights: Mapping[int, datetime], *wanted: Wanted) -> Moved:
+def moved_levels(read: Read, nights: Mapping[int, datetime], *conditions: Wanted) -> Moved:
     """Every level that another night found than the one before which knew it, of the rows for which
-    all of `wanted` holds."""
+    all of `conditions` holds."""
     columns = ["run", "cluster", "feature", "finalized_level"]
     span = ("run", ">=", min(nights)), ("run", "<=", max(nights))
-    rows = read(FEATURE_READINESS, [*span, *wanted], columns)
+    rows = read(FEATURE_READINESS, [*span, *conditions], columns)
     level, run = rows.numbers("finalized_level"), rows.numbers("run")
     codes = rows.texts("cluster").codes, rows.texts("feature").codes
     known = np.flatnonzero(level != NONE)

@@ -72,8 +72,8 @@ class Changes:
         parts += [f"node {node} is gone" for node in self.removed]
         parts += [f"broker {node} of {release} comes" for node, release in self.added.items()]
         if self.release is not None:
-            others = " other" if self.nodes else ""
-            parts.append(f"every{others} node that runs is of {self.release}")
+            other = " other" if self.nodes else ""
+            parts.append(f"every{other} node that runs is of {self.release}")
         parts += [f"{name} is finalized at {level}" for name, level in self.finalized.items()]
         if (version := self.protocol_version) is not None:
             parts.append(f"a controller is elected at inter.broker.protocol.version {version}")
@@ -151,15 +151,15 @@ def what_if(sight: Sight, changes: Changes, terms: Terms) -> WhatIf:
     version, election = changes.protocol_version, None
     if version is not None:
         expect_protocol_version(sight, version, _releases(changes, terms, sight), terms)
-    draft, there = _drafted(sight, changes, terms)
-    wanted, off, silent = _wanted(sight, changes, terms)
-    asked = [*wanted, *_readers(there, wanted, changes)]
-    refused = tuple(refusals_of(there, asked, sight.releases, mode_of(sight), terms.catalogue))
-    out = {(one.role, one.node_id) for one in refused}
-    for node in asked[len(wanted) :]:
+    draft, state = _drafted(sight, changes, terms)
+    halves, off, silent = _wanted(sight, changes, terms)
+    nodes = [*halves, *_readers(state, halves, changes)]
+    refused = tuple(refusals_of(state, nodes, sight.releases, mode_of(sight), terms.catalogue))
+    out = {(e.role, e.node_id) for e in refused}
+    for node in nodes[len(halves) :]:
         if node.half in out:
             draft.stop(node.node_id, node.role)
-    for node in wanted:
+    for node in halves:
         if (node.role, node.node_id) not in out:
             if node.node_id in changes.added:
                 draft.add(node.node_id, node.supported)
@@ -167,31 +167,33 @@ def what_if(sight: Sight, changes: Changes, terms: Terms) -> WhatIf:
                 draft.run(node.node_id, node.role, node.supported)
         elif node.node_id not in changes.added:
             draft.stop(node.node_id, node.role)
-    then = _then(sight, changes, wanted, terms)
+    then = _then(sight, changes, halves, terms)
     after = then.see(draft.row())
     if version is not None:
         election, after = hold_election(after, version, then)
-    was, now = ({row["feature"]: row for row in one.judged.readiness.to_pylist()}
-                for one in (sight, after))  # fmt: skip
+    was, now = ({row["feature"]: row for row in e.judged.readiness.to_pylist()}
+                for e in (sight, after))  # fmt: skip
     every = sorted(was.keys() | now.keys())
     turns = [Turn(feature=name, before=was.get(name), after=now.get(name)) for name in every]
     differ = tuple(turn for turn in turns if turn.before != turn.after)
-    found, found_then = _findings(sight), _findings(after)
+    before, found_then = _findings(sight), _findings(after)
     stay = {(role.text, node_id) for role, node_id in out}
     return WhatIf(
         before=sight,
         after=after,
         turns=differ,
         unchanged=len(turns) - len(differ),
-        new=tuple(row for key, row in found_then.items() if key not in found),
+        new=tuple(row for key, row in found_then.items() if key not in before),
         gone=tuple(
-            row for key, row in found.items() if key not in found_then and key[1:3] not in stay
+            row for key, row in before.items() if key not in found_then and key[1:3] not in stay
         ),
         critical=tuple(
-            row for key, row in found_then.items() if key in found and row["severity"] == "critical"
+            row
+            for key, row in found_then.items()
+            if key in before and row["severity"] == "critical"
         ),
         refused=refused,
-        joined=tuple(sorted({node.node_id for node in wanted} - {node_id for _, node_id in out})),
+        joined=tuple(sorted({node.node_id for node in halves} - {node_id for _, node_id in out})),
         off=off,
         silent=silent,
         runs=_running(sight, changes.removed),
@@ -200,21 +202,21 @@ def what_if(sight: Sight, changes: Changes, terms: Terms) -> WhatIf:
     )
 
 
-def _readers(cluster: Cluster, wanted: Sequence[Node], changes: Changes) -> list[Node]:
+def _readers(cluster: Cluster, halves: Sequence[Node], changes: Changes) -> list[Node]:
     """The controllers that stay as they are, where a level moves: each reads it, and ends over one
     that it does not support."""
     if not changes.finalized:
         return []
-    left = {*changes.removed, *(node.node_id for node in wanted)}
+    touched = {*changes.removed, *(node.node_id for node in halves)}
     running = (n for n in cluster.nodes if n.running and n.role is Role.CONTROLLER)
-    return [node for node in running if node.node_id not in left]
+    return [node for node in running if node.node_id not in touched]
 
 
 def _running(sight: Sight, removed: Sequence[int]) -> tuple[int, ...]:
     """Return those of these nodes that run: they answer, or Kafka sees them."""
-    who = sight.evidence.subjects
-    seen = who.node_id[who.answers | who.live | who.unregistered].tolist()
-    return tuple(node_id for node_id in removed if node_id in seen)
+    node = sight.evidence.subjects
+    running = node.node_id[node.answers | node.live | node.unregistered].tolist()
+    return tuple(node_id for node_id in removed if node_id in running)
 
 
 def _findings(sight: Sight) -> dict[tuple[object, ...], Row]:
@@ -252,32 +254,32 @@ def _wanted(
     says, and nodes that only did not answer us."""
     named = {node_id: ("--node", text) for node_id, text in changes.nodes.items()}
     off, silent = set[int](), set[int]()
-    there = [node for node in sight.cluster.nodes if node.node_id not in changes.removed]
-    for node in there:
+    nodes = [node for node in sight.cluster.nodes if node.node_id not in changes.removed]
+    for node in nodes:
         if changes.release is not None and node.node_id not in changes.nodes:
             if node.running:
                 named[node.node_id] = ("--release", changes.release)
             else:
                 (off if node.gone else silent).add(node.node_id)
-    starting = [(node, *named[node.node_id]) for node in there if node.node_id in named]
+    starting = [(node, *named[node.node_id]) for node in nodes if node.node_id in named]
     for node_id, text in changes.added.items():
         starting.append((Node(node_id=node_id, role=Role.BROKER), "--add", text))
     mode, catalogue = mode_of(sight), terms.catalogue
-    found = [
+    halves = [
         with_release(node, release_of(text, sight, catalogue, option), mode, catalogue)
         for node, option, text in starting
     ]
     silent -= named.keys()
-    return found, tuple(sorted(off - named.keys() - silent)), tuple(sorted(silent))
+    return halves, tuple(sorted(off - named.keys() - silent)), tuple(sorted(silent))
 
 
-def _then(sight: Sight, changes: Changes, wanted: Sequence[Node], terms: Terms) -> Terms:
+def _then(sight: Sight, changes: Changes, halves: Sequence[Node], terms: Terms) -> Terms:
     """The terms with the inventory as its owner would write it then."""
-    entry = next((one for one in terms.fleet.cluster if one.id == sight.cluster_id), None)
+    entry = next((e for e in terms.fleet.cluster if e.id == sight.cluster_id), None)
     if entry is None:
         return terms
     leads = Role.BROKER if mode_of(sight) == "zk" else Role.CONTROLLER
-    release = "" if any(node.role is leads for node in wanted) else entry.release
+    release = "" if any(node.role is leads for node in halves) else entry.release
     return with_entry(
         terms,
         entry,
@@ -289,11 +291,11 @@ def _then(sight: Sight, changes: Changes, wanted: Sequence[Node], terms: Terms) 
 
 def _expect_nodes(sight: Sight, changes: Changes) -> None:
     known = sorted(set(sight.evidence.subjects.node_id.tolist()))
-    shown = ", ".join(map(str, known)) or "none"
-    there = {node.node_id for node in sight.cluster.nodes}  # and not in the inventory alone
+    known_text = ", ".join(map(str, known)) or "none"
+    counted = {node.node_id for node in sight.cluster.nodes}  # and not in the inventory alone
     for option, ids in (("--node", changes.nodes), ("--remove", changes.removed)):
         for node_id in ids:
-            if option == "--node" and node_id in set(known) - there:
+            if option == "--node" and node_id in set(known) - counted:
                 raise ConfigError(
                     f"--node {node_id}: expected a node that is there, found one that only the "
                     "inventory has: it is not registered, and nothing was seen of it. A broker "
@@ -302,42 +304,42 @@ def _expect_nodes(sight: Sight, changes: Changes) -> None:
             if node_id not in known:
                 raise ConfigError(
                     f"{option} {node_id}: expected a node of cluster {sight.cluster_id}, found "
-                    f"these: {shown}. A new broker comes with --add {node_id}=RELEASE."
+                    f"these: {known_text}. A new broker comes with --add {node_id}=RELEASE."
                 )
     for node_id in changes.added:
-        if node_id in there:
+        if node_id in counted:
             raise ConfigError(
                 f"--add {node_id}: expected a node that is not there yet, found {node_id} among "
                 f"the nodes of cluster {sight.cluster_id}. It runs other software with --node "
                 f"{node_id}=RELEASE."
             )
-    both = sorted(set(changes.nodes) & set(changes.removed))
-    if both:
-        raise ConfigError(f"--node and --remove both name {both[0]}. Keep one of them.")
+    twice = sorted(set(changes.nodes) & set(changes.removed))
+    if twice:
+        raise ConfigError(f"--node and --remove both name {twice[0]}. Keep one of them.")
 
 
 def release_of(text: str, sight: Sight, catalogue: Catalogue, option: str) -> str:
     """The release a version means, one with the mode of the cluster, or while it migrates with
     both. Raises ConfigError."""
-    both, kind = zookeeper_releases(), "with ZooKeeper mode"
+    with_zk, kind = zookeeper_releases(), "with ZooKeeper mode"
     if mode_of(sight) == "zk":
-        named, known, way = (
+        named, known, hint = (
             release_line(text),
-            both,
+            with_zk,
             f"{_NONE_LEFT} migrate the cluster to KRaft first",
         )
     else:
         named, known = catalogue.release_named(text) or "", [r.release for r in catalogue.releases]
         if sight.cluster.migrating:
-            known = [one for one in known if catalogue.of(one).based_on in both]
-            way = f"{_NONE_LEFT} finish the migration to KRaft first"
+            known = [r for r in known if catalogue.of(r).based_on in with_zk]
+            hint = f"{_NONE_LEFT} finish the migration to KRaft first"
         else:
             kind = f"of the catalogue of {catalogue.label}"
-            way = "Name one of them, or add it with --overlay FILE"
+            hint = "Name one of them, or add it with --overlay FILE"
     if named in known:
         return named
     raise ConfigError(
-        f"{option} {text}: expected a release {kind} ({', '.join(known)}), found none such. {way}."
+        f"{option} {text}: expected a release {kind} ({', '.join(known)}), found none such. {hint}."
     )
 
 
@@ -374,7 +376,7 @@ def refusals_of(
                     node_id=node.node_id,
                     dialect=own.name,
                     entry=entry.name.lower(),
-                    features=tuple(one.feature for one in unfit),
+                    features=tuple(u.feature for u in unfit),
                     message=message,
                 )
 
@@ -387,7 +389,7 @@ def _entries(
         alone = replace(cluster, nodes=(replace(node, running=True),))
         for stop in stopped(alone, own, tables):
             if stop.effect is not Effect.GOES_ON:
-                yield Admission.STOPS, stop.unfit, "; ".join(one.text for one in stop.unfit)
+                yield Admission.STOPS, stop.unfit, "; ".join(u.text for u in stop.unfit)
         return
     joined = join(cluster, Newcomer(node=node), own, tables)
     if joined.entry in (Admission.REFUSED, Admission.STOPS, Admission.IGNORED):

@@ -63,12 +63,12 @@ def render_html(
     spread = Counter(ready.feature for cluster in report.clusters for ready in cluster.readiness)
     features = sorted(spread, key=lambda name: (metadata_first(name)[0], -spread[name], name))
     places = _places(report, names, root)
-    alike = Counter(one.name for one in report.clusters)  # no link to the wrong one of two
-    keyed = {one.name: one.key for one in report.clusters if alike[one.name] == 1}
+    alike = Counter(c.name for c in report.clusters)  # no link to the wrong one of two
+    keyed = {c.name: c.key for c in report.clusters if alike[c.name] == 1}
     moves = gather_moves(report.change) + gather_levels(report.change) if report.change else []
     verdicts = report.change.verdicts if report.change else ()
-    held = {one.title: [keyed.get(name, name) for name in one.held] for one in report.causes}
-    groups = {"cause": held, "change": {move: [one.key for one in moved] for move, moved in moves}}
+    held = {c.title: [keyed.get(name, name) for name in c.held] for c in report.causes}
+    groups = {"cause": held, "change": {move: [c.key for c in moved] for move, moved in moves}}
     movable = [cluster.key for cluster in report.clusters if cluster.steps]
     large = {
         name: [title for title, keys in of.items() if keys[FEW:] and places.keys() & keys]
@@ -82,7 +82,7 @@ def render_html(
         marks={name: _marks(groups[name][title] for title in large[name]) for name in groups}
         | {"todo": _marks([*(task.clusters for task in report.today), movable])},
         loud=_loud(report),
-        moved={one.key: one for one in verdicts if one.before is not one.after},
+        moved={c.key: c for c in verdicts if c.before is not c.after},
         features=features[:COLUMNS],
         others=len(features) > COLUMNS,
         in_full=IN_FULL,
@@ -90,11 +90,11 @@ def render_html(
         pages=len(every.clusters) > IN_FULL
         and [f"{root}{FOLDER}/{names[cluster.key]}" for cluster in report.clusters],
         parts=parts,
-        names={one.key: one.name for _, moved in moves for one in moved}
+        names={c.key: c.name for _, moved in moves for c in moved}
         | {cluster.key: cluster.name for cluster in report.clusters},
         phases=[phase for phase, clusters in report.fleet.clusters_by_phase.items() if clusters],
         releases=sorted(
-            {name for one in report.clusters for name in digest.software_text(one).split(" to ")}
+            {name for c in report.clusters for name in digest.software_text(c).split(" to ")}
             - {""},
             key=release_number,
         ),
@@ -158,20 +158,20 @@ def part_pages(
             except ConfigError as error:
                 say(f"warning: {error} It has no page.")
                 continue
-            mine = narrow(report, part) if part else report
-            if mine.clusters:
-                pages.append(PartPage(name=f"{folder}/{name}", report=mine))
+            part_report = narrow(report, part) if part else report
+            if part_report.clusters:
+                pages.append(PartPage(name=f"{folder}/{name}", report=part_report))
     return pages
 
 
 def explain_codes(report: Report) -> list[tuple[ReportedFinding, list[str]]]:
     """Return a finding of every code of the report, by name, and of each that there is the key of
     its cluster, its own first; a finding's code leads there."""
-    found: dict[str, tuple[ReportedFinding, list[str]]] = {}
+    by_code: dict[str, tuple[ReportedFinding, list[str]]] = {}
     for cluster in report.clusters:
         for finding in cluster.findings:
-            found.setdefault(finding.code, (finding, []))[1].append(cluster.key)
-    return [found[code] for code in sorted(found)]
+            by_code.setdefault(finding.code, (finding, []))[1].append(cluster.key)
+    return [by_code[code] for code in sorted(by_code)]
 
 
 def render_pages(
@@ -187,8 +187,8 @@ def render_pages(
     about = (report.run.release, report.run.dialect, report.run.catalogue, report.run.tables)
     page = _template("one.html.j2")
     for cluster, name in list(zip(report.clusters, page_names(report), strict=True))[:most]:
-        shown = msgspec.json.encode((about, cluster.key in loud, cluster))
-        if keeps is None or not keeps(f"{FOLDER}/{name}", sha256(shown).hexdigest()):
+        content = msgspec.json.encode((about, cluster.key in loud, cluster))
+        if keeps is None or not keeps(f"{FOLDER}/{name}", sha256(content).hexdigest()):
             yield f"{FOLDER}/{name}", page.render(values, cluster=cluster)
 
 
@@ -219,16 +219,16 @@ class Scale:
 def ticks(plot: Plot, scale: Scale) -> list[int]:
     """Return the levels that are written on the axis: those of lines first, then what has room."""
     lines = [mark.level for mark in plot.marks]
-    shown: list[int] = []
+    written: list[int] = []
     for level in (*lines, *plot.levels):
-        if all(_apart(scale, level, other) for other in shown):
-            shown.append(level)
-    return sorted(shown)
+        if all(_apart(scale, level, other) for other in written):
+            written.append(level)
+    return sorted(written)
 
 
-def _apart(scale: Scale, one: int, other: int) -> bool:
-    room = DIGIT * (len(str(one)) + len(str(other))) / 2
-    return abs(scale.at(one) - scale.at(other)) >= room
+def _apart(scale: Scale, level: int, other: int) -> bool:
+    room = DIGIT * (len(str(level)) + len(str(other))) / 2
+    return abs(scale.at(level) - scale.at(other)) >= room
 
 
 def html_names(
@@ -256,9 +256,9 @@ def _places(report: Report, names: Mapping[str, str], root: str) -> dict[str, st
 
 def _loud(report: Report) -> set[str]:
     """The clusters, by key, beside which nothing is green: what warns, went down or went back."""
-    loud = {one.key for one in report.clusters if warns(one)}
+    loud = {c.key for c in report.clusters if warns(c)}
     went = setbacks(report.clusters, report.change)
-    return loud | {one.key for kept in went.values() for one in kept}
+    return loud | {c.key for kept in went.values() for c in kept}
 
 
 def _marks(groups: Iterable[Iterable[str]]) -> dict[str, str]:
@@ -272,10 +272,10 @@ def _marks(groups: Iterable[Iterable[str]]) -> dict[str, str]:
 
 def name_tasks(report: Report) -> list[str]:
     """Return what the filter calls each task: its verb and, where several have it, the matter."""
-    many = Counter(task.verb for task in report.today)
+    verbs = Counter(task.verb for task in report.today)
     codes = [code_text(next(iter(task.codes), "no_finding")) for task in report.today]
     named = zip(report.today, codes, strict=True)
-    return [f"{one.verb}: {code}" if many[one.verb] > 1 else one.verb for one, code in named]
+    return [f"{t.verb}: {code}" if verbs[t.verb] > 1 else t.verb for t, code in named]
 
 
 def _within(plots: Sequence[Plot]) -> list[Plot]:
@@ -299,9 +299,9 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     # What the other rooms of words have, templates may say.
-    known = (one for module in (digest, sentences, trend, words) for one in vars(module).items())
+    known = (of for module in (digest, sentences, trend, words) for of in vars(module).items())
     environment.globals.update(
-        {name: one for name, one in known if callable(one) and not name.startswith("_")},
+        {name: of for name, of in known if callable(of) and not name.startswith("_")},
         explain_codes=explain_codes,
         name_tasks=name_tasks,
         MOST=today.MOST,
@@ -363,9 +363,9 @@ class RangePlot:
 
 def _picture(plot: Plot) -> str:
     content = b64encode(render_figure(plot).encode()).decode("ascii")
-    said = escape(f"{plot.feature}: {plot.words}", quote=True)
+    alt = escape(f"{plot.feature}: {plot.words}", quote=True)
     return (
         f'<figure style="margin: 0.6em 0"><figcaption>{escape(plot.feature)}</figcaption>'
-        f'<img alt="{said}" src="data:image/svg+xml;base64,{content}" style="max-width: 100%">'
+        f'<img alt="{alt}" src="data:image/svg+xml;base64,{content}" style="max-width: 100%">'
         "</figure>"
     )

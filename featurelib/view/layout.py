@@ -114,8 +114,8 @@ class Page:
     def text(self, text: str, indent: int = 0, below: int | None = None, start: str = "") -> None:
         """Add a paragraph, `indent` columns in, its further lines `below` columns in; `start`
         stands before it."""
-        left = " " * (indent if below is None else below)
-        self._lines += wrap(text, self.width, " " * indent + start, left, parts=self._parts)
+        margin = " " * (indent if below is None else below)
+        self._lines += wrap(text, self.width, " " * indent + start, margin, parts=self._parts)
 
     def item(self, text: str, indent: int = 0) -> None:
         """Add a paragraph whose further lines stand two columns further in."""
@@ -160,22 +160,22 @@ class Page:
         full = [i for i in range(len(rows[0])) if any(row[i] for row in body)]
         if not full:  # a head alone says nothing
             return
-        shown = [[row[i] for i in full] for row in rows]
+        kept = [[row[i] for i in full] for row in rows]
         caps = [most[i] if i < len(most) else 0 for i in full]
-        columns = list(zip(*shown, strict=True))
-        widest = [max(width_of(x) for cell in one for x in cell.split("\n")) for one in columns]
+        columns = list(zip(*kept, strict=True))
+        widest = [max(width_of(x) for cell in col for x in cell.split("\n")) for col in columns]
         widths = [min(wide, cap or self.width) for wide, cap in zip(widest, caps, strict=True)]
         before = indent + sum(widths[:-1]) + 2 * (len(widths) - 1)
         room = self.width - before
-        is_wide = any(width_of(word) > room for row in shown for word in row[-1].split())
+        is_wide = any(width_of(word) > room for row in kept for word in row[-1].split())
         if widths[-1] > room and (room < ROOM or (is_wide and not self._parts)):
-            self._paragraphs(shown, indent, head=head)
+            self._paragraphs(kept, indent, head=head)
             return
         numbers = [
-            all(not c or plain(c).replace(",", "").isdigit() for c in one[head:]) for one in columns
+            all(not c or plain(c).replace(",", "").isdigit() for c in col[head:]) for col in columns
         ]
         widths[-1] = min(widths[-1], room)
-        for row in shown:
+        for row in kept:
             self._row(row, widths, numbers, indent)
 
     def _row(

@@ -71,14 +71,14 @@ def update_line(update: Move, outcome: MoveOutcome | None = None) -> str:
 
 
 def _result(outcome: MoveOutcome) -> str:
-    said = _answer(outcome)
+    answer = _answer(outcome)
     if outcome.fate is Fate.APPLIED:
-        return f"OK, although the controller answered {said}" if _is_refused(outcome) else "OK"
+        return f"OK, although the controller answered {answer}" if _is_refused(outcome) else "OK"
     if outcome.fate is Fate.REJECTED:
-        return f"FAILED due to {said or 'a refusal without words'}"
+        return f"FAILED due to {answer or 'a refusal without words'}"
     if outcome.fate is Fate.OVERTAKEN:
         return f"FAILED due to another writer: the level is {outcome.level or '-'} now"
-    return outcome.fate.value.upper() + (f" ({said})" if said else "")
+    return outcome.fate.value.upper() + (f" ({answer})" if answer else "")
 
 
 def _is_refused(outcome: MoveOutcome) -> bool:
@@ -138,58 +138,58 @@ def journal_page(
     names: Mapping[str, str],
     catalogue: Catalogue,
     only_open: bool,
-    way: Way,
+    choice: Way,
     part: FleetPart | None = None,
     faults: Sequence[str] = (),
     width: int | None = None,
 ) -> Page:
     """Each request of the journal: who sent it when and what became of it, then each update, and by
     whose word it was; and each approval that was taken back. `names`: what the inventory calls the
-    clusters. `way`: how the journal was chosen. `part`: those chosen. `faults`: records that are
+    clusters. `choice`: how the journal was chosen. `part`: those chosen. `faults`: records that are
     not as they were written."""
     page = Page(width)
     for entry in entries:
         _show_entry(entry, named(entry.intent.cluster, name_of(entry, names)), catalogue, page)
-    for one in withdrawn:
-        name = named(one.cluster, names.get(one.cluster, ""))
-        page.item(f"approval by {clean(one.approved_by)}, cluster {name}: {clean(one.text, 2000)}")
-        page.item(f"plan: {_short(one.plan)}", 4)
+    for w in withdrawn:
+        name = named(w.cluster, names.get(w.cluster, ""))
+        page.item(f"approval by {clean(w.approved_by)}, cluster {name}: {clean(w.text, 2000)}")
+        page.item(f"plan: {_short(w.plan)}", 4)
     waiting = sum(entry.is_open for entry in entries)
-    more = f"; {waiting} to settle with {way.resume}" if waiting else ""
-    what = count(len(entries), "open request" if only_open else "request")
-    whose = f", {clean(part.text)}" if part else ""
-    page.line(f"{path}: {what}{whose}{more}")
+    tail = f"; {waiting} to settle with {choice.resume}" if waiting else ""
+    number = count(len(entries), "open request" if only_open else "request")
+    owner = f", {clean(part.text)}" if part else ""
+    page.line(f"{path}: {number}{owner}{tail}")
     if faults:
         page.line(
             f"WARNING: NOT all records are as they were written ({clean(faults[0], 300)}). Look: "
-            f"featurelib journal --verify{way.kept_in}"
+            f"featurelib journal --verify{choice.kept_in}"
         )
     return page
 
 
 def verified_page(
-    found: Verified, path: str, way: Way, kept: str | None = None, width: int | None = None
+    result: Verified, path: str, choice: Way, kept: str | None = None, width: int | None = None
 ) -> Page:
     """Each record that is not as it was written, and the newest digest, with what it is for."""
     page = Page(width)
-    for fault in found.faults:
+    for fault in result.faults:
         page.item(clean(fault, 300))
-    truth = "NOT all as they were written" if found.faults else "as they were written"
-    page.line(f"{path}: {count(found.records, 'record')}, {truth}")
-    if found.kept:
-        sure = "" if found.faults else ": nothing up to it was changed, put in or taken out"
-        page.text(f"{clean(found.kept)} has the digest that was kept{sure}")
-    elif found.kept is not None:
+    truth = "NOT all as they were written" if result.faults else "as they were written"
+    page.line(f"{path}: {count(result.records, 'record')}, {truth}")
+    if result.kept:
+        sure = "" if result.faults else ": nothing up to it was changed, put in or taken out"
+        page.text(f"{clean(result.kept)} has the digest that was kept{sure}")
+    elif result.kept is not None:
         page.text(
             f"no record of this journal has that digest: {clean(kept or '')}. It is another "
             "journal's, or the newest records were cut off, or all was written anew."
         )
-    if found.digest:
-        page.line(f"newest digest: {found.digest}")
+    if result.digest:
+        page.line(f"newest digest: {result.digest}")
         page.text(
             "Whoever can write the file can cut the newest records off, or write all of it anew, "
             "with the digests. Only a digest that is kept elsewhere tells, later: featurelib "
-            f"journal --kept DIGEST{way.kept_in}"
+            f"journal --kept DIGEST{choice.kept_in}"
         )
     return page
 
@@ -197,9 +197,9 @@ def verified_page(
 def _show_entry(entry: JournalEntry, name: str, catalogue: Catalogue, page: Page) -> None:
     sent = entry.intent
     fate = entry.fate.value.upper() if entry.is_open else entry.fate.value
-    who = f"{clean(sent.who.user)} on {clean(sent.who.host)}"
+    sender = f"{clean(sent.who.user)} on {clean(sent.who.host)}"
     step = f"step {sent.position + 1} of {sent.total}"
-    page.item(f"{entry.number}: {_at(sent.at)} by {who}, cluster {name}, {step}: {fate}")
+    page.item(f"{entry.number}: {_at(sent.at)} by {sender}, cluster {name}, {step}: {fate}")
     for update in sent.step.updates:
         page.item(update_text(update, catalogue), 4)
     page.item(f"plan: {_short(sent.plan)}", 4)
@@ -208,8 +208,8 @@ def _show_entry(entry: JournalEntry, name: str, catalogue: Catalogue, page: Page
     if sent.settings:
         page.item(f"settings: {clean(sent.settings, 400)}", 4)
     for outcome in entry.outcomes:
-        why = outcome.result.proof or outcome.result.unproven
-        became = f"{outcome.result.fate.value}{f': {clean(why, 500)}' if why else ''}"
+        reason = outcome.result.proof or outcome.result.unproven
+        became = f"{outcome.result.fate.value}{f': {clean(reason, 500)}' if reason else ''}"
         page.item(f"{_at(outcome.at)} {outcome.by}: {became}", 4)
 
 
@@ -233,40 +233,42 @@ def sentence(
 ) -> str:
     """One sentence that says what is true of the cluster now, and what to do next: `again` is the
     command that goes on with the same plan, `way` has those that settle it or plan anew."""
-    who, last = f"cluster {clean(name or ending.cluster)}", ending.steps[-1:]
-    said = [clean(" ".join(reason.split()).rstrip("."), 2000) for reason in ending.reasons]
-    why = "; ".join([*said, *(text for step in last for text in _whys_of(step))])
-    where, done = _where(ending.steps, catalogue), f"{ending.applied} of "
+    title, last = f"cluster {clean(name or ending.cluster)}", ending.steps[-1:]
+    texts = [clean(" ".join(reason.split()).rstrip("."), 2000) for reason in ending.reasons]
+    cause = "; ".join([*texts, *(text for step in last for text in _whys_of(step))])
+    levels, done = _where(ending.steps, catalogue), f"{ending.applied} of "
     done += count(ending.total, "step")
     if ending.kind is EndingKind.APPLIED:
-        asked = last[0].asked if last else 0
-        return f"Applied: {who}: {where}; {reporting(asked, asked)} it."
+        nodes = last[0].asked if last else 0
+        return f"Applied: {title}: {levels}; {reporting(nodes, nodes)} it."
     if ending.kind is EndingKind.NOTHING_TO_DO:
         wrote = f", written by this plan ({clean('; '.join(ending.reasons), 600)})"
         by = wrote if ending.reasons else ""
-        return f"Nothing to do: {who} has every level of the plan already{by}; nothing was sent."
+        return f"Nothing to do: {title} has every level of the plan already{by}; nothing was sent."
     if ending.kind is EndingKind.VALIDATED:
-        return f"Validated: {who}: the controller would accept the next step; nothing was written."
+        return (
+            f"Validated: {title}: the controller would accept the next step; nothing was written."
+        )
     if ending.kind is EndingKind.REHEARSED:
-        return f"Dry run: {who} is as the plan expects it; nothing was sent."
+        return f"Dry run: {title} is as the plan expects it; nothing was sent."
     if ending.kind is EndingKind.UNKNOWN:
         run = (way or Way()).resume
-        return f"Unknown: {who}: {done} known to be applied; {why}. Run: {run}"
+        return f"Unknown: {title}: {done} known to be applied; {cause}. Run: {run}"
     spent = [
-        one
+        u
         for step in ending.steps
-        for one in step.updates
-        if one.fate in {Fate.REJECTED, Fate.OVERTAKEN}
+        for u in step.updates
+        if u.fate in {Fate.REJECTED, Fate.OVERTAKEN}
     ]
     go_on = f" Go on with the same plan: {again}" if again else ""
-    if spent and all(one.code == NOT_AUTHORIZED for one in spent):
+    if spent and all(u.code == NOT_AUTHORIZED for u in spent):
         go_on = f" Run the same plan and approval again, as a user with ALTER: {again}"
     elif spent:  # it can be carried out no more
         go_on = f" Make a new plan: {way.plan}" if way else ""
     if ending.kind is EndingKind.REJECTED:
-        how = why or "the controller refused"
-        return f"Rejected: {who}: nothing was written: {how}.{go_on}"
-    return f"Stopped after {done}: {who}: {where}; {why}.{go_on}"
+        how = cause or "the controller refused"
+        return f"Rejected: {title}: nothing was written: {how}.{go_on}"
+    return f"Stopped after {done}: {title}: {levels}; {cause}.{go_on}"
 
 
 def before_return(ending: Ending, plan: Plan) -> str:
@@ -290,11 +292,11 @@ def _whys_of(step: StepOutcome) -> Iterator[str]:
     for outcome in step.updates:
         is_applied = outcome.fate is Fate.APPLIED
         if not is_applied or _is_refused(outcome):
-            said = "" if is_applied else _answer(outcome).rstrip(".")
-            alike.setdefault((outcome.fate, said), []).append(clean(outcome.update.feature))
-    for (fate, said), names in alike.items():
+            answer = "" if is_applied else _answer(outcome).rstrip(".")
+            alike.setdefault((outcome.fate, answer), []).append(clean(outcome.update.feature))
+    for (fate, answer), names in alike.items():
         text = _WHYS[fate].format(", ".join(names), "was" if len(names) == 1 else "were")
-        yield f"{text} ({said})" if said else text
+        yield f"{text} ({answer})" if answer else text
     if settled := _proof(step):
         yield settled
     if step.late:
@@ -308,8 +310,8 @@ def _proof(step: StepOutcome) -> str:
     if not step.unproven:
         return clean(step.proof, 2000) if step.proof else ""
     is_accepted = all(outcome.code == NO_ERROR for outcome in step.updates)
-    what = "no node could be seen to report it" if is_accepted else "it may still be carried out"
-    return f"{what}: {clean(step.unproven, 2000).rstrip('.')}"
+    state = "no node could be seen to report it" if is_accepted else "it may still be carried out"
+    return f"{state}: {clean(step.unproven, 2000).rstrip('.')}"
 
 
 _WHYS = {
@@ -327,41 +329,42 @@ _SETTLED = {
 }
 
 
-def resumed_page(found: Resumed, catalogue: Catalogue, width: int | None = None) -> Page:
+def resumed_page(resumed: Resumed, catalogue: Catalogue, width: int | None = None) -> Page:
     """One sentence for each request that was looked after and each level that none explains, and
     one at the end."""
     page = Page(width)
-    told = [(entry, settled_sentence(entry, catalogue)) for entry in found.settled]
-    told += [
-        (entry, f"Journal entry {entry.number}: still unknown: {why}") for entry, why in found.lost
+    lines = [(entry, settled_sentence(entry, catalogue)) for entry in resumed.settled]
+    lines += [
+        (entry, f"Journal entry {entry.number}: still unknown: {words}")
+        for entry, words in resumed.lost
     ]
-    told += [(one.entry, unexplained_sentence(one, catalogue)) for one in found.unexplained]
-    for entry, text in told:
+    lines += [(u.entry, unexplained_sentence(u, catalogue)) for u in resumed.unexplained]
+    for entry, text in lines:
         page.line(f"cluster {clean(entry.intent.cluster)}: {text}")
-    page.line(resumed_end(found))
+    page.line(resumed_end(resumed))
     return page
 
 
-def resumed_end(found: Resumed) -> str:
+def resumed_end(resumed: Resumed) -> str:
     """Return the state of all requests that were asked for, then of other clusters: how many are
     open, and the command."""
-    number, unknown = len(found.settled) + len(found.lost), found.unknown
-    others = ""
-    counts = Counter((entry.intent.cluster, way) for entry, way in found.others)
-    for (cluster, way), times in counts.items():
-        what = f"{count(times, 'request')} {'is' if times == 1 else 'are'} open"
-        others += f" {what} for another cluster ({clean(cluster)}). Run: {way}"
+    number, unknown = len(resumed.settled) + len(resumed.lost), resumed.unknown
+    tail = ""
+    counts = Counter((entry.intent.cluster, command) for entry, command in resumed.others)
+    for (cluster, command), times in counts.items():
+        requests = f"{count(times, 'request')} {'is' if times == 1 else 'are'} open"
+        tail += f" {requests} for another cluster ({clean(cluster)}). Run: {command}"
     if unknown:
-        waiting = [str(entry.number) for entry in found.settled if entry.is_open]
-        which = f" for journal entry {', '.join(waiting)}" if found.lost else ""
+        waiting = [str(entry.number) for entry in resumed.settled if entry.is_open]
+        which = f" for journal entry {', '.join(waiting)}" if resumed.lost else ""
         again = f" Run this again{which}." if waiting else ""  # of the lost it is said what helps
-        return f"Still unknown: {unknown} of {count(number, 'request')}.{again}{others}"
+        return f"Still unknown: {unknown} of {count(number, 'request')}.{again}{tail}"
     if number:
-        return f"Settled: {count(number, 'request')}; resume itself wrote nothing.{others}"
-    if others:
-        asked = clean(found.part) if found.part else f"this cluster ({clean(found.cluster)})"
-        return f"Nothing to settle: no request is open for {asked}.{others}"
-    if found.unexplained:
+        return f"Settled: {count(number, 'request')}; resume itself wrote nothing.{tail}"
+    if tail:
+        place = clean(resumed.part) if resumed.part else f"this cluster ({clean(resumed.cluster)})"
+        return f"Nothing to settle: no request is open for {place}.{tail}"
+    if resumed.unexplained:
         return "Nothing to settle. It is not known how these levels came about."
     return "Nothing to settle: the outcome of every request is known."
 
@@ -369,15 +372,15 @@ def resumed_end(found: Resumed) -> str:
 def settled_sentence(entry: JournalEntry, catalogue: Catalogue) -> str:
     """One sentence about one request that `resume` looked after."""
     result = entry.outcomes[-1].result
-    why = f"; {proof}" if (proof := _proof(result)) else ""
+    reason = f"; {proof}" if (proof := _proof(result)) else ""
     word = _SETTLED.get(result.fate, result.fate.value)
-    return f"Journal entry {entry.number}: {word}: {_where([result], catalogue)}{why}."
+    return f"Journal entry {entry.number}: {word}: {_where([result], catalogue)}{reason}."
 
 
-def unexplained_sentence(one: Unexplained, catalogue: Catalogue) -> str:
+def unexplained_sentence(odd: Unexplained, catalogue: Catalogue) -> str:
     """One sentence about a level that no request explains."""
     return (
-        f"{_is_at(one.feature, one.level, catalogue)}. No request of this journal that was applied "
-        f"explains that: entry {one.entry.number} asked for it and was closed as "
-        f"{one.entry.fate.value}."
+        f"{_is_at(odd.feature, odd.level, catalogue)}. No request of this journal that was applied "
+        f"explains that: entry {odd.entry.number} asked for it and was closed as "
+        f"{odd.entry.fate.value}."
     )

@@ -75,60 +75,60 @@ class Plot:
 def draw(cluster: ReportedCluster) -> tuple[Plot, ...]:
     """A plot for each feature of the cluster, in the order of its verdicts; none where nobody
     looked at its nodes."""
-    seen = []
-    for one in cluster.profiles or ():
-        nodes = [(Role.BROKER.text, number) for number in one.brokers]
-        nodes += [(Role.CONTROLLER.text, number) for number in one.controllers]
-        ranges = {of.feature: (of.min_version, of.max_version) for of in one.ranges or ()}
-        seen.append((nodes, None if one.ranges is None else ranges))
-    return tuple(_draw(ready, cluster, seen) for ready in cluster.readiness) if seen else ()
+    known = []
+    for profile in cluster.profiles or ():
+        nodes = [(Role.BROKER.text, number) for number in profile.brokers]
+        nodes += [(Role.CONTROLLER.text, number) for number in profile.controllers]
+        ranges = {of.feature: (of.min_version, of.max_version) for of in profile.ranges or ()}
+        known.append((nodes, None if profile.ranges is None else ranges))
+    return tuple(_draw(ready, cluster, known) for ready in cluster.readiness) if known else ()
 
 
-def _draw(ready: Readiness, cluster: ReportedCluster, seen: Seen) -> Plot:
+def _draw(ready: Readiness, cluster: ReportedCluster, known: Seen) -> Plot:
     marks = _marks(ready, cluster.returns)
-    bars = _bars(ready.feature, cluster, seen)
+    bars = _bars(ready.feature, cluster, known)
     levels = {end for bar in bars for end in bar.ends or ()} | {mark.level for mark in marks}
-    said = [mark.text for mark in marks] + [f"{bar.nodes}: {bar.text}" for bar in bars]
+    texts = [mark.text for mark in marks] + [f"{bar.nodes}: {bar.text}" for bar in bars]
     troubled = any(bar.state in ("unfit", "holds") for bar in bars)
     return Plot(
         feature=ready.feature,
         bars=tuple(bars),
         marks=tuple(marks),
         levels=tuple(sorted(levels)) or (0,),
-        words="; ".join(said),
+        words="; ".join(texts),
         troubled=troubled,
         quiet=not troubled and ready.verdict is Verdict.UP_TO_DATE,
     )
 
 
-def _bars(feature: str, cluster: ReportedCluster, seen: Seen) -> list[Bar]:
+def _bars(feature: str, cluster: ReportedCluster, known: Seen) -> list[Bar]:
     """Nodes that support the same range of a feature are one, the lowest range first; those whose
     ranges nobody knows are the last. Of more than fit a sheet of paper those come first that are in
     the way, and one bar stands for what is left."""
     unfit = {(node.role, node.node_id) for node in cluster.incompatible if node.feature == feature}
     holding = {
-        (found.role, found.node_id)
-        for found in cluster.findings
-        if found.code in tagged("unsupported") and found.feature == feature
+        (finding.role, finding.node_id)
+        for finding in cluster.findings
+        if finding.code in tagged("unsupported") and finding.feature == feature
     }
     alike: dict[Ends, list[Node]] = defaultdict(list)
     silent = list[Node]()
-    for nodes, ranges in seen:
+    for nodes, ranges in known:
         if ranges is None:
             silent += nodes
         else:
             alike[ranges.get(feature, NOT_LISTED)] += nodes
     bars = []
     for ends in sorted(alike, key=lambda ends: ends[::-1]):
-        mine = {*alike[ends]}
-        state = "unfit" if mine & unfit else "holds" if mine & holding else "fits"
+        own = {*alike[ends]}
+        state = "unfit" if own & unfit else "holds" if own & holding else "fits"
         bars.append(_bar(alike[ends], state, ends))
     bars += [_bar(silent, "silent", None)] if silent else []
     if len(bars) <= BARS:
         return bars
     bars.sort(key=lambda bar: bar.state in ("fits", "silent"))
-    rest = count(len(bars) - BARS + 1, "more range")
-    return [*bars[: BARS - 1], Bar(ends=None, state="fits", nodes=rest, label=rest, text="")]
+    tail = count(len(bars) - BARS + 1, "more range")
+    return [*bars[: BARS - 1], Bar(ends=None, state="fits", nodes=tail, label=tail, text="")]
 
 
 def _bar(nodes: Sequence[Node], state: str, ends: Ends | None) -> Bar:
@@ -140,14 +140,14 @@ def _bar(nodes: Sequence[Node], state: str, ends: Ends | None) -> Bar:
     parts = [STATES[state]]
     if ends is not None:
         low, high = ends
-        said = str(low) if low == high else f"{low}–{high}"
-        parts.insert(0, "does not list it" if ends == NOT_LISTED else said)
-    who = brokers_and_controllers(brokers, controllers)
+        ends_text = str(low) if low == high else f"{low}–{high}"
+        parts.insert(0, "does not list it" if ends == NOT_LISTED else ends_text)
+    names = brokers_and_controllers(brokers, controllers)
     return Bar(
         ends=None if ends == NOT_LISTED else ends,
         state=state,
-        nodes=who,
-        label=who if len(who) <= LABEL or len(ids) == 1 else count(len(ids), "node"),
+        nodes=names,
+        label=names if len(names) <= LABEL or len(ids) == 1 else count(len(ids), "node"),
         text=" · ".join(filter(None, parts)),
     )
 

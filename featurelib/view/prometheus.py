@@ -25,10 +25,10 @@ def render_prometheus(report: Report) -> str:
     """Return the gauges of one run; a metric without samples is left out."""
     lines = []
     for name, text, samples in (*_of_fleet(report), *_of_clusters(report), *_of_features(report)):
-        shown = {labels: value for labels, value in samples if value is not None}
-        if shown:
+        values = {labels: value for labels, value in samples if value is not None}
+        if values:
             lines.append(f"# HELP {PREFIX}{name} {text}\n# TYPE {PREFIX}{name} gauge\n")
-        lines += [f"{PREFIX}{name}{labels} {value:.15g}\n" for labels, value in shown.items()]
+        lines += [f"{PREFIX}{name}{labels} {value:.15g}\n" for labels, value in values.items()]
     return "".join(lines)
 
 
@@ -63,42 +63,42 @@ def _of_fleet(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
 
 def _of_clusters(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
     """Name, text and samples of each gauge of single clusters."""
-    told: list[Sample] = []
+    info: list[Sample] = []
     landed: list[Sample] = []
     silent: list[Sample] = []
-    gone: list[Sample] = []
+    lost: list[Sample] = []
     findings: list[Sample] = []
     newest: list[Sample] = []
-    asked, stale = tagged("not_answering"), tagged("stale")
-    for one in report.clusters:
-        more = {"phase": one.phase, "managed_by": one.managed_by or ""}
-        told.append((_labels(**_about(one), verdict=one.verdict, **more), 1))
-        landed.append((_labels(**_about(one)), has_landed(one.findings)))
-        at = one.newest_line
-        newest.append((_labels(**_about(one)), None if at is None else at.timestamp()))
-        nodes = {found.node_id for found in one.findings if found.code in asked}
-        silent.append((_labels(**_about(one)), len(nodes)))
-        ghosts = {(found.role, found.node_id) for found in one.findings if found.code in stale}
-        gone.append((_labels(**_about(one)), len(ghosts)))
+    codes, stale = tagged("not_answering"), tagged("stale")
+    for c in report.clusters:
+        extra = {"phase": c.phase, "managed_by": c.managed_by or ""}
+        info.append((_labels(**_about(c), verdict=c.verdict, **extra), 1))
+        landed.append((_labels(**_about(c)), has_landed(c.findings)))
+        at = c.newest_line
+        newest.append((_labels(**_about(c)), None if at is None else at.timestamp()))
+        nodes = {f.node_id for f in c.findings if f.code in codes}
+        silent.append((_labels(**_about(c)), len(nodes)))
+        ghosts = {(f.role, f.node_id) for f in c.findings if f.code in stale}
+        lost.append((_labels(**_about(c)), len(ghosts)))
         counts = dict.fromkeys(Severity, 0)
-        for found in unmuted(one.findings):
-            counts[found.severity] += 1
-        findings += [(_labels(**_about(one), severity=key), n) for key, n in counts.items()]
-    yield "cluster_info", "1 for each cluster: its verdict, its phase, whose it is.", told
+        for f in unmuted(c.findings):
+            counts[f.severity] += 1
+        findings += [(_labels(**_about(c), severity=key), n) for key, n in counts.items()]
+    yield "cluster_info", "1 for each cluster: its verdict, its phase, whose it is.", info
     yield "cluster_landed", "1 where something landed of a cluster, else 0.", landed
     name = "cluster_newest_line_timestamp_seconds"
     yield name, "When the newest line of a cluster was read.", newest
     yield "cluster_silent_nodes", "Nodes of a cluster that were asked and did not answer.", silent
-    yield "cluster_ghosts", "Nodes that are registered and that Kafka itself does not see.", gone
+    yield "cluster_ghosts", "Nodes that are registered and that Kafka itself does not see.", lost
     yield "cluster_findings", "Findings of a cluster that no mute sets aside.", findings
 
 
 def _of_features(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
     """Name, text and samples of each gauge of single features."""
     rows = [
-        (_about(one) | {"feature": ready.feature}, ready)
-        for one in report.clusters
-        for ready in one.readiness
+        (_about(c) | {"feature": ready.feature}, ready)
+        for c in report.clusters
+        for ready in c.readiness
     ]
     verdicts: list[Sample] = [(_labels(**a, verdict=ready.verdict), 1) for a, ready in rows]
     yield "feature_info", "1 for each feature of a cluster: its verdict.", verdicts
@@ -109,8 +109,8 @@ def _of_features(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
         ("downgrade_floor", "Lowest level that can be had again without losing metadata."),
     ):
         # A ceiling from evidence that decides nothing is not known.
-        said = [row for row in rows if (name, row[1].verdict) != ("ceiling", Verdict.UNKNOWN)]
-        levels = [(_labels(**about), getattr(ready, name)) for about, ready in said]
+        known = [row for row in rows if (name, row[1].verdict) != ("ceiling", Verdict.UNKNOWN)]
+        levels = [(_labels(**about), getattr(ready, name)) for about, ready in known]
         numbers = [(labels, None if level is None else level.number) for labels, level in levels]
         yield f"feature_{name}_level", text, numbers
     times = [(_labels(**about), ready.ready_since) for about, ready in rows]

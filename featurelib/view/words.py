@@ -108,10 +108,10 @@ def update_text(update: Move, catalogue: Catalogue) -> str:
 
 def no_return_text(feature: str, before: int, point: int, catalogue: Catalogue) -> str:
     """From which level on there is no way back to the one before."""
-    there = level_text(catalogue, feature, point)
-    here = level_text(catalogue, feature, before)
+    start = level_text(catalogue, feature, point)
+    now = level_text(catalogue, feature, before)
     return (
-        f"POINT OF NO RETURN: from {clean(feature)} {there} on it cannot go back to {here} without "
+        f"POINT OF NO RETURN: from {clean(feature)} {start} on it cannot go back to {now} without "
         "loss."
     )
 
@@ -125,9 +125,9 @@ def danger_lines(change: ChangeOutlook, catalogue: Catalogue) -> list[str]:
     for command in change.keeps:
         lines += ["To keep the values, first:", f"  {clean(command, 400)}"]
     if change.irreversible:
-        here = level_text(catalogue, update.feature, update.from_level)
+        now = level_text(catalogue, update.feature, update.from_level)
         name = clean(update.feature)
-        lines.append(f"POINT OF NO RETURN: nothing takes {name} back to {here}.")
+        lines.append(f"POINT OF NO RETURN: nothing takes {name} back to {now}.")
     elif change.no_return != NONE:
         point = change.no_return
         lines.append(no_return_text(update.feature, update.from_level, point, catalogue))
@@ -156,7 +156,7 @@ def judge_text(judge: str) -> str:
 
 def judges_text(dialects: Sequence[str]) -> str:
     """Return the judges in words."""
-    own = "; ".join(load(one).title for one in dialects if one in GENERATIONS)
+    own = "; ".join(load(name).title for name in dialects if name in GENERATIONS)
     return f"the policy{'; and as these controllers answer: ' + own if own else ''}"
 
 
@@ -166,9 +166,9 @@ def answer_text(judge: str, message: str, *, is_answer: bool) -> str:
     return f'{judge_text(judge)} {does}: "{clean(message, 1000)}"'
 
 
-def show_muted(found: Iterable[SetAside | None], page: Page, head: str = MUTED) -> None:
+def show_muted(mutes: Iterable[SetAside | None], page: Page, head: str = MUTED) -> None:
     """A heading and a line for each code and reason that is muted; nothing without any."""
-    muted = dict.fromkeys(one for one in found if one is not None)
+    muted = dict.fromkeys(m for m in mutes if m is not None)
     if muted:
         page.line()
         page.text(head)
@@ -179,18 +179,18 @@ def show_muted(found: Iterable[SetAside | None], page: Page, head: str = MUTED) 
 def newest_text(findings: Iterable[ReportedFinding], catalogue: Catalogue) -> str:
     """Says that the newest software there goes further than the catalogue; "" = it does not."""
     newer = tagged("newer")
-    is_newer = any(one.code in newer and one.feature == METADATA_VERSION for one in findings)
+    is_newer = any(f.code in newer and f.feature == METADATA_VERSION for f in findings)
     return newer_than(catalogue) if is_newer else ""
 
 
 def idle_text(off: Sequence[int], silent: Sequence[int]) -> str:
     """Names the nodes that no question about other software changes; "" = there are none."""
-    said = []
-    for ids, one, more in ((off, "does not run", "do not run"), (silent, "did not answer", "")):
+    parts = []
+    for ids, verb, plural in ((off, "does not run", "do not run"), (silent, "did not answer", "")):
         if ids:
-            does = f"{one} and is" if len(ids) == 1 else f"{more or one} and are"
-            said.append(f"{nodes(None, ids)} {does} left as now")
-    return "; ".join(said)
+            does = f"{verb} and is" if len(ids) == 1 else f"{plural or verb} and are"
+            parts.append(f"{nodes(None, ids)} {does} left as now")
+    return "; ".join(parts)
 
 
 # --- Plans of a fleet ---
@@ -201,16 +201,16 @@ FEATURES = 2  # of a plan, named in one line
 def by_managers(managers: Iterable[str]) -> str:
     """Return the sentence about the owners; and advice for the first, if no command does it."""
     names = list(dict.fromkeys(managers))
-    who = some(names, 2) if names[2:] else " and ".join(names)
-    who += " finalize" if names[1:] else " finalizes"
-    return f"{who} that: change it there. {ADVICE.get(names[0].casefold(), '')}".rstrip()
+    subject = some(names, 2) if names[2:] else " and ".join(names)
+    subject += " finalize" if names[1:] else " finalizes"
+    return f"{subject} that: change it there. {ADVICE.get(names[0].casefold(), '')}".rstrip()
 
 
-def after_ours(theirs: Sequence[ReportedCluster]) -> str:
+def after_ours(managed: Sequence[ReportedCluster]) -> str:
     """Return the sentence that a plan of ours goes first: it fits the levels of now."""
-    with_ours = [cluster for cluster in theirs if parts(cluster)[0]]
-    where = "" if len(with_ours) == len(theirs) else f" of {some([c.name for c in with_ours], 2)}"
-    return f"Apply our plan{where} first. " if with_ours else ""
+    with_ours = [cluster for cluster in managed if parts(cluster)[0]]
+    place = "" if len(with_ours) == len(managed) else f" of {some([c.name for c in with_ours], 2)}"
+    return f"Apply our plan{place} first. " if with_ours else ""
 
 
 def one_way(points: Mapping[str, Sequence[str]]) -> str:
@@ -218,8 +218,8 @@ def one_way(points: Mapping[str, Sequence[str]]) -> str:
     kept = [name for name, levels in points.items() if levels]
     if len(kept) != 1:
         return f"Some levels of {some(kept, 2)} cannot be taken back. " if kept else ""
-    where = f"In {kept[0]} there" if len(points) > 1 else "There"
-    return f"{where} is no way back from {some(points[kept[0]], FEATURES)} on. "
+    place = f"In {kept[0]} there" if len(points) > 1 else "There"
+    return f"{place} is no way back from {some(points[kept[0]], FEATURES)} on. "
 
 
 # --- The sentences above a report ---
@@ -238,9 +238,9 @@ def lead(report: Report) -> str:
     if is_all_old(fleet):
         return _all_old(report)
     if fleet.need_person == fleet.can_move == 0:
-        what = "Nothing else is wrong" if fleet.muted else "Nothing is wrong"
+        verdict = "Nothing else is wrong" if fleet.muted else "Nothing is wrong"
         muted = f" {count_muted(fleet.muted, fleet.muted_until)}." if fleet.muted else ""
-        return f"{what}, and nothing is left to finalize, in {clusters}.{muted}"
+        return f"{verdict}, and nothing is left to finalize, in {clusters}.{muted}"
     verb = "needs" if fleet.need_person == 1 else "need"
     text = f"{fleet.need_person:,} of {clusters} {verb} action."
     return text + f" {fleet.can_move:,} can be upgraded now." * bool(fleet.can_move)
@@ -271,12 +271,12 @@ def _all_old(report: Report) -> str:
     """Return the share of clusters that is too old, the age of the newest line, and what to do."""
     fleet, run = report.fleet, report.run
     clusters = count(fleet.clusters, "cluster")
-    who, rest = f"all {clusters}", ""
+    part, tail = f"all {clusters}", ""
     if fleet.not_landed:
-        who = f"{fleet.too_old:,} of {clusters}"
-        others = "one" if fleet.not_landed == 1 else f"{fleet.not_landed:,}"
-        rest = f", and nothing landed from the other {others}"
-    text = f"Every verdict is UNKNOWN because the evidence of {who} is too old to judge by{rest}."
+        part = f"{fleet.too_old:,} of {clusters}"
+        number = "one" if fleet.not_landed == 1 else f"{fleet.not_landed:,}"
+        tail = f", and nothing landed from the other {number}"
+    text = f"Every verdict is UNKNOWN because the evidence of {part} is too old to judge by{tail}."
     if run.newest_line is not None:
         old = age(max(run.as_of - run.newest_line, timedelta()))
         limit = run.max_age_hours
@@ -302,5 +302,5 @@ def left_out_text(run: ReportedRun) -> str:
     """`9 landing lines of all nights left out, none of this night`, where that is known."""
     lines = run.quarantine.lines if run.quarantine else 0
     now = f"{run.ingest.quarantined:,}" if run.ingest and run.ingest.quarantined else "none"
-    mine = f", {now} of this night" if run.ingest else ""
-    return f"{count(lines, 'landing line')} of all nights left out{mine}"
+    tonight = f", {now} of this night" if run.ingest else ""
+    return f"{count(lines, 'landing line')} of all nights left out{tonight}"

@@ -141,23 +141,23 @@ def _document(reports: dict[str, ReplayReport], unread: list[InputError]) -> Con
 
 def _print(reports: dict[str, ReplayReport], most: int | None) -> None:
     """A row for each file, at most so many differences, and what is undecided."""
-    page, found = Page(), [d for report in reports.values() for d in report.differences]
+    page, differences = Page(), [d for report in reports.values() for d in report.differences]
     rows = [["FILE", "EXCHANGES", "DIFFERENCES", "UNDECIDED", "DIALECTS"]]
     for name, report in reports.items():
         counts = (report.exchanges, len(report.differences), sum(report.undecided.values()))
         rows.append([name, *map(str, counts), " ".join(sorted(report.dialects))])
     page.table(rows)
-    for one in found[:most]:
-        for line in ("", f"{one.id}: {one.kind}", f"  recorded  {one.recorded}"):
+    for d in differences[:most]:
+        for line in ("", f"{d.id}: {d.kind}", f"  recorded  {d.recorded}"):
             page.line(line)
-        page.line(f"  ours      {one.ours}")
-    if most is not None and len(found) > most:
-        page.lines(["", f"{len(found) - most} more differences: --all shows them"])
-    if found:
+        page.line(f"  ours      {d.ours}")
+    if most is not None and len(differences) > most:
+        page.lines(["", f"{len(differences) - most} more differences: --all shows them"])
+    if differences:
         page.line()
     for name, report in reports.items():
         for reason, number in sorted(report.undecided.items()):
             page.line(f"undecided in {name}: {reason} ({number})")
     exchanges = sum(report.exchanges for report in reports.values())
-    page.line(f"{count(exchanges, 'exchange')}, {count(len(found), 'difference')}")
+    page.line(f"{count(exchanges, 'exchange')}, {count(len(differences), 'difference')}")
     print(page)

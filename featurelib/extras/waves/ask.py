@@ -58,15 +58,15 @@ def waves(
     expect_span("--soak", soak)
     if max_parallel < 1:
         raise ConfigError(f"--max-parallel {max_parallel}: expected 1 or more.")
-    parts = [one.partition("=") for one in by]
+    parts = [text.partition("=") for text in by]
     labels = {key: tuple(filter(None, values.split(","))) for key, _, values in parts}
     if len(labels) < len(parts):
         raise ConfigError(
             f"--by: expected each label once, found {', '.join(p[0] for p in parts)}."
         )
-    wanted = Waving(by=labels, soak=soak, max_parallel=max_parallel)
+    waving = Waving(by=labels, soak=soak, max_parallel=max_parallel)
     aim = Aim.of(target, tables.catalogue)
-    plan = plan_waves(tables.asked(), tables.lake, tables.run, aim, wanted)
+    plan = plan_waves(tables.asked(), tables.lake, tables.run, aim, waving)
     answer = Answer(
         value=plan,
         make_rows=lambda: _wave_rows(plan),
@@ -99,13 +99,13 @@ def waves_status(tables: NightTables, path: str, *, limit: int = MOST) -> Answer
     nights = nights_since(tables.lake, plan.run, tables.run)
     tonight = find_standings(replace(tables.asked(), part=None), tables.lake, tables.run, aim)
     later = sum(plan.run < run <= tables.run for run in tables.lake.runs["run"].to_pylist())
-    found = find_status(plan, tables.run, nights, tonight, later=later)
+    status = find_status(plan, tables.run, nights, tonight, later=later)
     return Answer(
-        value=found,
-        make_rows=lambda: ({name: getattr(one, name) for name in _STEP} for one in found.steps),
-        make_document=lambda: fill(WavesDocument, status=found),
-        page=lambda width: waves_status_page(found, tables.catalogue, limit, width),
-        exit_code=_AT_GATE[found.gate],
+        value=status,
+        make_rows=lambda: ({name: getattr(step, name) for name in _STEP} for step in status.steps),
+        make_document=lambda: fill(WavesDocument, status=status),
+        page=lambda width: waves_status_page(status, tables.catalogue, limit, width),
+        exit_code=_AT_GATE[status.gate],
     )
 
 
@@ -126,12 +126,12 @@ def _wave_rows(plan: WavePlan) -> Iterator[Row]:
         for step in ring.steps:
             for number, batch in enumerate(step.batches, start=1):
                 for work in batch:
-                    for one in work.does:
+                    for command in work.does:
                         yield {
                             "ring": ring.name,
                             "way_back": step.way_back,
                             "batch": number,
                             "cluster": work.name,
-                            "by": one.by,
-                            "command": one.command,
+                            "by": command.by,
+                            "command": command.command,
                         }

@@ -64,7 +64,7 @@ class WaveNight:
         levels = [(known.get(move.feature), move.to_level) for move in work.moves]
         if work.cluster in self.critical:
             return WorkState.CRITICAL
-        if any(level is not None and level < wanted for level, wanted in levels):
+        if any(level is not None and level < goal for level, goal in levels):
             return WorkState.BEHIND
         return WorkState.UNKNOWN if any(n is None for n, _ in levels) else WorkState.AT_LEVEL
 
@@ -152,9 +152,9 @@ def critical_nights(lake: Lake, first: int, last: int) -> set[tuple[int, str]]:
     """The nights from `first` to `last`, and the clusters that had a critical finding then which
     nothing mutes."""
     columns = ["run", "cluster", "muted"]
-    wanted = [("severity", "=", Severity.CRITICAL.value)]
+    condition = [("severity", "=", Severity.CRITICAL.value)]
     span = ("run", ">=", first), ("run", "<=", last)
-    rows = lake.read(FINDINGS, [*span, *wanted], columns).to_pylist()
+    rows = lake.read(FINDINGS, [*span, *condition], columns).to_pylist()
     return {(row["run"], row["cluster"]) for row in rows if row["muted"] is None}
 
 
@@ -166,12 +166,12 @@ def waves_status(
     looked = iter(nights)
     now = next(looked)
     since = _healthy_since(plan, now, looked)
-    held = {one.cluster: one for one in tonight.held}
+    held = {c.cluster: c for c in tonight.held}
     rings = [ring.name for ring in plan.rings for _ in ring.steps]
     steps, waits, soaked = list[StepStatus](), dict[WaveWait, None](), now.as_of
     for number, (step, start) in enumerate(zip(plan.steps, since, strict=True), start=1):
         states = [now.state(work) for work in step.works]
-        there = [
+        finished = [
             work for work, s in zip(step.works, states, strict=True) if s is WorkState.AT_LEVEL
         ]
         until = None if start is None else start + step.span
@@ -187,21 +187,21 @@ def waves_status(
                 way_back=step.way_back,
                 state=stands,
                 clusters=len(states),
-                at_level=len(there),
+                at_level=len(finished),
                 since=start,
                 until=until,
                 waits=tuple(waits),
                 waits_until=soaked if soaked > now.as_of and not waits else None,
                 next=_next_of(step.batches, states, held) if stands is StepState.OPEN else (),
-                ahead=() if is_open else tuple(work.name for work in there),
+                ahead=() if is_open else tuple(work.name for work in finished),
             )
         )
         for work, state in zip(step.works, states, strict=True):
             if state is not WorkState.AT_LEVEL:
                 waits[WaveWait(cluster=work.cluster, name=work.name, state=state)] = None
         soaked = until or now.as_of
-    known, waiting = set(plan.clusters), {one.cluster for one in plan.held}
-    others = tonight.names.items() if plan.part is None else ()
+    known, waiting = set(plan.clusters), {c.cluster for c in plan.held}
+    known_names = tonight.names.items() if plan.part is None else ()
     unlocked = (c.works[0][1].name for c in tonight.candidates if c.cluster in waiting)
     return WaveStatus(
         target=plan.target,
@@ -210,14 +210,14 @@ def waves_status(
         nights=later,
         gate=_gate(steps),
         steps=tuple(steps),
-        strangers=tuple(sorted(name for cluster, name in others if cluster not in known)),
+        strangers=tuple(sorted(name for cluster, name in known_names if cluster not in known)),
         unlocked=tuple(sorted(unlocked)),
     )
 
 
 def _gate(steps: Sequence[StepStatus]) -> WaveGate:
     """Return the gate of the open step, if there is one."""
-    held = {one.held.why if one.held else None for step in steps for one in step.next}
+    held = {n.held.why if n.held else None for step in steps for n in step.next}
     if not held:
         is_done = all(step.state is StepState.DONE for step in steps)
         return WaveGate.DONE if is_done else WaveGate.SOAKING
@@ -251,7 +251,7 @@ def _next_of(
     """The works of the first batch that is not at its level."""
     known = iter(states)
     for batch in batches:
-        left = [work for work in batch if next(known) is not WorkState.AT_LEVEL]
-        if left:
-            return tuple(NextWork(work=work, held=held.get(work.cluster)) for work in left)
+        open_works = [work for work in batch if next(known) is not WorkState.AT_LEVEL]
+        if open_works:
+            return tuple(NextWork(work=work, held=held.get(work.cluster)) for work in open_works)
     return ()

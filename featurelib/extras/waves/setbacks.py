@@ -21,12 +21,12 @@ LONGEST = timedelta(days=30)  # what comes later is not laid to a step
 
 
 def find_setbacks(
-    lake: Lake, run: int, found: Standings, catalogue: Catalogue
+    lake: Lake, run: int, standings: Standings, catalogue: Catalogue
 ) -> tuple[dict[str, WaveTrouble], dict[str, str]]:
     """Return the latest trouble after an earlier step of features that move now, by cluster; and
     the question to ask first of clusters whose levels went down and not up again."""
-    names = {one.cluster: one.works[0][1].name for one in found.candidates}
-    moves = (move for one in found.candidates for _, work in one.works for move in work.moves)
+    names = {c.cluster: c.works[0][1].name for c in standings.candidates}
+    moves = (move for c in standings.candidates for _, work in c.works for move in work.moves)
     features = sorted({move.feature for move in moves})
     nights = remembered_runs(lake.read, run)
     if not names or len(nights) == 1:
@@ -40,9 +40,9 @@ def find_setbacks(
             lower[cluster] = ask_why(went, catalogue)
         bad = {number for number in nights if (number, cluster) in critical}
         if late := list(_troubles(moved, bad, nights)):
-            after, what, levels = max(late, key=lambda one: one[0])
-            there = f"{say_span(after)} after it went to {levels_text(catalogue, levels.items())}"
-            troubles[cluster] = WaveTrouble(after=after, text=f"{names[cluster]} {what} {there}")
+            after, trouble, levels = max(late, key=lambda c: c[0])
+            place = f"{say_span(after)} after it went to {levels_text(catalogue, levels.items())}"
+            troubles[cluster] = WaveTrouble(after=after, text=f"{names[cluster]} {trouble} {place}")
     return troubles, lower
 
 
@@ -66,6 +66,6 @@ def _troubles(
             if after > LONGEST or up.get(later):
                 break
             if later in critical or later in moved:
-                what = "had a critical finding" if later in critical else "was taken back"
-                yield after, what, levels
+                trouble = "had a critical finding" if later in critical else "was taken back"
+                yield after, trouble, levels
                 break
