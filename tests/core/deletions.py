@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import hashlib
+import json
 import random
 import re
 import sys
@@ -30,6 +31,7 @@ from featurelib.core.dialect import load as load_dialect
 from featurelib.feature import Role
 from featurelib.landing import ApiVersionsAnswer, Landing, read
 from featurelib.landing.kinds import (
+    ClusterDescription,
     ConfigDescription,
     LogLine,
     QuorumDescription,
@@ -43,6 +45,7 @@ from tests.core.random_clusters import clusters
 
 ROOT = Path(__file__).parents[2]
 CAPTURES = ("tests/data", "tests/walk/cases")
+MOMENT = 10_000_000  # microseconds between two lists that are of one moment
 BATCH = 400  # variants in one audit
 _CLUSTER = re.compile(rb'"cluster_id": ?"([^"]+)"')
 
@@ -297,9 +300,31 @@ def _end_of_the_log(capture: Capture, without: Without) -> set[int]:
     return lost if logs and lost & set(logs) else set()
 
 
+def _lists_that_are_contradicted(capture: Capture, without: Without) -> set[int]:
+    """Lists of DescribeCluster that disagree with another one of their moment. Two that disagree
+    are UNKNOWN (`lists_disagree`). Of one alone nothing shows that there was another."""
+    lists = [(i, of.content) for i, (of, _) in enumerate(capture.lines)]
+    listed = [(i, of) for i, of in lists if isinstance(of, ClusterDescription) and of.answered]
+    return {
+        i
+        for i, own in listed
+        if i in set(without)
+        and any(
+            other.role is own.role
+            and other.members != own.members
+            and abs(_seen(capture, i) - _seen(capture, j)) <= MOMENT
+            for j, other in listed
+        )
+    }
+
+
+def _seen(capture: Capture, line: int) -> int:
+    return capture.lines[line][0].observed_at or 0
+
+
 EXCEPTIONS = (
-    _brokers_nobody_speaks_of, _whole_quorum, _configurations, _answers_that_know_no_level,
-    _failures, _end_of_the_log, _newest_levels,
+    _lists_that_are_contradicted, _brokers_nobody_speaks_of, _whole_quorum, _configurations,
+    _answers_that_know_no_level, _failures, _end_of_the_log, _newest_levels,
 )  # fmt: skip
 
 
@@ -333,6 +358,30 @@ def drawn(examples: int) -> list[Capture]:
     return [one for one in made if one.lines]
 
 
+def contradicted(several: Sequence[Capture]) -> list[Capture]:
+    """Return the captures that list nodes, each with a second list beside its newest one of each
+    role, which lacks the last node."""
+    made = list[Capture]()
+    for capture in several:
+        newest = dict[Role, int]()
+        for i, (landing, _) in enumerate(capture.lines):
+            of = landing.content
+            if isinstance(of, ClusterDescription) and of.answered and of.members:
+                first = newest.setdefault(of.role, i)
+                newest[of.role] = max(first, i, key=lambda i: (_seen(capture, i), i))
+        second = [_without_last_node(capture.raw[i]) for i in newest.values()]
+        if second:
+            raw = [*capture.raw, *second]
+            made.append(capture_of(f"contradicted {capture.name}", raw, capture.as_of))
+    return made
+
+
+def _without_last_node(line: bytes) -> bytes:
+    listed = json.loads(line)
+    listed["answer"]["brokers"].pop()
+    return json.dumps(listed).encode()
+
+
 def main() -> int:
     """Judge random sets of lines left out, and print the figures; 1 where one made READY."""
     words = argparse.ArgumentParser(prog="python -m tests.core.deletions", description=__doc__)
@@ -343,7 +392,7 @@ def main() -> int:
     several = captures()
     work = [(one, list(single(one))) for one in several]
     if chosen.sets:
-        several = several + drawn(600)
+        several = [*several, *contradicted(several), *drawn(600)]
         share = -(-chosen.sets // len(several))
         work += [(one, list(at_random(one, dice, share))) for one in several]
     for capture, variants in work:

@@ -17,12 +17,14 @@ from tests.core.deletions import (
     at_random,
     capture_of,
     captures,
+    contradicted,
     drawn,
     excuse,
     single,
     violations,
 )
 from tests.core.lines import NOW
+from tests.core.test_registrations import ANSWERS, NO_GHOST, list_after, quorum
 from tests.core.test_zookeeper_evidence import NARROW, ROUND, answer, registered
 
 
@@ -43,7 +45,8 @@ def test_no_line_that_is_left_out_of_a_capture_makes_a_feature_ready() -> None:
 
 @pytest.mark.no_cover
 def test_nor_does_any_set_of_lines() -> None:
-    dice, several = random.Random(28), [*captures(), *drawn(scale.some(60))]
+    dice = random.Random(28)
+    several = [*captures(), *contradicted(captures()), *drawn(scale.some(60))]
     sets = scale.some(20)
     found = [
         one for capture in several for one in violations(capture, [*at_random(capture, dice, sets)])
@@ -61,3 +64,11 @@ def test_a_line_that_frees_is_found() -> None:
     assert (one.feature, one.whole, one.part) == ("f", ("READY", 5), ("READY", 6))
     assert excuse(one) == "_brokers_nobody_speaks_of"
     assert [*violations(capture, [(both[0],)])] == []
+
+
+def test_two_lists_that_disagree_hold_back_and_one_of_them_frees() -> None:
+    capture = capture_of("made up", [*ANSWERS, quorum([(1, 0)]), list_after(0, *NO_GHOST)], NOW)
+    [twice] = contradicted([capture])
+    found = [*violations(twice, [*single(twice)])]
+    assert {excuse(one) for one in found} == {"_lists_that_are_contradicted"}
+    assert {one.whole and one.whole[0] for one in found} == {"UNKNOWN"}
