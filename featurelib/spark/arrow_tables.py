@@ -98,6 +98,8 @@ def _lines_of(lines: object) -> pa.Table:
     if name is None:
         columns = ", ".join(f"{field.name} {field.type}" for field in table.schema)
         raise wrong_lines(f"The table has: {columns or 'no column'}.", _REMEDY)
+    if pa.types.is_dictionary(table[name].type):  # Polars has views there, which Arrow cannot take
+        return pa.table({name: pa.array(table[name].to_pylist(), pa.binary())})
     return pa.table({name: table[name].cast(pa.binary())})
 
 

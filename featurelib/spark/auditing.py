@@ -180,24 +180,18 @@ def _adoption(judged: Judged, as_of: int, catalogue: Catalogue) -> dict[str, obj
     software = Counter(release or (newest if of in beyond else None) for of, release in runs)
     levels = ready.numbers("finalized_level")
     known = ready.texts("feature").equal(METADATA_VERSION) & (levels != NONE)
-    at, clusters = np.unique(levels[known], return_counts=True)
+    adopted = sorted(Counter(levels[known].tolist()).items())
     since = ready.numbers("ready_since")
     waiting = np.flatnonzero(ready.texts("verdict").equal(Verdict.READY) & (since != NONE))
-    first: dict[str, int] = {}
-    for cluster, began in zip(
-        ready["cluster"].take(waiting).to_pylist(), since[waiting].tolist(), strict=True
-    ):
-        first[cluster] = min(began, first.get(cluster, began))
+    began = zip(since[waiting].tolist(), ready["cluster"].take(waiting).to_pylist(), strict=True)
+    first = {cluster: at for at, cluster in sorted(began, reverse=True)}  # the earliest stays
     hours = [(as_of - began) // HOUR for began in first.values()]
     return {
         "releases": [
             {"release": release, "clusters": software[release]}
             for release in sorted(filter(None, software), key=release_number)
         ],
-        "metadata_versions": [
-            {"level": level, "clusters": number}
-            for level, number in zip(at.tolist(), clusters.tolist(), strict=True)
-        ],
+        "metadata_versions": [{"level": level, "clusters": number} for level, number in adopted],
         "median_wait_hours": int(np.median(hours)) if hours else None,
         "longest_wait_hours": max(hours, default=None),
     }

@@ -29,16 +29,13 @@ from featurelib.errors import ConfigError
 
 REPOSITORY = Path(__file__).parents[2]
 
+DELTA, _DELTA = "tables are Delta", "org.apache.spark.sql.delta"
 # What must hold for the tables to mean the same everywhere, and why.
 REQUIRED = (
     ("spark.sql.session.timeZone", "UTC", "every time in the tables is UTC"),
     ("spark.sql.ansi.enabled", "true", "a cast that does not fit must fail, not wrap"),
-    ("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension", "tables are Delta"),
-    (
-        "spark.sql.catalog.spark_catalog",
-        "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "tables are Delta",
-    ),
+    ("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension", DELTA),
+    ("spark.sql.catalog.spark_catalog", f"{_DELTA}.catalog.DeltaCatalog", DELTA),
 )
 
 
@@ -50,8 +47,7 @@ def open_session(app_name: str, overrides: Mapping[str, str] | None = None) -> S
     """
     jars_for(pyspark.__version__)
     builder = SparkSession.builder.appName(app_name)
-    submitted = _was_submitted()
-    if not submitted:
+    if not _was_submitted():
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         settings = {
             "spark.master": "local[*]",
@@ -104,17 +100,28 @@ def find_jars() -> str:
 
 
 def check_settings(session: SparkSession) -> None:
-    """ConfigError names the first setting that does not hold what the code relies on."""
+    """ConfigError names the first setting that does not hold what the code relies on. A platform
+    may configure Delta in its own way: then Spark itself must know tables of Delta by path."""
     for key, expected, reason in REQUIRED:
         try:
             actual = session.conf.get(key) or "nothing"
         except PySparkException:  # neither set nor with a default of its own
             actual = "nothing"
-        if expected not in actual.split(","):  # extensions are a list
+        if expected in actual.split(","):  # extensions are a list
+            continue
+        if reason != DELTA or not _knows_delta(session):
             raise ConfigError(
                 f"Spark setting {key}: expected {expected}, found {actual} "
                 f"({reason}). Start with --properties-file conf/spark-defaults.conf."
             )
+
+
+def _knows_delta(session: SparkSession) -> bool:
+    absent = ("UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY", "TABLE_OR_VIEW_NOT_FOUND")
+    try:  # a path without a table; Spark Connect looks when it is asked for the schema
+        return bool(session.sql("SELECT * FROM delta.`/featurelib/no-table`").schema)
+    except PySparkException as error:
+        return error.getCondition() not in absent
 
 
 def _was_submitted() -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import duckdb
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -49,6 +50,10 @@ def test_every_form_of_the_lines_gives_the_same_tables() -> None:
     frame = pd.DataFrame({"raw": texts, "file": "a"})
     assert rows(frame) == expected
     assert rows(duckdb.sql("SELECT raw FROM frame")) == expected
+    numbered = pl.DataFrame({"raw": lines, "number": range(len(lines))})
+    coded = pl.DataFrame({"raw": pl.Series(texts, dtype=pl.Categorical)})
+    for table in (numbered, coded, pl.DataFrame({"value": texts})):
+        assert rows(table) == expected
     assert rows(pa.table({"raw": lines[::-1], "value": texts})) == expected
 
 
