@@ -232,13 +232,11 @@ def judge_and_publish(
             lambda keys: store.rows(FINALIZED_FEATURES, [("cluster", "in", keys)]),
         )
     if places.out is not None:
-        keeps = last.keeps if last else None
-        pages = pages_of(report, places.fleet, places.listed_in, say, keeps)
+        pages = pages_of(report, places.fleet, places.listed_in, say, last.keeps if last else None)
         plans = dict(plan_files(audited.judged, places.fleet.names, report).values())
         files = publish(store, places.out, report, plans, pages, last)
     write_text(report, sys.stdout, limit=limit)
-    run_read = report.run
-    if run_read.newest_line and run_read.newest_line > run_read.as_of + timedelta(hours=1):
+    if report.run.newest_line and report.run.newest_line > report.run.as_of + timedelta(hours=1):
         say("warning: the newest line is younger than --as-of; is that the time you meant?")
     code = int(fail_on is not None and is_reached(fail_on, report))
     if last is not None and places.out is not None:
