@@ -9,7 +9,7 @@ help() {
 Usage: ./spark-submit.sh [SPARK OPTION…] [JOB [JOB OPTION…]]
 
 Runs a job of featurelib with Spark. Without a JOB: the nightly on data/samples,
-which into new tables are three nights.
+with new tables into those of 29 nights before.
 The first start installs what is needed into .venv and .cache; afterwards no network is needed.
 
 JOB   nightly   ingest, refine and audit, one after the other

@@ -1,4 +1,4 @@
-"""The first command, three nights of the samples, against a bare session: whole commands.
+"""The first command, on the samples, against a bare session: whole commands.
 
     python -m benchmarks.night --repeat 5
 

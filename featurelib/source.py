@@ -59,9 +59,7 @@ from featurelib.words import microseconds
 NEWEST = "newest"  # as of the newest line
 RUN_TIME = "run"  # --as-of of whoever asks about a night: when that night was judged
 SAMPLES = CHECKOUT.parent / "data" / "samples"
-NIGHTS_BEFORE = (
-    CHECKOUT.parent / "data" / "nights"
-)  # what landed of the samples before: a file each
+NIGHTS_BEFORE = CHECKOUT.parent / "data" / "nights" / "tables.tar.gz"  # of the samples
 SAMPLE_BUILD = CHECKOUT.parent / "build" / "samples"
 SAMPLE_TABLES = SAMPLE_BUILD / "tables"
 _WAYS = ("bootstrap", "controllers", "zookeeper", "file")

@@ -12,8 +12,8 @@ from featurelib.cli.night import (
     expect_tables,
     go_on,
     judge_and_publish,
-    judge_nights_before,
     say_failed,
+    unpack_nights_before,
 )
 from featurelib.cli.standing import LastRun
 from featurelib.feature import Severity
@@ -53,11 +53,11 @@ def main(
     from featurelib.spark.session import open_session
     from featurelib.spark.store import Store
 
+    if landing is None:
+        unpack_nights_before(places.tables)
     store = Store(open_session("featurelib nightly"), places.tables)
     with store.hold(number, "nightly", say):
         expect_tables(store)
-        if landing is None:
-            judge_nights_before(store, places)
         number = go_on(store, run, number)
         ingest(store, places.landing, number, say)
         refine(store, say, as_of=places.as_of, run=number)

@@ -9,10 +9,10 @@ from featurelib.api.questions import range_plot
 from featurelib.catalogue import load
 from featurelib.source import Wanted
 
-SAMPLE = Path(__file__).parents[1] / "data" / "samples" / "ghost-broker"
+SAMPLE = Path(__file__).parents[1] / "data" / "samples" / "orders-prod-us"
 
 
 def picture() -> str:
-    """The plot of metadata.version of the sample ghost-broker, as an SVG document."""
+    """The plot of metadata.version of the sample orders-prod-us, as an SVG document."""
     wanted = Wanted(capture=str(SAMPLE), as_of="newest")
     return range_plot(Stored(wanted=wanted, catalogue=load())).svg("metadata.version")

@@ -1,100 +1,101 @@
-"""Makes the nights before, data/nights, from the recordings in data/samples, which are the newest.
+"""Makes data/nights/tables.tar.gz, the tables of the nights before the newest, from the recordings
+in data/samples, by the nightly itself: a run for each night.
 
     .venv/bin/python -m scripts.make_nights
 
-A recording has one moment or some, seconds apart: a moment begins when a question is asked again.
-The nights before hold the earlier moments, as if days lay between them; where nothing happened they
-hold the same as the newest. A line is as it was recorded, but for the day in its `observed_at`.
-What was asked at the end only is of every night what was true then: of a dump of the metadata log
-what was written by then, and who votes, which changed in no recording, with a high watermark that
-is the end of that dump.
+A recording holds moments, each dated by the last night in which it was so. In a night a cluster
+says what it said in the first moment that is not earlier, with that night's day in `observed_at`;
+after its last moment nothing landed from it. It takes Spark and some minutes.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
+import contextlib
+import io
 import re
+import tarfile
+import tempfile
 from collections.abc import Iterator
-from datetime import UTC, datetime
-from operator import itemgetter
+from datetime import date, timedelta
+from functools import cache
+from itertools import groupby
 from pathlib import Path
-from typing import Any
 
-DATA = Path(__file__).parents[1] / "data"
-RECORDED = "2026-11-21"
-NIGHTS = ("2026-11-19", "2026-11-20")
-FORMATTED = {"k40-fresh": 1, "k42-dynamic": 2, "k43-unstable": 2}  # in which night; others before
-DUMP, VOTERS = "metadata_log", "describe_quorum"
-WRITTEN = re.compile(r"CreateTime: (\d+) ")  # milliseconds
-RECORD = re.compile(r"\| offset: (\d+) ")
-WATERMARK = re.compile(rb'"high_watermark":\d+')
-Line = dict[str, Any]
+from featurelib.source import NIGHTS_BEFORE, SAMPLES
+
+COUNT = 30  # with the newest, which the first command runs itself
+RUN_AT = "063000"  # UTC
+DAY = re.compile(rb'(?<="observed_at":")\d{4}-\d\d-\d\d')
+LEFT_OUT = "tables/.featurelib"  # the lock and the record of a run
 
 
-def moments(lines: list[Line]) -> list[list[str]]:
-    """When the questions of each moment of a recording were asked."""
-    found: list[list[str]] = []
-    asked: set[object] = set()
-    for line in sorted(lines, key=itemgetter("observed_at")):
-        question = line.get("path"), line.get("endpoint"), line.get("asked_version")
-        if any(question):
-            if not found or question in asked:
-                found.append([])
-                asked.clear()
-            found[-1].append(line["observed_at"])
-            asked.add(question)
+@cache
+def recordings() -> dict[str, dict[date, list[bytes]]]:
+    """By cluster the lines of its moments, by the day of each."""
+    found = {}
+    for file in sorted(SAMPLES.glob("*/landing.jsonl")):
+        lines = groupby(file.read_bytes().splitlines(), _day_of)
+        found[file.parent.name] = {day: list(of) for day, of in lines}
     return found
 
 
-def night_of(recording: bytes, night: int) -> Iterator[bytes]:
-    """The lines of one cluster that landed in a night, the first being 0."""
-    texts = [text for text in recording.splitlines() if b'"observed_at"' in text]
-    lines = [json.loads(text) for text in texts]
-    known = moments(lines)
-    at = max(0, len(known) - 1 - len(NIGHTS) + night)
-    is_last = at == len(known) - 1
-    begin, end = known[at][0], "9999" if is_last else known[at + 1][0]
-    asks_who_votes = any(
-        line["kind"] == VOTERS and begin <= line["observed_at"] < end for line in lines
-    )
-    dumped, ends = True, [0]
-    for line in lines:
-        if line["kind"] == DUMP and (found := RECORD.match(line["line"])):
-            written = WRITTEN.search(line["line"])
-            ends += [int(found[1]) + 1] * (written is not None and _time(written) <= known[at][-1])
-    for text, line in zip(texts, lines, strict=True):
-        if line["kind"] == DUMP and not is_last:
-            written = WRITTEN.search(line["line"])
-            dumped &= written is None or _time(written) <= known[at][-1]
-            is_of_it = dumped
-        elif line["kind"] == VOTERS and not asks_who_votes:
-            is_of_it = True
-            text = WATERMARK.sub(b'"high_watermark":%d' % max(ends), text)
-        else:
-            is_of_it = begin <= line["observed_at"] < end
-        if is_of_it:
-            was, is_now = (f'"observed_at":"{day}T'.encode() for day in (RECORDED, NIGHTS[night]))
-            yield text.replace(was, is_now)
+def _day_of(line: bytes) -> date:
+    found = DAY.search(line)
+    assert found is not None, line
+    return date.fromisoformat(found[0].decode())
 
 
-def _time(written: re.Match[str]) -> str:
-    """When a record was written, as lines say it."""
-    return datetime.fromtimestamp(int(written[1]) / 1000, UTC).isoformat()
+def nights() -> list[date]:
+    """The nights before the newest, oldest first."""
+    newest = max(day for moments in recordings().values() for day in moments)
+    return [newest - timedelta(days=ago) for ago in range(COUNT - 1, 0, -1)]
 
 
-def nights() -> dict[str, bytes]:
-    """By day what landed: a file that is gzipped, as collectors write it."""
-    recordings = {file.parent.name: file for file in sorted(DATA.glob("samples/*/landing.jsonl"))}
-    made = {}
-    for night, day in enumerate(NIGHTS):
-        there = [file for name, file in recordings.items() if FORMATTED.get(name, 0) <= night]
-        lines = [line for file in there for line in night_of(file.read_bytes(), night)]
-        made[day] = gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0)
-    return made
+def landed(night: date) -> Iterator[tuple[str, list[bytes]]]:
+    """Each cluster that was collected that night, and its lines."""
+    for name, moments in recordings().items():
+        day = min((day for day in moments if day >= night), default=None)
+        if day is not None:
+            yield name, [DAY.sub(night.isoformat().encode(), line, 1) for line in moments[day]]
+
+
+def make_tables(folder: Path) -> None:
+    """Run the nightly for each night before, into `folder`/tables."""
+    from featurelib.spark.session import open_session
+    from jobs.nightly import main
+    from tests.spark.conftest import SETTINGS
+
+    open_session("featurelib nights", SETTINGS)
+    for night in nights():
+        for name, lines in landed(night):
+            file = folder / "landing" / name / f"{night}.jsonl"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(b"".join(line + b"\n" for line in lines))
+        with contextlib.redirect_stdout(io.StringIO()):
+            main(
+                landing=str(folder / "landing"),
+                tables=str(folder / "tables"),
+                fleet=str(SAMPLES / "fleet.toml"),
+                config=str(SAMPLES / "audit.toml"),
+                as_of="newest",
+                run=int(f"{night:%Y%m%d}{RUN_AT}"),
+            )
+
+
+def pack(folder: Path) -> None:
+    """Write the archive of `folder`/tables: the same tables make the same bytes but for times."""
+
+    def kept(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        return None if member.name.startswith(LEFT_OUT) else member
+
+    NIGHTS_BEFORE.parent.mkdir(exist_ok=True)
+    with tarfile.open(NIGHTS_BEFORE, "w:gz") as archive:
+        archive.add(folder / "tables", "tables", filter=kept)
 
 
 if __name__ == "__main__":
-    for day, text in nights().items():
-        (DATA / "nights").mkdir(exist_ok=True)
-        (DATA / "nights" / f"{day}.jsonl.gz").write_bytes(text)
+    with tempfile.TemporaryDirectory(prefix="nights-") as place:
+        make_tables(Path(place))
+        pack(Path(place))

@@ -60,7 +60,7 @@ def why_not(cluster: AnyCluster, feature: str, level: int | str) -> Answer[WhyNo
     """Explain why a level cannot be finalized: all proof, and the smallest change that unlocks it.
 
         why_not("payments-eu", "metadata.version", "4.1")
-        why_not(tables["ghost-broker"], "metadata.version", 27).frame()
+        why_not(tables["orders-prod-us"], "metadata.version", 29).frame()
 
     `level` is a number or, of metadata.version, a name or release. The value has `answer`
     (blocked, unknown, nothing, finalized), `proofs`, `unknown` and `unlock`; a row is one proof:
@@ -174,7 +174,7 @@ def can_roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
 
     \b
         featurelib can-roll payments-eu --to 4.2
-        featurelib can-roll k42-dynamic --to 4.1 --tables build/samples/tables
+        featurelib can-roll orders-prod-us --to 4.4 --tables build/samples/tables
         featurelib can-roll payments-eu --to 4.0 --json
 
     Every node is tried with the ranges that production software of the release advertises, by every
@@ -222,7 +222,7 @@ def _downgrades(cluster: str) -> Iterator[tuple[str, int, int]]:
 def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
     """Draw the ranges that nodes support: the plots of the report's page, shown by a notebook.
 
-        range_plot(tables["ghost-broker"])
+        range_plot(tables["orders-prod-us"])
         range_plot("payments-eu", ["metadata.version"])
 
     A bar for each range that nodes have, red where a node is in the way or does not fit; lines

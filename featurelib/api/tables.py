@@ -324,7 +324,7 @@ def open_tables(
 
         tables = open_tables("build/samples/tables", fleet="data/samples/fleet.toml")
         tables.fleet()
-        why_not(tables["ghost-broker"], "metadata.version", 27)
+        why_not(tables["orders-prod-us"], "metadata.version", 29)
 
     `fleet` is the inventory that names the clusters; default conf/fleet.toml. `owner`, `label`
     (`KEY=VALUE` or `KEY`) and `view` choose clusters, as the options of commands do. Raises

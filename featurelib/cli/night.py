@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import tarfile
+import tempfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -21,7 +23,6 @@ from featurelib.config.files import (
     SETTINGS,
     find_file,
     find_settings,
-    quietly,
     read_file,
 )
 from featurelib.config.fleet import Fleet
@@ -184,8 +185,6 @@ def expect_tables(store: Store) -> None:
 
 # The end of a night: judge, write the reports and the plan files, print, and say the exit code.
 
-BEFORE_AT = "063000"  # when the samples' earlier nights were run, UTC
-
 
 def judge_and_publish(
     store: Store,
@@ -267,21 +266,21 @@ def _judge(store: Store, places: Places, run: int, say: Callable[[str], None]) -
     )
 
 
-def judge_nights_before(store: Store, places: Places) -> None:
-    """Put the samples' earlier nights into tables that hold none as late, so that there is a change
-    and a trend to be seen."""
-    from featurelib.spark.ingest import ingest
-    from featurelib.spark.refine import refine
+def unpack_nights_before(tables: str) -> None:
+    """Put the tables of the samples' earlier nights where no table is yet, so that there is a
+    change and a trend to be seen. Of a name, or elsewhere, nothing is put."""
+    path = None if is_name(tables) else local_path(tables)
+    if path is None or os.path.exists(path):
+        return
+    from featurelib.faults import explaining
 
-    newest = store.newest_of(LANDING_LINE, CLUSTER_SNAPSHOT, AUDIT_RUN) or 0
-    for file in sorted(NIGHTS_BEFORE.glob("*.jsonl.gz")):
-        day = file.name.partition(".")[0]
-        run = int(f"{day.replace('-', '')}{BEFORE_AT}")
-        if run > newest:
-            say(f"the samples: the night of {day} …")
-            ingest(store, str(file), run, quietly)
-            refine(store, quietly, run=run)
-            _judge(store, replace(places, as_of=None, out=None), run, quietly)
+    say("the samples: the nights before …")
+    above = os.path.dirname(path)
+    with explaining(f"tables {tables}"), tarfile.open(NIGHTS_BEFORE) as archive:
+        os.makedirs(above, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=above) as part:
+            archive.extractall(part, filter="data")
+            os.replace(f"{part}/tables", path)
 
 
 def publish(

@@ -42,7 +42,7 @@ def why_not(
 
     \b
         featurelib why-not payments-eu metadata.version=4.1
-        featurelib why-not ghost-broker metadata.version=27 --tables build/samples/tables
+        featurelib why-not orders-prod-us metadata.version=29 --tables build/samples/tables
         featurelib why-not payments-eu transaction.version=2 --json
 
     Kafka names the first node that is in the way. Here every node is named, with the range it

@@ -17,10 +17,12 @@ from featurelib.cli.night import (
     expect_folder,
     expect_landing,
     go_on,
+    unpack_nights_before,
 )
 from featurelib.config.fleet import Fleet, FleetEntry, View
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import Severity
+from featurelib.lake import Lake
 from featurelib.view.digest import is_reached
 from featurelib.view.html import IN_FULL, page_names, part_pages, render_html
 from tests.cli.forked import forks
@@ -241,3 +243,19 @@ def test_a_page_of_many_clusters_leads_to_those_that_the_whole_has_pages_for() -
     last = dict(zip((c.key for c in said.clusters), page_names(said), strict=True))["c100"]
     assert outside == ["../report.html", f"../clusters/{last}"]  # as if C100 were beside it
     assert (mine.name, nobody.name) == ("owners/a.html", "owners/nobody.html")
+
+
+def test_the_samples_nights_before_are_put_where_no_table_is_and_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    unpack_nights_before("new/tables")
+    assert len(Lake("new/tables").runs) == 29
+    Path("mine").mkdir()
+    for tables in ("mine", "fleet.audit", "s3://bucket/tables"):
+        unpack_nights_before(tables)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["mine", "new"]
+    assert (list(Path("mine").iterdir()), [one.name for one in Path("new").iterdir()]) == (
+        [],
+        ["tables"],
+    )

@@ -41,6 +41,7 @@ def test_the_samples_tables_are_read_by_demo_alone(
     tables: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(source, "SAMPLE_TABLES", tables)
+    monkeypatch.setattr(source, "SAMPLES", SAMPLES)
     code, out, err = run("why-not", "ghost-broker", "metadata.version=27", "--demo")
     assert (code, err) == (0, "")
     assert f"tables in {tables}, run {RUN}" in " ".join(out.split())

@@ -58,7 +58,7 @@ def _folder(path: Path, page: Path) -> dict[str, str]:
     environment commands run in."""
     for name, text in files(page).items():
         (path / name).write_text(text, encoding="utf-8")
-    for name in ("conf", "data", "docs", "featurelib"):
+    for name in ("conf", "data", "docs", "featurelib", "tests"):
         (path / name).symlink_to(ROOT / name)
     submit = path / "spark-submit.sh"
     submit.write_text(SUBMIT.format(root=ROOT), encoding="utf-8")

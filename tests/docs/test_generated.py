@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import re
+import tarfile
 from enum import Enum
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from featurelib.audit.findings import wordings
 from featurelib.audit.rulebook import DIALECTS, questions, rulebook
@@ -18,12 +19,14 @@ from featurelib.core.dialect import STRICT, load
 from featurelib.extras.conformance import exchanges as recording_form
 from featurelib.extras.conformance.exchanges import read
 from featurelib.extras.conformance.replay import EXCUSES, KINDS, replay
+from featurelib.lake import VERSION_PROPERTY, Lake
 from featurelib.landing import Landing
 from featurelib.landing import read as read_line
 from featurelib.landing.kinds import KindLine
 from featurelib.landing.line import decode
-from featurelib.source import NIGHTS_BEFORE, SAMPLES
-from scripts.make_nights import nights
+from featurelib.source import NIGHTS_BEFORE
+from featurelib.tables import ALL, LANDING_LINE
+from scripts.make_nights import landed, nights
 from scripts.write_docs import DOCS, PAGES
 from scripts.write_vocabulary import ENUMS, MEMBERS
 from tests.docs.examples import is_as_printed
@@ -119,7 +122,7 @@ def test_the_readme_leads_to_the_site() -> None:
 def test_the_readme_shows_the_report_of_the_samples() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"^```text\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
-    report = (ROOT / "tests" / "golden" / "report" / "report.txt").read_text(encoding="utf-8")
+    report = (ROOT / "tests" / "golden" / "report" / "first.txt").read_text(encoding="utf-8")
     assert is_as_printed(f"…\n{shown}…\n", report)
 
 
@@ -143,20 +146,24 @@ def test_every_kind_of_difference_and_every_excuse_is_explained() -> None:
     assert [reason for reason in EXCUSES if f"| {reason} |" not in text] == []
 
 
-def test_the_samples_nights_before_are_those_of_the_recordings() -> None:
-    made = {f"{day}.jsonl.gz": gzip.decompress(text) for day, text in nights().items()}
-    kept = {file.name: gzip.decompress(file.read_bytes()) for file in NIGHTS_BEFORE.iterdir()}
-    assert made == kept, "data/nights is stale: .venv/bin/python -m scripts.make_nights"
-    # The log of a made-up night ends where its dump does, and so does its high watermark.
-    offsets = re.compile(rb'"high_watermark":\d+')
-    recorded = {
-        offsets.sub(b"", line)
-        for file in SAMPLES.glob("*/*.jsonl")
-        for line in file.read_bytes().splitlines()
+def test_the_tables_of_the_nights_before_hold_the_recordings(tmp_path: Path) -> None:
+    with tarfile.open(NIGHTS_BEFORE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    lake = Lake(str(tmp_path / "tables"))
+    stale = "data/nights is stale: .venv/bin/python -m scripts.make_nights"
+    assert {row["catalogue"] for row in lake.runs.to_pylist()} == {catalogue().label}, stale
+    for table in ALL:
+        about = DeltaTable(str(tmp_path / "tables" / table.path)).metadata().configuration
+        assert about[VERSION_PROPERTY] == str(table.version), stale
+    rows = lake.read(LANDING_LINE, [], ["run", "raw"]).to_pylist()
+    kept = {(str(row["run"])[:8], row["raw"]) for row in rows}
+    made = {
+        (f"{night:%Y%m%d}", line)
+        for night in nights()
+        for _, lines in landed(night)
+        for line in lines
     }
-    for text in kept.values():
-        lines = re.sub(rb'("observed_at":"2026-11-)\d\dT', rb"\g<1>21T", text).splitlines()
-        assert {offsets.sub(b"", line) for line in lines} <= recorded
+    assert [len(kept - made), len(made - kept)] == [0, 0], stale
 
 
 def test_the_page_of_landing_lines_has_a_line_of_every_kind_and_spells_out_every_field() -> None:

@@ -39,7 +39,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def checkout(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as a checkout is after the README's first command: three nights of the samples."""
+    """A folder as a checkout is after the README's first command: thirty nights of the samples."""
     place = tmp_path_factory.mktemp("checkout")
     (place / "data").mkdir()
     (place / "data" / "samples").symlink_to(ROOT / "data" / "samples")

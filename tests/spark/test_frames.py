@@ -186,4 +186,4 @@ def test_the_page_s_examples_run(
         exec(compile(block, title, "exec"), names)
     printed = capsys.readouterr().out
     assert "|payments|broker|      1|metadata.version|             27|" in printed
-    assert "not-landed|" in printed
+    assert "logs-prod-ap|" in printed

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,8 +34,10 @@ from featurelib.tables import (
 from featurelib.view.ci import CiForm, render_for_ci
 from featurelib.view.model import render_json
 from featurelib.view.sheets import Sheet
+from tests.golden.transcript import REWRITES
 from tests.spark.drivers import said, submit
 from tests.spark.nights import (
+    ROOT,
     RUN,
     all_tables,
     in_order,
@@ -46,6 +49,7 @@ from tests.spark.nights import (
 
 pytestmark = pytest.mark.spark
 
+FIRST = ROOT / "tests" / "golden" / "report" / "first.txt"  # of the first command
 HOSTILE = (
     "../../etc/passwd",
     "a b",
@@ -160,10 +164,28 @@ def test_a_night_writes_its_files_for_clusters_of_any_name(
     assert left_out["cluster"] == "whose"
 
 
+def test_the_first_command_reports_what_it_reported_and_readmes_tell_it(checkout: Path) -> None:
+    made = checkout / "build" / "samples"
+    report = json.loads((made / "out" / "report.json").read_text("utf-8"))
+    text = (made / "out" / "report.txt").read_text("utf-8").replace(str(made), "build/samples")
+    text = text.replace(str(report["run"]["number"]), "20261129063000")
+    if REWRITES:
+        FIRST.write_text(text, "utf-8")
+    assert text == FIRST.read_text("utf-8")
+    rows = []
+    for one in report["clusters"]:
+        counted = Counter(finding["code"] for finding in one["findings"])
+        codes = [f"{code} {n}" if n > 1 else code for code, n in sorted(counted.items())]
+        told = ", ".join(codes) or "none"
+        rows.append(f"| `{one['name']}` | {one['verdict']} | {one['phase']} | {told} |")
+    said = (ROOT / "data" / "samples" / "README.md").read_text("utf-8")
+    assert [line for line in said.splitlines() if line.startswith("| `")] == sorted(rows)
+
+
 def test_the_report_of_a_night_is_the_same_from_its_tables(
     job: Job, checkout: Path, tmp_path: Path
 ) -> None:
-    """Of the samples' three nights, and of one that a cluster did not land in; of a part, too."""
+    """Of the samples' nights, and of one that a cluster did not land in; of a part, too."""
     made, fleet = checkout / "build" / "samples", "data/samples/fleet.toml"
     samples = open_tables(str(made / "tables"), fleet=fleet, config="data/samples/audit.toml")
     asked = " --config data/samples/audit.toml"  # an option that the first command does without

@@ -45,7 +45,7 @@ def sandbox(
 
     \b
         featurelib sandbox make cluster.db --software 4.1 --metadata 3.9
-        featurelib sandbox make copy.db --capture data/samples/ghost-broker
+        featurelib sandbox make copy.db --capture data/samples/orders-prod-us
         featurelib sandbox unregister copy.db --node 2
         featurelib describe --file cluster.db
 

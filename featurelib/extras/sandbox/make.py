@@ -38,7 +38,7 @@ def sandbox(
     """Make a cluster in a file that answers as Kafka's controllers do: to learn, and to try plans.
 
         cluster = sandbox("cluster.db", software="4.1", metadata="3.9")
-        copy = sandbox("copy.db", capture="data/samples/ghost-broker")
+        copy = sandbox("copy.db", capture="data/samples/orders-prod-us")
 
     `capture` makes it like the cluster of these landing lines, a file or a folder. One that is
     there already is reached with connect(file=…). Raises ConfigError, LandingError.

@@ -1,0 +1,294 @@
+"""Records the samples: clusters of real Kafka nodes on loopback, one after the other, each read by
+`featurelib collect` at some moments of its story.
+
+    .venv/bin/python -m scripts.record_samples [NAME …]
+
+What a cluster said at each moment is written to data/samples/NAME/landing.jsonl, dated by the last
+night in which it was so. A line is as it was recorded, but for the day in `observed_at` and the
+addresses: ports of loopback become hosts of the cluster's name. It takes Java, the jars of
+tests/backends/rig and about a minute a cluster. Then `scripts.make_nights` makes the nights before.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tests.backends.judged import until
+from tests.backends.rig.cluster import FEATURES_TOOL, RunningCluster
+from tests.backends.rig.java import Java
+from tests.backends.rig.kraft import Node, start_kraft
+from tests.cli.commands import run
+
+DATA = Path(__file__).parents[1] / "data"
+NEWEST = date(2026, 11, 29)  # the newest night
+TOOLS = "4.3.1"  # of kafka-features and kafka-cluster: the newest that Maven Central has
+CLUSTER_TOOL = "org.apache.kafka.tools.ClusterTool"
+HEAP = ("-Xmx160m",)
+SETTLE_SECONDS = 4  # until each node has said whom it sees
+GONE_SECONDS = 15  # until a quorum's leader says that a controller follows it no more
+CONTROLLERS = (101, 102, 103)
+DAY = re.compile(r'("observed_at":")\d{4}-\d\d-\d\d')
+ADDRESS = re.compile(r"127\.0\.0\.1:(\d+)|'127\.0\.0\.1', (\d+)")
+Hosts = dict[str, tuple[str, int]]  # port on loopback → host and port that it stands for
+Story = Callable[["Recorder"], Iterator[int]]
+
+
+@dataclass(kw_only=True)
+class Recorder:
+    """The cluster of one story, and the steps that stories are made of."""
+
+    name: str
+    home: Path
+    cluster: RunningCluster | None = None
+
+    @property
+    def running(self) -> RunningCluster:
+        assert self.cluster is not None, "a story begins with a start"
+        return self.cluster
+
+    def start(
+        self,
+        release: str,
+        brokers: Sequence[int],
+        formatted: str,
+        controllers: Sequence[int] = CONTROLLERS,
+    ) -> None:
+        """Start brokers and controllers of a release, formatted for a release version; an id that
+        stands in both is one node with both roles."""
+        roles = {"broker": brokers, "controller": controllers}
+        nodes = [
+            Node(
+                id=one,
+                release=release,
+                roles=",".join(name for name, ids in roles.items() if one in ids),
+                java_options=HEAP,
+            )
+            for one in sorted({*brokers, *controllers})
+        ]
+        self.cluster = start_kraft(self.home, nodes, release_version=formatted)
+
+    def restart(self, release: str, *ids: int) -> None:
+        """Restart nodes with another release, one after the other, as a rolling upgrade does."""
+        java = Java.of(release)
+        for one in ids:
+            process = self.running.nodes[one].process
+            process.stop()
+            conf = str(process.home / "server.properties")
+            java.serve(process, "kafka.Kafka", conf, options=HEAP)
+            process.wait()
+
+    def finalize(self, **levels: int) -> None:
+        """Raise levels by the real kafka-features."""
+        words = [f"--feature={name.replace('_', '.')}={level}" for name, level in levels.items()]
+        at = ("--bootstrap-server", self.running.bootstrap)
+        done = Java.of(TOOLS).run(FEATURES_TOOL, *at, "upgrade", *words)
+        assert done.returncode == 0, done
+
+    def unregister(self, broker: int) -> None:
+        """Unregister a broker by the real kafka-cluster."""
+        at = ("--bootstrap-server", self.running.bootstrap)
+        done = Java.of(TOOLS).run(CLUSTER_TOOL, "unregister", *at, "--id", str(broker))
+        assert done.returncode == 0, done
+
+    def look(self, *words: str) -> list[str]:
+        """The landing lines that `featurelib collect` writes of it now, without its ports."""
+        time.sleep(SETTLE_SECONDS)
+        with tempfile.TemporaryDirectory() as out:
+            at = ["--bootstrap", self.running.bootstrap]
+            if self.name not in CLOSED:
+                at += ["--controllers", self.running.controller_bootstrap]
+            code, _, said = run("collect", *at, *words, "--timeout", "5", "--out", out)
+            assert code == 0, said
+            (path,) = Path(out).iterdir()
+            return [self._named(text) for text in path.read_text("utf-8").splitlines()]
+
+    def _named(self, text: str) -> str:
+        """One line with hosts of the cluster's name in place of ports of loopback."""
+        hosts = {}
+        for node in self.running.nodes.values():
+            for address, port in ((node.broker, 9092), (node.controller, 9093)):
+                hosts[address.rpartition(":")[2]] = f"kafka-{node.id}.{self.name}.example", port
+        return json.dumps(_named(json.loads(text), hosts), separators=(",", ":"))
+
+
+def _named(value: Any, hosts: Hosts) -> Any:
+    if isinstance(value, dict):
+        if value.get("host") == "127.0.0.1" and str(value.get("port")) in hosts:
+            host, port = hosts[str(value["port"])]
+            value = value | {"host": host, "port": port}
+        return {name: _named(one, hosts) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_named(one, hosts) for one in value]
+    if isinstance(value, str):
+        return ADDRESS.sub(lambda found: "{}:{}".format(*hosts[found[1] or found[2]]), value)
+    return value
+
+
+# --- The stories: each yields the last night, counted back from the newest, of what was so --------
+
+
+def payments_prod_eu(own: Recorder) -> Iterator[int]:
+    """A rolling upgrade stopped before broker 5. Last night somebody unregistered it while it ran,
+    and finalized the levels of 4.2."""
+    own.start("4.1.2", range(1, 7), "4.1")
+    yield 13
+    own.restart("4.2.1", *CONTROLLERS, 1, 2, 3, 4, 6)
+    yield 1
+    own.unregister(5)
+    own.finalize(metadata_version=29, share_version=1, streams_version=1)
+    until(lambda: "received error STALE_BROKER_EPOCH" in own.running.logs(5))
+    yield 0
+
+
+def orders_prod_eu(own: Recorder) -> Iterator[int]:
+    """Upgraded to 4.2, and finalized last night."""
+    own.start("4.1.2", range(1, 6), "4.1")
+    yield 9
+    own.restart("4.2.1", *CONTROLLERS, *range(1, 6))
+    yield 1
+    own.finalize(metadata_version=29, share_version=1, streams_version=1)
+    yield 0
+
+
+def orders_prod_us(own: Recorder) -> Iterator[int]:
+    """Broker 4 was left out of the rolling upgrade, switched off, and is still registered."""
+    own.start("4.1.2", range(1, 6), "4.1")
+    yield 15
+    own.restart("4.2.1", *CONTROLLERS, 1, 2, 3, 5)
+    yield 2
+    own.running.stop_node(4)
+    yield 0
+
+
+def search_prod(own: Recorder) -> Iterator[int]:
+    """In the middle of a rolling upgrade: brokers 3 and 4 still run 4.0."""
+    own.start("4.0.1", range(1, 5), "4.0")
+    yield 3
+    own.restart("4.2.1", *CONTROLLERS, 1, 2)
+    yield 0
+
+
+def fraud_prod(own: Recorder) -> Iterator[int]:
+    """Controller 102 went down last night, when the levels of 4.2 could have been finalized."""
+    own.start("4.1.2", range(1, 4), "4.1")
+    yield 6
+    own.restart("4.2.1", *CONTROLLERS, 1, 2, 3)
+    yield 1
+    own.running.stop_node(102, kill=True)
+    time.sleep(GONE_SECONDS)
+    yield 0
+
+
+def logs_prod_ap(own: Recorder) -> Iterator[int]:
+    """Nothing is wrong with it, but that its collector stopped three nights ago."""
+    own.start("4.1.2", range(1, 4), "4.1")
+    yield 3
+
+
+def billing_prod_us(own: Recorder) -> Iterator[int]:
+    """It has run 4.2 for three weeks, and nobody finalized that."""
+    own.start("4.1.2", range(1, 6), "4.1")
+    yield 21
+    own.restart("4.2.1", *CONTROLLERS, *range(1, 6))
+    yield 0
+
+
+def billing_prod_eu(own: Recorder) -> Iterator[int]:
+    """It has run 4.2 for a week."""
+    own.start("4.1.2", range(1, 6), "4.1")
+    yield 7
+    own.restart("4.2.1", *CONTROLLERS, *range(1, 6))
+    yield 0
+
+
+def clickstream_prod(own: Recorder) -> Iterator[int]:
+    """It runs 3.9 at a level of 3.6: from 3.7 on there is no way back."""
+    own.start("3.7.2", range(1, 7), "3.6")
+    yield 18
+    own.restart("3.9.2", *CONTROLLERS, *range(1, 7))
+    yield 0
+
+
+def media_prod(own: Recorder) -> Iterator[int]:
+    """Strimzi runs it: 4.1 for eleven days, still at a level of 4.0."""
+    own.start("4.0.1", (0, 1, 2), "4.0", controllers=(3, 4, 5))
+    yield 11
+    own.restart("4.1.2", 3, 4, 5, 0, 1, 2)
+    yield 0
+
+
+def catalog_prod(own: Recorder) -> Iterator[int]:
+    """Three nodes with both roles, with the newest software and all its levels."""
+    own.start("4.4.0", (1, 2, 3), "4.4", controllers=(1, 2, 3))
+    yield 0
+
+
+def iot_ingest_ap(own: Recorder) -> Iterator[int]:
+    """MSK runs it: nobody but the service reaches its controllers."""
+    own.start("3.8.1", (1, 2, 3), "3.8", controllers=(10001, 10002, 10003))
+    yield 0
+
+
+STORIES: tuple[Story, ...] = (
+    payments_prod_eu,
+    orders_prod_eu,
+    orders_prod_us,
+    search_prod,
+    fraud_prod,
+    logs_prod_ap,
+    billing_prod_us,
+    billing_prod_eu,
+    clickstream_prod,
+    media_prod,
+    catalog_prod,
+    iot_ingest_ap,
+)
+SAMPLES = {story.__name__.replace("_", "-"): story for story in STORIES}
+# Before 4.0 no list shows which brokers are registered and off: there the collector may probe.
+PROBED = ("clickstream-prod", "iot-ingest-ap")
+CLOSED = ("iot-ingest-ap",)  # of whose controllers nobody has an address
+INVENTORY = DATA / "samples" / "fleet.toml"
+
+
+def record(name: str) -> None:
+    """Play one story, and write what was collected at each of its moments."""
+    lines: list[str] = []
+    words = ("--probe",) if name in PROBED else ()
+    with tempfile.TemporaryDirectory() as home:
+        own = Recorder(name=name, home=Path(home))
+        try:
+            for ago in SAMPLES[name](own):
+                day = (NEWEST - timedelta(days=ago)).isoformat()
+                lines += [DAY.sub(rf"\g<1>{day}", line) for line in own.look(*words)]
+                print(f"{datetime.now(UTC):%H:%M:%S} {name}: {day}", flush=True)
+        finally:
+            if own.cluster is not None:
+                own.cluster.stop()
+    _name_in_inventory(name, json.loads(lines[0])["cluster_id"])
+    path = DATA / "samples" / name / "landing.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+
+def _name_in_inventory(name: str, cluster_id: str) -> None:
+    """Put the id of a cluster that was made anew into its entry of the inventory."""
+    entry = re.compile(rf'id = "[^"]*"\nname = "{name}"\n')
+    text, found = entry.subn(
+        f'id = "{cluster_id}"\nname = "{name}"\n', INVENTORY.read_text("utf-8")
+    )
+    assert found == 1, f"{INVENTORY} has no entry {name}"
+    INVENTORY.write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    for chosen in sys.argv[1:] or SAMPLES:
+        record(chosen)
