@@ -26,7 +26,7 @@ from featurelib.questions.describe import Description
 from featurelib.questions.election import Foreseen
 from featurelib.questions.kafka_features import ToolRun
 from featurelib.questions.nights import Diff, RangeChange, Timeline
-from featurelib.questions.roll import Roll, WayBack
+from featurelib.questions.roll import Roll
 from featurelib.questions.watch import Watched
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import Proof, WhyNot
@@ -61,10 +61,6 @@ KEYS = {
         "release mode may_join finalized=levels finalized_known=levels_known mend_first replays "
         "conditions misfits only_with_unstable_features=only_unstable refused not_running=off "
         "not_answering=silent first joins_now format_with way_back"
-    ),
-    WayBack: row_of(
-        "brings joins_after_finalizing=joins_after back downgrade_floor=floor "
-        "point_of_no_return=no_return"
     ),
     Watched: row_of("mode started at error until ready nodes features missing"),
     Timeline: row_of("regressions levels ranges epochs_back=epochs sent journal"),

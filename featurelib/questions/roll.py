@@ -105,16 +105,16 @@ class Back:
 class WayBack:
     """`brings`: what the release finalizes by default, feature → level, of what is not there yet.
 
-    `floor`: the lowest metadata.version without loss once that is finalized; `no_return`: the first
-    on the way there from which the present one is not had again; None: there is none.
-    `joins_after`: the releases whose production software supports all of it.
+    `downgrade_floor`: the lowest metadata.version without loss once that is finalized;
+    `point_of_no_return`: the first level from which the present one is not reachable again; None:
+    there is none. `joins_after_finalizing`: the releases whose production software supports it.
     """
 
     brings: dict[str, int]
-    joins_after: tuple[str, ...]
+    joins_after_finalizing: tuple[str, ...]
     back: tuple[Back, ...]
-    floor: int | None
-    no_return: int | None
+    downgrade_floor: int | None
+    point_of_no_return: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,7 +332,7 @@ def _way_back(levels: Levels, release: str, running: set[str], catalogue: Catalo
     lowered = fitting_after_lowering(after, then, release, own.can, catalogue)
     return WayBack(
         brings=brings,
-        joins_after=may_join(after, catalogue),
+        joins_after_finalizing=may_join(after, catalogue),
         back=tuple(
             Back(
                 release=now.release,
@@ -343,8 +343,8 @@ def _way_back(levels: Levels, release: str, running: set[str], catalogue: Catalo
             for now, later in zip(fits(kept, catalogue), fits(after, catalogue), strict=True)
             if now.release in before
         ),
-        floor=_level_or_none(back.floor[1]),
-        no_return=_level_or_none(back.no_return[0]),
+        downgrade_floor=_level_or_none(back.floor[1]),
+        point_of_no_return=_level_or_none(back.no_return[0]),
     )
 
 

@@ -147,13 +147,14 @@ def _way_back(found: Roll, way: WayBack, page: QuestionPage) -> Iterator[str]:
     if left := idle_text(found.then.off, found.then.silent):
         asked = f"what-if{page.name} --release {found.release}{page.source.wanted.ways[0]}"
         yield f"{left}; what that holds back of it: featurelib {asked}"
-    if way.no_return is not None:
+    if way.point_of_no_return is not None:
         before = found.levels[METADATA_VERSION]
-        yield no_return_text(METADATA_VERSION, before, way.no_return, catalogue)
-    if way.floor is not None:
-        floor = page.level(METADATA_VERSION, way.floor)
+        yield no_return_text(METADATA_VERSION, before, way.point_of_no_return, catalogue)
+    if way.downgrade_floor is not None:
+        floor = page.level(METADATA_VERSION, way.downgrade_floor)
         yield f"with it finalized, {METADATA_VERSION} goes down to {floor} without loss, no further"
-    yield f"with it finalized, these may join: {releases_text(catalogue, way.joins_after)}"
+    releases = releases_text(catalogue, way.joins_after_finalizing)
+    yield f"with it finalized, these may join: {releases}"
 
 
 def _later(back: Back, page: QuestionPage) -> str:
