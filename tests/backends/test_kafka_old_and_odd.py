@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
@@ -200,7 +201,7 @@ def test_the_last_check_runs_after_all_that_may_wait_and_right_before_the_bytes(
         order.append("checks")
         raise RefusedError("withdrawn")
 
-    monkeypatch.setattr(Connection, "_unthrottled", wait)
+    monkeypatch.setattr(Connection, "_wait_until_idle", wait)
     with only_broker(update=[updated(0)]) as listener:
         backend = opened(listener)
         backend.recipient()
@@ -210,3 +211,42 @@ def test_the_last_check_runs_after_all_that_may_wait_and_right_before_the_bytes(
         assert (order, sent_updates(listener)) == (["waits", "checks"], 0)
         assert backend.update(step(), last_check=lambda: None).code == 0
         assert sent_updates(listener) == 1
+
+
+def test_a_login_that_is_renewed_ends_before_the_last_check(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A session of a second (KIP-368) that is renewed when the request is due: the client would keep
+    the bytes back until then."""
+    monkeypatch.setenv("ALICE", SECRET)
+    security = Security(
+        protocol="SASL_PLAINTEXT", mechanism="PLAIN", username="alice", password="env:ALICE"
+    )
+    logins = list[str]()
+
+    def authenticate(version: int) -> Any:
+        logins.append("")
+        if len(logins) > first:
+            time.sleep(0.5)
+        return SaslAuthenticateResponse(
+            error_code=0, error_message=None, auth_bytes=b"", session_lifetime_ms=1000
+        )
+
+    first = 10
+    offered: Any = OLD | {SASL_HANDSHAKE: (0, 1), SASL_AUTHENTICATE: (0, 2)}
+    with only_broker(offered, update=[updated(0)]) as listener:
+        assert isinstance(listener.answers, dict)
+        handshake = SaslHandshakeResponse(error_code=0, mechanisms=["PLAIN"])
+        listener.answers[SASL_HANDSHAKE] = lambda version: handshake
+        listener.answers[SASL_AUTHENTICATE] = authenticate
+        backend = opened(listener, security=security)
+        backend.recipient()
+        first = len(logins)
+        time.sleep(1)
+        backend._held._net.poll(timeout_ms=50)  # the renewal begins
+        before = list[int]()
+        assert (
+            backend.update(step(), last_check=lambda: before.append(len(listener.heard))).code == 0
+        )
+    assert len(logins) == first + 1
+    assert [key for key, _, _ in listener.heard[before[0] :]] == [Api.UPDATE_FEATURES]

@@ -205,21 +205,21 @@ class Connection:
         """
         request, wait_ms = make_request(api, version, fields), self._timeout_ms + more_ms
         self._socket.expect(api)
-        self._net.run(self._unthrottled)
-        if not self._connection.connected or self._connection.paused:
-            raise UnreachableError(
-                f"{self.address}: expected an open connection to send {api.title}, found it "
-                "closed or throttled. Nothing was sent."
-            )
-        if self.last_check is not None:
-            self.last_check()
+        is_sent = False
 
         async def answered() -> Any:
+            nonlocal is_sent
+            await self._wait_until_idle()
+            if self.last_check is not None:
+                self.last_check()
+            is_sent = True  # nothing else runs in this loop before the bytes
             return await self._connection.send_request(request, request_timeout_ms=wait_ms)
 
         try:
             return self._net.run(answered)
         except Exception as error:
+            if not is_sent:
+                raise
             reason = self._socket.fault or words(error, self.credentials, wait_ms)
             raise LostError(reason) from None
 
@@ -244,12 +244,19 @@ class Connection:
 
         self._net.run(initialized)
 
-    async def _unthrottled(self) -> None:
-        """Wait as long as a listener asks for a pause, at most the time limit."""
+    async def _wait_until_idle(self) -> None:
+        """Wait as long as a listener asks for a pause or a login is renewed (KIP-368), at most the
+        time limit: a request would be kept back. Raises UnreachableError."""
+        connection = self._connection
         for _ in range(self._timeout_ms // _PAUSE_MS):
-            if not self._connection.paused or not self._connection.connected:
+            if not (connection.paused or connection.in_flight_requests) or connection.closed:
                 break
             await self._net.sleep(_PAUSE_MS / 1000)
+        if not connection.connected or connection.paused or connection.in_flight_requests:
+            raise UnreachableError(
+                f"{self.address}: expected an open connection that is free for a request, found it "
+                "closed or throttled, or its login being renewed. Nothing was sent."
+            )
 
 
 class _Metered:
