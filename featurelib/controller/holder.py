@@ -9,6 +9,7 @@ from __future__ import annotations
 import getpass
 import os
 import socket
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,11 @@ from featurelib.planning.files import say_time
 def say_seconds(seconds: float) -> str:
     """A time since 1970: `2026-11-21T06:00:00Z`."""
     return say_time(datetime.fromtimestamp(seconds, UTC))
+
+
+def elapsed() -> float:
+    """The seconds that went by, those of a sleeping machine among them, where it counts them."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from featurelib.backends.base import Backend, Say
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.controller.decide import Situation
+from featurelib.controller.holder import elapsed
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.dry_run import judge_again
 from featurelib.core.outcome import LevelsSeen
@@ -42,7 +43,7 @@ class Look:
     sight: Sight
     reports: Mapping[Node, Levels | None]
     epochs: Mapping[Node, int]
-    at: float = field(default_factory=time.monotonic)  # seconds, when the last node had answered
+    at: float = field(default_factory=elapsed)  # seconds, when the last node had answered
 
     @property
     def is_unproven(self) -> bool:
@@ -92,7 +93,7 @@ class Watcher:
         try:
             lines = self.backend.describe(texts.append)
         finally:
-            at = time.monotonic()  # before anything is said: it may block
+            at = elapsed()  # before anything is said: it may block
             for text in texts:
                 (say or self.say)(text)
         sight = self._terms().see_lines(lines)

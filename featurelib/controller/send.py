@@ -16,6 +16,7 @@ from threading import Event, Thread
 from typing import Any
 
 from featurelib.config.files import quietly
+from featurelib.controller.holder import elapsed
 from featurelib.controller.journal import (
     Clearance,
     Dispatch,
@@ -62,7 +63,7 @@ class Waits:
     longest: float = 2.0
     clock: Callable[[], float] = field(default=time.time)
     sleep: Callable[[float], None] = field(default=time.sleep)
-    monotonic: Callable[[], float] = field(default=time.monotonic)
+    monotonic: Callable[[], float] = field(default=elapsed)
 
     def over_at(self, step: Step) -> float:
         """Until when the sender of a request waits for what becomes of it: seconds since 1970."""
@@ -124,11 +125,7 @@ class Sender:
         # What may block, as a terminal that nobody reads, comes before the checks.
         self.watcher.say(f"sending step {position + 1} of {self.total}: {_moves(step)}")
         began, cleared = self.waits.monotonic(), clearance()
-        if (age := began - before.at) > OLDEST_LOOK_S:
-            raise RefusedError(
-                f"cluster {self.cluster}: the last look at it is {age:.0f} s old, because this "
-                "process stood still or the controller was slow. Nothing was sent. Run it again."
-            )
+        self._expect_recent("the last look at it is", before.at, OLDEST_LOOK_S)
         dispatch = Dispatch(
             cluster=self.cluster,
             where=self.watcher.backend.where,
@@ -164,7 +161,7 @@ class Sender:
         """Write the intent down, and send; the last check runs right before the bytes, and between
         the two nothing waits and nothing is printed."""
         number, step, waits = self.journal.intend(self.lock, dispatch), dispatch.step, self.waits
-        delivery = _put(self.watcher, step, lambda: self._check(began, clearance))
+        delivery = _put(self.watcher, step, lambda: self._check(before, began, clearance))
         result, self.look = watch(self.watcher, self.lock, dispatch, delivery, before, waits)
         settlement = Settlement(result=result, by="apply", who=self.lock.who, at=waits.clock())
         try:
@@ -173,17 +170,22 @@ class Sender:
             self.unwritten = str(error)
         return result
 
-    def _check(self, began: float, clearance: Callable[[], Clearance]) -> None:
+    def _expect_recent(self, what: str, at: float, limit: float) -> None:
+        """Raise RefusedError where what a request rests on is older than `limit` seconds."""
+        if (age := self.waits.monotonic() - at) > limit:
+            raise RefusedError(
+                f"cluster {self.cluster}: {what} {age:.0f} s old, because this process stood still "
+                "or the controller was slow. Nothing was sent. Run it again."
+            )
+
+    def _check(self, before: Look, began: float, clearance: Callable[[], Clearance]) -> None:
         """Raise RefusedError where the request that was written down no longer may
-        be sent: the lock is another run's, the approval does not hold or is withdrawn, or much time
-        has passed since `began` (monotonic seconds), when all was checked."""
+        be sent: the lock is another run's, the approval does not hold or is withdrawn, or the look
+        or the checks (`began`, in seconds) are too old."""
         self.lock.keep()
         clearance()
-        if (passed := self.waits.monotonic() - began) > LONGEST_PAUSE_S:
-            raise RefusedError(
-                f"{passed:.0f} s passed before the request could be sent, because this process "
-                "stood still or the controller throttled it. Nothing was sent. Run it again."
-            )
+        self._expect_recent("the checks are", began, LONGEST_PAUSE_S)
+        self._expect_recent("the last look at it is", before.at, OLDEST_LOOK_S)
 
 
 def _moves(step: Step) -> str:

@@ -35,7 +35,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from featurelib.controller.holder import Holder, myself, say_seconds
+from featurelib.controller.holder import Holder, elapsed, myself, say_seconds
 from featurelib.errors import BusyError
 from featurelib.faults import explaining
 
@@ -160,7 +160,7 @@ class Lease:
 
     def expect(self) -> None:
         """Before every commit: BusyError where another run may have these tables now."""
-        if _now() - self._beaten > EXPIRED:
+        if elapsed() - self._beaten > EXPIRED:
             with explaining(self._uri):
                 self._beat()
         if self._lost:
@@ -178,11 +178,11 @@ class Lease:
                 configuration={"delta.logRetentionDuration": "interval 1 days"},
                 storage_options=self._options,
             )
-        opened, begun = self._open(), _now()
+        opened, begun = self._open(), elapsed()
         holder = _holder(opened)
         if holder is not None and not holder.is_gone():
             holder = self._watch(opened, holder)
-            begun = _now()
+            begun = elapsed()
         try:
             self._put(opened, msgspec.json.encode(self._me))
         except CommitFailedError as error:
@@ -197,8 +197,8 @@ class Lease:
             f"tables {self._uri}: held by {holder}; waiting for a sign of life, at most "
             f"{DEAD:.0f} s"
         )
-        end, version = _now() + DEAD, opened.version()
-        while _now() < end:
+        end, version = elapsed() + DEAD, opened.version()
+        while elapsed() < end:
             time.sleep(LOOK)
             opened.update_incremental()
             if opened.version() != version:
@@ -235,7 +235,7 @@ class Lease:
     def _beat(self) -> None:
         """Commit again, if the newest commit is still ours."""
         with self._beating:
-            begun = _now()
+            begun = elapsed()
             try:
                 opened = self._open()
                 holder = _holder(opened)
@@ -267,9 +267,3 @@ def _holder(opened: DeltaTable) -> HoldingRun | None:
     """Return who holds a lease, by the newest commit of a run; None = nobody."""
     newest = next((commit[HOLDER] for commit in opened.history(RECENT) if HOLDER in commit), "")
     return (_read_holder(newest.encode()) or _UNKNOWN) if newest else None
-
-
-def _now() -> float:
-    """Seconds that went by, those of a sleeping machine among them."""
-    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.clock_gettime(clock)

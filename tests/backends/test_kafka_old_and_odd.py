@@ -216,8 +216,8 @@ def test_the_last_check_runs_after_all_that_may_wait_and_right_before_the_bytes(
 def test_a_login_that_is_renewed_ends_before_the_last_check(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A session of a second (KIP-368) that is renewed when the request is due: the client would keep
-    the bytes back until then."""
+    """A session of a second (KIP-368) that is renewed when the request is due: the client would
+    keep the bytes back until then."""
     monkeypatch.setenv("ALICE", SECRET)
     security = Security(
         protocol="SASL_PLAINTEXT", mechanism="PLAIN", username="alice", password="env:ALICE"

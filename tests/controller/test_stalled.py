@@ -96,9 +96,7 @@ def test_whoever_stood_still_for_long_does_not_send(
 ) -> None:
     plan = it.plan()
     monkeypatch.setattr(send, "LONGEST_PAUSE_S", -1.0)
-    expect_not_sent(
-        it, it.apply(plan), "0 s passed before the request could be sent, because this process"
-    )
+    expect_not_sent(it, it.apply(plan), "the checks are 0 s old, because this process stood still")
 
 
 def test_a_request_does_not_rest_on_a_look_of_long_ago(
@@ -110,6 +108,15 @@ def test_a_request_does_not_rest_on_a_look_of_long_ago(
     with pytest.raises(RefusedError, match=r"the last look at it is 0 s old.* Nothing was sent"):
         it.apply(plan)
     assert (it.fates(), it.levels()) == ([], {"metadata.version": 25})
+
+
+def test_a_look_that_grows_old_after_the_intent_is_not_enough(
+    it: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the controller throttles the connection."""
+    plan = it.plan()
+    after_the_intent(monkeypatch, lambda _: monkeypatch.setattr(send, "OLDEST_LOOK_S", -1.0))
+    expect_not_sent(it, it.apply(plan), "the last look at it is 0 s old")
 
 
 def test_an_approval_that_expires_after_the_intent_is_not_sent(it: Bench) -> None:
