@@ -43,8 +43,7 @@ from featurelib.words import reporting
 
 NODES_SECONDS = 60.0  # how long nodes may take to report a level
 LOCK_SECONDS = 300.0  # a lock expires so long after its holder did something last
-# From the look that a request rests on: time for a controller to validate it and to be connected.
-OLDEST_LOOK_S = 30.0
+OLDEST_LOOK_S = 30.0  # from the look to the request: a controller validates it in between
 LONGEST_PAUSE_S = 5.0  # from the checks to the request; whoever stood still for longer checks anew
 _ANSWER_SAID_S = 10  # between two lines while an answer is waited for
 _QUIET = 1.0  # seconds between two lines of progress
@@ -158,8 +157,7 @@ class Sender:
     def _send(
         self, dispatch: Dispatch, before: Look, began: float, clearance: Callable[[], Clearance]
     ) -> StepOutcome:
-        """Write the intent down, and send; the last check runs right before the bytes, and between
-        the two nothing waits and nothing is printed."""
+        """Write the intent down, and send; nothing waits between the last check and the bytes."""
         number, step, waits = self.journal.intend(self.lock, dispatch), dispatch.step, self.waits
         delivery = _put(self.watcher, step, lambda: self._check(before, began, clearance))
         result, self.look = watch(self.watcher, self.lock, dispatch, delivery, before, waits)
@@ -179,9 +177,7 @@ class Sender:
             )
 
     def _check(self, before: Look, began: float, clearance: Callable[[], Clearance]) -> None:
-        """Raise RefusedError where the request that was written down no longer may
-        be sent: the lock is another run's, the approval does not hold or is withdrawn, or the look
-        or the checks (`began`, in seconds) are too old."""
+        """Check lock, approval and ages. Raises BusyError, RefusedError, ApprovalError."""
         self.lock.keep()
         clearance()
         self._expect_recent("the checks are", began, LONGEST_PAUSE_S)

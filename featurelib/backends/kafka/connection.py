@@ -159,7 +159,7 @@ class Connection:
     ) -> None:
         self.address, self.credentials, self._timeout_ms = address, credentials, timeout_ms
         self._allowance = allowance
-        self.last_check: Check = None  # of `send`, after all that may wait
+        self.last_check: Check = None  # of `send`, in one step with the bytes
         connect_ms = timeout_ms if connect_ms is None else connect_ms
         settings = credentials.settings()
         try:
@@ -205,21 +205,18 @@ class Connection:
         """
         request, wait_ms = make_request(api, version, fields), self._timeout_ms + more_ms
         self._socket.expect(api)
-        is_sent = False
 
         async def answered() -> Any:
-            nonlocal is_sent
             await self._wait_until_idle()
             if self.last_check is not None:
                 self.last_check()
-            is_sent = True  # nothing else runs in this loop before the bytes
             return await self._connection.send_request(request, request_timeout_ms=wait_ms)
 
         try:
             return self._net.run(answered)
+        except FeatureLibError:  # before it was sent
+            raise
         except Exception as error:
-            if not is_sent:
-                raise
             reason = self._socket.fault or words(error, self.credentials, wait_ms)
             raise LostError(reason) from None
 
@@ -245,18 +242,18 @@ class Connection:
         self._net.run(initialized)
 
     async def _wait_until_idle(self) -> None:
-        """Wait as long as a listener asks for a pause or a login is renewed (KIP-368), at most the
-        time limit: a request would be kept back. Raises UnreachableError."""
+        """Wait while the listener throttles or a login is renewed. Raises UnreachableError."""
         connection = self._connection
         for _ in range(self._timeout_ms // _PAUSE_MS):
-            if not (connection.paused or connection.in_flight_requests) or connection.closed:
+            if not connection.connected:
                 break
+            if not connection.paused and not connection.in_flight_requests:
+                return
             await self._net.sleep(_PAUSE_MS / 1000)
-        if not connection.connected or connection.paused or connection.in_flight_requests:
-            raise UnreachableError(
-                f"{self.address}: expected an open connection that is free for a request, found it "
-                "closed or throttled, or its login being renewed. Nothing was sent."
-            )
+        raise UnreachableError(
+            f"{self.address}: expected an open connection that is free for a request, found it "
+            "closed or throttled, or its login being renewed. Nothing was sent."
+        )
 
 
 class _Metered:
