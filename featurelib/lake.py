@@ -12,6 +12,7 @@ from functools import cached_property
 from heapq import nsmallest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -109,9 +110,14 @@ class Lake:
         """Return the time as of which a run judged ages, microseconds."""
         return microseconds(self.night(run)["as_of"])
 
-    def version(self, table: Table) -> int:
-        """Return the number of a table's newest commit."""
-        return int(self._opened(table, None).version())
+    def version_if_whole(self, table: Table) -> int | None:
+        """Return the number of a local table's newest commit; None = a file that its log names is
+        not there, or of another size."""
+        opened = self._opened(table, None)
+        files = opened.get_add_actions(flatten=True)
+        paths = [Path(self._place(table), unquote(path)) for path in files["path"].to_pylist()]
+        sizes = [path.is_file() and path.stat().st_size for path in paths]
+        return int(opened.version()) if sizes == files["size_bytes"].to_pylist() else None
 
     def rows(
         self,

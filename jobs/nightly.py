@@ -17,6 +17,7 @@ from featurelib.cli.night import (
 )
 from featurelib.cli.standing import LastRun
 from featurelib.feature import Severity
+from featurelib.words import moment, time_text
 
 
 def main(
@@ -34,16 +35,17 @@ def main(
 ) -> int:
     """Ingest, refine and audit, one after the other; then write and print the report.
 
-    Without --landing it runs on the samples that come with featurelib. If nothing changed since the
-    last run, it says so and ends: files, tables, inventory, settings and release.
+    Without --landing it runs on the samples that come with featurelib. With --as-of, if nothing
+    changed for a day at most, it says so and ends: files, tables, inventory, settings and release.
     """
     places = choose_places(landing, tables, out, fleet, config, as_of, overlay)
     number = choose_run(run)
     last = LastRun(places, as_of, fail_on)
     if run is None and not again and (standing := last.find()) is not None:
         print(
-            f"Nothing changed since run {standing.run}, so its report holds: "
-            f"{places.out}/report.html. To judge again, add --again."
+            f"Nothing changed since run {standing.run}, so its report holds, as of "
+            f"{time_text(moment(standing.as_of))}: {places.out}/report.html. "
+            "To judge again, add --again."
         )
         return say_failed(fail_on, standing.exit_code)
     whose = f"landing {landing}" if landing else "no --landing, so the samples, not your clusters"

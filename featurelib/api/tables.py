@@ -33,15 +33,7 @@ from featurelib.errors import (
     TableError,
 )
 from featurelib.feature import Severity, Verdict
-from featurelib.lake import (
-    Lake,
-    LeftOut,
-    Read,
-    lines_of,
-    night_before,
-    places,
-    read_quarantine,
-)
+from featurelib.lake import Lake, LeftOut, Read, lines_of, night_before, places, read_quarantine
 from featurelib.planning.files import add_warning, file_names
 from featurelib.questions.nights import (
     ClusterDiff,

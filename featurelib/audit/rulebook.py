@@ -11,15 +11,7 @@ from functools import cache
 
 from msgspec.structs import replace
 
-from featurelib.core.dialect import (
-    GENERATIONS,
-    KIP,
-    STRICT,
-    Absence,
-    RuleRow,
-    WalkOrder,
-    load,
-)
+from featurelib.core.dialect import GENERATIONS, KIP, STRICT, Absence, RuleRow, WalkOrder, load
 from featurelib.core.rules import RULES, Rule
 from featurelib.findings import FindingRow, finding_rows, rule_rows
 

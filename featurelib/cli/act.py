@@ -33,12 +33,7 @@ from featurelib.controller.apply import Mode
 from featurelib.controller.send import NODES_SECONDS
 from featurelib.controller.signing import check_approval, sign, why_signed
 from featurelib.core.downgrade import loss_of
-from featurelib.errors import (
-    ApprovalError,
-    ConfigError,
-    InputError,
-    RefusedError,
-)
+from featurelib.errors import ApprovalError, ConfigError, InputError, RefusedError
 from featurelib.model import Plan
 from featurelib.planning import files
 from featurelib.planning.files import say_span

@@ -14,12 +14,7 @@ from featurelib.cli.options import read_pairs
 from featurelib.config.files import choose_software, open_catalogue
 from featurelib.errors import ConfigError
 from featurelib.feature import HIGHEST_LEVEL, METADATA_VERSION
-from featurelib.view.documents import (
-    DependenciesDocument,
-    MappingDocument,
-    OfSoftware,
-    fill,
-)
+from featurelib.view.documents import DependenciesDocument, MappingDocument, OfSoftware, fill
 from featurelib.view.documents import as_json as to_json
 
 LEVEL = re.compile("[0-9]{1,5}")

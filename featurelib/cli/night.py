@@ -239,7 +239,7 @@ def judge_and_publish(
         say("warning: the newest line is younger than --as-of; is that the time you meant?")
     code = int(fail_on is not None and is_reached(fail_on, report))
     if last is not None and places.out is not None:
-        last.write(store, run, files, code)
+        last.write(store, audited, files, code)
     return say_failed(fail_on, code)
 
 

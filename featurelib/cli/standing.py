@@ -2,44 +2,52 @@
 
 Input: the places and options of a run. Output: the record of the last run if that run still holds.
 No Spark is needed. A run writes its record last, so a run that did not end has none. Only local
-folders have a record. Easy to get wrong: `_digest` must hold whatever changes a verdict or a page.
+folders have a record. Easy to get wrong: `_digest` must hold whatever changes a verdict or a page;
+the clock does, so a run as of now never holds for another. No run holds for longer than a day.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from hashlib import sha256
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-import featurelib
+from featurelib import __version__
+from featurelib.cli.entrance import say
 from featurelib.cli.night import Places, local_path
 from featurelib.config.files import quietly, write_whole
 from featurelib.errors import FeatureLibError
+from featurelib.faults import in_a_line
 from featurelib.feature import Severity
 from featurelib.lake import Lake
+from featurelib.source import now
 from featurelib.tables import ALL, CLUSTER_SNAPSHOT, is_name
 
 if TYPE_CHECKING:
+    from featurelib.spark.auditing import Audited
     from featurelib.spark.store import Store
 
 NAME = ".featurelib.run.json"
-HOUR = 3_600_000_000  # microseconds
+PACKAGE = "featurelib"
+DAY = 86_400_000_000  # microseconds
 Stamps = dict[str, tuple[int, int]]  # file → size and time of its last change, nanoseconds
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A run that ended: a digest of its inputs, the table versions that it left, and its files.
 
-    `code`: digest of featurelib's own files. `as_of` is in microseconds, None = the newest line.
-    `pages`: file → key of a cluster's page (see featurelib.view.html.render_pages)."""
+    `as_of`, and `ended_at` by this machine's clock, are in microseconds. `pages`: file → key of a
+    cluster's page (see featurelib.view.html.render_pages) and digest of featurelib's own files."""
 
     run: int
-    code: str
     inputs: str
-    as_of: int | None
+    as_of: int
+    ended_at: int
     exit_code: int
     versions: dict[str, int]
     files: Stamps
@@ -51,14 +59,15 @@ class LastRun:
 
     def __init__(self, places: Places, as_of: str | None, fail_on: Severity | None) -> None:
         """Take the inputs as they are now, before a run reads them. `as_of` is the option."""
-        self._as_of = places.as_of
+        self._is_as_of_now = as_of is None and places.as_of is not None
         paths = [None if uri is None else local_path(uri) for uri in (places.tables, places.out)]
         self._tables, self._out = (Path(path or "") for path in paths)
         landing = local_path(places.landing)
-        is_local = None not in (landing, *paths) and not is_name(places.tables)
-        self._code = _digest_code()
-        self._inputs = _digest(landing, places, as_of, fail_on) if landing and is_local else None
-        self._record = self._read() if is_local else None
+        self._code, is_local = _digest_code(), None not in paths and not is_name(places.tables)
+        self._inputs = None
+        if landing and is_local and self._code:
+            self._inputs = _digest(landing, places, fail_on, self._code)
+        self._record = self._read() if self._inputs else None
         self.pages: dict[str, str] = {}  # of this run, those among them that it keeps
 
     def _read(self) -> RunRecord | None:
@@ -69,45 +78,47 @@ class LastRun:
 
     def find(self) -> RunRecord | None:
         """Return the record if a run now would judge the same evidence by the same rules, and the
-        report is there; None = run. Ages may have grown by less than an hour."""
+        report is there; None = run."""
         record = self._record
-        if record is None or (record.code, record.inputs) != (self._code, self._inputs):
-            return None
-        if self._as_of != record.as_of and not 0 <= (self._as_of or 0) - (record.as_of or 0) < HOUR:
+        if record is None or record.inputs != self._inputs or self._is_as_of_now:
             return None
         try:
             lake = Lake(str(self._tables))
-            versions = {table.full_name: lake.version(table) for table in ALL}
+            versions = {table.full_name: lake.version_if_whole(table) for table in ALL}
         except FeatureLibError:  # the run says what is wrong
             return None
-        is_there = record.files == self._stamps(record.files)
-        return record if is_there and versions == record.versions else None
+        is_there = versions == record.versions and record.files == self._stamps(record.files)
+        return record if is_there and 0 <= now() - record.ended_at < DAY else None
 
     def keeps(self, page: str, key: str) -> bool:
         """Return True if a cluster's page was made of this key, and nobody changed it since."""
-        self.pages[page], record = key, self._record
-        if record is None or record.code != self._code or record.pages.get(page) != key:
+        self.pages[page], record = f"{key} {self._code}", self._record
+        if record is None or record.pages.get(page) != self.pages[page]:
             return False
         return self._stamps([page]) == {page: record.files.get(page)}
 
-    def write(self, store: Store, run: int, files: Iterable[str], exit_code: int) -> None:
+    def write(self, store: Store, run: Audited, files: Iterable[str], exit_code: int) -> None:
         """Record this run; `files` are those of its report. A run has no record if lines wait for
-        their time, or if another writer changed a table."""
-        waiting = store.rows(CLUSTER_SNAPSHOT, [("waiting", ">", 0)], ["cluster"])
-        versions = {table.full_name: store.version(table) for table in ALL}
-        if self._inputs is None or len(waiting) or any(map(store.find_change, ALL)):
-            return
-        record = RunRecord(
-            run=run,
-            code=self._code,
-            inputs=self._inputs,
-            as_of=self._as_of,
-            exit_code=exit_code,
-            versions=versions,
-            files=self._stamps(files),
-            pages=self.pages,
-        )
-        write_whole(str(self._tables / NAME), msgspec.json.encode(record), "--tables FOLDER")
+        their time, if another writer changed a table, or if it cannot be written."""
+        try:
+            waiting = store.rows(CLUSTER_SNAPSHOT, [("waiting", ">", 0)], ["cluster"])
+            if self._inputs is None or len(waiting) or any(map(store.find_change, ALL)):
+                return
+            record = RunRecord(
+                run=run.run,
+                inputs=self._inputs,
+                as_of=run.as_of,
+                ended_at=now(),
+                exit_code=exit_code,
+                versions={table.full_name: store.version(table) for table in ALL},
+                files=self._stamps(files),
+                pages=self.pages,
+            )
+            write_whole(str(self._tables / NAME), msgspec.json.encode(record), "--tables FOLDER")
+        except Exception as error:  # the run is done, and its exit code stays
+            say(f"warning: this run left no record, so the next one runs: {in_a_line(str(error))}")
+            with suppress(OSError):
+                (self._tables / NAME).unlink(missing_ok=True)
 
     def _stamps(self, files: Iterable[str]) -> Stamps:
         """Return the stamps of those of these files of --out that are there."""
@@ -117,20 +128,26 @@ class LastRun:
 
 
 def _digest_code() -> str:
-    """Return a digest of the names, sizes and times of featurelib's files."""
-    sources = Path(featurelib.__file__).parent.rglob("*.*")
-    stats = {str(path): path.stat() for path in sources if path.suffix != ".pyc"}
-    stamps = sorted((path, stat.st_size, stat.st_mtime_ns) for path, stat in stats.items())
-    return sha256(msgspec.json.encode(stamps)).hexdigest()
+    """Return a digest of the release and of featurelib's files, also of those in an archive;
+    empty where its modules are not there as source."""
+    found, folders = {"": __version__}, [resources.files(PACKAGE)]
+    for folder in folders:
+        for entry in folder.iterdir():
+            if entry.is_dir():
+                folders.append(entry)  # its turn comes in this loop
+            elif not entry.name.endswith(".pyc"):
+                found[str(entry)] = sha256(entry.read_bytes()).hexdigest()
+    is_source = any(name.endswith(".py") for name in found)
+    return sha256(msgspec.json.encode(sorted(found.items()))).hexdigest() if is_source else ""
 
 
-def _digest(landing: str, places: Places, as_of: str | None, fail_on: Severity | None) -> str:
-    """Return a digest of whatever decides a run but its tables, the code and the clock."""
+def _digest(landing: str, places: Places, fail_on: Severity | None, code: str) -> str:
+    """Return a digest of whatever decides a run but its tables."""
     from featurelib.spark.local_files import list_local
 
     inputs = (
         sorted(list_local(landing, quietly)),
-        (places.fleet, places.settings, places.catalogue.label, as_of, fail_on),
+        (places.fleet, places.settings, places.catalogue.label, places.as_of, fail_on, code),
         (places.landing, places.tables, places.out, places.listed_in, places.wanted),
     )
     return sha256(msgspec.json.encode(inputs, order="deterministic")).hexdigest()

@@ -181,6 +181,19 @@ def test_a_snapshot_is_the_one_that_night_judged(tables: Path) -> None:
         lake.snapshot(GHOST, RUNS[0])
 
 
+def test_a_table_is_whole_while_its_files_are_there_with_their_sizes(tmp_path: Path) -> None:
+    write_night(tmp_path, RUNS[0], 1, 1)
+    assert Lake(str(tmp_path)).version_if_whole(FINDINGS) == 0
+    [file] = (tmp_path / FINDINGS.path).glob("*.parquet")
+    content = file.read_bytes()
+    file.write_bytes(content[:-1])
+    assert Lake(str(tmp_path)).version_if_whole(FINDINGS) is None
+    file.unlink()
+    assert Lake(str(tmp_path)).version_if_whole(FINDINGS) is None
+    file.write_bytes(content)
+    assert Lake(str(tmp_path)).version_if_whole(FINDINGS) == 0
+
+
 def test_what_is_not_there_is_said_with_what_is(tables: Path, tmp_path: Path) -> None:
     lake = Lake(str(tables))
     with pytest.raises(ConfigError, match=r"--run 20261120: expected one of the 3 runs .* nearest"):

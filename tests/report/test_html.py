@@ -30,7 +30,7 @@ from featurelib.view.prometheus import render_prometheus
 from featurelib.view.report import narrow
 from featurelib.view.text import render_text
 from featurelib.view.trend import gather_levels, gather_moves, trends
-from featurelib.words import age
+from featurelib.words import age, time_text
 from tests.report.page import read_page
 from tests.report.samples import judge_samples, made_up_nights, report_samples
 from tests.report.scenes import step
@@ -256,6 +256,18 @@ def test_clusters_beyond_the_hundred_have_a_page_of_their_own() -> None:
     assert outside == [f"clusters/{name}" for name in page_names(said)[IN_FULL:]]
     last = read_page(pages["clusters/c100.html"])
     assert (last.articles, last.links) == (1, ["#main", "../report.html"])
+
+
+def test_a_page_names_the_run_that_wrote_it_and_a_look_has_none() -> None:
+    names = [f"c{i:03}" for i in range(IN_FULL + 1)]
+    said = report(judged([plan(name, "BLOCKED") for name in names]))
+    number, at = said.run.number, time_text(said.run.as_of)
+    night = replace(said, run=replace(said.run, tables="tables"))
+    look = replace(said, run=replace(said.run, tables=None))
+    pages = [dict(render_pages(one, most=1)).popitem()[1] for one in (night, look)]
+    assert f" · written by run {number} (as of {at}) · judged by" in pages[0]
+    assert f" · run {number} · judged by" in render_html(night)
+    assert not any(str(number) in page for page in (pages[1], render_html(look)))
 
 
 def test_tiles_say_what_changed_since_the_night_before() -> None:
