@@ -62,7 +62,7 @@ SAMPLES = CHECKOUT.parent / "data" / "samples"
 NIGHTS_BEFORE = CHECKOUT.parent / "data" / "nights" / "tables.tar.gz"  # of the samples
 SAMPLE_BUILD = CHECKOUT.parent / "build" / "samples"
 SAMPLE_TABLES = SAMPLE_BUILD / "tables"
-_WAYS = ("bootstrap", "controllers", "zookeeper", "file")
+WAYS = ("bootstrap", "controllers", "zookeeper", "file")
 _SHOWN = 3  # quarantined lines that are said
 _OTHERS = f"{ADDRESSES}, or name what was read of it (--tables FOLDER, --capture PATH)"
 
@@ -87,7 +87,7 @@ class Wanted:
     @property
     def addresses(self) -> dict[str, str]:
         """The ways to it that are given beside, or in place of, the inventory's; option → value."""
-        given = {name: getattr(self, name) for name in _WAYS}
+        given = {name: getattr(self, name) for name in WAYS}
         return {name: value for name, value in given.items() if value is not None}
 
     @property
@@ -107,7 +107,7 @@ class Wanted:
 
     @property
     def _text(self) -> str:
-        names = ("capture", "tables", "run", "as_of", "fleet", "config", *_WAYS)
+        names = ("capture", "tables", "run", "as_of", "fleet", "config", *WAYS)
         given = [(name, getattr(self, name)) for name in names]
         demo = demo_places().items() <= {pair for pair in given if isinstance(pair[1], str)}
         if demo:

@@ -226,7 +226,7 @@ def _for_people(
         written_at=files.say_time(datetime.now(UTC)),
         made_from=_made_from(source, planned),
         seen_at=source.seen_at,
-        file=source.wanted.file or "",
+        addresses=source.wanted.addresses,
         level_names=names,
         left_out=tuple(reason.message for reason in planned.refusals),
         stays=tuple(stay.text for stay in planned.goal.stays),

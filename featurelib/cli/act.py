@@ -29,6 +29,7 @@ from featurelib.config.files import (
     read_limited,
     write_whole,
 )
+from featurelib.config.security import Security
 from featurelib.controller.apply import Mode
 from featurelib.controller.send import NODES_SECONDS
 from featurelib.controller.signing import check_approval, sign, why_signed
@@ -37,7 +38,7 @@ from featurelib.errors import ApprovalError, ConfigError, InputError, RefusedErr
 from featurelib.model import Plan
 from featurelib.planning import files
 from featurelib.planning.files import say_span
-from featurelib.source import Wanted
+from featurelib.source import WAYS, Wanted
 from featurelib.view.documents import as_json as to_json
 from featurelib.view.documents import fill
 from featurelib.view.outcome import danger_page, order_page
@@ -91,8 +92,7 @@ def approve(
     files.expect_approved(approval, file.plan, now, longest=settings.longest_approval, path=plan)
     if (demand := why_signed(file, settings)) and not agent and key is None:
         raise ApprovalError(
-            f"expected a signature ({demand}), found neither --key nor --agent. Nothing was "
-            "written. Name a key with --key FILE."
+            f"expected a signature ({demand}), found none. Nothing was written. Add --key FILE."
         )
     entry = act.known_entry(file.plan.cluster, fleet, catalogue)
     page = f"{approval_page(file, approval, entry, catalogue)}{_replaced(target)}"
@@ -104,9 +104,10 @@ def approve(
     written = files.write_approval(approval, signature)
     check_approval(file, written, now, settings=settings, source=str(target))
     write_whole(str(target), written)
-    # Nothing vouches for a file's name in the plan; an address, which gets secrets, is not taken.
-    own = None if entry.is_reachable else file.for_people.file and clean(file.for_people.file, 1000)
-    ways = Wanted(fleet=fleet, config=config, file=own).ways[0]
+    # Nothing vouches for the plan's addresses: they are printed, and secrets never go to them.
+    own = {} if entry.is_reachable or entry.security != Security() else file.for_people.addresses
+    ways = Wanted(fleet=fleet, config=config).ways[0]
+    ways += "".join(f" --{n} {quote(clean(own[n], 1000))}" for n in WAYS if n in own)
     ways += f" --journal {quote(journal)}" if journal else ""
     command = f"featurelib apply {quote(plan)} --approval {quote(str(target))}{ways}"
     if as_json:

@@ -61,7 +61,7 @@ class ForPeople(
     written_at: str = ""
     made_from: str = ""  # a live look, files, tables
     seen_at: str = ""  # when the newest evidence was read
-    file: str = ""  # the cluster's, if it is one to practise on
+    addresses: dict[str, str] = {}  # that the plan was made from: option → value
     level_names: dict[str, dict[str, str]] = {}
     left_out: tuple[str, ...] = ()  # what could not be planned, and what holds it
     stays: tuple[str, ...] = ()  # what was not asked to move, and why

@@ -136,6 +136,30 @@ def test_at_a_terminal_a_person_is_asked() -> None:
 
 
 @KEYGEN
+def test_the_printed_apply_has_the_address_that_the_plan_was_made_from(folder: Path) -> None:
+    hostile = "kafka-1:9092; rm -r /\x1b[2J"
+    addresses = {"bootstrap": hostile, "config": "theirs.toml"}
+    people = files.ForPeople(addresses=addresses)
+    (folder / "payments.json").write_text(files.write_plan(MEANING, people), encoding="utf-8")
+    out = run("payments.json", "--expires", "1h", "--yes")[1]
+    (command,) = re.findall(r"next: (.*)\n", out)
+    assert command == (
+        "featurelib apply payments.json --approval payments.approval.json "
+        "--bootstrap 'kafka-1:9092; rm -r /\\x1b[2J'"
+    )
+    assert "no inventory reaches it" not in out
+
+
+def test_secrets_of_the_inventory_never_go_to_an_address_of_the_plan(folder: Path) -> None:
+    people = files.ForPeople(addresses={"bootstrap": "kafka-1:9092"})
+    (folder / "payments.json").write_text(files.write_plan(MEANING, people), encoding="utf-8")
+    secured = '[[cluster]]\nid = "c"\n[cluster.security]\nprotocol = "SSL"\n'
+    (folder / "fleet.toml").write_text(secured, encoding="utf-8")
+    out = run("payments.json", "--expires", "1h", "--yes", "--fleet", "fleet.toml")[1]
+    assert "kafka-1:9092" not in out
+    assert "no inventory reaches it" in out
+
+
 def test_a_signed_approval_is_what_apply_accepts(folder: Path) -> None:
     key = make_key(folder, "key", "ann@example.com")
     (folder / "conf" / "audit.toml").write_text("require_signature = true", encoding="utf-8")
