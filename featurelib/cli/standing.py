@@ -130,15 +130,15 @@ class LastRun:
 def _digest_code() -> str:
     """Return a digest of the release and of featurelib's files, also of those in an archive;
     empty where its modules are not there as source."""
-    found, folders = {"": __version__}, [resources.files(PACKAGE)]
+    digests, folders = {"": __version__}, [resources.files(PACKAGE)]
     for folder in folders:
         for entry in folder.iterdir():
             if entry.is_dir():
                 folders.append(entry)  # its turn comes in this loop
             elif not entry.name.endswith(".pyc"):
-                found[str(entry)] = sha256(entry.read_bytes()).hexdigest()
-    is_source = any(name.endswith(".py") for name in found)
-    return sha256(msgspec.json.encode(sorted(found.items()))).hexdigest() if is_source else ""
+                digests[str(entry)] = sha256(entry.read_bytes()).hexdigest()
+    is_source = any(name.endswith(".py") for name in digests)
+    return sha256(msgspec.json.encode(sorted(digests.items()))).hexdigest() if is_source else ""
 
 
 def _digest(landing: str, places: Places, fail_on: Severity | None, code: str) -> str:

@@ -168,12 +168,12 @@ class Sender:
             self.unwritten = str(error)
         return result
 
-    def _expect_recent(self, what: str, at: float, limit: float) -> None:
+    def _expect_recent(self, subject: str, at: float, limit: float) -> None:
         """Raise RefusedError where what a request rests on is older than `limit` seconds."""
         if (age := self.waits.monotonic() - at) > limit:
             raise RefusedError(
-                f"cluster {self.cluster}: {what} {age:.0f} s old, because this process stood still "
-                "or the controller was slow. Nothing was sent. Run it again."
+                f"cluster {self.cluster}: {subject} {age:.0f} s old, because this process stood "
+                "still or the controller was slow. Nothing was sent. Run it again."
             )
 
     def _check(self, before: Look, began: float, clearance: Callable[[], Clearance]) -> None:
