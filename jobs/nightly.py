@@ -6,17 +6,27 @@
 
 from __future__ import annotations
 
+import os
+import tarfile
+import tempfile
+import zlib
+from hashlib import sha256
+from pathlib import Path
+
 from featurelib.cli.entrance import choose_run, run_job, say
 from featurelib.cli.night import (
+    SAMPLES_MARK,
     choose_places,
     expect_tables,
     go_on,
     judge_and_publish,
+    local_path,
     say_failed,
-    unpack_nights_before,
 )
 from featurelib.cli.standing import LastRun
 from featurelib.feature import Severity
+from featurelib.source import NIGHTS_BEFORE, SAMPLE_TABLES
+from featurelib.tables import is_name
 from featurelib.words import moment, time_text
 
 
@@ -56,7 +66,7 @@ def main(
     from featurelib.spark.store import Store
 
     if landing is None:
-        unpack_nights_before(places.tables)
+        put_nights_before(places.tables)
     store = Store(open_session("featurelib nightly"), places.tables)
     with store.hold(number, "nightly", say):
         expect_tables(store)
@@ -64,6 +74,44 @@ def main(
         ingest(store, places.landing, number, say)
         refine(store, say, as_of=places.as_of, run=number)
         return judge_and_publish(store, places, number, fail_on, limit, last)
+
+
+def unpack(archive: Path, folder: str) -> None:
+    """Unpack an archive of tables. Python before 3.11.4 knows no filters."""
+    with tarfile.open(archive) as packed:
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)
+        packed.extractall(folder)
+
+
+def put_nights_before(tables: str) -> None:
+    """Put the tables of the samples' earlier nights where no table is yet, so that there is a
+    change and a trend to be seen. Of a name, or elsewhere, nothing is put.
+
+    Tables of an earlier release's samples in the usual folder are moved aside. Where the archive
+    cannot be unpacked, the night goes on without it.
+    """
+    path = None if is_name(tables) else local_path(tables)
+    if path is None:
+        return
+    above = os.path.dirname(path)
+    mark = f"{path}/{SAMPLES_MARK}"
+    try:
+        digest = sha256(NIGHTS_BEFORE.read_bytes()).hexdigest()
+        is_usual = path == os.path.abspath(SAMPLE_TABLES) and os.path.isdir(path)
+        if is_usual and not (os.path.isfile(mark) and Path(mark).read_text("utf-8") == digest):
+            aside = f"{path}.old-{os.getpid()}"
+            os.replace(path, aside)
+            say(f"the tables of other samples are moved to {aside}")
+        if os.path.lexists(path):
+            return
+        say("the samples: the nights before …")
+        os.makedirs(above, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=above) as part:
+            unpack(NIGHTS_BEFORE, part)
+            Path(part, "tables", SAMPLES_MARK).write_text(digest, "utf-8")
+            os.replace(f"{part}/tables", path)
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        say(f"warning: the samples' earlier nights are left out: {NIGHTS_BEFORE}: {error}")
 
 
 if __name__ == "__main__":

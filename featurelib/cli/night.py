@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tarfile
-import tempfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -33,7 +31,6 @@ from featurelib.lake import lines_of
 from featurelib.lake import places as find_places
 from featurelib.source import (
     NEWEST,
-    NIGHTS_BEFORE,
     RUN_TIME,
     SAMPLE_BUILD,
     SAMPLES,
@@ -63,6 +60,9 @@ if TYPE_CHECKING:
     from featurelib.spark.store import Store
 
 
+SAMPLES_MARK = ".featurelib.samples"  # a file beside tables that were made of the samples
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
     """The places where a run reads and writes, and its terms. `as_of` None = the newest line."""
@@ -90,6 +90,11 @@ def choose_places(
 ) -> Places:
     """Options and their defaults made one. Raises ConfigError for what cannot be used."""
     samples = landing is None
+    if samples and not (tables is None or are_samples(tables)):
+        raise ConfigError(
+            f"--tables {tables}: expected --landing beside tables that are not the samples', found "
+            "none. Add --landing FOLDER, the folder of your clusters' landing files."
+        )
     if samples and tables is None:
         tables, out = str(SAMPLE_BUILD / "tables"), out or str(SAMPLE_BUILD / "out")
     if tables is None:
@@ -122,6 +127,14 @@ def choose_places(
         as_of=parse_as_of(NEWEST if samples and as_of is None else as_of),
         catalogue=catalogue,
     )
+
+
+def are_samples(tables: str) -> bool:
+    """Return False for a local folder with tables that the job did not make of the samples."""
+    path = None if is_name(tables) else local_path(tables)
+    if path is None or not os.path.isdir(path) or not os.listdir(path):
+        return True
+    return os.path.exists(f"{path}/{SAMPLES_MARK}")
 
 
 def expect_landing(landing: str) -> None:
@@ -253,6 +266,9 @@ def say_failed(fail_on: Severity | None, code: int) -> int:
 def _judge(store: Store, places: Places, run: int, say: Callable[[str], None]) -> Audited:
     from featurelib.spark.auditing import audit
 
+    landing = places.landing or NO_SITE.landing
+    if landing == str(relative(SAMPLES)):  # what is collected does not come into them
+        landing = str(relative(SAMPLE_BUILD / "landing"))
     return audit(
         store,
         places.fleet,
@@ -262,25 +278,8 @@ def _judge(store: Store, places: Places, run: int, say: Callable[[str], None]) -
         say=say,
         catalogue=places.catalogue,
         out=places.out,
-        places=(places.landing or NO_SITE.landing, places.listed_in),
+        places=(landing, places.listed_in),
     )
-
-
-def unpack_nights_before(tables: str) -> None:
-    """Put the tables of the samples' earlier nights where no table is yet, so that there is a
-    change and a trend to be seen. Of a name, or elsewhere, nothing is put."""
-    path = None if is_name(tables) else local_path(tables)
-    if path is None or os.path.exists(path):
-        return
-    from featurelib.faults import explaining
-
-    say("the samples: the nights before …")
-    above = os.path.dirname(path)
-    with explaining(f"tables {tables}"), tarfile.open(NIGHTS_BEFORE) as archive:
-        os.makedirs(above, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=above) as part:
-            archive.extractall(part, filter="data")
-            os.replace(f"{part}/tables", path)
 
 
 def publish(

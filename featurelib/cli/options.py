@@ -104,7 +104,9 @@ def _samples(given: Mapping[str, Any]) -> dict[str, str]:
 
     places = demo_places()
     if not SAMPLE_TABLES.is_dir():
-        raise ConfigError("--demo: the samples' tables are not made yet. Run ./spark-submit.sh")
+        raise ConfigError(
+            "--demo: the samples' tables are not made yet. Run ./spark-submit.sh in a checkout."
+        )
     for name in (*places, "capture", "bootstrap", "file"):
         if given.get(name) is not None:
             raise ConfigError(f"--demo: --{name} cannot stand beside it. Keep one.")

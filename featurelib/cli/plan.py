@@ -128,8 +128,8 @@ def command(name: Command) -> Callable[[Callable[..., Intent]], Callable[..., In
 def upgrade_all(stepwise: bool = False) -> Intent:
     """Raise every feature as far as it is READY.
 
-    As the nightly plans it: up to the production default, nothing lowered, nothing that cannot be
-    taken back. What cannot go up is left out, and it is said what holds it.
+    As the nightly plans it: up to the production default. Opt-in levels are left out, and nothing
+    is lowered. The plan says its point of no return, and what blocks the features that stay.
 
     \b
         featurelib plan payments-eu upgrade-all

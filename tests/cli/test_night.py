@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tarfile
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -12,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from featurelib.cli.night import (
+    SAMPLES_MARK,
     Places,
     choose_places,
     expect_folder,
     expect_landing,
     go_on,
-    unpack_nights_before,
 )
 from featurelib.config.fleet import Fleet, FleetEntry, View
 from featurelib.errors import ConfigError, NoEvidenceError
@@ -25,6 +26,8 @@ from featurelib.feature import Severity
 from featurelib.lake import Lake
 from featurelib.view.digest import is_reached
 from featurelib.view.html import IN_FULL, page_names, part_pages, render_html
+from jobs import nightly
+from jobs.nightly import put_nights_before
 from tests.cli.forked import forks
 from tests.laboratory import LABORATORY
 from tests.report.page import read_page
@@ -66,6 +69,14 @@ def test_a_file_is_no_place_for_tables_or_reports(file: Path, form: str) -> None
 def test_a_folder_that_is_there_or_can_be_made_is_a_place(tmp_path: Path, form: str) -> None:
     expect_folder("--tables", form.format(tmp_path))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_samples_do_not_land_in_tables_of_somebody_s_clusters(tmp_path: Path) -> None:
+    (tmp_path / "gold").mkdir()
+    with pytest.raises(ConfigError, match=r"not the samples'.* Add --landing FOLDER"):
+        choose_places(None, str(tmp_path), None, None, None, None, None)
+    (tmp_path / SAMPLES_MARK).touch()
+    assert choose_places(None, str(tmp_path), None, None, None, None, None).tables == str(tmp_path)
 
 
 def test_a_night_refuses_both(file: Path, tmp_path: Path) -> None:
@@ -249,13 +260,49 @@ def test_the_samples_nights_before_are_put_where_no_table_is_and_nowhere_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    unpack_nights_before("new/tables")
+    put_nights_before("new/tables")
     assert len(Lake("new/tables").runs) == 29
     Path("mine").mkdir()
     for tables in ("mine", "fleet.audit", "s3://bucket/tables"):
-        unpack_nights_before(tables)
+        put_nights_before(tables)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["mine", "new"]
     assert (list(Path("mine").iterdir()), [one.name for one in Path("new").iterdir()]) == (
         [],
         ["tables"],
     )
+
+
+def test_tables_of_other_samples_are_moved_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nightly, "SAMPLE_TABLES", tmp_path / "tables")
+    (tmp_path / "tables" / "gold").mkdir(parents=True)
+    put_nights_before(str(tmp_path / "tables"))
+    put_nights_before(str(tmp_path / "tables"))
+    assert len(Lake(str(tmp_path / "tables")).runs) == 29
+    (old,) = tmp_path.glob("tables.old-*")
+    assert [one.name for one in old.iterdir()] == ["gold"]
+
+
+def test_a_python_without_filters_unpacks_them_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(tarfile, "data_filter")
+    put_nights_before(str(tmp_path / "tables"))
+    assert len(Lake(str(tmp_path / "tables")).runs) == 29
+
+
+@pytest.mark.parametrize("content", [b"version https://git-lfs", b"\x1f\x8b\x08\x00", None])
+def test_an_archive_that_cannot_be_read_is_left_out(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    content: bytes | None,
+) -> None:
+    archive = tmp_path / "tables.tar.gz"
+    if content is not None:
+        archive.write_bytes(content)
+    monkeypatch.setattr(nightly, "NIGHTS_BEFORE", archive)
+    put_nights_before(str(tmp_path / "tables"))
+    assert not (tmp_path / "tables").exists()
+    assert "warning: the samples' earlier nights are left out" in capsys.readouterr().err

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tarfile
 from enum import Enum
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from featurelib.landing.kinds import KindLine
 from featurelib.landing.line import decode
 from featurelib.source import NIGHTS_BEFORE
 from featurelib.tables import ALL, LANDING_LINE
+from jobs.nightly import unpack
 from scripts.make_nights import landed, nights
 from scripts.write_docs import DOCS, PAGES
 from scripts.write_vocabulary import ENUMS, MEMBERS
@@ -147,8 +147,7 @@ def test_every_kind_of_difference_and_every_excuse_is_explained() -> None:
 
 
 def test_the_tables_of_the_nights_before_hold_the_recordings(tmp_path: Path) -> None:
-    with tarfile.open(NIGHTS_BEFORE) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(NIGHTS_BEFORE, str(tmp_path))
     lake = Lake(str(tmp_path / "tables"))
     stale = "data/nights is stale: .venv/bin/python -m scripts.make_nights"
     assert {row["catalogue"] for row in lake.runs.to_pylist()} == {catalogue().label}, stale

@@ -6,7 +6,6 @@ fewer columns than today's (gold.upgrade_plan is of version 3 and knows no `retu
 
 from __future__ import annotations
 
-import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from featurelib.spark.log import spark_schema
 from featurelib.spark.refine import refine
 from featurelib.spark.store import Store
 from featurelib.tables import ALL, CLUSTER_SNAPSHOT, CLUSTERS, GOLD, SILVER, Table
+from jobs.nightly import unpack
 from tests.spark.nights import fold_samples, in_order, open_table, rows_of, sample_lines
 
 pytestmark = pytest.mark.spark
@@ -48,8 +48,7 @@ class Nights:
 def nights(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Nights:
     """All samples and bad lines come in the second night; what the first one had is repeated."""
     root, landing = str(tmp_path_factory.mktemp("tables")), tmp_path_factory.mktemp("landing")
-    with tarfile.open(NOV_21) as packed:
-        packed.extractall(root, filter="data")
+    unpack(NOV_21, str(root))
     known = [table for table in ALL if table is not CLUSTERS]  # which came later
     before = {table: open_table(root, table).to_pyarrow_table() for table in known}
     before[CLUSTERS] = schema_of(CLUSTERS.schema).empty_table()
@@ -110,8 +109,7 @@ def test_a_night_that_brings_nothing_and_dies_once_makes_the_snapshots_anew(
     def die(*_: object) -> int:
         raise KeyboardInterrupt
 
-    with tarfile.open(NOV_21) as packed:
-        packed.extractall(tmp_path, filter="data")
+    unpack(NOV_21, str(tmp_path))
     histories = [t for t in SILVER if not t.is_rebuilt]
     before = [rows_of(tmp_path, table, without=()) for table in histories]
     with monkeypatch.context() as patch:
