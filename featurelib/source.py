@@ -60,6 +60,7 @@ NEWEST = "newest"  # as of the newest line
 RUN_TIME = "run"  # --as-of of whoever asks about a night: when that night was judged
 SAMPLES = CHECKOUT.parent / "data" / "samples"
 NIGHTS_BEFORE = CHECKOUT.parent / "data" / "nights" / "tables.tar.gz"  # of the samples
+SAMPLES_MARK = ".featurelib.samples"  # a file in tables that were made of the samples
 SAMPLE_BUILD = CHECKOUT.parent / "build" / "samples"
 SAMPLE_TABLES = SAMPLE_BUILD / "tables"
 WAYS = ("bootstrap", "controllers", "zookeeper", "file")

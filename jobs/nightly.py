@@ -15,7 +15,6 @@ from pathlib import Path
 
 from featurelib.cli.entrance import choose_run, run_job, say
 from featurelib.cli.night import (
-    SAMPLES_MARK,
     choose_places,
     expect_tables,
     go_on,
@@ -25,7 +24,7 @@ from featurelib.cli.night import (
 )
 from featurelib.cli.standing import LastRun
 from featurelib.feature import Severity
-from featurelib.source import NIGHTS_BEFORE, SAMPLE_TABLES
+from featurelib.source import NIGHTS_BEFORE, SAMPLE_TABLES, SAMPLES_MARK
 from featurelib.tables import is_name
 from featurelib.words import moment, time_text
 

@@ -29,7 +29,6 @@ from featurelib.config.files import (
     read_limited,
     write_whole,
 )
-from featurelib.config.security import Security
 from featurelib.controller.apply import Mode
 from featurelib.controller.send import NODES_SECONDS
 from featurelib.controller.signing import check_approval, sign, why_signed
@@ -104,10 +103,10 @@ def approve(
     written = files.write_approval(approval, signature)
     check_approval(file, written, now, settings=settings, source=str(target))
     write_whole(str(target), written)
-    # Nothing vouches for the plan's addresses: they are printed, and secrets never go to them.
-    own = {} if entry.is_reachable or entry.security != Security() else file.for_people.addresses
+    own = {} if entry.is_reachable or entry.is_secured else file.for_people.addresses  # unvouched
+    own = {n: own[n] for n in WAYS if n in own and clean(own[n], 1000) == own[n]}
     ways = Wanted(fleet=fleet, config=config).ways[0]
-    ways += "".join(f" --{n} {quote(clean(own[n], 1000))}" for n in WAYS if n in own)
+    ways += "".join(f" --{name} {quote(value)}" for name, value in own.items())
     ways += f" --journal {quote(journal)}" if journal else ""
     command = f"featurelib apply {quote(plan)} --approval {quote(str(target))}{ways}"
     if as_json:

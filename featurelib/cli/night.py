@@ -34,6 +34,7 @@ from featurelib.source import (
     RUN_TIME,
     SAMPLE_BUILD,
     SAMPLES,
+    SAMPLES_MARK,
     Wanted,
     open_fleet,
     parse_as_of,
@@ -58,9 +59,6 @@ if TYPE_CHECKING:
     from featurelib.cli.standing import LastRun
     from featurelib.spark.auditing import Audited
     from featurelib.spark.store import Store
-
-
-SAMPLES_MARK = ".featurelib.samples"  # a file beside tables that were made of the samples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,9 +104,7 @@ def _samples(given: Mapping[str, Any]) -> dict[str, str]:
 
     places = demo_places()
     if not SAMPLE_TABLES.is_dir():
-        raise ConfigError(
-            "--demo: the samples' tables are not made yet. Run ./spark-submit.sh in a checkout."
-        )
+        raise ConfigError("--demo: the samples' tables are not made yet. Run ./spark-submit.sh")
     for name in (*places, "capture", "bootstrap", "file"):
         if given.get(name) is not None:
             raise ConfigError(f"--demo: --{name} cannot stand beside it. Keep one.")

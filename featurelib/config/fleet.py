@@ -192,6 +192,11 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """True if the inventory has any address or file of the cluster."""
         return bool(self.bootstrap or self.controller_bootstrap or self.zookeeper or self.file)
 
+    @property
+    def is_secured(self) -> bool:
+        """True if the inventory says of any listener, or of ZooKeeper, how to log in or encrypt."""
+        return any(getattr(self, key) not in (None, Security()) for key in _SECURED)
+
 
 # A part of the fleet: what --owner, --label and --view choose, and the pages of owners and views.
 #

@@ -84,10 +84,7 @@ def clusters(judged: Judged, fleet: Fleet, catalogue: Catalogue) -> TableRows:
 
 
 def finding_texts(
-    findings: TableRows,
-    fleet: Fleet,
-    catalogue: Catalogue,
-    places: tuple[str, str] = NOWHERE,
+    findings: TableRows, fleet: Fleet, catalogue: Catalogue, places: tuple[str, str] = NOWHERE
 ) -> TableRows:
     """A row of featurelib.schema.FINDING_TEXTS for each finding. `places`: the landing folder and
     the inventory, for commands."""

@@ -136,28 +136,36 @@ def test_at_a_terminal_a_person_is_asked() -> None:
 
 
 @KEYGEN
-def test_the_printed_apply_has_the_address_that_the_plan_was_made_from(folder: Path) -> None:
-    hostile = "kafka-1:9092; rm -r /\x1b[2J"
-    addresses = {"bootstrap": hostile, "config": "theirs.toml"}
+def print_next(folder: Path, addresses: dict[str, str], inventory: str = "") -> str:
+    """Approve a plan that was made from these addresses, and return what comes next."""
     people = files.ForPeople(addresses=addresses)
     (folder / "payments.json").write_text(files.write_plan(MEANING, people), encoding="utf-8")
-    out = run("payments.json", "--expires", "1h", "--yes")[1]
-    (command,) = re.findall(r"next: (.*)\n", out)
-    assert command == (
-        "featurelib apply payments.json --approval payments.approval.json "
-        "--bootstrap 'kafka-1:9092; rm -r /\\x1b[2J'"
-    )
-    assert "no inventory reaches it" not in out
-
-
-def test_secrets_of_the_inventory_never_go_to_an_address_of_the_plan(folder: Path) -> None:
-    people = files.ForPeople(addresses={"bootstrap": "kafka-1:9092"})
-    (folder / "payments.json").write_text(files.write_plan(MEANING, people), encoding="utf-8")
-    secured = '[[cluster]]\nid = "c"\n[cluster.security]\nprotocol = "SSL"\n'
-    (folder / "fleet.toml").write_text(secured, encoding="utf-8")
+    (folder / "fleet.toml").write_text(f'[[cluster]]\nid = "c"\n{inventory}', encoding="utf-8")
     out = run("payments.json", "--expires", "1h", "--yes", "--fleet", "fleet.toml")[1]
-    assert "kafka-1:9092" not in out
-    assert "no inventory reaches it" in out
+    return out.partition("next: ")[2]
+
+
+def test_the_printed_apply_has_the_address_that_the_plan_was_made_from(folder: Path) -> None:
+    addresses = {"bootstrap": "kafka-1:9092; rm -r /", "config": "theirs.toml"}
+    assert print_next(folder, addresses) == (
+        "featurelib apply payments.json --approval payments.approval.json --fleet fleet.toml "
+        "--bootstrap 'kafka-1:9092; rm -r /'\n"
+    )
+
+
+@pytest.mark.parametrize("value", ["a:1\x1b[2J", "a:1\u202e", "a:1," * 300])
+def test_an_address_that_cannot_be_printed_whole_is_not_printed(folder: Path, value: str) -> None:
+    assert "no inventory reaches it" in print_next(folder, {"bootstrap": value})
+
+
+@pytest.mark.parametrize("key", ["security", "controller_security", "zookeeper_security"])
+def test_secrets_of_the_inventory_never_go_to_an_address_of_the_plan(
+    folder: Path, key: str
+) -> None:
+    how = 'protocol = "SSL"'
+    shown = print_next(folder, {"bootstrap": "a:1"}, f"[cluster.{key}]\n{how}\n")
+    assert "no inventory reaches it" in shown
+    assert "a:1" not in shown
 
 
 def test_a_signed_approval_is_what_apply_accepts(folder: Path) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from featurelib.cli.night import (
-    SAMPLES_MARK,
     Places,
     choose_places,
     expect_folder,
@@ -24,6 +23,7 @@ from featurelib.config.fleet import Fleet, FleetEntry, View
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import Severity
 from featurelib.lake import Lake
+from featurelib.source import SAMPLES_MARK
 from featurelib.view.digest import is_reached
 from featurelib.view.html import IN_FULL, page_names, part_pages, render_html
 from jobs import nightly

@@ -243,12 +243,14 @@ class Connection:
 
     async def _wait_until_idle(self) -> None:
         """Wait while the listener throttles or a login is renewed. Raises UnreachableError."""
-        connection = self._connection
+        connection, was_free = self._connection, True
         for _ in range(self._timeout_ms // _PAUSE_MS):
             if not connection.connected:
                 break
-            if not connection.paused and not connection.in_flight_requests:
+            is_free = not connection.paused and not connection.in_flight_requests
+            if is_free and was_free:  # between two requests of a login it is free for a moment
                 return
+            was_free = is_free
             await self._net.sleep(_PAUSE_MS / 1000)
         raise UnreachableError(
             f"{self.address}: expected an open connection that is free for a request, found it "
