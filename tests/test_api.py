@@ -284,7 +284,7 @@ def test_a_lost_reply_is_looked_into_before_anything_is_said(
 ) -> None:
     really = EmbeddedBackend.update
 
-    def lost(self: EmbeddedBackend, step: Any, *, validate_only: bool = False) -> Reply:
+    def lost(self: EmbeddedBackend, step: Any, **_: Any) -> Reply:
         if written:
             really(self, step)
         raise OutcomeUnknownError("the connection broke")

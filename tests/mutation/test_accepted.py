@@ -9,7 +9,7 @@ import pytest
 from tests.mutation.accepted import PAGE, accepted
 
 TEXT = PAGE.read_text(encoding="utf-8")
-ROOT = PAGE.parents[1]
+ROOT = PAGE.parents[2]
 # | `file` | mutants | killed | per cent |
 ROW = re.compile(r"^\| `(\S+)` \| (\d+) \| (\d+) \| (\d+\.\d) % \|$", re.MULTILINE)
 FIGURES = {module: (int(a), int(b), float(c)) for module, a, b, c in ROW.findall(TEXT)}

@@ -17,8 +17,8 @@ from featurelib.questions.why_not import LevelStatus, why_not
 from tests.core.lines import AS_OF, MAX_AGE, microseconds
 from tests.core.oracle import BROKER, CONTROLLER
 from tests.core.test_target import PAIRS, mapping, mixed
+from tests.extras.waves.test_waves import standing
 from tests.questions.test_plan_agrees import see_lines
-from tests.questions.test_waves import standing
 from tests.report.samples import CATALOGUE
 
 NOW = microseconds(AS_OF)
