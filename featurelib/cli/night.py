@@ -264,9 +264,6 @@ def say_failed(fail_on: Severity | None, code: int) -> int:
 def _judge(store: Store, places: Places, run: int, say: Callable[[str], None]) -> Audited:
     from featurelib.spark.auditing import audit
 
-    landing = places.landing or NO_SITE.landing
-    if landing == str(relative(SAMPLES)):  # what is collected does not come into them
-        landing = str(relative(SAMPLE_BUILD / "landing"))
     return audit(
         store,
         places.fleet,
@@ -276,7 +273,7 @@ def _judge(store: Store, places: Places, run: int, say: Callable[[str], None]) -
         say=say,
         catalogue=places.catalogue,
         out=places.out,
-        places=(landing, places.listed_in),
+        places=(places.landing or NO_SITE.landing, places.listed_in),
     )
 
 
