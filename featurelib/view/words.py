@@ -83,7 +83,7 @@ FOR_GOOD = (
 )
 
 
-# Tried on real nodes: 4.2.1 to 4.1.2, 4.1.2 to 4.0.1 (tests/walk/returning.py).
+# Tried on real nodes: tests/backends/test_return_to_older_real.py, tests/walk/returning.py.
 SNAPSHOT_FIRST = (
     "A controller or combined node ends at start while its metadata log replays a level that its "
     "software does not support. Each of them first needs a metadata snapshot written after the "

@@ -1,0 +1,166 @@
+"""Back from 4.2 to 4.1 on real nodes: each promise that is printed, beside a node that is really
+started with 4.1.2.
+
+The older software comes at once, and once more after a metadata snapshot; one controller first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from featurelib.view.words import SNAPSHOT_FIRST
+from tests.backends.judged import until
+from tests.backends.rig.jars import UnavailableError
+from tests.backends.rig.kraft import Node
+from tests.backends.test_remedies_real import log_lines
+from tests.cli.commands import run
+from tests.walk.returning import INTERVAL, SERVES, wait_for_snapshot
+from tests.walk.world import Member, World
+
+pytestmark = pytest.mark.kafka
+NEWER, OLDER = "4.2.1", "4.1.2"
+NOW, NOT_YET, NOT = "may join now", "may join, but not yet", "may NOT join now"
+REPLAYED = "Unable to apply FeatureLevelRecord"
+
+
+@pytest.fixture
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., World]]:
+    """A factory of a cluster of 4.2.1 with the levels of 4.1, by the roles of its nodes."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FEATURELIB_JOURNAL", str(tmp_path / "journal.sqlite"))
+    with ExitStack() as stack:
+
+        def start(*roles: str) -> World:
+            nodes = [
+                Node(id=number, release=NEWER, roles=text)
+                for number, text in enumerate(roles, start=1)
+            ]
+            try:
+                world = World.start(
+                    tmp_path / "nodes", nodes, release_version="4.1", features={}, dynamic=False
+                )
+            except UnavailableError as missing:
+                pytest.skip(f"real Kafka: {missing}")
+            stack.callback(world.stop_all)
+            return world
+
+        yield start
+
+
+def reach(world: World) -> tuple[str, ...]:
+    brokers, controllers = world.addresses
+    return ("--bootstrap", ",".join(brokers), "--controllers", ",".join(controllers))
+
+
+def carried_out(world: World, *asked: str) -> dict[str, str]:
+    """Plan, show, approve, apply: what each printed, on one line."""
+    said = {}
+    for words in (
+        ("plan", *asked, *reach(world), "--out", "p.json"),
+        ("show", "p.json"),
+        ("approve", "p.json", "--expires", "1h", "--yes"),
+        ("apply", "p.json", "--approval", "p.approval.json", *reach(world), "--yes"),
+    ):
+        code, out, err = run(*words)
+        assert code == 0, out + err
+        said[words[0]] = " ".join(out.split())
+    Path("p.approval.json").unlink()
+    return said
+
+
+def promised(world: World, to: str = "4.1") -> str:
+    """What can-roll answers by all that has landed, this look included."""
+    code, _, err = run("collect", *reach(world), "--timeout", "5", "--out", "landing")
+    assert code in (0, 5), err
+    code, out, err = run("can-roll", "--capture", "landing", "--to", to, "--as-of", "newest")
+    found = re.search(rf"software of {to} (.*)", out)
+    assert found, out + err
+    return found[1]
+
+
+def restarted(world: World, member: Member, release: str, **properties: str) -> str:
+    """What became of a node of other software, or of its own with other properties."""
+    if member in world.serving:
+        world.stop(member, kill=False)
+    if properties:
+        return world.launch(
+            member, release=release, properties={**member.node.properties, **properties}
+        )
+    return world.launch(member, release=release)
+
+
+def snapshot_written(world: World, member: Member) -> None:
+    """A controller's own software writes a snapshot past the downgrade."""
+    assert restarted(world, member, NEWER, **{INTERVAL: "1500"}) == SERVES
+    assert wait_for_snapshot(world, member, 30)
+
+
+def test_after_a_downgrade_each_controller_needs_a_snapshot_and_a_broker_none(
+    started: Callable[..., World],
+) -> None:
+    world = started("broker,controller", "controller", "controller", "broker")
+    combined, second, third, broker = world.members.values()
+    assert promised(world) == NOW  # it runs 4.2 at the levels of 4.1
+    assert restarted(world, broker, OLDER) == SERVES
+    assert restarted(world, third, OLDER) == SERVES
+    for member in (broker, third):
+        assert restarted(world, member, NEWER) == SERVES
+
+    said = carried_out(world, "upgrade-all")
+    assert "No longer: Kafka 4.1. Lower the level before" in said["show"]
+    assert promised(world) == NOT
+    assert restarted(world, broker, OLDER) != SERVES
+    assert restarted(world, broker, NEWER) == SERVES
+
+    said = carried_out(world, "downgrade-all", "--release-version", "4.1")
+    assert SNAPSHOT_FIRST in said["show"]
+    assert SNAPSHOT_FIRST in said["apply"]
+    assert promised(world) == NOT_YET
+    assert restarted(world, broker, OLDER) == SERVES
+    for member in (third, combined):  # at once
+        assert restarted(world, member, OLDER) != SERVES
+        assert REPLAYED in world.cluster.logs(member.id)
+        assert restarted(world, member, NEWER) == SERVES
+        assert promised(world) == NOT_YET
+
+    snapshot_written(world, third)
+    assert restarted(world, third, OLDER) == SERVES
+    assert promised(world) == NOT_YET  # a snapshot of one says nothing of the others
+    assert restarted(world, second, OLDER) != SERVES
+    for member in (second, combined):
+        snapshot_written(world, member)
+        assert restarted(world, member, OLDER) == SERVES
+    assert promised(world, "4.2") == NOW
+    code, out, err = run("plan", "upgrade-all", *reach(world), "--out", "again.json")
+    assert code == 0, out + err
+    assert "nothing to do" in out.lower()
+
+
+def test_a_dump_of_the_only_controller_proves_its_snapshot(started: Callable[..., World]) -> None:
+    world = started("broker,controller")
+    (node,) = world.members.values()
+    carried_out(world, "upgrade-all")
+    assert promised(world) == NOT
+    carried_out(world, "downgrade-all", "--release-version", "4.1")
+    journal = run("can-roll", *reach(world), "--to", "4.1")[1]
+    assert "featurelib lowered metadata.version 29 (4.2-IV1) by the journal" in journal
+    assert NOT_YET in journal
+
+    def dump(name: str) -> None:
+        Path("landing", name).write_bytes(
+            b"".join(b"%s\n" % one for one in log_lines(world.cluster))
+        )
+
+    dump("before.jsonl")
+    assert promised(world) == NOT_YET
+    assert restarted(world, node, OLDER) != SERVES
+    snapshot_written(world, node)
+    until(lambda: bool(world.quorum().leader == 1))
+    dump("after.jsonl")
+    assert promised(world) == NOW
+    assert restarted(world, node, OLDER) == SERVES
