@@ -3,12 +3,13 @@ Spark's process has ended: whoever started the job would take it for ended while
 
 import os
 import runpy
+import signal
 import sys
 import threading
 import time
 
 try:
-    from featurelib.cli.streams import ending_at_interrupt
+    from featurelib.cli.streams import leave_at_interrupt, say_interrupted
 except KeyboardInterrupt:  # before there is a handler
     os.write(2, b"error: interrupted; run again, nothing is counted twice\n")
     os._exit(130)
@@ -23,9 +24,22 @@ def end_with_spark() -> None:
     os._exit(143)
 
 
+def end_at_interrupt(reader: int) -> None:
+    """End this process by one line once a SIGINT is written to the pipe of all signals."""
+    while number := os.read(reader, 1):
+        if number[0] == signal.SIGINT:
+            os._exit(say_interrupted())
+
+
 if "PYSPARK_GATEWAY_PORT" in os.environ:
     threading.Thread(target=end_with_spark, daemon=True).start()
-with ending_at_interrupt():
-    sys.argv = sys.argv[1:]
-    sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
-    runpy.run_path(sys.argv[0], run_name="__main__")
+if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # a script's background job stays as it is
+    leave_at_interrupt()
+    # Spark puts a handler of its own in place when a session starts: the pipe is told all the same.
+    signals, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=end_at_interrupt, args=(signals,), daemon=True).start()
+sys.argv = sys.argv[1:]
+sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+runpy.run_path(sys.argv[0], run_name="__main__")

@@ -173,33 +173,6 @@ def _end(code: int) -> int:
     return OUTPUT_LOST
 
 
-@contextmanager
-def ending_at_interrupt() -> Iterator[None]:
-    """While the block runs, SIGINT ends the process with one line and INTERRUPTED.
-
-    Spark puts a handler of its own in place when a session starts. A thread is told all the same,
-    by way of a pipe that every signal with a handler is written to. A SIGINT that the caller had
-    ignored (a background job of a script) stays ignored.
-    """
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        yield
-        return
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    handler = signal.signal(signal.SIGINT, _at_interrupt)
-    outer = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    watcher = threading.Thread(target=_watch, args=(reader,), daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        signal.set_wakeup_fd(outer)
-        signal.signal(signal.SIGINT, handler)
-        os.close(writer)
-        watcher.join()
-        os.close(reader)
-
-
 def leave_at_interrupt() -> None:
     """From now on SIGINT ends the process with one line; where the caller ignores it, it does
     not."""
@@ -235,15 +208,9 @@ def _at_interrupt(number: int, frame: object) -> None:
     _leave()
 
 
-def _watch(reader: int) -> None:
-    while number := os.read(reader, 1):
-        if number[0] == signal.SIGINT:
-            _leave()
-
-
 def say_interrupted() -> int:
     """One line on stderr, once in the life of a process; returns the exit code."""
-    if _interrupted.acquire(blocking=False):  # the main thread and the watcher may both come here
+    if _interrupted.acquire(blocking=False):  # the main thread and the driver's may both come here
         with suppress(OSError):  # a full disk behind it
             os.write(2, f"{_says[-1]}\n".encode())
     return INTERRUPTED
