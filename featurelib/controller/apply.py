@@ -160,7 +160,8 @@ class _Run:
                 return self._end(str(error) if is_told else "interrupted")
             if cause := self._sender.unwritten:  # what became of it is known here, and nowhere else
                 text = f"what became of the last request could not be written down: {cause}"
-                return self._end(text, kind=EndingKind.UNKNOWN)
+                is_unsent = result.fate is Fate.NOT_APPLIED and not result.proof
+                return self._end(text, kind=None if is_unsent else EndingKind.UNKNOWN)
             position += 1
             done = position == len(self._plan.steps)
             if done or result.fate is not Fate.APPLIED or result.late:

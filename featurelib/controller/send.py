@@ -32,6 +32,7 @@ from featurelib.core.reply import NO_ERROR, Reply, Result
 from featurelib.errors import (
     BackendError,
     BusyError,
+    FeatureLibError,
     InputError,
     JournalError,
     OutcomeUnknownError,
@@ -207,7 +208,12 @@ def _put(watcher: Watcher, step: Step, check: Callable[[], None]) -> Delivery:
             )
 
     def last_check() -> None:
-        check()
+        try:
+            check()
+        except FeatureLibError:
+            raise
+        except Exception as error:  # a backend would take it for a lost answer
+            raise RefusedError(f"the last check failed: {error!r}. Nothing was sent.") from error
         started.set()
 
     thread = Thread(target=say, daemon=True)

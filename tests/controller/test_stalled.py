@@ -133,6 +133,39 @@ def test_an_approval_that_expires_after_the_intent_is_not_sent(it: Bench) -> Non
     assert asked[-1] - asked[0] < timedelta(minutes=1)
 
 
+def test_a_last_check_that_fails_by_a_fault_is_not_sent(it: Bench) -> None:
+    asked: list[datetime] = []
+
+    def check(at: datetime) -> Clearance:
+        asked.append(at)
+        if len(asked) > 2:
+            raise OSError(5, "Input/output error")
+        return approved(at)
+
+    ending = it.apply(it.plan(), check_approval=check)
+    expect_not_sent(it, ending, "the last check failed: OSError(5, 'Input/output error')")
+
+
+def test_what_was_not_sent_is_not_unknown_where_the_journal_s_disk_fails(
+    it: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Journal) -> object:
+        raise JournalError("the journal cannot be written: disk I/O error")
+
+    plan = it.plan()
+    after_the_intent(monkeypatch, lambda _: monkeypatch.setattr(Journal, "_transaction", fail))
+    monkeypatch.setattr(Lock, "keep", fail)
+    ending = it.apply(plan)
+    monkeypatch.undo()
+    assert ending.kind is EndingKind.REJECTED
+    assert "disk I/O error" in (ending.steps[0].updates[0].message or "")
+    assert it.levels() == {"metadata.version": 25}
+    assert it.fates() == ["unknown"]  # its entry is open until resume closes it
+    with it.journal() as journal:  # could not be let go of
+        journal._db.execute("DELETE FROM lock")
+    assert resumed(it)[0].fate is Fate.NOT_APPLIED
+
+
 def test_an_approval_that_is_withdrawn_after_the_intent_is_not_sent(
     it: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
