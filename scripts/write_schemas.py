@@ -15,12 +15,13 @@ import msgspec
 
 from featurelib.api import documents as of_clusters
 from featurelib.extras.conformance import command as of_conformance
+from featurelib.extras.elections.command import Election
 from featurelib.extras.initial_levels import command as of_initial_levels
 from featurelib.extras.sandbox import command as of_sandbox
+from featurelib.extras.tool_preview.command import ToolPreview
 from featurelib.extras.waves import ask as of_waves
 from featurelib.feature import Role
 from featurelib.model import Plan
-from featurelib.questions.election import Foreseen
 from featurelib.questions.nights import ClusterDiff
 from featurelib.questions.what_if import WhatIf
 from featurelib.schema import BOOL, DATE, FINDING, LONG, TEXT, TIME, Kind, ListOf, Schema
@@ -101,6 +102,10 @@ ROWS: dict[type, dict[str, Any]] = {  # keys whose rows are findings
     ClusterDiff: dict.fromkeys(("new", "resolved", "incomparable"), _OfNight),
 }
 EXTRAS = (of_waves, of_sandbox, of_initial_levels, of_conformance)
+QUESTIONS = {
+    "kafka-features": (of_clusters.OfCluster, ToolPreview),
+    "election": (of_clusters.OfCluster, Election),
+}
 PLANS = {"plan": Plan | None, "show": Plan}  # in their documents, as a plan file has them
 
 
@@ -112,7 +117,7 @@ def document_types() -> dict[str, type[msgspec.Struct]]:
             words = (isinstance(kind, type) and issubclass(kind, Document) and kind.__doc__) or ""
             if words.startswith("featurelib "):
                 found[words.split(";")[0].removeprefix("featurelib ")] = kind
-    for command, (head, value) in of_clusters.DOCUMENTS.items():
+    for command, (head, value) in (of_clusters.DOCUMENTS | QUESTIONS).items():
         fields = list(get_type_hints(head).items()) + _fields(value)
         name = "".join(map(str.capitalize, command.split("-"))) + "Document"
         found[command] = _struct(name, fields, f"featurelib {command}")
@@ -139,8 +144,6 @@ def _published(hint: Any) -> Any:
     """A type hint in which what is printed as an object is the type of that object."""
     if hint is Role:
         return str
-    if hint is Foreseen:
-        return dict[str, Any]
     if isinstance(hint, type) and of_clusters.keys_of(hint):
         return _object(hint)
     if (origin := get_origin(hint)) is None or origin is Annotated:

@@ -16,15 +16,12 @@ from msgspec import UNSET, UnsetType
 
 from featurelib.collect import Collected, Round
 from featurelib.controller.journal import Verified
-from featurelib.core.features_znode import Entries, ZnodeContent
 from featurelib.feature import Role
 from featurelib.model import Move, Recipient
 from featurelib.planning.files import Approval, ForPeople
 from featurelib.planning.goal import Stay
 from featurelib.planning.outlook import StepOutlook
 from featurelib.questions.describe import Description
-from featurelib.questions.election import Foreseen
-from featurelib.questions.kafka_features import ToolRun
 from featurelib.questions.nights import Diff, RangeChange, Timeline
 from featurelib.questions.roll import Roll
 from featurelib.questions.watch import Watched
@@ -51,11 +48,7 @@ KEYS = {
     ),
     WhatIf: row_of(
         "before=was after=now features=turns unchanged new gone critical joined refused "
-        "not_running=off not_answering=silent removed_and_running=runs election kafka_features=tool"
-    ),
-    ToolRun: row_of(
-        "tool=release dialects stdout stderr exit_code moves irreversible side_effects "
-        "joins_no_more ignores_dry_run unsure"
+        "not_running=off not_answering=silent removed_and_running=runs"
     ),
     Roll: row_of(
         "release mode may_join finalized=levels finalized_known=levels_known mend_first replays "
@@ -125,8 +118,6 @@ def plain(value: object) -> Any:
     """The value as JSON has it; a role becomes its word, and what has names becomes an object."""
     if isinstance(value, Role):
         return value.text
-    if isinstance(value, Foreseen):
-        value = _election(value)
     if keys := keys_of(type(value)):
         return {key: plain(getattr(value, attribute)) for key, attribute in keys.items()}
     if isinstance(value, Mapping):
@@ -134,43 +125,6 @@ def plain(value: object) -> Any:
     if isinstance(value, tuple | list):
         return [plain(one) for one in value]
     return msgspec.to_builtins(value)
-
-
-def _election(found: Foreseen) -> dict[str, object]:
-    """The next controller election of a cluster in ZooKeeper mode."""
-    return {
-        "protocol_version": found.protocol_version,
-        "unknown": found.doubt,
-        "version_before": found.version,
-        "before": _content(found.before),
-        "outcomes": [
-            {
-                "dialects": one.dialects,
-                "elected": one.leaders,
-                "change": one.election.change,
-                "reasons": one.election.reasons,
-                "fault": one.election.fault,
-                "version_after": one.version,
-                "after": _content(one.election.content) if one.certain else None,
-                "lost": _levels(one.election.lost),
-                "would_end": [{"node_id": i, "features": names} for i, names in one.ends.items()],
-            }
-            for one in found.outcomes
-        ],
-        "range_not_known": found.silent,
-    }
-
-
-def _content(of: ZnodeContent | None) -> dict[str, object] | None:
-    if of is None:
-        return None
-    levels = _levels(of.levels)
-    return {"schema_version": of.schema_version, "status": of.status, "features": levels}
-
-
-def _levels(entries: Entries) -> list[dict[str, object]]:
-    names = ("feature", "min_version_level", "max_version_level")
-    return [dict(zip(names, entry, strict=True)) for entry in entries]
 
 
 def document(head: Document, value: object) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from featurelib.audit.audit import Judged
 from featurelib.config.files import journal_path
 from featurelib.controller.journal import Journal
 from featurelib.errors import ConfigError
-from featurelib.questions.kafka_features import read_command
 from featurelib.questions.muted import as_json, over_reason, over_row
 from featurelib.questions.roll import Roll
 from featurelib.questions.roll import roll as ask_roll
@@ -42,7 +41,7 @@ VERDICT = ("verdict", "finalized_level", "target", "ceiling")
 Row = dict[str, object]
 
 
-def _answer(
+def answer_about(
     value: Value,
     source: Source,
     rows: Callable[[], Iterable[Row]],
@@ -85,7 +84,7 @@ def why_not(cluster: AnyCluster, feature: str, level: int | str) -> Answer[WhyNo
         unknown=placed(found.unknown),
         agreed=found.agreed and placed([found.agreed])[0],
     )
-    return _answer(
+    return answer_about(
         answer,
         source,
         lambda: map(_proof_row, (*answer.proofs, *answer.unknown)),
@@ -106,9 +105,6 @@ def what_if(
     add: Mapping[int, str] | None = None,
     release: str | None = None,
     finalize: Mapping[str, int | str] | None = None,
-    ibp: str | None = None,
-    kafka_features: str | None = None,
-    tool: str | None = None,
 ) -> Answer[WhatIf]:
     """Show the verdicts if nodes or levels were others.
 
@@ -116,23 +112,18 @@ def what_if(
         featurelib what-if payments-eu --node 7=4.1.2 --remove 9
         featurelib what-if payments-eu --release 4.2
         featurelib what-if payments-eu --add 10=4.2 --finalize metadata.version=4.1
-        featurelib what-if old-cluster --ibp 2.6
-        featurelib what-if payments-eu --kafka-features "upgrade --release-version 4.3"
 
     Nodes support what production software of their release supports. A node that no controller
-    would register does not run. Only differences are shown. Nothing is sent or written. --ibp
-    (ZooKeeper mode, 2.7 to 3.9) shows /feature after the next controller election; --kafka-features
-    shows what Kafka's tool (3.3 or later) would change, print and make irreversible.
+    would register does not run. Only differences are shown. Nothing is sent or written. What a
+    command of Kafka's own tool would change: featurelib kafka-features.
 
     Exit codes: 0 answered; 2 usage; 5 no evidence.
     """
-    if not (nodes or remove or add or release or finalize or kafka_features or ibp is not None):
+    if not (nodes or remove or add or release or finalize):
         raise ConfigError(
             "expected a change, found none. Give --node ID=RELEASE, --remove ID, --add ID=RELEASE, "
-            "--release RELEASE, --finalize FEATURE=LEVEL, --ibp VERSION or --kafka-features WORDS."
+            "--release RELEASE or --finalize FEATURE=LEVEL."
         )
-    if tool is not None and kafka_features is None:
-        raise ConfigError("--tool: expected --kafka-features beside it, found it alone.")
     chosen = choose(cluster)
     source, catalogue = chosen.question(), chosen.catalogue
     changes = Changes(
@@ -144,24 +135,26 @@ def what_if(
             name: named_level(source.sight, name, str(level), catalogue)
             for name, level in (finalize or {}).items()
         },
-        protocol_version=ibp,
-        tool=None if kafka_features is None else (read_command(kafka_features), tool),
     )
-    found = ask_what_if(source.sight, changes, source.terms)
-    new, gone = (
-        tuple(row | as_json(over_row(source.muted, row)) for row in rows)
-        for rows in (found.new, found.gone)
-    )
-    answer = replace(found, new=new, gone=gone)
-    return _answer(
+    answer = mark_muted(ask_what_if(source.sight, changes, source.terms), source)
+    return answer_about(
         answer,
         source,
-        lambda: map(_turn_row, answer.turns),
+        lambda: map(turn_row, answer.turns),
         lambda width: what_if_page(answer, changes.text, source, width),
     )
 
 
-def _turn_row(turn: Turn) -> Row:
+def mark_muted(found: WhatIf, source: Source) -> WhatIf:
+    """The answer whose findings say which of them are muted."""
+    new, gone = (
+        tuple(row | as_json(over_row(source.muted, row)) for row in rows)
+        for rows in (found.new, found.gone)
+    )
+    return replace(found, new=new, gone=gone)
+
+
+def turn_row(turn: Turn) -> Row:
     """One feature before and after, by its verdict's columns."""
     row: Row = {"feature": turn.feature}
     for when, side in (("before", turn.before), ("after", turn.after)):
@@ -203,7 +196,9 @@ def can_roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
         }
         for name, level in sorted(answer.levels.items())
     ]
-    return _answer(answer, source, lambda: rows, lambda width: roll_page(answer, source, width))
+    return answer_about(
+        answer, source, lambda: rows, lambda width: roll_page(answer, source, width)
+    )
 
 
 def _downgrades(cluster: str) -> Iterator[tuple[str, int, int]]:

@@ -6,13 +6,16 @@ registers. A controller reads the finalized levels, and ends over one that it do
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
 
 from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.audit.findings import without_blanks
 from featurelib.catalogue import Catalogue, Tables
+from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.cluster import Cluster, Features, Node
 from featurelib.core.compatibility import Admission, Effect, Newcomer, Unfit, join, stopped
 from featurelib.core.dialect import Dialect, zookeeper_releases
@@ -21,14 +24,6 @@ from featurelib.errors import ConfigError
 from featurelib.feature import Role, release_line
 from featurelib.planning.planner import mode_of
 from featurelib.questions.draft import Draft
-from featurelib.questions.election import (
-    Foreseen,
-    expect_protocol_version,
-    hold_election,
-    told_release,
-    with_entry,
-)
-from featurelib.questions.kafka_features import ToolCommand, ToolRun, run_tool
 
 Row = dict[str, Any]
 _NONE_LEFT = "From 4.0 on there is none:"
@@ -51,32 +46,24 @@ class Refused:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
     """The supposed changes. `nodes` and `added`: node id → release; `release`: of every node that
-    runs, but those named; `finalized`: feature → level, 0 = not finalized. `protocol_version`: the
-    inter.broker.protocol.version of every broker at the next election, which comes after all else;
-    None = no election. `tool`: a command of kafka-features.sh is run first, by the tool of the
-    release beside it (None = of whoever leads)."""
+    runs, but those named; `finalized`: feature → level, 0 = not finalized."""
 
     nodes: Mapping[int, str] = field(default_factory=dict)
     removed: tuple[int, ...] = ()
     added: Mapping[int, str] = field(default_factory=dict)
     release: str | None = None
     finalized: Mapping[str, int] = field(default_factory=dict)
-    protocol_version: str | None = None
-    tool: tuple[ToolCommand, str | None] | None = None
 
     @property
     def text(self) -> str:
         """The change as a clause after `if`."""
-        parts = [] if self.tool is None else [f"kafka-features.sh {self.tool[0].text} is run"]
-        parts += [f"node {node} runs {release}" for node, release in self.nodes.items()]
+        parts = [f"node {node} runs {release}" for node, release in self.nodes.items()]
         parts += [f"node {node} is gone" for node in self.removed]
         parts += [f"broker {node} of {release} comes" for node, release in self.added.items()]
         if self.release is not None:
             other = " other" if self.nodes else ""
             parts.append(f"every{other} node that runs is of {self.release}")
         parts += [f"{name} is finalized at {level}" for name, level in self.finalized.items()]
-        if (version := self.protocol_version) is not None:
-            parts.append(f"a controller is elected at inter.broker.protocol.version {version}")
         return ", ".join(parts)
 
 
@@ -104,8 +91,8 @@ class WhatIf:
     """The differences. `turns` are features whose row differs, `unchanged` counts the others; `new`
     and `gone` are findings, and none is gone because its node may not come; `critical` were there
     before, and stay. `refused` is who may not join, or would end over a level; `off` who does not
-    run, and `silent` who only did not answer us, are left; `runs` is who was to be gone, and runs;
-    `election` what the next controller would make of the features node, where that was asked."""
+    run, and `silent` who only did not answer us, are left; `runs` is who was to be gone, and
+    runs."""
 
     before: Sight
     after: Sight
@@ -114,13 +101,11 @@ class WhatIf:
     new: tuple[Row, ...]
     gone: tuple[Row, ...]
     critical: tuple[Row, ...]
-    refused: tuple[Refused, ...]
-    joined: tuple[int, ...]  # nodes that may, and did
-    off: tuple[int, ...]
-    silent: tuple[int, ...]
-    runs: tuple[int, ...]
-    election: Foreseen | None = None
-    tool: tuple[ToolRun, ...] = ()  # the likeliest first: `after` is what it leaves
+    refused: tuple[Refused, ...] = ()
+    joined: tuple[int, ...] = ()  # nodes that may, and did
+    off: tuple[int, ...] = ()
+    silent: tuple[int, ...] = ()
+    runs: tuple[int, ...] = ()
 
     @property
     def was(self) -> Standing:
@@ -141,16 +126,10 @@ def _standing(sight: Sight) -> Standing:
 def what_if(sight: Sight, changes: Changes, terms: Terms) -> WhatIf:
     """The verdicts before and after `changes`, judged by `terms`, which judged `sight`.
 
-    Raises ConfigError for a node that is not there, or is there already, for a release that nobody
-    knows, and for a protocol version that does not exist there; and what run_tool raises.
+    Raises ConfigError for a node that is not there, or is there already, and for a release that
+    nobody knows.
     """
     _expect_nodes(sight, changes)
-    runs = () if changes.tool is None else run_tool(sight, *changes.tool, terms)
-    moved = {move.feature: move.to_level for run in runs[:1] for move in run.moves}
-    changes = replace(changes, finalized=moved | dict(changes.finalized))
-    version, election = changes.protocol_version, None
-    if version is not None:
-        expect_protocol_version(sight, version, _releases(changes, terms, sight), terms)
     draft, state = _drafted(sight, changes, terms)
     halves, off, silent = _wanted(sight, changes, terms)
     nodes = [*halves, *_readers(state, halves, changes)]
@@ -167,38 +146,43 @@ def what_if(sight: Sight, changes: Changes, terms: Terms) -> WhatIf:
                 draft.run(node.node_id, node.role, node.supported)
         elif node.node_id not in changes.added:
             draft.stop(node.node_id, node.role)
-    then = _then(sight, changes, halves, terms)
-    after = then.see(draft.row())
-    if version is not None:
-        election, after = hold_election(after, version, then)
-    was, now = ({row["feature"]: row for row in e.judged.readiness.to_pylist()}
-                for e in (sight, after))  # fmt: skip
-    every = sorted(was.keys() | now.keys())
-    turns = [Turn(feature=name, before=was.get(name), after=now.get(name)) for name in every]
-    differ = tuple(turn for turn in turns if turn.before != turn.after)
-    before, found_then = _findings(sight), _findings(after)
+    after = _then(sight, changes, halves, terms).see(draft.row())
     stay = {(role.text, node_id) for role, node_id in out}
-    return WhatIf(
-        before=sight,
-        after=after,
-        turns=differ,
-        unchanged=len(turns) - len(differ),
-        new=tuple(row for key, row in found_then.items() if key not in before),
-        gone=tuple(
-            row for key, row in before.items() if key not in found_then and key[1:3] not in stay
-        ),
-        critical=tuple(
-            row
-            for key, row in found_then.items()
-            if key in before and row["severity"] == "critical"
-        ),
+    return replace(
+        compare(sight, after, stay),
         refused=refused,
         joined=tuple(sorted({node.node_id for node in halves} - {node_id for _, node_id in out})),
         off=off,
         silent=silent,
         runs=_running(sight, changes.removed),
-        election=election,
-        tool=runs,
+    )
+
+
+def compare(before: Sight, after: Sight, stay: Set[tuple[str, int]] = frozenset()) -> WhatIf:
+    """Return what differs between two states. `stay` are the roles and nodes whose findings are not
+    gone, although they are found no more."""
+    was, now = ({row["feature"]: row for row in e.judged.readiness.to_pylist()}
+                for e in (before, after))  # fmt: skip
+    every = sorted(was.keys() | now.keys())
+    turns = [Turn(feature=name, before=was.get(name), after=now.get(name)) for name in every]
+    differ = tuple(turn for turn in turns if turn.before != turn.after)
+    found_before, found_then = _findings(before), _findings(after)
+    return WhatIf(
+        before=before,
+        after=after,
+        turns=differ,
+        unchanged=len(turns) - len(differ),
+        new=tuple(row for key, row in found_then.items() if key not in found_before),
+        gone=tuple(
+            row
+            for key, row in found_before.items()
+            if key not in found_then and key[1:3] not in stay
+        ),
+        critical=tuple(
+            row
+            for key, row in found_then.items()
+            if key in found_before and row["severity"] == "critical"
+        ),
     )
 
 
@@ -223,15 +207,6 @@ def _findings(sight: Sight) -> dict[tuple[object, ...], Row]:
     """Findings by what tells them apart; a level they are about does, too."""
     rows = map(without_blanks, sight.judged.findings.to_pylist())
     return {tuple(row[name] for name in KEY): row for row in rows}
-
-
-def _releases(changes: Changes, terms: Terms, sight: Sight) -> dict[str, str]:
-    """The releases that somebody names, by who does."""
-    named = {f"node {node}": release for node, release in changes.nodes.items()}
-    named |= {f"broker {node}": release for node, release in changes.added.items()}
-    if changes.release is not None:
-        return named | {"--release": changes.release}
-    return named | {"the inventory": told_release(sight, terms)}
 
 
 def _drafted(sight: Sight, changes: Changes, terms: Terms) -> tuple[Draft, Cluster]:
@@ -287,6 +262,13 @@ def _then(sight: Sight, changes: Changes, halves: Sequence[Node], terms: Terms) 
         brokers=tuple(n for n in entry.brokers if n not in changes.removed),
         controllers=tuple(n for n in entry.controllers if n not in changes.removed),
     )
+
+
+def with_entry(terms: Terms, entry: Entry, **changes: object) -> Terms:
+    """Return the terms with other values in a cluster's entry of the inventory."""
+    rest_of = tuple(e for e in terms.fleet.cluster if e is not entry)
+    new = msgspec.structs.replace(entry, **changes)
+    return replace(terms, fleet=msgspec.structs.replace(terms.fleet, cluster=(*rest_of, new)))
 
 
 def _expect_nodes(sight: Sight, changes: Changes) -> None:

@@ -1,35 +1,27 @@
-"""The answers to questions about one cluster as text: why-not, what-if, the next election."""
+"""The answers to questions about one cluster as text: why-not, what-if."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from featurelib.audit.findings import FindingWords, ghosts
 from featurelib.core.dialect import GENERATIONS, STRICT
-from featurelib.core.features_znode import ENABLED, ZnodeContent
 from featurelib.feature import Severity
 from featurelib.findings import Action, tagged, way_of
-from featurelib.questions.election import ElectionOutcome, Foreseen
-from featurelib.questions.kafka_features import ToolRun
 from featurelib.questions.muted import over_reason, over_row
 from featurelib.questions.what_if import Refused, Turn, WhatIf
 from featurelib.questions.why_not import LevelStatus, Proof, WayOut, WhyNot
 from featurelib.source import Source
 from featurelib.view.layout import Page
 from featurelib.view.words import (
-    CHANGES,
     COLLECT_AGAIN,
-    DOUBTS,
-    FOR_GOOD,
     LOOK_AGAIN,
-    REASONS,
     answer_text,
     idle_text,
     judge_text,
     judges_text,
-    show_change,
     show_danger,
     show_muted,
 )
@@ -44,7 +36,6 @@ from featurelib.words import (
     nodes,
     place,
     range_text,
-    releases_text,
     time_text,
 )
 
@@ -139,7 +130,7 @@ def _node_row(proof: Proof, several: bool, page: QuestionPage) -> tuple[str, ...
 
 def _rule(mine: Sequence[Proof], page: Page) -> None:
     """One rule: who asks it, of which nodes, where it comes from, and in which words."""
-    who = _judges(proof.judge for proof in mine)
+    who = judges_line(proof.judge for proof in mine)
     halves = []
     for role in dict.fromkeys(proof.role for proof in mine if proof.node):
         ids = {p.node_id for p in mine if p.role == role and p.node_id is not None}
@@ -263,8 +254,15 @@ FATES = {
 }
 
 
-def what_if_page(found: WhatIf, change: str, source: Source, width: int | None = None) -> Page:
-    """The text of an answer, side by side and only what differs; `change` in words."""
+def what_if_page(
+    found: WhatIf,
+    change: str,
+    source: Source,
+    width: int | None = None,
+    cause: Callable[[QuestionPage], None] | None = None,
+) -> Page:
+    """The text of an answer, side by side and only what differs; `change` in words, and `cause`
+    shows what makes it."""
     page = QuestionPage(source, width)
 
     def is_critical(rows: Iterable[Row]) -> bool:
@@ -273,15 +271,13 @@ def what_if_page(found: WhatIf, change: str, source: Source, width: int | None =
 
     page.text(f"{clean(source.name)}, if {change}")
     page.text(clean(source.made_from, 300))
-    for run in found.tool:
-        _tool(run, page)
+    if cause is not None:
+        cause(page)
     if found.joined:
         page.text(f"{nodes(None, found.joined)} may join with that software")
     show_refused(found.refused, page)
     if left := idle_text(found.off, found.silent):
         page.text(f"{left}: name it with --node or --remove")
-    if found.election is not None:
-        _election(found.election, page)
     if found.runs:
         who = f"{nodes(None, found.runs)} {'runs' if len(found.runs) == 1 else 'run'}"
         gone = "stopped for good, and counted neither by Kafka nor by the inventory"
@@ -307,32 +303,6 @@ def what_if_page(found: WhatIf, change: str, source: Source, width: int | None =
     return page
 
 
-def _tool(run: ToolRun, page: QuestionPage) -> None:
-    """Show the output of kafka-features.sh, and its effects, expected or not."""
-    by = f", asked of {_judges(run.dialects)}" if run.dialects else ", before it asks anybody"
-    page.head(f"kafka-features.sh {run.release}{by}, would print")
-    for line in (*run.stdout, *run.stderr):
-        page.item(clean(line, 600), 2)
-    page.line(f"and end with exit code {run.exit_code}")
-    if run.ignores_dry_run:
-        page.text(f"THE TOOL OF {run.release} IGNORES --dry-run: it applies")
-    for name in run.unmoved:
-        page.text(f"{clean(name)} stays as it is, although the tool prints that it was moved")
-    if run.exit_code and run.moves:
-        page.text("ALTHOUGH IT SAYS THAT IT FAILED, levels would move:")
-    elif not run.moves:
-        page.text("no level would move")
-    for change in run.ahead.changes if run.ahead else ():
-        show_change(change, page.catalogue, page)
-        for note in change.loses:
-            page.item(f"may lose what {note.name} brought: {clean(note.purpose)}", 4)
-    if run.unsure:
-        page.text("whether kraft.version moves depends on the order of a hash map", 2)
-    if run.joins_no_more:
-        names = releases_text(page.catalogue, run.joins_no_more)
-        page.text(f"software of {names} may join now, and not after that", 2)
-
-
 def show_refused(refused: Sequence[Refused], page: Page, indent: int = 0) -> None:
     """Refusals in the same words together, with who says them."""
     alike: dict[tuple[str, str, str, tuple[str, ...]], list[Refused]] = {}
@@ -343,11 +313,12 @@ def show_refused(refused: Sequence[Refused], page: Page, indent: int = 0) -> Non
         who = nodes(role, [one.node_id for one in mine])
         over = f" over {_names(features)}" if features else ""
         page.item(f"{who} {FATES[entry].format(over=over)}", indent)
-        by = _judges(one.dialect for one in mine)
+        by = judges_line(one.dialect for one in mine)
         page.item(f'{by}: "{clean(message, 600)}"', indent + 2)
 
 
-def _judges(judges: Iterable[str]) -> str:
+def judges_line(judges: Iterable[str]) -> str:
+    """Return the judges, each named once."""
     return " and ".join(dict.fromkeys(map(judge_text, judges)))
 
 
@@ -392,82 +363,3 @@ def _findings(rows: Iterable[Row], page: QuestionPage) -> None:
         texts[text] = texts.get(text, 0) + 1
     for text, times in texts.items():
         page.item(text + (f" (×{times})" if times > 1 else ""), 2)
-
-
-def _election(found: Foreseen, page: QuestionPage) -> None:
-    """Show the outcomes of elections, a paragraph each; after a line that says what they are of."""
-    page.head("the next controller election")
-    if found.doubt is not None:
-        page.item(f"UNKNOWN: {DOUBTS[found.doubt]}", 2)
-    for one in found.outcomes:
-        _outcome(found, one, page)
-
-
-def _outcome(found: Foreseen, one: ElectionOutcome, page: Page) -> None:
-    election = one.election
-    anyone = "any of " if len(one.leaders) > 1 else ""
-    who = f"; elected: {anyone}{nodes('broker', one.leaders)}" if one.leaders else ""
-    page.item(f"{_judges(one.dialects)}{who}", 2)
-    page.item(CHANGES[election.change], 4)
-    for reason in election.reasons:
-        page.item(f"because {REASONS[reason]}", 6)
-    if election.fault is not None:
-        page.item(clean(election.fault, 300), 6)
-    if election.unfit:
-        page.item(f"over {_names(election.unfit)}", 6)
-    if not one.certain:
-        text = "UNKNOWN which levels are finalized: what the elected broker supports is not known"
-        page.item(text, 4)
-    elif election.content is not None:
-        _content(found, one, election.content, page)
-    _ends(found, one, page)
-
-
-def _content(found: Foreseen, one: ElectionOutcome, after: ZnodeContent, page: Page) -> None:
-    before = found.before
-    schema = None if before is None else before.schema_version
-    rows = [
-        ("status", _status(before), _status(after)),
-        ("schema", _number(schema), _number(after.schema_version)),
-        ("version and epoch", _number(found.version), _number(one.version)),
-    ]
-    was = {} if before is None else {name: level for name, _, level in before.levels}
-    now = {name: level for name, _, level in after.levels}
-    lost = {name for name, _, _ in one.election.lost}
-    rows += [
-        (clean(name, 60), _number(was.get(name)), "LOST" if name in lost else _number(now[name]))
-        for name in sorted(now.keys() | (lost & was.keys()))
-    ]
-    page.table([("of the node", "before", "after"), *rows], 4)
-    if lost:
-        page.item(f"{count(len(lost), 'finalized level')} LOST. {FOR_GOOD}", 4)
-    if after.status != ENABLED:
-        text = "brokers then show epoch -1 and nothing finalized, and every update is refused"
-        page.item(text, 4)
-
-
-def _ends(found: Foreseen, one: ElectionOutcome, page: Page) -> None:
-    alike: dict[tuple[str, ...], list[int]] = {}
-    for node_id, names in one.ends.items():
-        alike.setdefault(names, []).append(node_id)
-    for names, ids in alike.items():
-        page.item(f"{nodes('broker', ids)} would end over {_names(names)}", 4)
-    content = one.election.content
-    if content is None:
-        return
-    if content.status == ENABLED and (content.levels or not one.certain) and found.silent:
-        who = nodes("broker", found.silent)
-        software = "their software supports" if len(found.silent) > 1 else "its software supports"
-        page.item(f"UNKNOWN whether {who} could live with it: nobody knows what {software}", 4)
-    elif not one.ends:
-        page.line("    no broker would end over it")
-
-
-def _status(content: ZnodeContent | None) -> str:
-    if content is None:
-        return "no node"
-    return "Enabled" if content.status == ENABLED else "Disabled"
-
-
-def _number(number: int | None) -> str:
-    return "none" if number is None else str(number)

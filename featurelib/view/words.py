@@ -10,7 +10,6 @@ from featurelib.audit.findings import SetAside
 from featurelib.audit.side_effects import say_effect
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import GENERATIONS, STRICT, load
-from featurelib.core.features_znode import ZnodeChange, ZnodeReason
 from featurelib.feature import METADATA_VERSION, UpgradeType
 from featurelib.findings import tagged
 from featurelib.model import Move
@@ -18,7 +17,6 @@ from featurelib.planning.goal import GOAL
 from featurelib.planning.outlook import NONE, ChangeOutlook
 from featurelib.planning.owners import ADVICE
 from featurelib.planning.reasons import PROBE
-from featurelib.questions.election import Doubt
 from featurelib.view.digest import count_muted, muted_lines, parts
 from featurelib.view.layout import Page
 from featurelib.view.model import (
@@ -47,42 +45,6 @@ _KINDS = {
     UpgradeType.SAFE_DOWNGRADE.name: "SAFE DOWNGRADE",
     UpgradeType.UNSAFE_DOWNGRADE.name: "UNSAFE DOWNGRADE, METADATA MAY BE LOST",
 }
-# What the next controller election makes of the features node, why, and what nobody knows of it.
-CHANGES = {
-    ZnodeChange.CREATED: "the features node is created",
-    ZnodeChange.REWRITTEN: "the features node is rewritten",
-    ZnodeChange.UNCHANGED: "the features node stays as it is",
-    ZnodeChange.NOBODY: "NOBODY can be elected, and the features node stays as it is",
-}
-REASONS = {
-    ZnodeReason.ABSENT: "there is none",
-    ZnodeReason.ENABLED: "it is Disabled, and from protocol version 2.7 on the system is on",
-    ZnodeReason.DISABLED: "it is Enabled, and below protocol version 2.7 the system is off",
-    ZnodeReason.EMPTIED: "it is Disabled and holds features all the same, which go away",
-    ZnodeReason.SCHEMA_UP: "from protocol version 3.3 on schema 2 is written: minimums are dropped",
-    ZnodeReason.SCHEMA_DOWN: (
-        "below protocol version 3.3 schema 1 is written: each minimum is its level"
-    ),
-    ZnodeReason.UNDECODABLE: "no broker of these releases can read it: every election fails",
-    ZnodeReason.WRONG_TYPE: "a broker of these releases cannot start with such a node",
-    ZnodeReason.INCOMPATIBLE: (
-        "no broker supports what is finalized: each stops before it is elected"
-    ),
-}
-DOUBTS = {
-    Doubt.MALFORMED: "its snapshot cannot be judged",
-    Doubt.NOT_ZOOKEEPER: "nothing shows that it is in ZooKeeper mode",
-    Doubt.NOT_READ: "the features node was not read; featurelib collect with --zookeeper reads it",
-    Doubt.TOO_OLD: "the features node was read too long ago; collect it again",
-    Doubt.NO_DIALECT: "no release that may run there knows that protocol version",
-    Doubt.NO_BROKER: "no broker is known there that could be elected",
-}
-FOR_GOOD = (
-    "No later election brings them back: what is wanted again has to be finalized again, once "
-    "brokers run with 2.7 or above."
-)
-
-
 # Tried on real nodes: tests/backends/test_return_to_older_real.py, tests/walk/returning.py.
 SNAPSHOT_FIRST = (
     "A controller or combined node ends at start while its metadata log replays a level that its "

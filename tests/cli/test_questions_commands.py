@@ -11,12 +11,8 @@ import featurelib
 from featurelib import source
 from featurelib.cli.night import choose_places
 from featurelib.config.files import find_place, journal_path
-from featurelib.core.features_znode import ZnodeChange, ZnodeReason
-from featurelib.errors import ConfigError
 from featurelib.extras.sandbox import sandbox
-from featurelib.questions.election import Doubt
 from featurelib.source import SAMPLE_BUILD
-from featurelib.view.questions import CHANGES, DOUBTS, REASONS
 from tests.cli.commands import run
 from tests.questions.nights import RUN, write_histories, write_night
 from tests.report.samples import SAMPLES, read_samples
@@ -177,22 +173,3 @@ def test_a_leftover_is_called_not_registered_and_its_way_out_is_the_real_one_alo
     assert f"controller {node}: it is not registered, and the active controller" in out
     assert "no such feature" not in out
     assert "fix what its controllers ask for" not in out
-
-
-def test_from_python_a_copy_of_the_cluster_then_does_what_was_said(tmp_path: Path) -> None:
-    file = str(tmp_path / "copy.db")
-    cluster = sandbox(file, capture=capture("zk-282-ranges"))
-    found = featurelib.what_if(cluster, ibp="2.6")
-    assert found.value.election is not None
-    assert found.value.election.settled is not None
-    assert "2 finalized levels LOST" in found.text
-    with pytest.raises(ConfigError, match=r"--ibp nine: expected an inter\.broker\.protocol"):
-        featurelib.what_if(cluster, ibp="nine")
-
-
-def test_every_change_reason_and_doubt_has_its_words() -> None:
-    assert (set(CHANGES), set(REASONS), set(DOUBTS)) == (
-        set(ZnodeChange),
-        set(ZnodeReason),
-        set(Doubt),
-    )

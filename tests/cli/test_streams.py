@@ -43,6 +43,8 @@ LINES = {
     "describe": "--file c.db",
     "why-not": "metadata.version=27 --file c.db",
     "what-if": "--file c.db --release 4.2",
+    "kafka-features": "--file c.db --command upgrade",
+    "election": "--capture {fleet.parent}/zk-282-ranges --ibp 2.6",
     "can-roll": "--file c.db --to 4.2",
     "watch": "--file c.db --until metadata.version=27",
     "history": "ghost-broker --tables tables --fleet {fleet}",

@@ -11,8 +11,9 @@ from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.features_znode import ZnodeChange, ZnodeReason
-from featurelib.questions.election import Doubt, Foreseen
-from featurelib.questions.what_if import Changes, WhatIf, what_if
+from featurelib.extras.elections.command import Election
+from featurelib.extras.elections.foresee import Doubt, expect_protocol_version, hold_election
+from featurelib.questions.what_if import compare
 from tests.core.lines import AS_OF, MAX_AGE, microseconds
 from tests.core.lines import lines_of as lines_of_cluster
 from tests.core.oracle import Cluster, Node
@@ -27,13 +28,14 @@ THEN = Terms(catalogue=CATALOGUE, as_of=microseconds(AS_OF), max_age=MAX_AGE)
 WIDE, NARROW = {"f": (1, 5), "g": (1, 2)}, {"f": (1, 3)}
 
 
-def ask(name: str, version: str, terms: Terms = TERMS, **changes: Any) -> WhatIf:
-    return what_if(sight(name), Changes(protocol_version=version, **changes), terms)
+def ask(name: str, version: str, terms: Terms = TERMS) -> Election:
+    return foresee(sight(name), version, terms)
 
 
-def election(found: WhatIf) -> Foreseen:
-    assert found.election is not None
-    return found.election
+def foresee(one: Sight, version: str, terms: Terms) -> Election:
+    expect_protocol_version(one, version, terms)
+    foreseen, after = hold_election(one, version, terms)
+    return Election(election=foreseen, what_if=compare(one, after))
 
 
 def told(name: str, release: str) -> Terms:
@@ -55,18 +57,18 @@ def verdicts(one: Sight) -> list[tuple[object, ...]]:
 def test_at_2_6_all_is_lost_and_the_verdicts_are_those_of_what_would_land_then(name: str) -> None:
     """Against lines as they would land: no features registered, the node Disabled, epoch -1."""
     found = ask(name, "2.6")
-    one = election(found).settled
+    one = found.election.settled
     assert one is not None
     assert one.election.content is not None
     assert (one.election.content.status, one.election.content.levels, one.ends) == (0, (), {})
-    before = election(found).before
+    before = found.election.before
     assert before is not None
     assert [n for n, _, _ in one.election.lost] == [n for n, _, _ in before.levels]
     lines = [*lines_of(name), *landed_at_2_6(name, one.election.text or "", one.version or 0)]
     after = see(
         lines, catalogue=CATALOGUE, as_of=None, max_age=TERMS.max_age, fleet=same_dialect(name)
     )
-    assert verdicts(found.after) == verdicts(after)
+    assert verdicts(found.what_if.after) == verdicts(after)
 
 
 def same_dialect(name: str) -> Fleet:
@@ -104,7 +106,7 @@ def landed_at_2_6(name: str, text: str, version: int) -> list[bytes]:
     return [*later, json.dumps(node).encode()]
 
 
-def made(*nodes: Node, told: str = "", **changes: Any) -> WhatIf:
+def made(*nodes: Node, told: str = "", **changes: Any) -> Election:
     version = changes.pop("version", "2.8")
     described = Cluster(name="z", zookeeper=True, nodes=nodes, **changes)
     terms = Terms(
@@ -115,7 +117,7 @@ def made(*nodes: Node, told: str = "", **changes: Any) -> WhatIf:
         lines_of_cluster(described), catalogue=CATALOGUE, as_of=THEN.as_of, max_age=MAX_AGE,
         fleet=terms.fleet,
     )  # fmt: skip
-    return what_if(one, Changes(protocol_version=version), terms)
+    return foresee(one, version, terms)
 
 
 def broker(node_id: int, ranges: dict[str, tuple[int, int]], **changes: Any) -> Node:
@@ -124,42 +126,42 @@ def broker(node_id: int, ranges: dict[str, tuple[int, int]], **changes: Any) -> 
 
 def test_a_broker_that_would_end_does_not_run_afterwards() -> None:
     found = made(broker(1, WIDE), broker(2, NARROW), stored={"f": 4}, told="3.9", schema=1)
-    (one,) = election(found).outcomes
+    (one,) = found.election.outcomes
     assert (one.leaders, one.ends) == ((1,), {2: ("f",)})
-    assert [n.node_id for n in found.after.cluster.nodes if n.registered] == [1]
+    assert [n.node_id for n in found.what_if.after.cluster.nodes if n.registered] == [1]
 
 
 def test_where_no_broker_supports_what_is_finalized_nobody_leads() -> None:
     found = made(broker(2, NARROW), stored={"f": 4}, told="3.9", controller=2)
-    (one,) = election(found).outcomes
+    (one,) = found.election.outcomes
     assert (one.election.reasons, one.leaders) == ((ZnodeReason.INCOMPATIBLE,), ())
-    evidence = found.after.judged.evidence
+    evidence = found.what_if.after.judged.evidence
     assert evidence is not None
     assert evidence.controller.tolist() == [-1]
-    assert "READY" not in {v[1] for v in verdicts(found.after)}
+    assert "READY" not in {v[1] for v in verdicts(found.what_if.after)}
 
 
 def test_a_broker_whose_software_nobody_knows_leaves_the_levels_unknown() -> None:
     silent = broker(2, NARROW, says_nothing=True, answered=None)
     found = made(broker(1, WIDE), silent, features_node=False, told="2.8")
-    assert election(found).silent == (2,)
-    assert [one.certain for one in election(found).outcomes] == [True, False]
-    assert {v[1] for v in verdicts(found.after)[1:]} == {"UNKNOWN"}
+    assert found.election.silent == (2,)
+    assert [one.certain for one in found.election.outcomes] == [True, False]
+    assert {v[1] for v in verdicts(found.what_if.after)[1:]} == {"UNKNOWN"}
     off = made(broker(1, WIDE), silent, features_node=False, told="2.8", version="2.6")
-    assert election(off).settled is not None  # Disabled and empty, whoever wins
-    ignored = election(ask("zk-282-ignored-broker", "2.6"))
+    assert off.election.settled is not None  # Disabled and empty, whoever wins
+    ignored = ask("zk-282-ignored-broker", "2.6").election
     assert [one.leaders for one in ignored.outcomes] == [(1, 2)]  # nothing keeps 2 from it
 
 
 def test_where_one_of_two_generations_elects_nobody_nobody_leads() -> None:
     """2.7 to 3.2 ask for the finalized minimum 1 as well; the node stays in both."""
     found = made(broker(1, {"f": (2, 5)}), stored={"f": 4}, schema=1, controller=1)
-    left = [(one.dialects, one.election.change) for one in election(found).outcomes]
+    left = [(one.dialects, one.election.change) for one in found.election.outcomes]
     assert left == [(("zk-2.7",), ZnodeChange.NOBODY), (("zk-3.3",), ZnodeChange.UNCHANGED)]
-    one = election(found).settled
+    one = found.election.settled
     assert one is not None
     assert (one.election.change, one.ends) == (ZnodeChange.NOBODY, {1: ("f",)})
-    evidence = found.after.judged.evidence
+    evidence = found.what_if.after.judged.evidence
     assert evidence is not None
     assert evidence.controller.tolist() == [-1]
 
@@ -168,6 +170,6 @@ def test_a_features_node_that_was_not_read_makes_it_unknown() -> None:
     described = Cluster(name="z", zookeeper=True, nodes=(broker(1, WIDE),), stored={"f": 2})
     lines = [x for x in lines_of_cluster(described) if b'"/feature"' not in x]
     one = see(lines, catalogue=CATALOGUE, as_of=THEN.as_of, max_age=MAX_AGE)
-    found = what_if(one, Changes(protocol_version="2.6"), THEN)
-    assert (election(found).doubt, election(found).outcomes) == (Doubt.NOT_READ, ())
-    assert verdicts(found.after) == verdicts(found.before)
+    found = foresee(one, "2.6", THEN)
+    assert (found.election.doubt, found.election.outcomes) == (Doubt.NOT_READ, ())
+    assert verdicts(found.what_if.after) == verdicts(found.what_if.before)

@@ -13,7 +13,7 @@ from featurelib.audit.cluster_view import Sight
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.features_znode import Entries, ZnodeChange
-from featurelib.questions.election import Doubt, Foreseen, foresee_election
+from featurelib.extras.elections.foresee import Doubt, Foreseen, foresee_election
 from tests.core.controllers.election import elect as elect_by_oracle
 from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
 from tests.core.oracle import BROKER, Cluster, Node

@@ -28,7 +28,7 @@ from featurelib.planning.outlook import ChangeOutlook, StepOutlook, look_ahead
 from featurelib.planning.planner import mode_of
 from featurelib.planning.requirements import features_of, require
 
-OPTION = "--kafka-features"
+OPTION = "kafka-features"
 FIRST = "3.3"  # the first tool that can name a feature
 _DRY_FROM, _RELEASES_FROM, _QUOTED_FROM = "3.6", "4.0", "4.2"
 _UPGRADE, _DOWNGRADE, _DISABLE = "upgrade", "downgrade", "disable"
@@ -152,13 +152,13 @@ def read_command(text: str) -> ToolCommand:
 def _bad(text: str, expected: str) -> ConfigError:
     return ConfigError(
         f"{OPTION} {text!r}: expected {expected}. Give what follows kafka-features.sh, as "
-        f'{OPTION} "upgrade --release-version 4.1".'
+        f'featurelib {OPTION} CLUSTER "upgrade --release-version 4.1".'
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """kafka-features.sh of one release."""
+    """The kafka-features.sh of one release."""
 
     own: ReleaseCatalogue
     catalogue: Catalogue = field(repr=False)
@@ -262,7 +262,7 @@ class Tool:
 
 
 def _named(text: str) -> tuple[str, int]:
-    """NAME=LEVEL as the tool reads it (FeatureCommand.parseNameAndLevel). Raises _EndedError."""
+    """Read NAME=LEVEL as the tool does (FeatureCommand.parseNameAndLevel). Raises _EndedError."""
     name, equals, level = text.partition("=")
     if not equals:
         raise _EndedError(f"Can't parse feature=level string {text}: equals sign not found.")
@@ -346,7 +346,7 @@ def run_tool(
 
 
 def _distinct(runs: Sequence[ToolRun]) -> Iterator[ToolRun]:
-    """Runs that come to the same, once, with all dialects that lead to it."""
+    """Yield runs that come to the same once, with all dialects that lead to it."""
     same: dict[ToolRun, list[str]] = {}
     for run in runs:
         same.setdefault(replace(run, dialects=()), []).extend(run.dialects)

@@ -11,8 +11,8 @@ import pytest
 
 from featurelib.core.cluster import Cluster, Node
 from featurelib.core.dry_run import dialect_of
+from featurelib.extras.tool_preview.tool import Tool, read_command
 from featurelib.feature import KRAFT_VERSION, Role, release_line
-from featurelib.questions.kafka_features import Tool, read_command
 from tests.questions.nights import CATALOGUE
 
 # 68 command lines of real tools of 3.3.2, 3.5.2, 3.9.2, 4.0.1 and 4.2.1, each against a node of its

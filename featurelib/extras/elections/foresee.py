@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-import msgspec
 import numpy as np
 
 from featurelib.audit.cluster_view import Sight, Terms
@@ -36,6 +35,7 @@ from featurelib.errors import ConfigError
 from featurelib.feature import Role, Witness, release_line
 from featurelib.planning.planner import mode_of
 from featurelib.questions.draft import Draft
+from featurelib.questions.what_if import with_entry
 
 OPTION = "--ibp"
 
@@ -87,29 +87,27 @@ class Foreseen:
         return replace(worst, ends=ends)
 
 
-def expect_protocol_version(
-    sight: Sight, version: str, releases: Mapping[str, str], terms: Terms
-) -> None:
-    """Raises ConfigError for a cluster that has no inter.broker.protocol.version, for one that
-    there is not, and for a release (by who names it) that does not know it."""
+def expect_protocol_version(sight: Sight, version: str, terms: Terms) -> None:
+    """Raise ConfigError for a cluster that has no inter.broker.protocol.version, for one that
+    there is not, and for a release of the inventory that does not know it."""
     if mode_of(sight) not in ("zk", ""):
         name = terms.fleet.names.get(sight.cluster_id) or sight.cluster_id
         raise ConfigError(
             f"{OPTION} {version}: expected a cluster in ZooKeeper mode, found {name} with a KRaft "
             "quorum. There is no inter.broker.protocol.version in KRaft, metadata.version stands "
-            "in its place: ask with --finalize metadata.version=LEVEL."
+            "in its place: featurelib what-if with --finalize metadata.version=LEVEL."
         )
     if not is_protocol_version(version):
         raise ConfigError(
             f"{OPTION} {version}: expected an inter.broker.protocol.version of ZooKeeper mode "
             f"({', '.join(STEPS)}; or one with a step, as 2.7-IV2), found none such. Name one."
         )
-    for subject, release in releases.items():
-        if release_line(release) in zookeeper_releases() and is_before(release, version):
-            raise ConfigError(
-                f"{OPTION} {version}: expected one that Kafka {release} knows ({subject}), found a "
-                f"newer one: its brokers would not start. Name {release} or an older one."
-            )
+    release = told_release(sight, terms)
+    if release_line(release) in zookeeper_releases() and is_before(release, version):
+        raise ConfigError(
+            f"{OPTION} {version}: expected one that Kafka {release} knows (the inventory), found a "
+            f"newer one: its brokers would not start. Name {release} or an older one."
+        )
 
 
 def told_release(sight: Sight, terms: Terms) -> str:
@@ -136,13 +134,6 @@ def _keep_dialect(sight: Sight, terms: Terms) -> Terms:
     known = [entry for entry in terms.fleet.cluster if entry.id == sight.cluster_id]
     release = load(sight.dialects[0]).releases[-1]  # stands for its generation
     return with_entry(terms, known[0] if known else Entry(id=sight.cluster_id), release=release)
-
-
-def with_entry(terms: Terms, entry: Entry, **changes: object) -> Terms:
-    """The terms with other words in a cluster's entry of the inventory."""
-    rest_of = tuple(e for e in terms.fleet.cluster if e is not entry)
-    new = msgspec.structs.replace(entry, **changes)
-    return replace(terms, fleet=msgspec.structs.replace(terms.fleet, cluster=(*rest_of, new)))
 
 
 def foresee_election(sight: Sight, version: str) -> Foreseen:
