@@ -96,8 +96,8 @@ COMPARE = {"less", "less_equal", "greater", "greater_equal", "clip"}
 # A file is a concept and not a ruler; a function fits a screen (70 until the longest are parted).
 LONGEST_FILE, LONGEST_FUNCTION = 600, 70
 MOST_MODULES = 20  # of one folder
-MOST_LINES = 46_900  # of the package without its extras; it only falls
-MOST_OF_EXTRAS = 4_251
+MOST_LINES = 46_500  # of the package without its extras; it only falls
+MOST_OF_EXTRAS = 4_652
 STANDARD = sys.stdlib_module_names
 
 

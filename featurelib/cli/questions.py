@@ -23,11 +23,9 @@ from featurelib.errors import ConfigError, UnreachableError
 from featurelib.planning.files import expect_span
 from featurelib.questions.watch import Watched
 from featurelib.source import Wanted
-from featurelib.view.ci import CiForm, render_for_ci
 from featurelib.view.documents import as_json as as_json_text
 from featurelib.view.layout import Page
 from featurelib.view.model import render_json
-from featurelib.view.sheets import Sheet, render_sheet
 from featurelib.view.text import LIMIT, write_text
 
 NOT_READY = 1  # exit code
@@ -135,8 +133,6 @@ def _page(newest: Mapping[int, api.ClusterLook]) -> list[str]:
 
 def report(
     night: NightTables,
-    csv: Sheet | None = None,
-    as_form: CiForm | None = None,
     limit: int = LIMIT,
     as_json: bool = False,
 ) -> int:
@@ -146,27 +142,17 @@ def report(
 
     \b
         featurelib report --owner payments --tables TABLES
-        featurelib report --view live --csv findings --tables TABLES > findings.csv
-        featurelib report --owner payments --as junit --tables TABLES > report.junit.xml
         featurelib report --run 20261121060000 --tables TABLES --json
 
-    Counts, causes and what to do today are of the clusters that are chosen alone. --csv prints one
-    part of it for a spreadsheet or a database; what a spreadsheet would calculate begins with an
-    apostrophe there. --as prints it for a CI server.
+    Counts, causes and what to do today are of the clusters that are chosen alone. For a
+    spreadsheet or a CI server: featurelib export.
 
     Exit codes: 0 done; 2 usage; 5 there is no night, or it judged none of these clusters.
     """
-    if (csv is not None) + (as_form is not None) + as_json > 1:
-        raise ConfigError("expected one of --csv, --as and --json, found several. Keep one.")
-    found = night.report
-    if csv is not None:
-        print(render_sheet(found, csv), end="")
-    elif as_form is not None:
-        print(render_for_ci(found, as_form, night.listed_in), end="")
-    elif as_json:
-        print(render_json(found).decode(), end="")
+    if as_json:
+        print(render_json(night.report).decode(), end="")
     else:
-        write_text(found, sys.stdout, limit=limit)
+        write_text(night.report, sys.stdout, limit=limit)
     return 0
 
 

@@ -28,13 +28,11 @@ from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_numb
 from featurelib.planning.files import file_names
 from featurelib.view import digest, today, trend
 from featurelib.view import words as sentences
-from featurelib.view.ci import CiForm, render_for_ci
 from featurelib.view.digest import warns
 from featurelib.view.model import SEVERITY_RANK, VERDICT_RANK, Report, ReportedFinding
 from featurelib.view.plot import BARS, Plot, draw
 from featurelib.view.prometheus import render_prometheus
 from featurelib.view.report import IN_FULL, MOST, narrow
-from featurelib.view.sheets import render_sheets
 from featurelib.view.trend import HEIGHT, gather_levels, gather_moves, setbacks
 from featurelib.view.trend import WIDTH as LONG
 from featurelib.words import code_text, metadata_first
@@ -120,18 +118,15 @@ def pages_of(
     say: Callable[[str], None],
     keeps: Callable[[str, str], bool] | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Name and text of every page of a report: the one file first, then what Prometheus and CI
-    servers read, then a page for each cluster that the one file only lists. `keeps`: see
+    """Name and text of every page of a report: the one file first, then what Prometheus
+    reads, then a page for each cluster that the one file only lists. `keeps`: see
     render_pages."""
     parts = part_pages(report, fleet, listed_in, say)
     yield PAGE, render_html(report, parts=parts)
     yield "report.prom", render_prometheus(report)
-    for form in CiForm:
-        yield form.file, render_for_ci(report, form, listed_in)
     yield from render_pages(report, most=MOST, keeps=keeps)
     for page in parts:
         yield page.name, render_html(page.report, whole=report)
-    yield from render_sheets(report)
 
 
 OWNERS, VIEWS = "owners", "views"  # folders of pages

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from featurelib.extras.exports.ci import CiForm, render_for_ci
 from featurelib.view import html
-from featurelib.view.ci import CiForm, render_for_ci
 from featurelib.view.html import render_html, render_pages
 from featurelib.view.model import render_json
 from featurelib.view.prometheus import render_prometheus
@@ -32,7 +32,8 @@ def _written() -> dict[str, str]:
         "report.html": STYLES.sub(r"<\1></\1>", render_html(report)),
         "report.json": render_json(report).decode(),
         "report.prom": render_prometheus(report),
-        **{form.file: render_for_ci(report, form) for form in CiForm},
+        "report.junit.xml": render_for_ci(report, CiForm.JUNIT),
+        "report.sarif": render_for_ci(report, CiForm.SARIF),
     }
 
 

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from featurelib.config.fleet import FleetPart
+from featurelib.extras.exports.sheets import OF_CLUSTERS, WHOLE, Sheet, render_sheet
 from featurelib.feature import Severity
 from featurelib.view.html import render_html
 from featurelib.view.layout import UNWRAPPED
 from featurelib.view.model import Level, Range, Report, ReportedCluster, SupportedRange
 from featurelib.view.report import narrow
-from featurelib.view.sheets import OF_CLUSTERS, WHOLE, render_sheets
 from featurelib.view.text import render_text
 from featurelib.words import time_text
 from tests.report.forms import HEAD, TABLE, Places, places_of_page, places_of_text
@@ -263,7 +263,7 @@ def test_what_another_cluster_says_does_not_count(form: str) -> None:
 
 def test_every_fact_stands_in_its_row_of_its_sheet() -> None:
     report = report_samples()
-    sheets = {name: [*DictReader(StringIO(text))] for name, text in render_sheets(report)}
+    sheets = {sheet: [*DictReader(StringIO(render_sheet(report, sheet)))] for sheet in Sheet}
     expected = dict[str, list[Any]]()
     for sheet, (_, field) in WHOLE.items():
         expected[sheet] = [*getattr(report, field)]
@@ -273,7 +273,7 @@ def test_every_fact_stands_in_its_row_of_its_sheet() -> None:
     expected["clusters"] = [replace(one, **elsewhere, key="") for one in expected["clusters"]]
     del expected["ranges"]  # a row of it is one feature of a profile: all_forms_count_the_same
     for sheet, values in expected.items():
-        for value, row in zip(values, sheets[f"csv/{sheet}.csv"], strict=True):
+        for value, row in zip(values, sheets[Sheet(sheet)], strict=True):
             cells = [
                 re.sub(r"^(\S{10})T(\d\d:\d\d):.*", r"\1 \2 UTC", cell) for cell in row.values()
             ]

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from featurelib.audit.findings import Mute, wordings
 from featurelib.config.fleet import FleetPart
+from featurelib.extras.exports.sheets import FORMULA, OF_CLUSTERS, WHOLE, Sheet, render_sheet
 from featurelib.feature import Phase, Severity, Verdict
 from featurelib.view.html import render_html
 from featurelib.view.model import Report, ReportedPart, Verb, render_json
 from featurelib.view.prometheus import render_prometheus
 from featurelib.view.report import narrow
-from featurelib.view.sheets import FORMULA, OF_CLUSTERS, WHOLE, render_sheets
 from featurelib.view.text import render_text
 from tests.core.scale import some
 from tests.report.page import Page, read_page
@@ -174,7 +174,7 @@ def test_all_forms_of_a_report_count_the_same(
     check_page(read_page(render_html(said)), document)
     check_gauges(render_prometheus(said), document)
     check_mutes(mutes, fleet["findings"], document)
-    check_sheets(dict(render_sheets(said)), document)
+    check_sheets({f"{sheet}.csv": render_sheet(said, sheet) for sheet in Sheet}, document)
     check_part(fleet, size, said, mutes)
 
 
@@ -194,7 +194,7 @@ def check_part(
 
 def check_sheets(sheets: dict[str, str], document: Any) -> None:
     """A sheet has a row for each, and no formula."""
-    rows = {name.split("/")[1]: list(DictReader(StringIO(text))) for name, text in sheets.items()}
+    rows = {name: list(DictReader(StringIO(text))) for name, text in sheets.items()}
     for sheet, (_, key) in WHOLE.items():
         assert len(rows[f"{sheet}.csv"]) == len(document[key])
     for sheet, (_, key) in OF_CLUSTERS.items():

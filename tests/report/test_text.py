@@ -15,6 +15,7 @@ from featurelib.audit.findings import Mute
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.dialect import STRICT
+from featurelib.extras.exports.sheets import Sheet, render_sheet
 from featurelib.model import Reason
 from featurelib.planning.goal import Command, Goal, Intent
 from featurelib.planning.planner import Planned
@@ -25,7 +26,6 @@ from featurelib.view.layout import width_of
 from featurelib.view.model import render_json
 from featurelib.view.plan import planning_page
 from featurelib.view.report import look_closer, report_run, summarize
-from featurelib.view.sheets import render_sheets
 from featurelib.view.text import render_text, write_text
 from featurelib.view.trend import other_changes
 from featurelib.words import LONGEST_PATH
@@ -344,9 +344,9 @@ def test_each_of_several_ghosts_has_its_own_command() -> None:
 
 def test_no_part_of_a_cell_is_a_formula_where_a_semicolon_separates_cells() -> None:
     known = Fleet(cluster=(Entry(id="c", owner='a;=HYPERLINK("http://evil.example");\t+1; b'),))
-    sheets = dict(render_sheets(report(judged([plan("c", "BLOCKED")]), inventory=known)))
+    sheet = render_sheet(report(judged([plan("c", "BLOCKED")]), inventory=known), Sheet.CLUSTERS)
     expected = '"a;\'=HYPERLINK(""http://evil.example"");\\t+1; b"'
-    assert expected in sheets["csv/clusters.csv"]
+    assert expected in sheet
 
 
 def test_a_word_wider_than_its_column_is_parted_there_and_the_table_stays_one() -> None:

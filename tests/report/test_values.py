@@ -10,11 +10,11 @@ import pytest
 
 from featurelib.audit.audit import Judged
 from featurelib.config.fleet import Fleet, FleetEntry
+from featurelib.extras.exports.ci import render_junit
 from featurelib.planning.files import read_plan
 from featurelib.planning.outlook import NONE, look_ahead
 from featurelib.rows import TableRows, make_rows
 from featurelib.tables import with_run
-from featurelib.view.ci import render_junit
 from featurelib.view.digest import group_findings
 from featurelib.view.model import Level
 from featurelib.view.text import render_text

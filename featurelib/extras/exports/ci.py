@@ -42,11 +42,6 @@ class CiForm(StrEnum):
     JUNIT = "junit"
     SARIF = "sarif"
 
-    @property
-    def file(self) -> str:
-        """Its name beside the other reports of a night."""
-        return "report.junit.xml" if self is CiForm.JUNIT else "report.sarif"
-
 
 class Case(NamedTuple):
     """A case of a suite: how it ended ("" = it passed), and the findings that say why."""

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 import pytest
 
 from featurelib.config.fleet import Fleet, FleetEntry
-from featurelib.view.ci import render_junit, render_sarif
+from featurelib.extras.exports.ci import render_junit, render_sarif
 from featurelib.view.model import Report
 from tests.report.samples import report_samples
 from tests.report.scenes import late_scenes

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from datetime import date
 from enum import StrEnum
@@ -34,7 +34,6 @@ from featurelib.view.model import (
 )
 from featurelib.words import printable
 
-FOLDER = "csv"
 FORMULA = tuple("=+-@|%＝＋－＠")
 # Where a semicolon separates cells, as in many languages, the part after it is a cell of its own.
 _LATER_FORMULA = re.compile(rf"(;\s*)(?=[{re.escape(''.join(FORMULA))}])")
@@ -113,12 +112,6 @@ def render_sheet(report: Report, sheet: Sheet) -> str:
 def _profile_rows(profile: ReportedProfile) -> list[ProfileRow]:
     who = ProfileRow(brokers=profile.brokers, controllers=profile.controllers)
     return [replace(who, **asdict(one)) for one in profile.ranges or ()] or [who]
-
-
-def render_sheets(report: Report) -> Iterator[tuple[str, str]]:
-    """Name and text of each sheet."""
-    for sheet in Sheet:
-        yield f"{FOLDER}/{sheet}.csv", render_sheet(report, sheet)
 
 
 @cache
