@@ -50,7 +50,7 @@ LINES = {
     "history": "ghost-broker --tables tables --fleet {fleet}",
     "diff": "--tables tables",
     "report": "--tables tables --fleet {fleet}",
-    "export": "--csv steps --tables tables --fleet {fleet}",
+    "export": "--tables tables --fleet {fleet}",
     "waves": "plan 4.1 --tables tables --fleet {fleet}",
     "show": "p.json",
     "approve": "p.json --expires 24h --yes --out a-{n}.json",

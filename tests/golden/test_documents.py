@@ -18,7 +18,12 @@ from scripts.write_schemas import document_types
 TRANSCRIPTS = sorted(Path(__file__).parent.glob("commands/*.txt"))
 _DECODER = json.JSONDecoder()
 # A report is not printed beside a head: it is what report.json holds.
-TYPES: dict[str, type[Any]] = {**document_types(), "report": Report, "check": Report}
+TYPES: dict[str, type[Any]] = {
+    **document_types(),
+    "report": Report,
+    "check": Report,
+    "export": Report,
+}
 ROOT = Path(__file__).parents[2]
 PUBLISHED = {
     kind: json.loads((ROOT / place).read_bytes())["$defs"]
