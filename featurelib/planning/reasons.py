@@ -16,6 +16,7 @@ import numpy as np
 
 from featurelib.audit.cluster_view import Sight
 from featurelib.audit.findings import FindingColumns, FindingWords, wordings
+from featurelib.audit.target import agreed_levels
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Cluster, Half, Node, Request, Update, unregistered
 from featurelib.core.compatibility import may_join
@@ -82,12 +83,21 @@ class Reasons:
         yield from self.of_missing_evidence(sorted(moves))
         levels = self._sight.cluster.levels
         up = {(name, level) for name, level in moves.items() if level > levels.get(name, 0)}
+        yield from self._of_other_levels({m for m in moves.items() if m[1] != levels.get(m[0], 0)})
         needed = {d.other for d in self._catalogue.dependencies if (d.feature, d.level) in up}
         rows = self._sight.judged.readiness.to_pylist()
         unsure = {row["feature"] for row in rows if row["verdict"] == Verdict.UNKNOWN}
         for other in sorted((needed & unsure) - moves.keys()):
             found = self.of_findings(other, unknown=False)
             yield from (reason for reason in found if reason.code in tagged("newer"))
+
+    def _of_other_levels(self, moves: set[tuple[str, int]]) -> Iterator[Reason]:
+        """Yield that registrations are not proven where a probe proves it for other levels only."""
+        evidence, blank = self._sight.evidence, dict.fromkeys(FindingColumns.__annotations__)
+        is_probed = any(row["code"] in tagged("accepted") for row in self._rows)
+        is_proven = evidence.membership.registrations_proven.all()
+        if is_probed and not is_proven and moves - agreed_levels(evidence):
+            yield self._of_finding({**blank, "code": "registrations_unproven"})
 
     def of_probe(self, levels: Mapping[str, int]) -> Iterator[Reason]:
         """Yield the refusals of the controller itself, asked to validate just these levels only."""

@@ -24,6 +24,7 @@ from tests.core.made_up import catalogue_of
 from tests.core.oracle import STALE, Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper
 from tests.core.scale import some
+from tests.core.test_probes import probe
 from tests.laboratory import LABORATORY
 from tests.questions.nights import CATALOGUE, NAMES, sight
 from tests.seeing import see
@@ -177,6 +178,27 @@ def test_an_agreement_is_said_with_when_it_was_given() -> None:
     assert (found.agreed.code, found.agreed.seen_at) == ("probe_agreed", when)
     assert f"{METADATA_VERSION} {level}" in found.agreed.message
     assert why_not(sight, METADATA_VERSION, level - 1, CATALOGUE).agreed is None
+
+
+def test_an_agreement_to_one_level_proves_no_registration_for_another() -> None:
+    """A registration that nobody saw blocks other features as well (seen on real 4.0 with 3.9)."""
+    ranges = {METADATA_VERSION: (7, 25), "group.version": (0, 1)}
+    levels = {METADATA_VERSION: 21}
+    one, two = (
+        Node(node_id=n, role=role, ranges=ranges, levels=levels, epoch=900)
+        for n, role in ((1, "broker"), (9, "controller"))
+    )
+    cluster = Cluster(name="c", registry="live", nodes=(one, two), voters=(9,))
+    agreed = probe({METADATA_VERSION: (21, 25), "group.version": (0, 1)})
+    terms = {"catalogue": CATALOGUE, "as_of": microseconds(AS_OF), "max_age": MAX_AGE}
+    asked_of = see([*lines_of(cluster), agreed], **terms)
+    for level, answer in ((25, LevelStatus.NOTHING), (24, LevelStatus.UNKNOWN)):
+        found = why_not(asked_of, METADATA_VERSION, level, CATALOGUE)
+        assert found.answer is answer, level
+        assert [one.code for one in found.unknown] == ["registrations_unproven"] * (level == 24)
+    refused = make_plan(asked_of, upgrade(24), CATALOGUE)
+    assert [one.code for one in refused.refusals] == ["registrations_unproven"]
+    assert make_plan(asked_of, upgrade(25), CATALOGUE).plan is not None
 
 
 def test_no_plan_is_made_of_what_the_controller_refused() -> None:
