@@ -95,7 +95,8 @@ def check(
     with ThreadPoolExecutor(parallel, thread_name_prefix="check") as pool:
         looks = list(pool.map(_look_once, chosen))
     failed = [one.error for one in looks if one.error is not None]
-    if failed and not (len(looks) > 1 and all(one.entry.id for one in looks)):
+    is_told = len(looks) > 1 or all(isinstance(error, BackendError) for error in failed)
+    if failed and not (is_told and all(one.entry.id for one in looks)):
         raise failed[0]
     listed_in, fleet = open_fleet(chosen[0].wanted.fleet, chosen[0].catalogue)
     report = _report(looks, fleet, listed_in)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import typer
@@ -18,14 +19,16 @@ from typer.core import TyperGroup
 
 from featurelib.api.act import plan_intent
 from featurelib.cli.choosing import chosen
-from featurelib.cli.entrance import JobCommand, guard
+from featurelib.cli.entrance import JobCommand, guard, say
 from featurelib.cli.options import print_answer, read_pairs, with_options
-from featurelib.errors import ConfigError, RefusedError
+from featurelib.config.files import read_limited
+from featurelib.errors import ConfigError, InputError, RefusedError
 from featurelib.feature import METADATA_VERSION
-from featurelib.planning.files import file_name
+from featurelib.planning.files import approve_command, file_name, read_approval, say_time
 from featurelib.planning.goal import Command, Intent
 from featurelib.source import Source, Wanted
 from featurelib.view.plan import STANDARD_OUTPUT
+from featurelib.words import clean
 
 PLANS = "plans"
 PLAN_HELP = """Make a plan for one cluster, or say why there is none.
@@ -105,12 +108,30 @@ def _plan(
     answer = plan_intent(cluster, intent, probe=probe, where=where)
     to_output = answer.is_made and out == STANDARD_OUTPUT
     if answer.path is not None and not to_output:
+        if warning := _of_replaced(answer.path, answer.expect_made().digest):
+            say(warning)
         answer.save(answer.path)
     with redirect_stdout(sys.stderr if to_output else sys.stdout):
         print_answer(answer, as_json=as_json)
     if to_output:
         sys.stdout.write(answer.content())
     return RefusedError.exit_code if answer.value.is_refused else 0
+
+
+def _of_replaced(path: str, plan: str) -> str:
+    """Return the warning of an approval beside a plan's file that is not of the plan with the
+    digest `plan`; "" = there is none."""
+    beside = Path(path).with_suffix(".approval.json")
+    try:
+        given = read_approval(read_limited(beside), str(beside)).approval
+    except (OSError, InputError, RefusedError):
+        return ""
+    text = (
+        f"warning: {beside}: the approval by {clean(given.approved_by)} until "
+        f"{say_time(given.expires_at)} is of the plan before, and not of this one. Approve it: "
+        f"{approve_command(quote(path))}"
+    )
+    return text if given.plan != plan else ""
 
 
 def command(name: Command) -> Callable[[Callable[..., Intent]], Callable[..., Intent]]:

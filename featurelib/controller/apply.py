@@ -37,6 +37,7 @@ from featurelib.errors import (
     RefusedError,
     RejectedError,
     StalePlanError,
+    UnreachableError,
 )
 from featurelib.feature import HIGHEST_LEVEL, UpgradeType
 from featurelib.model import Move, Plan, Step
@@ -111,7 +112,11 @@ def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
             raise
         if order.mode is Mode.SEND:
             _expect_clock(journal)
-        sender.look = watcher.look()
+        try:
+            sender.look = watcher.look()
+        except UnreachableError as error:
+            known = _by_inventory(order, watcher)
+            raise UnreachableError(str(error), error.lines, known) from error
         _expect_cluster(sender.look, order, watcher, journal)
         return _Run(order, sender, clearance.approval).carry_out()
 
@@ -300,12 +305,23 @@ def _expect_cluster(look: Look, order: ApplyOrder, watcher: Watcher, journal: Jo
         )
 
 
+def _by_inventory(order: ApplyOrder, watcher: Watcher) -> str:
+    """Say how the inventory reaches a cluster that other addresses were given for; "" = it does
+    not."""
+    cluster, reach = order.plan.cluster, order.way.reach
+    entry = watcher.fleet.of(cluster, FleetEntry(id=cluster))
+    if not (entry.is_reachable and reach.startswith("--")):
+        return ""
+    how = f" at {entry.address} by {entry.security.protocol}" if entry.address else ""
+    return f"The inventory reaches cluster {cluster}{how}: leave {reach} out."
+
+
 def _right_way(order: ApplyOrder, watcher: Watcher, journal: Journal) -> str:
     """Return the way to the plan's cluster, if the inventory or the journal has it."""
     cluster = order.plan.cluster
-    if any(entry.id == cluster and entry.is_reachable for entry in watcher.fleet.cluster):
-        if order.way.reach.startswith("--"):
-            return f"The inventory reaches cluster {cluster}: leave {order.way.reach} out."
+    if known := _by_inventory(order, watcher):
+        return known
+    if watcher.fleet.of(cluster, FleetEntry(id=cluster)).is_reachable:
         return f"Fix the address of cluster {cluster} in the inventory."
     used = [entry.intent.reach for entry in journal.entries(cluster=cluster)]
     for reach in reversed(used):

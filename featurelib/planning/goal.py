@@ -9,7 +9,7 @@ the plan. upgrade-all has no goal: it does what the audit calls READY.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from featurelib.audit.side_effects import say_more
@@ -204,7 +204,10 @@ class _Ground:
         if version is None:
             known = ", ".join(software.names.values())
             text_of = f"{software.release} knows no release version {text}. It knows {known}."
-            yield _fault("unknown_level", metadata, 0, text_of)
+            levels = (r.level_of(text or "", unstable=False) for r in self.catalogue.releases)
+            yield self.later_level(
+                "unknown_level", metadata, next(filter(None, levels), 0), text_of
+            )
             return
         for name, level in software.defaults(version).items():
             if part := self.unknown(name, level) or self.kept(name, level):
@@ -253,11 +256,18 @@ class _Ground:
             return None
         if not software.knows(name, level):
             text = f"{software.release} knows no level {target} of {name}."
-            return _fault("unknown_level", name, level, text)
+            return self.later_level("unknown_level", name, level, text)
         if not software.knows(name, level, unstable=False):
             text = f"{name} {target} is not stable in {software.release}."
-            return _fault("unstable_level", name, level, text)
+            return self.later_level("unstable_level", name, level, text)
         return None
+
+    def later_level(self, code: str, name: str, level: int, text: str) -> Reason:
+        """The fault of a level that only later software has for production, if any has."""
+        software = (r for r in self.catalogue.releases if r.knows(name, level, unstable=False))
+        release = next((catalogue.release for catalogue in software), "")
+        remedy = f"Install Kafka {release} or later on every node first." if release else ""
+        return replace(_fault(code, name, level, text), remedy=remedy)
 
     def kept(self, name: str, level: int) -> Stay | None:
         """Return the stay of a feature if a level between cannot be taken back."""

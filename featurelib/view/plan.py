@@ -20,7 +20,7 @@ from featurelib.planning.files import Approval, ForPeople, PlanFile, digest, say
 from featurelib.planning.outlook import NONE, ChangeOutlook, StepOutlook, level_names, look_ahead
 from featurelib.planning.owners import LeftOver
 from featurelib.planning.planner import Planned
-from featurelib.planning.reasons import EVIDENCE
+from featurelib.planning.reasons import EVIDENCE, PROBE
 from featurelib.view.layout import Page
 from featurelib.view.words import (
     SNAPSHOT_FIRST,
@@ -54,13 +54,15 @@ def planning_page(
     muted: Iterable[SetAside | None] = (),
     path: str | None = None,
     ways: str = "",
+    why_not: str = "",
     address: str = "",
     width: int | None = None,
 ) -> Page:
     """Return the page of a planning. `cluster` as named_cluster writes it; `address`: of its
     brokers, "" = not known, here and below; `left`: what is not ours, and how that is done;
     `muted`: what conf/audit.toml mutes of the refusals; `path`: where the plan stands, None =
-    nowhere; `ways`: options of the next command."""
+    nowhere; `ways`: options of the next command; `why_not`: what that command is asked, with {} for
+    the level."""
     page, plan = Page(width), planned.plan
     rows = [("cluster", cluster), ("intent", clean(planned.intent.text, 400)), ("from", made_from)]
     if plan is not None:
@@ -85,6 +87,12 @@ def planning_page(
             page.item(clean(stay.text, 400), 2)
     show_warnings(planned.warnings, page)
     show_left(left, page)
+    refusal = next(
+        (r for r in planned.refusals if r.feature and r.level and r.judge != PROBE), None
+    )
+    if plan is None and refusal is not None and why_not:
+        question = why_not.format(quote(f"{refusal.feature}={refusal.level}"))
+        page.lines(["", "Every reason, and what unlocks it:", f"  featurelib why-not{question}"])
     if path is not None:
         page.line()
         what = "written to the cluster" if planned.probed else "sent"

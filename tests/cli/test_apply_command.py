@@ -485,3 +485,22 @@ def test_a_controller_is_unregistered_from_metadata_version_33_on_and_no_voter(
     assert (code, "controller 102 is unregistered" in out) == (0, True)
     with Simulated(path, CATALOGUE.tables) as cluster:
         assert cluster.cluster.nodes == before.nodes
+
+
+def test_another_address_than_the_inventory_s_says_how_that_reaches_the_cluster() -> None:
+    """What was used and what the inventory has are both named, and no secret of it is read."""
+    in_zookeeper_mode()
+    cluster = plan(up={"f": "4"})
+    Path("conf/fleet.toml").write_text(
+        f'[[cluster]]\nid = "{cluster}"\nbootstrap = ["kafka-1:9093"]\n[cluster.security]\n'
+        'protocol = "SASL_SSL"\nmechanism = "PLAIN"\nusername = "u"\npassword = "env:NO_SUCH"\n'
+    )
+    given = ("--bootstrap", "127.0.0.1:1", "--timeout", "2", "--yes")
+    code, _, err = run(*APPLY[:4], *given)
+    assert code == 5
+    assert "127.0.0.1:1: " in err
+    assert (
+        f"The inventory reaches cluster {cluster} at kafka-1:9093 by SASL_SSL: "
+        "leave --bootstrap 127.0.0.1:1 out."
+    ) in err
+    assert "NO_SUCH" not in err

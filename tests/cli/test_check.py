@@ -165,3 +165,18 @@ def test_a_line_that_cannot_be_read_is_set_aside_and_said(home: Path) -> None:
     assert (code, "UP_TO_DATE" in out, "warning: 1 line set aside" in err) == (0, True, True), err
     old = run("check", "--capture", "landed.jsonl", "--as-of", "2027-11-21")
     assert (old[0], "UNKNOWN" in old[1]) == (0, True)  # of a year ago: nothing is READY
+
+
+def test_one_named_cluster_that_does_not_answer_has_a_verdict(home: Path) -> None:
+    entry = f'[[cluster]]\nid = "{ID}"\nname = "payments"\nbootstrap = ["127.0.0.1:1"]\n'
+    (home / "fleet.toml").write_text(entry)
+    code, out, _ = run("check", "payments", "--fleet", "fleet.toml", "--timeout", "2")
+    assert (code, out.splitlines()[0]) == (
+        5,
+        "payments: UNKNOWN: cluster not landed, cluster not reached",
+    )
+    assert "127.0.0.1:1: connection refused" in " ".join(out.split())
+    assert "featurelib check payments --fleet fleet.toml" in out
+    code, out, err = run("check", "--bootstrap", "127.0.0.1:1", "--timeout", "2")
+    assert (code, out) == (5, "")  # nobody says which cluster that is
+    assert "expected at least one node to answer" in err

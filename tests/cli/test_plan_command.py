@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -82,3 +83,35 @@ def test_help_teaches() -> None:
     code, _, said = run("c1")
     assert (code, "As: featurelib plan c1 upgrade-all" in said) == (2, True)
     assert run("c1", "nothing")[0] == 2
+
+
+@pytest.mark.parametrize("asked", [("--release-version", "4.2"), ("--metadata", "4.2-IV1")])
+def test_a_level_of_later_software_names_it_and_the_command_for_every_reason(
+    asked: tuple[str, str],
+) -> None:
+    code, out, _ = run("upgrade", *asked, "--capture", "k41-forgotten", *NEWEST)
+    assert code == 3
+    assert "→ Install Kafka 4.2 or later on every node first." in out
+    words = shlex.split(out.splitlines()[-1])
+    assert words[:2] == ["featurelib", "why-not"]
+    code, out, _ = commands.run(*words[1:])
+    assert code == 0
+    for reason in ("unsupported_by_node", "unstable_level"):
+        assert reason in out
+
+
+def test_a_plan_beside_the_approval_of_another_says_so_and_an_equal_one_keeps_it() -> None:
+    plan = ("upgrade", "--capture", "k41-forgotten", *NEWEST, "--out", "p.json", "--feature")
+    assert run(*plan, "share.version=1")[0] == 0
+    approve = ("approve", "p.json", "--expires", "1h", "--yes", "--by", "ann")
+    assert commands.run(*approve)[0] == 0
+    given = Path("p.approval.json").read_bytes()
+    code, _, err = run(*plan, "share.version=1")
+    assert (code, err) == (0, "")
+    code, _, err = run(*plan, "kraft.version=1")
+    assert code == 0
+    assert "warning: p.approval.json: the approval by ann until " in err
+    assert (
+        "is of the plan before, and not of this one. Approve it: featurelib approve p.json" in err
+    )
+    assert Path("p.approval.json").read_bytes() == given

@@ -12,7 +12,18 @@ from tests.report.samples import read_samples
 
 ROOT = Path(__file__).parents[2]
 # What is typed, progress, a command to copy, KIP-584's form, and the one sentence at the end of it.
-MAY_BE_WIDE = ("$ ", "! ", "% ", "# ", "  then: ", "[Upgrade] ", "[Add] ", "Applied: ", "Dry run: ")
+MAY_BE_WIDE = (
+    "  featurelib why-not ",
+    "$ ",
+    "! ",
+    "% ",
+    "# ",
+    "  then: ",
+    "[Upgrade] ",
+    "[Add] ",
+    "Applied: ",
+    "Dry run: ",
+)
 TRANSCRIPTS = sorted(Path(__file__).parent.glob("commands/*.txt"))
 
 
