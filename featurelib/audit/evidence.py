@@ -236,10 +236,11 @@ class Evidence:
         return np.where(known[node.cluster], active, local)
 
     def uncatalogued(self, catalogue: Catalogue) -> Bool:
-        """Say which questions are about a feature of KRaft without a row in catalogue or overlay.
-        In ZooKeeper mode features are the owner's: KIP-584's own rule applies."""
+        """Say which questions are about a feature of KRaft that no release of catalogue or overlay
+        has. In ZooKeeper mode features are the owner's: KIP-584's own rule applies."""
         query = self.questions
-        unknown = [code for code, name in enumerate(query.names) if name not in catalogue.features]
+        known = {METADATA_VERSION}.union(*(release.features for release in catalogue.releases))
+        unknown = [code for code, name in enumerate(query.names) if name not in known]
         return np.isin(query.feature, unknown) & ~self.membership.on_zookeeper[query.cluster]
 
     def strangers(self) -> Int:

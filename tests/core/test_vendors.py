@@ -24,6 +24,7 @@ from tests.seeing import see
 
 ROOT = Path(__file__).parents[2]
 AUTOMQ = ROOT / "conf" / "overlays" / "automq.toml"
+CONFLUENT = ROOT / "conf" / "overlays" / "confluent.toml"
 
 
 def with_feature(sample: str, name: str, low: int, high: int, level: int) -> list[bytes]:
@@ -70,17 +71,21 @@ def test_a_feature_that_no_catalogue_knows_is_unknown_and_never_planned() -> Non
         assert "feature_not_catalogued" in {reason.code for reason in planned.refusals}
 
 
-def test_a_cluster_of_a_vendor_s_shape_moves_nothing() -> None:
-    """Confluent Platform finalizes confluent.metadata.version, and no metadata.version."""
+@pytest.mark.parametrize("overlay", [False, True])
+def test_a_cluster_of_a_vendor_s_shape_moves_nothing(overlay: bool) -> None:
+    """Confluent Platform finalizes confluent.metadata.version, and no metadata.version. A row of
+    its feature without a release that has it does not make its build Apache's."""
+    catalogue = with_overlay(load(), CONFLUENT.read_bytes(), str(CONFLUENT)) if overlay else load()
     lines = with_feature("k41-forgotten", "confluent.metadata.version", 1, 130, 128)
     plain = b'{"name": "metadata.version", "max_version_level": 7, "min_version_level": 7}, '
     lines = [line.replace(plain, b"") for line in lines]
     assert not any(b'"max_version_level": 7' in line for line in lines)
-    seen = sight(lines)
+    seen = sight(lines, catalogue)
     found = verdicts(seen)
     assert {found["confluent.metadata.version"], found["metadata.version"]} == {"UNKNOWN"}
     assert "READY" not in found.values()
-    assert "release_unknown" in codes(seen.judged)
+    assert {"feature_not_catalogued", "release_unknown"} <= {*codes(seen.judged)}
+    assert make_plan(seen, Intent(command=Command.UPGRADE_ALL), catalogue).plan is None
 
 
 @pytest.mark.parametrize(
