@@ -33,7 +33,7 @@ from tests.backends.rig.cluster import RunningCluster
 _RUN = "from featurelib.__main__ import main; main()"
 # As where the controller cannot be connected to after the look: a broker hands the request on.
 _HANDED_ON = (
-    "from featurelib.backends import kafka_backend as k; from featurelib.feature import Role; "
+    "from featurelib.backends.kafka import backend as k; from featurelib.feature import Role; "
     "of = k.candidates; "
     "k.candidates = lambda known: (c for c in of(known) if c[0] is Role.BROKER); "
 )
