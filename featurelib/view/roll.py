@@ -19,6 +19,7 @@ def roll_page(found: Roll, source: Source, width: int | None = None) -> Page:
     page = QuestionPage(source, width)
     waits = found.mend_first or found.replays
     yet = "may join, but not yet" if waits else "may join now"
+    yet += "" if found.levels_known else ", if it is as shown"
     is_open = found.misfits or found.refused
     may = yet if found.may_join else "may NOT join now" if is_open else "joins or not: UNKNOWN"
     page.text(f"{clean(source.name)}: software of {found.release} {may}")

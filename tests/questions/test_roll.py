@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from featurelib.audit.cluster_view import Terms
+from featurelib.feature import METADATA_VERSION
 from featurelib.questions.roll import ReplayProof, Roll, roll
+from tests.cli.commands import run
 from tests.core.test_replay import checkpoint, log
 from tests.laboratory import LABORATORY
 from tests.questions.nights import TERMS
@@ -143,3 +146,18 @@ def test_conditions_that_no_evidence_shows_are_said() -> None:
     # It is said before the roll, too: who comes from 3.3 may want to go back there.
     assert {*ask(recorded("k33-fresh"), "3.9").conditions} & {*back}
     assert not [one for one in ask(recorded("k33-fresh"), "3.6").conditions if "18442" in one]
+
+
+def test_no_promise_is_made_of_what_a_tool_s_text_alone_says(tmp_path: Path) -> None:
+    """What kafka-features.sh printed names no witness: the first line says so, too."""
+    text = (
+        f"Feature: {METADATA_VERSION}\tSupportedMinVersion: 3.3-IV3\tSupportedMaxVersion: 4.1-IV1"
+    )
+    (tmp_path / "f.txt").write_text(f"{text}\tFinalizedVersionLevel: 4.0-IV3\tEpoch: 9\n")
+    landing = str(tmp_path / "landing")
+    told = ("--from", str(tmp_path / "f.txt"), "--kind", "features_describe", "--cluster", "c")
+    assert run("collect", *told, "--out", landing)[0] == 0
+    code, out, _ = run("can-roll", "--capture", landing, "--to", "4.2")
+    assert code == 0
+    assert out.splitlines()[0] == "c: software of 4.2 may join now, if it is as shown"
+    assert "UNKNOWN: nobody who can be trusted says all that is finalized" in out
