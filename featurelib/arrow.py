@@ -88,7 +88,7 @@ def table_of(rows: TableRows, *, coded: bool = False) -> pa.Table:
     return pa.Table.from_batches([batch_of(rows, coded=coded)])
 
 
-def _array(column: Column | TableRows, kind: pa.DataType) -> pa.Array:
+def _array(column: Column, kind: pa.DataType) -> pa.Array:
     match column:
         case Numbers(values=values, of=of):
             plain = _plain(values, values == NONE)
@@ -230,7 +230,9 @@ def _column(array: pa.Array, kind: Kind) -> Column:
     if isinstance(kind, Scalar):
         plain = array.cast(_STORED[kind]) if kind in _STORED else array
         return Numbers(values=_numbers(plain, NONE), of=kind)
-    assert isinstance(kind, ListOf)
+    if isinstance(kind, Columns):
+        parts = pa.RecordBatch.from_arrays(array.flatten(), names=[one.name for one in array.type])
+        return rows_of(parts, kind)
     size = _numbers(array.value_lengths(), -1)
     entries = array.flatten()
     if kind.of is TEXT:

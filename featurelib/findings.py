@@ -13,6 +13,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib import resources
@@ -28,9 +29,10 @@ ANY_ADDRESS = "HOST:PORT"  # in a command: a broker of the cluster it is for
 _PLACES = {"role", "node", "feature", "level", "number", "finalized", "version", "range"}
 _PLACES |= {"observed_at", "dated", "software", "way", "stale", "cluster", "cluster_and_folder"}
 _PLACES |= {"inventory", "zookeeper", "collect", "options", "live"}
-_OF_KINDS = {"release": ("newer",), "resource": ("namespace", "name")}
+_OF_KINDS = {"release": ("newer",), "resource": ("namespace", "name", "resource")}
 # Of a blank, and of what is no argument of a command, a person fills in the value.
-Kind = Literal["text", "sentences", "release", "argument", "resource", "blank"]
+# A value is no part of a sentence.
+Kind = Literal["text", "sentences", "release", "argument", "resource", "blank", "value"]
 Verb = Literal[
     "Fix", "Ask", "Collect", "Approve", "Hand over", "Upgrade", "Check", "Add", "Look at"
 ]
@@ -143,11 +145,12 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     `title` says what is so in several clusters, "" = no cluster shows that alone; `title_stale` the
     same where the node is off and still registered. `state` is the word for the node in a
-    description of its cluster. `fates` are texts for the detail.
+    description of its cluster. `fates` are texts for the first fact.
     """
 
     severity: Severity
     message: str
+    consequence: str = ""
     remedies: tuple[Remedy, ...] = msgspec.field(name="remedy")
     todo: Todo | None = None
     title: str = ""
@@ -169,18 +172,41 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return self.remedies[-1].command
 
     @property
+    def first_fact(self) -> str | None:
+        """The fact that says what was seen; None = the code says it all."""
+        return next(iter(self.facts), None)
+
+    @property
+    def statement(self) -> str:
+        """Message and consequence."""
+        return joined(self.message, self.consequence)
+
+    @property
     def texts(self) -> str:
         """All texts of the row that may name something."""
-        return " ".join((self.message, *(text for own in self.remedies for text in own.texts)))
+        return " ".join((self.statement, *(text for own in self.remedies for text in own.texts)))
 
 
-class Words(msgspec.Struct, frozen=True, kw_only=True):
-    """The words of a finding, filled in; `command` "" = there is none."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What is so, what follows from it, what to do, and what that rests on; any but the message may
+    be empty."""
 
     message: str
-    remedy: str
-    command: str
+    consequence: str = ""
+    action: str = ""
+    command: str = ""
     source: str = ""
+
+    @property
+    def statement(self) -> str:
+        """Message and consequence."""
+        return joined(self.message, self.consequence)
+
+
+def joined(*sentences: str) -> str:
+    """Return sentences as one text; empty ones are left out."""
+    return " ".join(filter(None, sentences))
 
 
 def first_fit(entries: Sequence[_Entry], known: Mapping[str, object]) -> _Entry:
@@ -209,6 +235,11 @@ def finding_rows() -> dict[str, FindingRow]:
 def rule_rows() -> dict[str, FindingRow]:
     """Return the rows of rules.toml by the name of the rule."""
     return _read("rules.toml")
+
+
+def row_of(code: str) -> FindingRow | None:
+    """Return the row of a finding's code or of a rule; None for a code of another release."""
+    return finding_rows().get(code) or rule_rows().get(code)
 
 
 @cache
@@ -285,7 +316,7 @@ def _faults(row: FindingRow) -> Iterator[tuple[str, int]]:
     if not row.remedies:
         yield "has no remedy.", 0
     facts = {place for name, kind in row.facts.items() for place in _OF_KINDS.get(kind, (name,))}
-    texts = [(0, row.message), *((n, t) for n, r in enumerate(row.remedies, 1) for t in r.texts)]
+    texts = [(0, row.statement), *((n, t) for n, r in enumerate(row.remedies, 1) for t in r.texts)]
     for at, text in texts:
         named = {name for _, name, _, _ in Formatter().parse(text) if name}
         if strange := named - facts - _PLACES:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from featurelib.feature import UpgradeType
+from featurelib.findings import Advice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +131,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
+class Reason(Advice):
     """One reason against a feature's level; an empty feature is the whole cluster.
 
     `judge` is goal (what was asked), evidence, strict (the policy), probe (the controller itself)
@@ -139,16 +140,16 @@ class Reason:
 
     judge: str
     code: str
-    message: str
     feature: str = ""
     level: int | None = None
     node: str = ""  # as `broker 3`
     supported: tuple[int, int] | None = None  # None: not listed, or no node's reason
-    remedy: str = ""
-    command: str = ""
     # Of a dialect: the controller would say just this. It says only the first of its reasons, to
     # the others it comes once that is fixed.
     is_answer: bool = False
+    # Why and until when conf/audit.toml mutes its finding, where that is asked.
+    muted: str | None = None
+    muted_until: str | None = None
 
     @property
     def role(self) -> str | None:

@@ -1,8 +1,9 @@
 """Rows of a schema, column by column: the form in which the core is given evidence and answers.
 
-A column is one of four, by its type in featurelib.schema: `Numbers` (flags, times and days too),
-`Texts`, `Cells` of bytes, `Lists` of texts or rows. Columns are numpy arrays, and whatever is null
-has a number of its own in them. Three rows, of columns `cluster`, `level`, `steps`:
+A column is one of five, by its type in featurelib.schema: `Numbers` (flags, times and days too),
+`Texts`, `Cells` of bytes, `Lists` of texts or rows, `TableRows` of structs. Columns are numpy
+arrays, and whatever is null has a number of its own in them. Three rows, of columns `cluster`,
+`level`, `steps`:
 
     Texts    words "a", "b"     codes  0  0  1       a, a, b
     Numbers                     values 2  7  NONE    2, 7, null
@@ -18,12 +19,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from featurelib.schema import BOOL, BYTES, DATE, TEXT, TIME, Kind, ListOf, Scalar, Schema
+from featurelib.schema import BOOL, BYTES, DATE, TEXT, TIME, Kind, Scalar, Schema
 
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -150,7 +151,7 @@ class Lists:
         return [None if n < 0 else [next(entries) for _ in range(n)] for n in self.size.tolist()]
 
 
-Column = Numbers | Texts | Cells | Lists
+Column = Union[Numbers, Texts, Cells, Lists, "TableRows"]  # rows of a struct
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -237,7 +238,8 @@ def nulls(kind: Kind, count: int) -> Column:
         return Cells(data=b"", ends=np.zeros(count + 1, dtype=np.int64))
     if isinstance(kind, Scalar):
         return Numbers(values=np.full(count, NONE, dtype=np.int64), of=kind)
-    assert isinstance(kind, ListOf)
+    if isinstance(kind, Schema):
+        return make_rows(kind, count, {})
     of = make_rows(kind.of, 0, {}) if isinstance(kind.of, Schema) else nulls(kind.of, 0)
     assert isinstance(of, Texts | TableRows)
     return Lists(size=np.full(count, -1, dtype=np.int64), of=of)

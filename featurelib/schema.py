@@ -91,7 +91,7 @@ _NAMES = {
 _KINDS = {name: kind for kind, names in _NAMES.items() for name in names.split()}
 
 
-def columns(names: str, **lists: ListOf) -> Schema:
+def columns(names: str, **lists: ListOf | Schema) -> Schema:
     """Return a schema of the columns `names`, each of the type of its name; `lists` are the types
     of those that hold lists."""
     kinds: dict[str, Kind] = {**_KINDS, **lists}
@@ -113,15 +113,15 @@ _OF_SNAPSHOT = columns("cluster observed_at waiting features_node").fields
 _OF_PARTS = [(name, BYTES) for name in ("names", "texts", *LAYOUT)]
 SNAPSHOT = Schema.of([*_OF_SNAPSHOT, *_OF_PARTS, *columns("checksum state").fields])
 
-# What the texts of a finding name besides, and why the usual remedy does not help.
-FACTS = columns("cause needs principal resource znode_text entry voters directory znode_version")
-
-FINDING = columns(
-    "cluster code severity role node_id feature finalized_level level min_version max_version "
-    "epoch observed_at line_id detail muted muted_until " + " ".join(FACTS.names)
-)
-
-FINDING_TEXTS = columns("name message remedy command")
+# What the texts of a finding name besides node, feature and levels, and why the usual remedy does
+# not help. findings.toml and rules.toml say which code has which.
+_OF_FACTS = "reason response difference effect condition permission setting release levels needs "
+_OF_FACTS += "other_nodes dependants since waiting_lines gap witness mutes cause principal "
+FACTS = columns(_OF_FACTS + "resource znode_text entry voters directory znode_version")
+_OF_FINDING = "cluster code severity role node_id feature finalized_level level min_version "
+_OF_FINDING += "max_version epoch observed_at line_id facts muted muted_until"
+FINDING = columns(_OF_FINDING, facts=FACTS)
+FINDING_TEXTS = columns("name message consequence action command")
 
 # What nodes support, a row a node half and feature. A null feature: the node lists none. A null end
 # of a range: the response may leave that out.

@@ -56,7 +56,8 @@ class Table:
         """Return the sentence that says what a column holds, by column; columns.toml has them."""
         sentences = _sentences()
         own = sentences["columns"] | sentences.get(self.full_name, {})
-        return {name: own[name] for name in self.schema.names if name in own}
+        parts = [kind.names for _, kind in self.schema.fields if isinstance(kind, Schema)]
+        return {name: own[name] for name in sum(parts, self.schema.names) if name in own}
 
     @property
     def application(self) -> str:
@@ -178,7 +179,7 @@ FINDINGS = Table(
     comment="Everything that is wrong, missing or in the way, a row a node and feature.",
     grain=("run", "cluster", "code", "role", "node_id", "feature"),
     schema=with_run(Schema.of([*schema.FINDING.fields, *schema.FINDING_TEXTS.fields])),
-    version=2,  # 2: mutes
+    version=3,  # 2: mutes; 3: facts, consequence and action
     skip_by=_SKIP_BY,
     required=frozenset({"run", "cluster", "code", "severity"}),
 )

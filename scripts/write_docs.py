@@ -72,7 +72,7 @@ def _rule(entry: RulebookEntry) -> list[str]:
     said = [
         f"- Source: {rule.source}",
         f"- Reads: {reads}",
-        f"- Finding ({wording.severity.value}): {wording.message}",
+        f"- Finding ({wording.severity.value}): {wording.statement}",
         f"- Remedy: {wording.remedy}",
     ]
     said += [f"- Command: {code(wording.command)}"] if wording.command else []

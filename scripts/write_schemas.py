@@ -88,11 +88,17 @@ def _type(kind: Kind) -> str:
 
 def _row_schema(columns: Schema, *more: str) -> msgspec.Meta:
     """The JSON schema of a row of a table, and of texts beside it: every key, none required."""
-    kinds = {TEXT: "string", BOOL: "boolean"}
-    keys = {name: {"type": [kinds.get(of, "integer"), "null"]} for name, of in columns.fields}
+    keys = {name: _key_schema(of) for name, of in columns.fields}
     keys |= {name: {"type": ["string"]} for name in more}
-    times = [name for name, of in columns.fields if of in (TIME, DATE)]
-    return msgspec.Meta(extra_json_schema={"properties": keys | {key: {} for key in times}})
+    return msgspec.Meta(extra_json_schema={"properties": keys})
+
+
+def _key_schema(kind: Kind) -> dict[str, Any]:
+    """The JSON schema of a column."""
+    if isinstance(kind, Schema):
+        return {"type": "object", "properties": {name: _key_schema(of) for name, of in kind.fields}}
+    kinds = {TEXT: "string", BOOL: "boolean"}
+    return {} if kind in (TIME, DATE) else {"type": [kinds.get(kind, "integer"), "null"]}
 
 
 _Findings = list[Annotated[dict[str, Any], _row_schema(FINDING)]]

@@ -13,7 +13,8 @@ from featurelib.core.dialect import STRICT, load
 from featurelib.core.rules import NODE_COLUMNS, UPDATE_COLUMNS
 from featurelib.feature import Phase, Role, Severity, UpgradeType, Verdict, Witness
 from featurelib.findings import Remedy, ways
-from featurelib.schema import FINDING
+from featurelib.schema import FACTS, FINDING
+from featurelib.tables import FINDINGS
 from scripts.markdown import code, comments_of, page, table
 
 INTRO = """
@@ -88,10 +89,7 @@ BRACES = {
     "finalized": "the finalized level",
     "version": "the finalized metadata.version, by its name",
     "range": "the supported range, as `7-25 (up to 4.0-IV3)`",
-    "detail": "the observation, or the response of a node in its own words",
     "observed_at": "the time of that observation",
-    "entry": "the first line of its entry in the inventory",
-    "voters": "the controllers to start, as `1 of controllers 2-3`",
     "live": "the options that reach the cluster, or an address to fill in",
     "options": "the options that reach the cluster",
     "newer": "the same after `to`, if a release is known",
@@ -102,10 +100,6 @@ BRACES = {
     "cluster_and_folder": "the same as an option, with the folder of the landing files",
     "inventory": "the file of the inventory",
     "zookeeper": "the address of ZooKeeper, by the inventory",
-    "znode_text": "the text of the `/feature` znode",
-    "directory": "the id of the voter's log directory, as Kafka's tools print it",
-    "znode_version": "the version of the `/feature` znode that was read",
-    "principal": "the user who needs the permission, as `User:collector`",
     "name": "the name of Strimzi's resource",
     "namespace": "and its namespace",
     "dated": "the day of the catalogue",
@@ -124,8 +118,10 @@ def vocabulary_page() -> str:
         "## Findings",
         _findings_intro(),
         table(["code", "severity", "message", "source", "remedy"], _findings()),
-        "Texts in braces are replaced when a finding is shown:",
+        "Texts in braces are replaced when a finding is shown, facts too:",
         table(["in braces", "replaced by"], _braces()),
+        "Facts of a finding, null where its code does not have them:",
+        table(["fact", "holds"], _facts()),
         "## Ways out",
         "These texts replace `{way}` in a finding. Plans and `why-not` print them for a node that "
         "blocks.",
@@ -164,7 +160,7 @@ def _findings_intro() -> str:
     names = ", ".join(code(name) for name in FINDING.names)
     return (
         "A finding is a row with these columns, null where they do not apply: " + names + ". "
-        "`detail` holds the observation. The last columns are facts that a remedy names. Texts in "
+        "`facts` hold what the texts name; a table below describes them. Texts in "
         "braces, as `{node}`, are replaced; see the table below. "
         "Severities are defaults: `conf/audit.toml` may change them. These findings are about data "
         "and nodes:"
@@ -179,7 +175,7 @@ def _findings() -> list[list[str]]:
         if name not in asked:
             remedy = "; ".join(map(_remedy, wording.remedies))
             severity = wording.severity.value
-            rows.append([code(name), severity, wording.message, wording.source, remedy])
+            rows.append([code(name), severity, wording.statement, wording.source, remedy])
     return rows
 
 
@@ -193,10 +189,15 @@ def _remedy(remedy: Remedy) -> str:
     return f"{when}: {said}" if when else said
 
 
+def _facts() -> list[list[str]]:
+    about = FINDINGS.about
+    return [[code(name), about[name]] for name in FACTS.names]
+
+
 def _braces() -> list[list[str]]:
     """A row for each word in braces that a finding or a way out has."""
     texts = [text for row in (*_findings(), *_ways(), *_rule_findings()) for text in row]
-    used = set(re.findall(r"{(\w+)}", " ".join(texts)))
+    used = set(re.findall(r"{(\w+)}", " ".join(texts))) - set(FACTS.names)
     assert used == set(BRACES), f"BRACES and the words differ: {sorted(used ^ set(BRACES))}"
     return [[code(f"{{{name}}}"), text] for name, text in BRACES.items()]
 
@@ -213,7 +214,7 @@ def _rule_findings() -> list[list[str]]:
         if entry.questions:
             wording = entry.wording
             link = f"[{name}](rules.md#{name})"
-            rows.append([link, wording.severity.value, wording.message, wording.remedy])
+            rows.append([link, wording.severity.value, wording.statement, wording.remedy])
     return rows
 
 

@@ -21,7 +21,6 @@ from featurelib.api.clusters import Answer, AnyCluster, Live, choose, choose_liv
 from featurelib.api.documents import (
     ApplyDocument,
     PlanDocument,
-    RefusalDocument,
     RequestDocument,
     ShowDocument,
     UpdateResultDocument,
@@ -172,7 +171,7 @@ def plan_intent(
             digest=file.digest if file else None,
             plan=files.plain(made) if made else None,
             refusals=[
-                fill(RefusalDocument, reason, **as_json(over))
+                replace(reason, **as_json(over))
                 for reason, over in zip(planned.refusals, muted, strict=True)
             ],
             stays=planned.goal.stays,
@@ -229,7 +228,7 @@ def _for_people(
         seen_at=source.seen_at,
         addresses=source.wanted.addresses,
         level_names=names,
-        left_out=tuple(reason.message for reason in planned.refusals),
+        left_out=tuple(reason.statement for reason in planned.refusals),
         stays=tuple(stay.text for stay in planned.goal.stays),
         warnings=tuple(warnings),
     )

@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 from featurelib.collect import Collected, Round
 from featurelib.controller.journal import Verified
 from featurelib.feature import Role
-from featurelib.model import Move, Recipient
+from featurelib.model import Move, Reason, Recipient
 from featurelib.planning.files import Approval, ForPeople
 from featurelib.planning.goal import Stay
 from featurelib.planning.outlook import StepOutlook
@@ -44,7 +44,8 @@ KEYS = {
     ),
     Proof: row_of(
         "judge rule=code source feature level message node role node_id needed is_answer "
-        "seen_at=seen line_id remedy command min_version max_version line muted muted_until"
+        "seen_at=seen line_id consequence action command min_version max_version line muted "
+        "muted_until"
     ),
     WhatIf: row_of(
         "before=was after=now features=turns unchanged new gone critical joined refused "
@@ -132,23 +133,6 @@ def document(head: Document, value: object) -> dict[str, Any]:
     return {**msgspec.to_builtins(head), **plain(value)}
 
 
-class RefusalDocument(JsonPart):
-    """A reason against a plan, and whether conf/audit.toml mutes its finding."""
-
-    judge: str
-    code: str
-    message: str
-    feature: str
-    level: int | None
-    node: str
-    supported: tuple[int, int] | None
-    remedy: str
-    command: str
-    is_answer: bool
-    muted: str | None
-    muted_until: str | None
-
-
 class PlanDocument(Document):
     """featurelib plan"""
 
@@ -161,7 +145,7 @@ class PlanDocument(Document):
     file: str | None
     digest: str | None
     plan: dict[str, Any] | None
-    refusals: list[RefusalDocument]
+    refusals: list[Reason]
     stays: tuple[Stay, ...]
     warnings: list[str]
     theirs: tuple[Move, ...]  # what whoever manages the cluster has to finalize: it is in no plan

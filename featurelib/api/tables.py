@@ -17,7 +17,7 @@ from featurelib.api.clusters import Answer, AnyCluster, Stored, choose, to_frame
 from featurelib.api.documents import OfCluster, OfTables, document
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Conditions, read
-from featurelib.audit.findings import NO_SITE, FindingColumns, FindingWords, Mute
+from featurelib.audit.findings import NO_SITE, FindingWords, Mute
 from featurelib.catalogue import Catalogue
 from featurelib.config.files import find_settings, journal_path, open_catalogue
 from featurelib.config.fleet import Choice, Fleet, FleetEntry, FleetPart
@@ -442,12 +442,11 @@ def _finding_rows(one: ClusterDiff, catalogue: Catalogue) -> Iterator[Row]:
     words = FindingWords(catalogue)
     found = {State.NEW: one.new, State.RESOLVED: one.resolved, State.INCOMPARABLE: one.incomparable}
     for state, row in ((state, row) for state, rows in found.items() for row in rows):
-        columns: FindingColumns = row  # type: ignore[assignment]  # a row has more columns than words use
         yield {
             "cluster": one.name or one.cluster,
             "state": str(state),
             **{key: row[key] for key in ("severity", "code", "role", "node_id", "feature")},
-            "says": words.of(columns).message,
+            "says": words.of(row).statement,
             "why": str(row["why"]) if "why" in row else None,
             "muted": row["muted"],
         }

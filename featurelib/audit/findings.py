@@ -15,10 +15,10 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from functools import cache
 from string import Formatter
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
@@ -29,13 +29,14 @@ from featurelib.feature import METADATA_VERSION, Role, Severity
 from featurelib.findings import (
     ANY_ADDRESS,
     BLANKS,
+    Advice,
     FindingRow,
     Kind,
     Remedy,
-    Words,
     filled,
     finding_rows,
     first_fit,
+    row_of,
     software,
     tagged,
     ways,
@@ -53,7 +54,7 @@ from featurelib.rows import (
     pick,
     texts_of,
 )
-from featurelib.schema import FACTS, FINDING
+from featurelib.schema import FACTS, FINDING, FINDING_TEXTS
 from featurelib.words import clean, code_text, level_text, range_text, time_text
 
 NOBODY = -1  # a finding about the whole cluster
@@ -65,7 +66,6 @@ _NUMBERS = {
     "epoch": ("epoch", -1),
     "at": ("observed_at", 0),
     "line": ("line_id", 0),
-    "znode_version": ("znode_version", NONE),
 }
 
 
@@ -82,9 +82,9 @@ class Findings:
     ) -> None:
         """One row for each position in `cluster`; a column left out is null in all of them.
 
-        `more`: feature and facts as texts; role, node_id, finalized_level, level, min_version,
-        max_version, epoch, at and line as numbers. In `at` and `line` 0, in `node_id` and `epoch`
-        -1 means that there is none.
+        `detail`: the first fact of the code's row. `more`: feature and facts as texts; role,
+        node_id, finalized_level, level, min_version, max_version, epoch, at and line as numbers. In
+        `at` and `line` 0, in `node_id` and `epoch` -1 means that there is none.
         """
         count = len(cluster)
         if count == 0:
@@ -94,8 +94,11 @@ class Findings:
             "code": _repeated(code, count),
             "severity": _repeated(self._severities[code].value, count),
         }
-        if detail is not None:
-            columns["detail"] = texts_of(detail)
+        facts = {name: more.pop(name) for name in FACTS.names if name in more}
+        row = row_of(code)
+        if detail is not None and row and row.first_fact:
+            facts = {row.first_fact: texts_of(detail), **facts}
+        columns["facts"] = make_rows(FACTS, count, facts)
         for given, values in more.items():
             if isinstance(values, Texts):
                 columns[given] = values
@@ -246,7 +249,7 @@ def wordings(dialect: Dialect) -> dict[str, FindingRow]:
     return finding_rows() | {row.code: row.words for row in dialect.rules}
 
 
-COMPOSED_LENGTH = 1200  # of a detail that is composed of sentences
+COMPOSED_LENGTH = 1200  # of a fact that is composed of sentences
 _WAY, _STALE = "{way}", "{stale}"
 _SERVICES = frozenset({"msk", "aiven", "confluent"})  # whose controllers nobody else can ask
 
@@ -290,27 +293,13 @@ NO_SITE = Site()
 
 def without_blanks(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row of featurelib.schema.FINDING without the facts that it does not have."""
-    return {k: value for k, value in row.items() if value is not None or k not in FACTS.names}
+    facts = {name: value for name, value in row["facts"].items() if value is not None}
+    return {**row, "facts": facts}
 
 
-class FindingColumns(TypedDict, total=False):
-    """The columns of one finding that its words may use; of facts those that there are."""
-
-    code: str
-    role: str | None
-    node_id: int | None
-    feature: str | None
-    finalized_level: int | None
-    level: int | None
-    min_version: int | None
-    max_version: int | None
-    observed_at: datetime | None
-    detail: str | None
-    cause: str | None
-    needs: str | None
-
-
-_WORDED = tuple(dict.fromkeys([*FindingColumns.__annotations__, *FACTS.names]))
+# A row of featurelib.schema.FINDING, or as much of one as its words use.
+FindingColumns = Mapping[str, Any]
+_OF_WORDS = "code role node_id feature finalized_level level min_version max_version observed_at"
 _WIDE, _WIDEST = 1 << 20, 1 << 62
 
 
@@ -323,7 +312,7 @@ class FindingWords:
 
     def of(
         self, columns: FindingColumns, site: Site = NO_SITE, ghost: FindingColumns | None = None
-    ) -> Words:
+    ) -> Advice:
         """The words of its code, filled in for the cluster at this site. `ghost`: the finding that
         calls the node gone, if one does; its remedy holds for what its range blocks, too."""
         row = self._wordings.get(columns["code"]) or _unworded(columns["code"])
@@ -332,23 +321,25 @@ class FindingWords:
         text, command = remedy.text, remedy.command
         if ghost is not None and text == _STALE:
             gone = self.of(ghost, site)
-            text, command = gone.remedy.replace("{", "{{").replace("}", "}}"), gone.command
+            text, command = gone.action.replace("{", "{{").replace("}", "}}"), gone.command
         elif _WAY in text:
             way = first_fit(ways(), known | {"stale": True})
             values["way"] = way.text.format_map(values)
             command = filled(_fill_command(way.command * (command == _WAY), values), site.address)
         else:
             command = filled(_fill_command(command, values), site.address)
-        return Words(
+        return Advice(
             message=_open_sentence(remedy.message or row.message, values).rstrip(),
-            remedy=_open_sentence(text, values),
+            consequence=row.consequence.format_map(values),
+            action=_open_sentence(text, values),
             command=command,
             source=row.source,
         )
 
     def of_rows(self, findings: TableRows, sites: Mapping[str, Site]) -> dict[str, Texts]:
-        """Message, remedy and command of each row of featurelib.schema.FINDING, worded once where
-        several say alike. `sites`: of clusters, by id; one without is called by its id."""
+        """Message, consequence, action and command of each row of featurelib.schema.FINDING, worded
+        once where several say alike. `sites`: of clusters, by id; one without is called by its
+        id."""
         codes, at = findings.texts("code"), findings.numbers("observed_at")
         rows = [self._wordings.get(code) or _unworded(code) for code in codes.words]
         dated = np.array(["{observed_at}" in row.message for row in rows], dtype=bool)
@@ -356,7 +347,10 @@ class FindingWords:
         clusters = findings.texts("cluster")
         site = np.where(own, clusters.codes, -1)
         seen = findings.replace(observed_at=np.where(dated[codes.codes], at, NONE))
-        first, kind = _kinds([site, *map(_numbers, seen.select(_WORDED).columns.values())])
+        facts = seen["facts"]
+        assert isinstance(facts, TableRows)
+        known = {**seen.select(_OF_WORDS.split()).columns, **facts.columns}
+        first, kind = _kinds([site, *map(_numbers, known.values())])
         gone = _gone(findings)
         if (gone >= 0).any():
             first, kind = _kinds([kind, np.where(gone >= 0, kind[gone], -1)])
@@ -370,16 +364,25 @@ class FindingWords:
         ]
         return {
             name: Texts(words=[getattr(one, name) for one in said], codes=kind)
-            for name in ("message", "remedy", "command")
+            for name in FINDING_TEXTS.names[1:]
         }
 
-    def detail(self, code: str, text: str | None) -> str | None:
-        """Return the detail, safe to show, with the names of levels of metadata.version added."""
-        if not text:
-            return None
-        row = self._wordings.get(code)
-        whole = row is not None and row.facts.get("detail") == "sentences"
-        shown = clean(text, COMPOSED_LENGTH) if whole else clean(text).removesuffix(".")
+    def facts(self, columns: FindingColumns) -> dict[str, str]:
+        """Return the facts that a finding has, safe to show."""
+        row = self._wordings.get(columns["code"]) or _unworded(columns["code"])
+        return {
+            name: self._shown(row.facts.get(name, "value"), str(fact))
+            for name, fact in columns["facts"].items()
+            if fact not in (None, "")
+        }
+
+    def _shown(self, kind: Kind, text: str) -> str:
+        """A fact, safe to show; of sentences with the names of levels of metadata.version."""
+        if kind not in ("text", "sentences"):
+            return clean(text)
+        shown = (
+            clean(text, COMPOSED_LENGTH) if kind == "sentences" else clean(text).removesuffix(".")
+        )
         return _DATED_LEVEL.sub(self._add_name, shown)
 
     def _values(self, columns: FindingColumns, row: FindingRow, site: Site) -> dict[str, str]:
@@ -412,21 +415,22 @@ class FindingWords:
             "live": site.options if site.reachable else f" --bootstrap {ANY_ADDRESS}",
             "collect": site.collect * (site.landing != NO_SITE.landing),
         }
-        facts: Mapping[str, Any] = columns
+        facts = columns.get("facts", {})
         for fact, kind in row.facts.items():
-            values |= self._fact(columns["code"], fact, kind, facts.get(fact))
+            values |= self._fact(fact, kind, facts.get(fact))
         return values
 
-    def _fact(self, code: str, name: str, kind: Kind, value: Any) -> dict[str, str]:
+    def _fact(self, name: str, kind: Kind, value: Any) -> dict[str, str]:
         """Return what the placeholders of a fact stand for."""
         text = "" if value is None else str(value)
         if kind == "release":
             return {"software": software(text), "newer": f" to {software(text)}" * bool(text)}
         if kind == "resource":
             space, _, own = text.rpartition("/")
-            return {"namespace": _argument(space, "NAMESPACE"), "name": _argument(own, "NAME")}
-        if name == "detail":  # an empty one has nothing to add; a missing one should be there
-            return {name: "?" if value is None else self.detail(code, text) or ""}
+            parts = {"namespace": _argument(space, "NAMESPACE"), "name": _argument(own, "NAME")}
+            return parts | {name: clean(text) or "?"}
+        if kind in ("text", "sentences"):  # an empty one has nothing to add; null: it is missing
+            return {name: "?" if value is None else text and self._shown(kind, text)}
         if kind == "argument":
             return {name: _argument(text, BLANKS[name])}
         return {name: text or BLANKS.get(name, "")}
@@ -488,10 +492,10 @@ def _argument(text: str, unknown: str) -> str:
 def _circumstances(columns: FindingColumns, site: Site) -> dict[str, object]:
     """Return what the conditions of remedies look at."""
     least = columns["finalized_level"] if columns["level"] is None else columns["level"]
-    feature, managed = columns["feature"], site.managed
+    feature, managed, facts = columns["feature"], site.managed, columns.get("facts", {})
     return {
-        "cause": columns.get("cause"),
-        "needs": columns.get("needs") is not None,
+        "cause": facts.get("cause"),
+        "needs": facts.get("needs") is not None,
         "role": columns["role"] or Role.BROKER.text,
         "managed_by": site.managers,
         "owner_finalizes": managed is None or feature in managed,
@@ -525,7 +529,6 @@ def _unworded(code: str) -> FindingRow:
     """A code that this release has no words for: another release wrote the finding."""
     return FindingRow(
         severity=Severity.WARNING,
-        message=code_text(code).replace("{", "{{").replace("}", "}}") + " {detail}",
+        message=code_text(code).replace("{", "{{").replace("}", "}}"),
         remedies=(Remedy(text=""),),
-        facts={"detail": "text"},
     )

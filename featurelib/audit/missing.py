@@ -555,7 +555,7 @@ def _static_voters(said: BatchFindings) -> None:
     ]
     for code, found, what in (
         ("dynamic_quorum_with_static_voters", left, details),
-        ("static_quorum_without_voters", bare, [""] * len(bare)),
+        ("static_quorum_without_voters", bare, None),
     ):
         rows = [(one.cluster, one.node_id, one.at, one.line) for one in found]
         cluster, node_id, at, line = np.array(rows, dtype=np.int64).reshape(-1, 4).T

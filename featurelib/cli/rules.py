@@ -115,8 +115,8 @@ def _whole(entry: RulebookEntry) -> dict[str, object]:
         "source": rule.source,
         "columns": {name: _meaning(entry, name) for name in rule.columns},
         "severity": wording.severity.value,
-        "message": wording.message,
-        "remedy": wording.remedy,
+        "message": wording.statement,
+        "action": wording.remedy,
         "command": wording.command,
         "asked": [_question(question) for question in entry.questions],
     }
@@ -152,7 +152,7 @@ def _show(entry: RulebookEntry, page: Page) -> None:
     page.item(f"source: {rule.source}", 2)
     for column in rule.columns:
         page.item(f"reads {column}: {_meaning(entry, column)}", 2)
-    page.item(f"finding, {wording.severity.value}: {wording.message}", 2)
+    page.item(f"finding, {wording.severity.value}: {wording.statement}", 2)
     page.item(f"remedy: {wording.remedy}", 2)
     if wording.command:
         page.line(f"    {wording.command}")

@@ -148,7 +148,7 @@ def make_plan(
         side_effects=side_effects(catalogue, steps, sight.evidence),
     )
     more = _warnings_of_steps(sight, mode_of(sight), steps, catalogue)
-    vouched = (one.message for one in reasons.of_codes(tagged("declared")))
+    vouched = (one.statement for one in reasons.of_codes(tagged("declared")))
     return replace(made, plan=plan, warnings=(*warnings, *more, *vouched))
 
 
@@ -303,7 +303,7 @@ def _warnings(sight: Sight, intent: Intent, goal: Goal, catalogue: Catalogue) ->
                 "conf/fleet.toml."
             )
     words, rows = FindingWords(catalogue), sight.judged.findings.to_pylist()
-    grave = [words.of(row).message for row in rows if row["severity"] == Severity.CRITICAL]
+    grave = [words.of(row).statement for row in rows if row["severity"] == Severity.CRITICAL]
     yield from filter(None, [mend_first(grave)])
 
 

@@ -9,7 +9,7 @@ exactly the nodes that do not, for the level and for what it depends on.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from featurelib.core.dry_run import refused_by
 from featurelib.core.reply import NO_ERROR, Reply, read_refusal
 from featurelib.core.rules import below_local_min, unsupported_by_node
 from featurelib.feature import METADATA_VERSION, Role, Severity, Verdict
-from featurelib.findings import Action, Issue, code_of, first_fit, tagged, way_of, ways
+from featurelib.findings import Action, Issue, code_of, first_fit, row_of, tagged, way_of, ways
 from featurelib.model import Reason, Step
 from featurelib.planning.goal import software_of
 from featurelib.words import level_text
@@ -148,8 +148,8 @@ class Reasons:
         release = first_release(cluster, self._catalogue, moves)
         action = action_for(cluster, node, moves, frozenset({reason.code}))
         way = way_of(action).of(node.node_id, release, self._sight.site.address)
-        remedy = f"{way.text[:1].upper()}{way.text[1:]}."
-        return replace(reason, remedy=remedy, command=way.command)
+        what = f"{way.text[:1].upper()}{way.text[1:]}."
+        return replace(reason, action=what, command=way.command)
 
     def _of_policy(self, refusal: Reason, node: Node | None = None) -> Reason:
         """A refusal of the policy in a finding's words. The audit has tried what a level depends
@@ -158,7 +158,7 @@ class Reasons:
         detail = ", ".join(self._detail(refusal))
         reason = self._worded(STRICT, refusal, current, detail=detail, node=node)
         if refusal.code in tagged("lossy"):
-            return replace(reason, remedy=self._lossless(reason.feature, current) or reason.remedy)
+            return replace(reason, action=self._lossless(reason.feature, current) or reason.action)
         return self._of_dependency(reason) if refusal.code in tagged("consequence") else reason
 
     def _lossless(self, feature: str, current: int) -> str:
@@ -179,7 +179,7 @@ class Reasons:
         there = ", ".join(f"{other} {self._text(other, level)}" for other, level in levels)
         level = self._text(reason.feature, reason.level or 0)
         message = f"{reason.feature} {level} depends on {wants}; finalized is {there}."
-        return replace(reason, message=message, remedy=f"Ask for {wants} as well, or first.")
+        return replace(reason, message=message, action=f"Ask for {wants} as well, or first.")
 
     def _text(self, feature: str, level: int) -> str:
         """A level with its name, as `25 (4.0-IV3)`."""
@@ -225,18 +225,19 @@ class Reasons:
     ) -> Reason:
         """A refusal in the words of the finding of its code."""
         low, high = (node.supported.get(refusal.feature) if node else None) or (None, None)
-        columns = FindingColumns(
-            code=refusal.code,
-            role=node.role.text if node else None,
-            node_id=node.node_id if node else None,
-            feature=refusal.feature or None,
-            finalized_level=current,
-            level=refusal.level,
-            min_version=low,
-            max_version=high,
-            observed_at=None,
-            detail=detail,
-        )
+        row = row_of(refusal.code)
+        columns = {
+            "code": refusal.code,
+            "role": node.role.text if node else None,
+            "node_id": node.node_id if node else None,
+            "feature": refusal.feature or None,
+            "finalized_level": current,
+            "level": refusal.level,
+            "min_version": low,
+            "max_version": high,
+            "observed_at": None,
+            "facts": {row.first_fact: detail} if row and row.first_fact else {},
+        }
         return self._of_row(columns, judge)
 
     def _of_row(self, row: FindingColumns, judge: str) -> Reason:
@@ -252,15 +253,12 @@ class Reasons:
             level=row["level"],
             node="" if row["node_id"] is None else f"{row['role'] or 'node'} {row['node_id']}",
             supported=None if low is None or high is None else (low, high),
-            message=said.message,
-            remedy=said.remedy,
-            command=said.command,
+            **asdict(said),
         )
 
     def _of_finding(self, row: dict[str, Any]) -> Reason:
         """A finding; one about a node that the look shows says what to do about it."""
-        columns: FindingColumns = row  # type: ignore[assignment]  # it has more than words use
-        reason = self._of_row(columns, EVIDENCE if self._is_missing(row["code"]) else STRICT)
+        reason = self._of_row(row, EVIDENCE if self._is_missing(row["code"]) else STRICT)
         cluster, half = self._sight.cluster, (row["role"], row["node_id"])
         nodes = (*cluster.nodes, *unregistered(cluster, Asks.CONFIGURED_ONLY))
         found = [node for node in nodes if (node.role.text, node.node_id) == half]

@@ -259,7 +259,7 @@ def _findings(findings: Sequence[Row], catalogue: Catalogue) -> Iterator[Finding
     words = FindingWords(catalogue)
     for row in sorted(findings, key=lambda row: _SEVERITIES.index(Severity(row["severity"]))):
         if row["severity"] != Severity.BLOCKER:
-            message = words.of(row).message  # type: ignore[arg-type]  # a row as columns
+            message = words.of(row).statement
             yield FindingShown(code=row["code"], severity=row["severity"], message=message)
 
 

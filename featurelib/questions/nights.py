@@ -453,7 +453,7 @@ def _order(row: Row) -> tuple[object, ...]:
     """The worst first, then by code, node and feature, whatever the order of the tables' files."""
     node = -1 if row["node_id"] is None else row["node_id"]
     where = row["role"] or "", node, row["feature"] or ""
-    return _SEVERITIES.index(row["severity"]), row["code"], *where, row["detail"] or ""
+    return _SEVERITIES.index(row["severity"]), row["code"], *where, str(row["facts"])
 
 
 class _Night:

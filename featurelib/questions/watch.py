@@ -21,7 +21,7 @@ from featurelib.findings import tagged
 from featurelib.model import Reason
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
-from featurelib.planning.reasons import refusing
+from featurelib.planning.reasons import EVIDENCE, refusing
 from featurelib.questions.describe import NodeShown, describe
 from featurelib.questions.why_not import named_level
 from featurelib.words import clean, level_text, moment
@@ -66,18 +66,6 @@ class FeatureNow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
-    """The other obstacles; `node` as `broker 2`, empty = the whole cluster."""
-
-    code: str
-    feature: str
-    level: int | None
-    node: str
-    message: str
-    remedy: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
     """One look at one cluster, at `at`; the first one was at `started`. `until`: the levels that
     are waited for, and `ready` whether each could be finalized now or is; both None = nothing is
@@ -89,7 +77,7 @@ class Watched:
     at: datetime
     nodes: tuple[NodeNow, ...]
     features: tuple[FeatureNow, ...]
-    missing: tuple[Missing, ...]
+    missing: tuple[Reason, ...]
     until: dict[str, int] | None
     ready: bool | None
     error: str | None
@@ -242,7 +230,7 @@ def _features(sight: Sight, until: Mapping[str, int] | None) -> Iterator[Feature
         )
 
 
-def _missing(refusals: Sequence[Reason], nodes: Sequence[NodeNow]) -> Iterator[Missing]:
+def _missing(refusals: Sequence[Reason], nodes: Sequence[NodeNow]) -> Iterator[Reason]:
     """Reasons beside what nodes show themselves: that one is silent, or lacks a level. What only a
     controller would say stands where nothing else does."""
     silent = {
@@ -255,18 +243,16 @@ def _missing(refusals: Sequence[Reason], nodes: Sequence[NodeNow]) -> Iterator[M
     ]
     of_policy = [one for one in others if one.judge not in GENERATIONS]
     is_shown = bool(of_policy or silent) or any(one.lacks for one in nodes)
-    for one in of_policy if is_shown else others:
-        yield Missing(**{name: getattr(one, name) for name in Missing.__slots__})
+    yield from of_policy if is_shown else others
 
 
-def _no_longer_listed(node: NodeNow) -> Missing:
-    return Missing(
+def _no_longer_listed(node: NodeNow) -> Reason:
+    return Reason(
+        judge=EVIDENCE,
         code=GONE,
-        feature="",
-        level=None,
         node=f"{node.role} {node.node_id}",
         message=f"{node.role.capitalize()} {node.node_id} was there and is on no list now.",
-        remedy="If it is gone for good, start the watch again.",
+        action="If it is gone for good, start the watch again.",
     )
 
 

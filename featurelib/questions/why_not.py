@@ -86,17 +86,14 @@ class Proof(Reason):
 
     `needed` is the range that the node must support, None where the level is all that is asked, or
     nobody knows from where on. `seen_at` is in microseconds, 0 = not seen. `line` is the place of
-    the line `line_id`; `muted` is why conf/audit.toml mutes its finding, and until when.
+    the line `line_id`.
     """
 
     level: int = 0
-    source: str = ""
     needed: Range | None = None
     seen_at: int = 0
     line_id: int = 0
     line: str | None = None
-    muted: str | None = None
-    muted_until: str | None = None
 
     @property
     def seen(self) -> datetime | None:
@@ -269,7 +266,7 @@ def _agreement(sight: Sight, moves: Moves, seen: _Seen) -> Proof | None:
     for row in sight.judged.findings.to_pylist():
         code = row["code"]
         if code in tagged("accepted") and moves.items() <= agreed_levels(sight.evidence):
-            message = wordings(load(STRICT))[code].message.format_map(row)
+            message = wordings(load(STRICT))[code].statement.format_map(row["facts"])
             agreed = Reason(judge=PROBE, code=code, message=message)
             return _dated(_proof_of(agreed), seen)
     return None

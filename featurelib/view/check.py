@@ -125,8 +125,8 @@ def _findings(found: ReportedCluster, page: Page) -> None:
         page.line()
         for message in filter(None, (*group.messages, group.others)):
             page.item(f"{group.severity}: {message}")
-        if group.first.remedy:
-            page.item(f"→ {group.first.remedy}", 2)
+        if group.first.action:
+            page.item(f"→ {group.first.action}", 2)
         page.lines(group.commands, 4)
         if lacks := fill_in(group.first.command):
             page.item(lacks, 4)

@@ -243,9 +243,9 @@ def watch_page(
     if seen.missing:
         page.head("also in the way")
     for one in seen.missing[:MOST]:
-        page.item(f"{code_text(one.code)}: {clean(one.message, 1000)}", 2)
-        if one.remedy:
-            page.item(f"→ {clean(one.remedy, 600)}", 4)
+        page.item(f"{code_text(one.code)}: {clean(one.statement, 1000)}", 2)
+        if one.action:
+            page.item(f"→ {clean(one.action, 600)}", 4)
     if len(seen.missing) > MOST:
         page.line(f"  and {len(seen.missing) - MOST} more: --json has them all")
     if command:
@@ -437,7 +437,7 @@ def _cluster(one: ClusterDiff, words: FindingWords, limit: int, page: Page) -> N
 
 def _rows(start: str, rows: Sequence[Row], words: FindingWords, limit: int, page: Page) -> None:
     for row in rows[: limit or None]:
-        message = words.of(row).message  # type: ignore[arg-type]  # a row has more columns
+        message = words.of(row).statement
         page.item(f"{start}{row['severity']}, {code_text(row['code'])}: {message}", 2)
     if len(rows) > limit > 0:
         page.line(f"    and {len(rows) - limit:,} more: --limit 0 shows all")

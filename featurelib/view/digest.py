@@ -15,10 +15,9 @@ from fractions import Fraction
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
-from featurelib.audit.findings import SetAside, wordings
-from featurelib.core.dialect import STRICT, load
+from featurelib.audit.findings import SetAside
 from featurelib.feature import METADATA_VERSION, ClusterMode, Severity, Verdict
-from featurelib.findings import ANY_ADDRESS, code_of, tagged
+from featurelib.findings import ANY_ADDRESS, code_of, row_of, tagged
 from featurelib.snapshot import history
 from featurelib.view.model import (
     SEVERITY_RANK,
@@ -175,7 +174,7 @@ def _causes_of(cluster: ReportedCluster) -> Iterator[tuple[_Key, ReportedFinding
 def titles_of(code: str) -> tuple[str, str]:
     """Return what is so in clusters with this finding, or its code where no cluster shows that
     alone; and of nodes that are off and still registered, "" = nothing else."""
-    row = wordings(load(STRICT)).get(code)
+    row = row_of(code)
     return (row and row.title) or code_text(code), row.title_stale if row else ""
 
 
@@ -256,7 +255,8 @@ def _problem(findings: Findings, severity: Severity) -> str:
     first = [finding for finding in found if finding.code == codes[0]]
     who = nodes_of(first)
     # Why nodes did not answer, where all of them failed alike, or how many voters did.
-    reasons = {one.detail for one in first if one.code in tagged("not_answering", "no_majority")}
+    known = [one.facts for one in first if one.code in tagged("not_answering", "no_majority")]
+    reasons = {facts.get("reason", facts.get("response")) for facts in known}
     reason = reasons.pop() if len(reasons) == 1 else None
     text = code_text(codes[0]) + (f" ({who})" if who else "")
     text += f": {reason.rstrip('.')}" if reason else ""
@@ -356,12 +356,12 @@ def _without_remedy(group: FindingGroup, above: Sequence[FindingGroup]) -> Findi
     first, said = group.first, {(one.first.node_id, *_remedy(one.first)) for one in above}
     if first.node_id is None or (first.node_id, *_remedy(first)) not in said:
         return group
-    return replace(group, first=replace(first, remedy="", command=""), commands=())
+    return replace(group, first=replace(first, action="", command=""), commands=())
 
 
 def _group(findings: Findings, others: str = "", alike: Findings = ()) -> FindingGroup:
     """A message that names no feature stands once for all of them, and for those that are alike."""
-    messages = tuple(dict.fromkeys(finding.message for finding in findings))
+    messages = tuple(dict.fromkeys(finding.statement for finding in findings))
     commands = dict.fromkeys(one.command for one in (*findings, *alike) if one.command)
     return FindingGroup(
         severity=findings[0].severity,
@@ -381,19 +381,19 @@ def _of_facts(facts: Sequence[Findings]) -> FindingGroup:
     if not others or one.node_id is None:
         return group
     who = nodes(one.role, [one.node_id, *others])
-    todo = re.sub(rf"\b{nodes(one.role, [one.node_id])}\b", who, group.first.remedy)
-    return replace(group, first=replace(group.first, remedy=todo))
+    todo = re.sub(rf"\b{nodes(one.role, [one.node_id])}\b", who, group.first.action)
+    return replace(group, first=replace(group.first, action=todo))
 
 
 def _remedy(finding: ReportedFinding) -> tuple[str, str]:
-    return finding.remedy, finding.command
+    return finding.action, finding.command
 
 
 def _fact(one: ReportedFinding) -> Hashable:
     # Without a node a finding is a fact of its own, told from others by all it says.
     if one.node_id is None:
         return one
-    about = (one.role, one.feature, one.finalized, one.level, one.supported, one.detail)
+    about = (one.role, one.feature, one.finalized, one.level, one.supported, *one.facts.items())
     # One of them may be gone, and is not to be upgraded as the others are.
     return *about, todo_of(one), one.source, one.muted, one.muted_until
 
@@ -401,7 +401,7 @@ def _fact(one: ReportedFinding) -> Hashable:
 def todo_of(one: ReportedFinding) -> tuple[str, str]:
     """Return remedy and command, whichever node they are about: a release keeps its digits."""
     named = rf"(\b(?:brokers?|controllers?|nodes?) |--(?:controller-)?id |--node ){one.node_id}\b"
-    return re.sub(named, r"\1", one.remedy), re.sub(named, r"\1", one.command)
+    return re.sub(named, r"\1", one.action), re.sub(named, r"\1", one.command)
 
 
 def _gather(rows: Sequence[_Row], key: Callable[[_Row], Hashable]) -> list[list[_Row]]:

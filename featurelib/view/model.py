@@ -8,7 +8,7 @@ file is made from the types, the class docstrings are its descriptions, and a te
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Annotated, Literal
 
@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from featurelib.feature import ClusterMode, Phase, Severity, Verdict
-from featurelib.findings import Verb
+from featurelib.findings import Advice, Verb
 
 Count = Annotated[int, Meta(ge=0)]
 Time = Annotated[datetime, Meta(tz=True)]
@@ -242,9 +242,11 @@ class Readiness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportedFinding:
-    """Something wrong, missing or in the way: what, what to do, and the evidence.
+class ReportedFinding(Advice):
+    """Something wrong, missing or in the way: what is so, what follows from it, what to do, and the
+    evidence.
 
+    `facts`: what the texts name besides node, feature and levels; the row of the code says which.
     `supported` null = the node does not list the feature, or the finding is not about a range.
     `line_id`: the first eight bytes of the landing line's SHA-256. `line`: its file and number.
     `muted`: why conf/audit.toml sets it aside, null where it does not; `muted_until`: how long.
@@ -252,10 +254,6 @@ class ReportedFinding:
 
     code: str
     severity: Severity
-    message: str
-    remedy: str
-    command: str
-    source: str
     role: str | None
     node_id: int | None
     feature: str | None
@@ -266,7 +264,7 @@ class ReportedFinding:
     observed_at: Time | None
     line_id: str | None
     line: str | None
-    detail: str | None
+    facts: dict[str, str] = field(hash=False)
     muted: str | None
     muted_until: date | None
 

@@ -299,13 +299,13 @@ def _reasons(reasons: Sequence[Reason], catalogue: Catalogue, page: Page) -> Non
 
 def _reason(reason: Reason, given: set[str], page: Page) -> None:
     if reason.judge in GENERATIONS:
-        page.item(answer_text(reason.judge, reason.message, is_answer=reason.is_answer), 4)
+        page.item(answer_text(reason.judge, reason.statement, is_answer=reason.is_answer), 4)
         return
     missing = "missing evidence, " if reason.judge == EVIDENCE else ""
-    page.item(f"{missing}{reason.code}: {clean(reason.message, 1000)}", 4)
-    if reason.remedy and reason.remedy not in given:
-        given.add(reason.remedy)
-        page.item(f"→ {clean(reason.remedy, 600)}", 6)
+    page.item(f"{missing}{reason.code}: {clean(reason.statement, 1000)}", 4)
+    if reason.action and reason.action not in given:
+        given.add(reason.action)
+        page.item(f"→ {clean(reason.action, 600)}", 6)
     if reason.command and reason.command not in given:
         given.add(reason.command)
         page.line(f"        {clean(reason.command, 400)}")

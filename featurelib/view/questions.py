@@ -97,7 +97,7 @@ def why_not_page(found: WhyNot, source: Source, width: int | None = None) -> Pag
     _said("what is not known, and could change the answer", found.unknown, page)
     if found.agreed is not None:
         page.line()
-        page.text(f"{clean(found.agreed.message, 1000)} [{time_text(found.agreed.seen)}]")
+        page.text(f"{clean(found.agreed.statement, 1000)} [{time_text(found.agreed.seen)}]")
     show_muted((over_reason(source.muted, one) for one in (*found.proofs, *found.unknown)), page)
     _way_out(found, page)
     return page
@@ -142,12 +142,12 @@ def _rule(mine: Sequence[Proof], page: Page) -> None:
     for proof in sorted(mine, key=lambda one: not one.is_answer):  # else as they stand
         if proof.judge == STRICT and proof.node:
             continue  # its row says it
-        message = clean(proof.message, 1000)
+        message = clean(proof.statement, 1000)
         if proof.judge in GENERATIONS:
             if proof.judge in quoted:
                 continue  # it would name the first node only
             quoted.add(proof.judge)
-            message = answer_text(proof.judge, proof.message, is_answer=proof.is_answer)
+            message = answer_text(proof.judge, proof.statement, is_answer=proof.is_answer)
         page.item(message, 4)
 
 
@@ -158,10 +158,12 @@ def _said(head: str, proofs: Sequence[Proof], page: QuestionPage) -> None:
     given = set[str]()
     for proof in proofs:
         after = ", ".join(filter(None, (time_text(proof.seen), place(proof.line or ""))))
-        page.item(f"{proof.code}: {clean(proof.message, 1000)}{f' [{after}]' if after else ''}", 2)
-        if proof.remedy and proof.remedy not in given:
-            given.add(proof.remedy)
-            page.item(f"→ {clean(proof.remedy, 600)}", 4)
+        page.item(
+            f"{proof.code}: {clean(proof.statement, 1000)}{f' [{after}]' if after else ''}", 2
+        )
+        if proof.action and proof.action not in given:
+            given.add(proof.action)
+            page.item(f"→ {clean(proof.action, 600)}", 4)
             if proof.command:
                 page.line(f"      {clean(proof.command, 400)}")
 
@@ -239,7 +241,7 @@ def _own_text(proof: Proof) -> str:
 
 
 def _remedies(proofs: Sequence[Proof], page: Page) -> None:
-    helps = dict.fromkeys(proof.remedy for proof in proofs if proof.remedy)
+    helps = dict.fromkeys(proof.action for proof in proofs if proof.action)
     for remedy in helps:
         page.item(clean(remedy, 600), 2)
     own = dict.fromkeys(proof.code for proof in proofs if proof.judge in GENERATIONS)
@@ -358,7 +360,7 @@ def _findings(rows: Iterable[Row], page: QuestionPage) -> None:
     """One line a finding, the worst first; equal sentences once, with how often."""
     texts: dict[str, int] = {}
     for row in sorted(rows, key=lambda row: [*Severity].index(Severity(row["severity"]))):
-        message = page.words.of(row).message  # type: ignore[arg-type]  # a row has more columns
+        message = page.words.of(row).statement
         text = f"{row['severity']}  {code_text(row['code'])}: {message}"
         texts[text] = texts.get(text, 0) + 1
     for text, times in texts.items():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar, get_type_hints
@@ -450,10 +450,10 @@ class _Reader:
         return self._read(
             ReportedFinding,
             row,
-            **msgspec.structs.asdict(words) | {"severity": row["severity"]},
+            **asdict(words) | {"severity": row["severity"]},
             line_id=None if line_id is None else f"{line_id & 0xFFFF_FFFF_FFFF_FFFF:016x}",
             line=None if line is None else clean_place(line),
-            detail=self._words.detail(row["code"], row["detail"]),
+            facts=self._words.facts(row),
             muted=None if row["muted"] is None else clean(row["muted"], LONGEST_REASON),
         )
 
@@ -538,7 +538,7 @@ def _finding_order(found: ReportedFinding) -> tuple[object, ...]:
         -1 if found.node_id is None else found.node_id,
         metadata_first(found.feature or ""),
         # Rows that are alike so far are told apart by what they say and where it was read.
-        found.message,
+        found.statement,
         found.line_id or "",
     )
 

@@ -26,7 +26,7 @@ def roll_page(found: Roll, source: Source, width: int | None = None) -> Page:
     none = "nothing" if found.levels_known else "not known"
     page.item(f"finalized: {levels_text(page.catalogue, found.levels.items()) or none}")
     page.text(clean(source.made_from, 300))
-    for text in dict.fromkeys(f"{one.message} {one.remedy}".rstrip() for one in found.mend_first):
+    for text in dict.fromkeys(f"{one.statement} {one.action}".rstrip() for one in found.mend_first):
         page.text(f"first, before the roll: {clean(text, 900)}")
     for text in _replays(found, page):
         page.text(text)
@@ -92,7 +92,7 @@ def _misfits(found: Roll, page: QuestionPage) -> None:
 def _new(found: Roll, page: QuestionPage) -> dict[str, None]:
     """Return the findings once every node that runs is of that release."""
     rows: list[Any] = [row for row in found.then.new if row["severity"] in ("critical", "warning")]
-    return dict.fromkeys(page.words.of(row).message for row in rows)
+    return dict.fromkeys(page.words.of(row).statement for row in rows)
 
 
 def _first(first: First, page: QuestionPage, *, kraft: bool) -> None:
@@ -106,7 +106,7 @@ def _first(first: First, page: QuestionPage, *, kraft: bool) -> None:
         page.line(f"  featurelib plan{page.name} {first.intent}{page.later}")
     elif first.refusals:
         page.item(f"it cannot happen now: {first.intent}", 2)
-        for message in dict.fromkeys(reason.message for reason in first.refusals):
+        for message in dict.fromkeys(reason.statement for reason in first.refusals):
             page.item(clean(message, 600), 4)
     else:
         page.line("  nothing that a plan could do")

@@ -420,7 +420,7 @@ def _group_entries(
     messages = [f"{message}{note}" for message in group.messages]
     label = paint(group.severity.value, "dim" if note else STYLES[group.severity])
     yield label, [*_first(messages, most), group.others]
-    yield "do", [first.remedy]
+    yield "do", [first.action]
     commands = _first([paint(one, "bold") for one in group.commands], most)
     yield "run", commands
     yield "", [fill_in(first.command), _dim(_evidence(first)), "" if most else _dim(first.source)]

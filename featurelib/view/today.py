@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from featurelib.feature import Severity, Verdict
-from featurelib.findings import Todo, finding_rows, rule_rows, tagged
+from featurelib.findings import Todo, row_of, tagged
 from featurelib.snapshot.history import LATE
 from featurelib.view.digest import (
     fill_in,
@@ -93,7 +93,7 @@ def _has_no_data(cluster: ReportedCluster, run: ReportedRun) -> bool:
 
 def todo_for(found: ReportedFinding) -> Todo:
     """Return verb and rank of a finding: of its row, unless its severity was changed."""
-    row = (finding_rows() | rule_rows()).get(found.code)
+    row = row_of(found.code)
     is_usual = row is not None and row.severity is found.severity
     return (row.todo if row and is_usual else None) or USUAL[found.severity]
 
@@ -140,7 +140,7 @@ def _fix(todo: Todo, code: str, rows: Rows) -> Task:
     for cluster, one in rows:
         if todo_of(one)[0] == todo_of(rows[0][1])[0]:
             helped[cluster.name].append(one)
-    title, how = titles_of(code)[0], group.first.remedy
+    title, how = titles_of(code)[0], group.first.action
     text, said = f"{title[:1].upper()}{title[1:]}.", (*group.messages[:NAMES], group.others)
     if not clusters[1:] and not others:
         text = " ".join(filter(None, said))
@@ -150,7 +150,7 @@ def _fix(todo: Todo, code: str, rows: Rows) -> Task:
         who = {name: nodes_of(found) for name, found in helped.items()}
         first, *same = [f"{name} ({ids})" if ids else name for name, ids in who.items()]
         node, alike = nodes_of([rows[0][1]]), who[clusters[0].name]
-        how = rows[0][1].remedy  # of several nodes the first row's names one
+        how = rows[0][1].action  # of several nodes the first row's names one
         how = how.replace(node, alike) if node and alike else how
         is_urgent = todo.rank < USUAL[Severity.UNKNOWN].rank
         how = f"In {first}: {f'{said[0]} ' * is_urgent}{how}"
@@ -236,6 +236,6 @@ def _waiting(clusters: Clusters) -> Iterator[tuple[Todo, Task]]:
             how = by_managers([one.managed_by or "" for one in mine])
         for found in first.findings if is_theirs else ():
             if found.code in tagged("not_carried_out") and found.command == first.owner_command:
-                how += f" {first.name} was asked for it already, and does not do it. {found.remedy}"
+                how += f" {first.name} was asked for it already, and does not do it. {found.action}"
         command = first.owner_command if is_theirs else first.commands[0]
         yield todo, _task(todo, mine, text, before + how, command or "")

@@ -212,7 +212,7 @@ def ask_first(report: Report) -> Iterator[tuple[str, str]]:
         moves[one.key].append((one.feature, one.before.text, one.after.text, one.seen))
     for cluster in report.clusters:
         grave = (f for f in unmuted(cluster.findings) if f.severity is Severity.CRITICAL)
-        why = mend_first([one.message for one in grave]), ask_why_lower(moves[cluster.key])
+        why = mend_first([one.statement for one in grave]), ask_why_lower(moves[cluster.key])
         yield from ((cluster.key, text) for text in why if text)
 
 

@@ -40,6 +40,7 @@ from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node
 from tests.backends.rig.security import may, password
 from tests.cli.commands import run
+from tests.facts import first_fact
 from tests.seeing import see
 
 TIMEOUT = 5.0  # seconds
@@ -382,7 +383,7 @@ def test_describe_on_cluster_is_enough_to_look_and_not_to_alter(
     judged = seen(backend).judged
     findings = judged.findings.to_pylist()
     assert "right_missing" not in [row["code"] for row in findings]
-    withheld = [row["detail"] for row in findings if row["code"] == "right_withheld"]
+    withheld = [first_fact(row) for row in findings if row["code"] == "right_withheld"]
     assert [text.split(" by ")[0] for text in sorted(withheld)] == [
         "ALTER on CLUSTER; DescribeCluster was refused to User:viewer",
         "DESCRIBE_CONFIGS on CLUSTER; DescribeConfigs was refused to User:viewer",
@@ -408,7 +409,7 @@ def test_without_any_right_the_missing_one_is_recorded_and_said(
     assert (refused["error_code"], refused["principal"]) == (NOT_AUTHORIZED, "User:stranger")
     judged = seen(backend).judged
     findings = {row["code"]: row for row in judged.findings.to_pylist()}
-    missing = findings["right_missing"]["detail"]
+    missing = first_fact(findings["right_missing"])
     assert missing.startswith("DESCRIBE on CLUSTER; DescribeQuorum was refused to User:stranger")
     assert "mode_unknown" not in findings  # the right is why
     assert set(judged.readiness["verdict"].to_pylist()) == {"UNKNOWN"}

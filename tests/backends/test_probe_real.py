@@ -26,6 +26,7 @@ from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node
 from tests.backends.rig.security import password
 from tests.cli.commands import run
+from tests.facts import first_fact
 
 
 def codes(lines: list[bytes]) -> dict[str, Row]:
@@ -220,7 +221,7 @@ def test_without_the_right_to_alter_the_rest_lands_and_the_right_is_named(
     )
     assert "the right to ALTER the cluster is missing" in said
     withheld = [
-        row["detail"]
+        first_fact(row)
         for row in judged(lines).judged.findings.to_pylist()
         if row["code"] == "right_withheld"
     ]

@@ -42,6 +42,7 @@ from tests.backends.rig.java import Java, find
 from tests.backends.rig.kraft import Node
 from tests.backends.rig.layout import write_properties
 from tests.cli.commands import run
+from tests.facts import first_fact
 from tests.walk.wire import Line
 
 TOOLS = {
@@ -101,7 +102,7 @@ def lines_of(cluster: RunningCluster, out: Path, *words: str) -> list[bytes]:
 
 def remedy(row: Row) -> tuple[str, str]:
     said = FindingWords(load()).of(row)  # type: ignore[arg-type]
-    return said.remedy, said.command
+    return said.action, said.command
 
 
 @pytest.fixture
@@ -187,7 +188,7 @@ def test_a_ghost_controller_below_33_registers_anew_and_no_command_is_printed(
     gone()
     sight = judged([*before, *lines_of(cluster, tmp_path / "gone")])
     row = findings(sight)["ghost_controller", "controller", 101]
-    assert (row["finalized_level"], row["detail"], verdict(sight)) == (27, "4.2", "BLOCKED")
+    assert (row["finalized_level"], first_fact(row), verdict(sight)) == (27, "4.2", "BLOCKED")
     text, command = remedy(row)
     assert "start a controller of that id once" in text
     assert command == ""

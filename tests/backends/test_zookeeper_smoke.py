@@ -18,6 +18,7 @@ from tests.backends.judged import collected, findings, judged, levels, until
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.desk import Desk
 from tests.backends.rig.jars import more_jars
+from tests.facts import first_fact
 
 
 def test_a_cluster_in_zookeeper_mode_is_collected_planned_and_updated(
@@ -67,7 +68,7 @@ def test_a_features_node_that_was_deleted_is_written_back_by_the_printed_command
     until(lambda: not any(levels(node.broker) for node in cluster.nodes.values()))
     lines += collected(tmp_path / "after", *reach)[0]
     row = findings(judged(lines))["features_node_deleted", None, None]
-    assert ", which nobody approved: f 3 or 5, g 2." in row["detail"]
+    assert ", which nobody approved: f 3 or 5, g 2." in first_fact(row)
     said = FindingWords(load()).of(row, Site(zookeeper=cluster.zookeeper))  # type: ignore[arg-type]
     script, *words = shlex.split(said.command)
     assert script == "zookeeper-shell.sh"

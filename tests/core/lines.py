@@ -21,6 +21,7 @@ from featurelib.landing import Landing, read
 from featurelib.rows import TableRows
 from featurelib.snapshot import fold_lines, snapshot_rows
 from tests.core.oracle import CONTROLLER, Cluster, Node, visible
+from tests.facts import first_fact
 
 AS_OF = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOUR = 3_600_000_000
@@ -530,7 +531,7 @@ def told(judged: Judged) -> str:
         who = f" {row['role'] or 'node'} {row['node_id']}" if row["node_id"] is not None else ""
         what = f" {row['feature']}" if row["feature"] else ""
         level = "" if row["level"] is None else f" {row['level']}"
-        said.append(f"  {row['code']}{who}{what}{level}: {row['detail'] or ''}".rstrip(": "))
+        said.append(f"  {row['code']}{who}{what}{level}: {first_fact(row) or ''}".rstrip(": "))
     return "\n".join(said) or "nothing"
 
 
@@ -545,4 +546,4 @@ ANOMALIES = (
 
 def anomalies(batch: TableRows) -> list[str]:
     """What the audit says against what was collected, as `code:detail`."""
-    return [f"{row['code']}:{row['detail']}" for row in findings(judge_rows(batch), *ANOMALIES)]
+    return [f"{row['code']}:{first_fact(row)}" for row in findings(judge_rows(batch), *ANOMALIES)]

@@ -57,6 +57,7 @@ from tests.core.lines import (
 )
 from tests.core.oracle import Cluster as Described
 from tests.core.oracle import Node as Half
+from tests.facts import first_fact
 from tests.seeing import see
 
 CATALOGUE = load_catalogue()
@@ -164,7 +165,7 @@ def test_a_long_principal_and_every_node_that_refused_are_named_in_whole_sentenc
         for node in nodes
     ]
     [row] = findings(judge_lines([*UNSEEN, *lines]), "right_missing")
-    message = FindingWords(CATALOGUE).of(row).message  # type: ignore[arg-type]  # a row of them
+    message = FindingWords(CATALOGUE).of(row).message
     assert " by brokers 1-3 and controllers 100-102 (error 31), which shows who votes " in message
     assert message.endswith(" listen.")
     assert "x" * 120 not in message
@@ -283,11 +284,11 @@ def test_a_removed_and_unregistered_controller_that_was_left_in_the_configuratio
     sight = recorded("left-behind")
     assert verdicts(sight.judged)[SHARE] == "BLOCKED"
     [row] = findings(sight.judged, "configured_voter_not_registered")
-    assert (row["role"], row["node_id"], row["feature"], row["detail"]) == (
+    assert (row["role"], row["node_id"], row["feature"], first_fact(row)) == (
         "controller", 2, SHARE, "1",
     )  # fmt: skip
     [warned] = findings(sight.judged, "dynamic_quorum_with_static_voters")
-    assert (warned["node_id"], warned["detail"]) == (1, "1, 2; 2 not registered")
+    assert (warned["node_id"], first_fact(warned)) == (1, "1, 2; 2 not registered")
     way = unlock(sight.cluster, CATALOGUE, SHARE, 2)
     assert way.fixes == (Fix(role=Role.CONTROLLER, node_id=2, action=Action.RECONFIGURE),)
     assert way.also == ()

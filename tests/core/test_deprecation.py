@@ -24,6 +24,7 @@ from tests.core.lines import AS_OF, MAX_AGE, findings, judge_rows, lines_of, mic
 from tests.core.oracle import BROKER, Cluster, Node
 from tests.core.oracle_cases import TABLES
 from tests.core.random_clusters import kraft
+from tests.facts import first_fact
 from tests.report.samples import CATALOGUE
 from tests.seeing import see
 
@@ -33,7 +34,7 @@ Told = dict[str, tuple[int, str]]
 def minimums(judged: Judged, cluster: str) -> Told:
     """Feature → what its minimum would become, and what would go away."""
     return {
-        row["feature"]: (row["level"], row["detail"])
+        row["feature"]: (row["level"], first_fact(row))
         for row in findings(judged, CODE, cluster=cluster)
     }
 

@@ -33,6 +33,7 @@ from tests.core.lines import (
 from tests.core.oracle import METADATA, Cluster, Node
 from tests.core.test_decide import FOUND, PLAN
 from tests.core.test_planfile import EFFECT, MEANING
+from tests.facts import first_fact
 
 BY_NAME = "side_effect_by_name"
 ELR, KEY = "eligible.leader.replicas.version", "min.insync.replicas"
@@ -63,7 +64,7 @@ def effect_of(*configs: bytes) -> SideEffect:
     assert judged.evidence is not None
     [effect] = side_effects(load(), [STEP], judged.evidence)
     [row] = findings(judged, "side_effect_by_name")
-    assert (row["feature"], row["level"], row["detail"]) == (ELR, 1, say_briefly(effect))
+    assert (row["feature"], row["level"], first_fact(row)) == (ELR, 1, say_briefly(effect))
     ready = readiness(judged, ELR)
     assert (ready["available"], ready["verdict"]) == (1, "UP_TO_DATE")
     return effect
@@ -74,7 +75,7 @@ def test_a_level_that_waits_for_another_has_no_command() -> None:
     low = tuple(replace(node, levels={METADATA: 21}) for node in NODES)
     for cluster, printed in ((CLUSTER, True), (replace(CLUSTER, nodes=low), False)):
         [row] = findings(judge_rows(snapshot({"c": lines_of(cluster)}), [cluster]), BY_NAME)
-        words = FindingWords(load()).of(row)  # type: ignore[arg-type]  # a row has more columns
+        words = FindingWords(load()).of(row)
         assert ("First finalize" not in words.message, words.command != "") == (printed, printed)
 
 

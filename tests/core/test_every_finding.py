@@ -22,7 +22,7 @@ from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
 from featurelib.findings import finding_rows
 from featurelib.rows import TableRows
-from featurelib.schema import FACTS, SNAPSHOT
+from featurelib.schema import SNAPSHOT
 from featurelib.snapshot import fold_lines, snapshot_rows
 from tests.core import test_migration as migration
 from tests.core.lines import (
@@ -48,6 +48,7 @@ from tests.core.lines import (
 )
 from tests.core.oracle import CONTROLLER, METADATA, STALE, Cluster, Node
 from tests.core.random_clusters import with_changes
+from tests.facts import first_fact
 from tests.report.samples import read_samples
 from tests.rows import make, some
 
@@ -299,7 +300,7 @@ def test_a_features_node_that_is_gone_says_what_was_and_what_the_next_controller
     codes = {row["code"] for row in found}
     assert not codes & {"no_trustworthy_witness", "features_node_absent"}
     [row] = (one for one in found if one["code"] == "features_node_deleted")
-    assert row["detail"] == (
+    assert first_fact(row) == (
         "When it was last read it held f 1. The next controller that is elected finalizes the "
         "highest levels that it supports, which nobody approved: f 3."
     )
@@ -311,7 +312,7 @@ def test_a_features_node_that_is_gone_says_what_was_and_what_the_next_controller
     for text, held in (("{", "What stood in it was not read."), (NODE_1 + " " * 250, "f 1")):
         long = line_of("znode", "c", 5, path="/feature", data=text, version=5, czxid=5)
         [row] = (one for one in judged(gone, long) if one["code"] == "features_node_deleted")
-        assert held in row["detail"]
+        assert held in first_fact(row)
         said = words.of(row, site)  # type: ignore[arg-type]
         assert shlex.split(said.command) == [*head, "TEXT"]
 
@@ -322,17 +323,18 @@ def test_it_fires_and_its_sentence_can_be_filled_in(code: str) -> None:
     findings = [row for row in FIRES[code]() if row["code"] == code]
     assert findings
     for row in findings:
-        words = FindingWords(load_catalogue()).of(row)  # type: ignore[arg-type]  # a row of them
-        assert "{" not in words.message + words.remedy
-        assert {fact for fact in FACTS.names if row[fact] is not None} <= CODES[code].facts.keys()
+        words = FindingWords(load_catalogue()).of(row)
+        assert "{" not in words.statement + words.action
+        facts = {name for name, fact in row["facts"].items() if fact is not None}
+        assert facts <= CODES[code].facts.keys()
 
 
 def test_where_all_is_too_old_nothing_is_advised_but_to_collect_again() -> None:
     late = judged(as_of=NOW + 100 * HOUR)
     assert {row["code"] for row in late} == {"levels_too_old", "evidence_too_old"}
     for row in late:
-        words = FindingWords(load_catalogue()).of(row)  # type: ignore[arg-type]  # a row of them
-        assert words.remedy.startswith("Collect the cluster again.")
+        words = FindingWords(load_catalogue()).of(row)
+        assert words.action.startswith("Collect the cluster again.")
 
 
 @pytest.mark.parametrize("name", ["-_a9", 'it\'s "so" \\', "größe\u202e \U0001f600", "$(rm x)`"])
@@ -341,7 +343,7 @@ def test_the_command_that_is_printed_lists_the_cluster(tmp_path: Path, name: str
     file.write_text('[[cluster]]\nid = "another"', "utf-8")  # and no line end
     [row] = judged(stranger, inventory=parse_fleet(file.read_text("utf-8"), "x").inventory)
     site = Site(name=name, inventory=str(file))
-    words = FindingWords(load_catalogue()).of(row, site)  # type: ignore[arg-type]  # a row of them
+    words = FindingWords(load_catalogue()).of(row, site)
     assert words.command.isprintable()
     for shell in ("bash", "sh", "bash"):  # whoever runs it twice has one entry
         subprocess.run([shell, "-c", words.command], check=True, timeout=60)
@@ -354,18 +356,18 @@ def test_the_command_that_is_printed_lists_the_cluster(tmp_path: Path, name: str
 def test_who_registers_no_features_is_upgraded_only_if_its_software_is_too_old() -> None:
     words, of = FindingWords(load_catalogue()), "incompatible_with_finalized"
     [able] = (row for row in sample("zk-282-ignored-broker") if row["code"] == of)
-    said = words.of(able)  # type: ignore[arg-type]  # a row has more columns
-    assert "broker 2 registers no features. Its software supports 1-3." in said.message
-    assert " Raise inter.broker.protocol.version of broker 2 " in said.remedy
-    assert "pgrade" not in said.remedy
+    said = words.of(able)
+    assert "broker 2 registers no features. Its software supports 1-3." in said.statement
+    assert " Raise inter.broker.protocol.version of broker 2 " in said.action
+    assert "pgrade" not in said.action
     for ranges in ({"f": (2, 3)}, {}, {"g": (1, 3)}):
         old = Node(node_id=2, ranges=ranges, says_nothing=True)
         [unable] = (row for row in judged(with_nodes(old, of=ZOOKEEPER)) if row["code"] == of)
         said = words.of(unable)  # type: ignore[arg-type]
-        assert said.remedy.startswith("Upgrade the software of broker 2 ")
-        assert "inter.broker.protocol.version" in said.remedy
+        assert said.action.startswith("Upgrade the software of broker 2 ")
+        assert "inter.broker.protocol.version" in said.action
     unfit = [row for row in FIRES[of]() if row["code"] == of]  # of a KRaft cluster
-    assert "inter.broker" not in words.of(unfit[0]).remedy  # type: ignore[arg-type]
+    assert "inter.broker" not in words.of(unfit[0]).action  # type: ignore[arg-type]
 
 
 def test_an_epoch_that_went_back_is_shown_by_the_line_in_which_it_was_lower() -> None:
@@ -380,9 +382,9 @@ def test_newer_software_is_no_remedy_for_a_range_that_begins_above_what_is_final
     above = judged(with_nodes(newer, of=with_both(levels=SIX, stored=SIX)))
     for rows, said_too in ((FIRES["minimum_would_rise"](), True), (above, False)):
         said = words.of(next(row for row in rows if row["code"] == of))  # type: ignore[arg-type]
-        assert said.remedy.startswith("Run older software on broker ")
+        assert said.action.startswith("Run older software on broker ")
         assert (
-            "The finalized minimum is 1, which it does not support." in said.message
+            "The finalized minimum is 1, which it does not support." in said.statement
         ) == said_too
 
 
@@ -392,12 +394,12 @@ def test_the_only_broker_of_a_cluster_is_to_be_started_not_unregistered() -> Non
     for rows, alone in ((only, True), (FIRES["ghost_broker"](), False)):
         [gone] = (row for row in rows if row["code"] == "ghost_broker")
         said = words.of(gone)  # type: ignore[arg-type]
-        assert (start in said.message, "unregister" not in said.remedy) == (alone, alone)
+        assert (start in said.message, "unregister" not in said.action) == (alone, alone)
 
 
 def test_what_writes_a_damaged_features_node_has_the_version_that_was_read() -> None:
     words, site = FindingWords(load_catalogue()), Site(zookeeper="zk:2181")
     code = "features_node_damaged"
     [row] = (row for row in FIRES[code]() if row["code"] == code)
-    said = words.of(row, site)  # type: ignore[arg-type]  # a row has more columns
-    assert "zookeeper-shell.sh zk:2181 set -v 5 /feature 'TEXT'" in said.remedy
+    said = words.of(row, site)
+    assert "zookeeper-shell.sh zk:2181 set -v 5 /feature 'TEXT'" in said.action

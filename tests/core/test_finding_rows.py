@@ -10,6 +10,7 @@ import pytest
 
 from featurelib.findings import check_row, code_of, finding_rows, rule_rows, tagged, tags, ways
 from featurelib.schema import FACTS, FINDING
+from featurelib.tables import FINDINGS
 
 PACKAGE = Path(__file__).parents[2] / "featurelib"
 # They only read findings: plans, questions, views, entrances and stores.
@@ -60,8 +61,8 @@ ROW = """
 [lost]
 severity = "warning"
 tags = ["stale"]
-facts = { detail = "text" }
-message = "{role} {node} is lost: {detail}"
+facts = { reason = "text" }
+message = "{role} {node} is lost: {reason}"
 
 [[lost.remedy]]
 when = { role = "broker", metadata_version = ">=33" }
@@ -89,7 +90,7 @@ def test_a_row_that_is_right_is_read() -> None:
     ("right", "wrong", "line", "said"),
     [
         ('"stale"', '"stael"', 2, "unknown tag stael"),
-        ("{detail}", "{details}", 2, "names {details}, which is no fact"),
+        ("{reason}", "{reasons}", 2, "names {reasons}, which is no fact"),
         ("Start broker {node}", "Start broker {id}", 8, "names {id}, which is no fact"),
         ("Look for it.", "Look for {cause}.", 13, "names {cause}"),
         ("role =", "rule =", 8, "unknown field `rule`"),
@@ -123,5 +124,5 @@ def test_each_remedy_is_a_sentence_and_the_last_way_fits_always() -> None:
 def test_settings_and_the_tables_name_each_fact_of_a_row() -> None:
     columns = {*FINDING.names}
     facts = {fact for row in (finding_rows() | rule_rows()).values() for fact in row.facts}
-    assert facts - {"detail"} == set(FACTS.names)
-    assert facts <= columns
+    assert facts == set(FACTS.names) <= FINDINGS.about.keys()
+    assert columns.isdisjoint(facts)

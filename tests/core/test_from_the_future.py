@@ -18,6 +18,7 @@ from featurelib.planning.planner import make_plan
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from featurelib.snapshot.state import freeze
 from tests.core.lines import codes, findings, readiness
+from tests.facts import first_fact
 from tests.report.samples import CATALOGUE, SAMPLES
 from tests.seeing import see
 
@@ -71,7 +72,7 @@ def test_lines_of_a_clock_that_is_ahead_do_not_outweigh_what_was_seen_after_them
         assert target(seen) == target(sight(right, now))
         assert target(seen)[1] in (None, 7, 25)
         [row] = findings(seen.judged, "evidence_from_the_future")
-        assert row["detail"].startswith(f"{len(wrong)} lines, the latest dated 202")
+        assert first_fact(row).startswith(f"{len(wrong)} lines, the latest dated 202")
         assert row["line_id"] is not None
         planned = make_plan(
             seen, Intent(command=Command.UPGRADE, up={"metadata.version": "27"}), CATALOGUE
@@ -89,7 +90,7 @@ def test_a_few_minutes_are_the_difference_of_two_clocks() -> None:
     assert target(sight(LINES, at - SKEW)) == target(sight(LINES, None))
     late = sight([*LINES, *moved(LINES[:1], timedelta(minutes=6))], at)
     [row] = findings(late.judged, "evidence_from_the_future")
-    assert row["detail"] == "1 line, the latest dated 2026-11-21T05:50:33Z"
+    assert first_fact(row) == "1 line, the latest dated 2026-11-21T05:50:33Z"
 
 
 def test_what_is_judged_as_of_a_time_past_is_judged_by_the_lines_before_it() -> None:

@@ -30,6 +30,7 @@ from tests.core.lines import (
 )
 from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node, Range
 from tests.core.random_clusters import ELR, GROUP, KRAFT, RELEASES
+from tests.facts import first_fact
 
 KNOWN = {"levels": {METADATA: 27}, "epoch": 1000}
 
@@ -211,7 +212,7 @@ def test_what_a_finalized_level_depends_on_and_lost_is_a_warning() -> None:
         now = cluster.stored.get(METADATA, 1)
         details = {feature: f"{METADATA} {least}, and {METADATA} {now} is finalized"
                    for feature, least in needed.items()}  # fmt: skip
-        assert {row["feature"]: row["detail"] for row in rows} == details, name
+        assert {row["feature"]: first_fact(row) for row in rows} == details, name
         assert {row["severity"] for row in rows} <= {"warning"}
     low = judge_lines(lines_of(kraft("4.1", LOW)), name="k")
     assert DEPENDENCY_CODE in codes(low)

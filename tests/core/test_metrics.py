@@ -23,6 +23,7 @@ from tests.core.lines import (
     snapshot,
 )
 from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
+from tests.facts import first_fact
 
 BROKER = Node(node_id=1, ranges={METADATA: (7, 27)}, levels={METADATA: 25}, epoch=900)
 VOTER = replace(BROKER, node_id=9, role=CONTROLLER)
@@ -81,7 +82,7 @@ def test_what_metrics_leave_out_contradicts_nobody_and_what_they_have_more_does(
     shown = metrics_line(1, group_version=(0, 1))
     [finding] = findings(judge_lines([*lines_of(GOOD), shown]), "metrics_disagree")
     assert finding["feature"] == GROUP
-    assert finding["detail"] == "0 to 0 by its own answer, 0 to 1 by its metrics"
+    assert first_fact(finding) == "0 to 0 by its own answer, 0 to 1 by its metrics"
 
 
 def test_a_name_that_nobody_spells_says_nothing() -> None:

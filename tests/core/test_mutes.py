@@ -12,6 +12,7 @@ from featurelib.audit.evidence import Conditions
 from featurelib.audit.findings import EXPIRED, InForce, Mute
 from featurelib.feature import Severity
 from tests.core.lines import findings, rows_of
+from tests.facts import first_fact
 from tests.report.samples import CATALOGUE, DIALECT, HOURS_72, judge_samples, read_samples
 
 SECOND = 1_000_000
@@ -84,14 +85,14 @@ def test_a_mute_holds_to_the_end_of_its_last_day_as_of_which_is_judged() -> None
     assert muted(late) == []
     [spoken] = rows(late, EXPIRED)
     assert spoken["severity"] == "warning"
-    assert spoken["detail"] == "unsupported_by_node, until 2026-11-21 (the disk is replaced)"
+    assert first_fact(spoken) == "unsupported_by_node, until 2026-11-21 (the disk is replaced)"
 
 
 def test_all_mutes_that_ran_out_in_a_cluster_are_one_finding_there() -> None:
     late = judged(mute(), mute("ghost_broker", node=2, reason="known"), as_of=END)
     [spoken] = rows(late, EXPIRED)
-    assert "unsupported_by_node" in spoken["detail"]
-    assert "; ghost_broker, until 2026-11-21 (known)" in spoken["detail"]
+    assert "unsupported_by_node" in first_fact(spoken)
+    assert "; ghost_broker, until 2026-11-21 (known)" in first_fact(spoken)
     told = [row["cluster"] for row in findings(late, EXPIRED)]
     assert len(told) == len(set(told)) > 1
 

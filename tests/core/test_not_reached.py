@@ -42,6 +42,7 @@ from tests.core.lines import (
 )
 from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
 from tests.core.random_clusters import with_changes
+from tests.facts import first_fact
 from tests.report.samples import CATALOGUE
 from tests.seeing import see
 
@@ -79,7 +80,7 @@ def test_what_landed_before_is_no_verdict_and_no_node_is_said_not_to_answer() ->
         "unknown",
         *[None] * 3,
     )
-    assert row["detail"] == "h:9092: connection refused."
+    assert first_fact(row) == "h:9092: connection refused."
     [(_, line_id)] = landings([LOST])
     assert (row["line_id"], row["observed_at"]) == (line_id, AS_OF.replace(minute=1))
     [plan] = found.plans.to_pylist()
@@ -98,10 +99,10 @@ def test_a_login_that_was_refused_is_renewed_first_and_each_reason_is_said_once(
     )
     [row] = findings(judged(lost), CODE)
     words = FindingWords(CATALOGUE)
-    assert row["detail"] == f"a:9092, b:9092: {whole}."
-    assert words.of(row).remedy.startswith("Renew the token, password or ticket of the collector")
+    assert first_fact(row) == f"a:9092, b:9092: {whole}."
+    assert words.of(row).action.startswith("Renew the token, password or ticket of the collector")
     [row] = findings(judged(LOST), CODE)
-    assert words.of(row).remedy.startswith("Check its address first")
+    assert words.of(row).action.startswith("Check its address first")
 
 
 @pytest.mark.parametrize(

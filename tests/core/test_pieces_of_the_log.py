@@ -8,6 +8,7 @@ import pytest
 from tests.core.lines import at, batch, codes, findings, judge_lines, line_of, listing, readiness
 from tests.core.oracle import BROKER, CONTROLLER, METADATA, Node
 from tests.core.test_registrations import LEVELS, NEW, OLD, answer, log, node, quorum, silence
+from tests.facts import first_fact
 
 ME = node(1), node(1, CONTROLLER)
 GHOST = node(2, ranges=OLD, fenced=True)
@@ -98,7 +99,7 @@ def test_a_piece_of_the_log_proves_no_absence(
     asked = {"unsupported_by_node", "registrations_unproven", "metadata_log_gap"}
     assert asked & codes(said) == found
     for row in findings(said, "metadata_log_gap"):
-        assert row["detail"].startswith(says)
+        assert first_fact(row).startswith(says)
 
 
 def test_old_lines_that_are_dumped_again_make_nothing_newer() -> None:
@@ -134,7 +135,7 @@ def test_who_votes_grows_old(age: int, verdict: str) -> None:
     said = judge_lines(lines)
     assert readiness(said, METADATA)["verdict"] == verdict
     found = findings(said, "voters_unknown")
-    assert [row["detail"] for row in found] == [" lately"] * (verdict == "UNKNOWN")
+    assert [first_fact(row) for row in found] == [" lately"] * (verdict == "UNKNOWN")
 
 
 @pytest.mark.parametrize(("ranges", "verdict"), [(OLD, "UP_TO_DATE"), (NEW, "UNKNOWN")])

@@ -21,6 +21,7 @@ from featurelib.schema import BYTES, LAYOUT, SNAPSHOT, TEXT, TEXT_FIELDS, TIME, 
 from featurelib.snapshot.records import MALFORMED, SET_ASIDE, Snapshots, open_row, write_rows
 from featurelib.tables import CLUSTER_SNAPSHOT
 from tests.core.lines import HOUR
+from tests.facts import first_fact
 from tests.report.samples import read_samples
 from tests.rows import make, newest, some
 
@@ -99,7 +100,7 @@ def test_a_row_that_rests_on_changed_lines_is_unknown_and_says_so() -> None:
     rows[3]["checksum"] = SET_ASIDE
     found = judged(make(rows, SNAPSHOT))[rows[3]["cluster"]]
     why = "bronze.landing_line has lines of the cluster that were set aside after they landed"
-    assert [(row["code"], row["detail"]) for row in found["findings"]] == [(MALFORMED, why)]
+    assert [(row["code"], first_fact(row)) for row in found["findings"]] == [(MALFORMED, why)]
     assert [row["verdict"] for row in found["plans"]] == ["UNKNOWN"]
 
 

@@ -39,6 +39,7 @@ from tests.core.lines import (
 )
 from tests.core.oracle import BROKER, CONTROLLER, METADATA, Cluster, Node
 from tests.core.test_agreement import znode, zookeeper
+from tests.facts import first_fact
 from tests.report.samples import SAMPLES
 from tests.seeing import see
 
@@ -217,7 +218,7 @@ def words(scene: Lines, code: str, node_id: int = 2) -> tuple[str, str, str]:
     """Message, remedy and command of a finding about a node."""
     [row] = findings(judge_lines(scene), code, node_id=node_id)
     said = FindingWords(catalogue()).of(row)  # type: ignore[arg-type]
-    return said.message, said.remedy, said.command
+    return said.message, said.action, said.command
 
 
 SPOKE = answer(7, ranges={METADATA: (7, 24)}).replace(at(1, 7).encode(), at(1, -7).encode())
@@ -294,7 +295,7 @@ def test_nobody_is_told_to_start_a_node_with_software_that_does_not_fit(
     judged = judge_lines([*ANSWERS, *lines], expected)
     helps = {"node_not_answering": silent, "incompatible_with_finalized": unfit}
     for code, remedy in (helps | {"expected_node_not_registered": listed}).items():
-        said = [FindingWords(catalogue()).of(row).remedy for row in findings(judged, code)]
+        said = [FindingWords(catalogue()).of(row).action for row in findings(judged, code)]
         assert len(said) == bool(remedy), code
         assert all(one.startswith(remedy) for one in said), (code, said)
 
@@ -365,9 +366,9 @@ def test_of_a_silent_broker_the_call_that_it_did_not_answer_is_cited() -> None:
 def test_of_a_ghost_it_is_said_when_it_answered_last() -> None:
     lived = json.loads(WHILE_IT_LIVED)["observed_at"][:16].replace("T", " ")
     [row] = findings(judge_lines([*SILENT, WHILE_IT_LIVED, SHOWN]), "ghost_broker", node_id=2)
-    assert row["detail"].startswith(f"; it answered last on {lived} UTC; it did not answer (")
+    assert first_fact(row).startswith(f"; it answered last on {lived} UTC; it did not answer (")
     [row] = findings(judge_lines([*SILENT, SHOWN]), "ghost_broker", node_id=2)
-    assert "answered last" not in row["detail"]
+    assert "answered last" not in first_fact(row)
 
 
 @pytest.mark.parametrize(
@@ -380,9 +381,9 @@ def test_no_command_unregisters_a_broker_that_was_there_lately_and_is_as_the_oth
 ) -> None:
     last = answer(2, ranges=ranges, answered=answered)
     [row] = findings(judge_lines([*SILENT, last, SHOWN]), "ghost_broker", node_id=2)
-    said = FindingWords(catalogue()).of(row)  # type: ignore[arg-type]  # a row has more columns
-    assert (said.command == "", "unregister" not in said.remedy) == (is_started, is_started)
-    assert "start it" in said.remedy.casefold()
+    said = FindingWords(catalogue()).of(row)
+    assert (said.command == "", "unregister" not in said.action) == (is_started, is_started)
+    assert "start it" in said.action.casefold()
 
 
 def test_nobody_is_told_to_start_what_kafka_calls_live() -> None:
@@ -414,7 +415,7 @@ def test_nobody_is_told_to_unregister_what_only_we_cannot_reach() -> None:
     )
     beside = FindingWords(catalogue()).of(hidden, ghost=off)  # type: ignore[arg-type]  # rows
     assert beside.message == "Broker 2 is registered, and its supported range was never seen."
-    assert beside.remedy.startswith("Once it runs, it says so itself. ")
+    assert beside.action.startswith("Once it runs, it says so itself. ")
     unknown = SCENES["a ghost where levels are unknown is started again"][1]
     assert words(unknown, "ghost_broker")[1].startswith("Check its address")
     never = SCENES["each voter that never registered is a row of its own"][1]

@@ -15,6 +15,7 @@ from featurelib.audit.findings import FindingWords
 from featurelib.catalogue import load
 from tests.core.lines import judge_lines, lines_of, strimzi_line
 from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
+from tests.facts import first_fact
 
 LEVELS: dict[str, Any] = {"levels": {METADATA: 25}, "epoch": 900}
 BROKER = Node(node_id=1, ranges={METADATA: (7, 27)}, **LEVELS)
@@ -31,7 +32,7 @@ def judged(*lines: bytes, cluster: Cluster | None = GOOD, expected: Expected = O
 def details(*lines: bytes, **more: Any) -> dict[str, str]:
     """Code → detail of the findings."""
     rows = judged(*lines, **more).findings.to_pylist()
-    return {row["code"]: row["detail"] for row in rows}
+    return {row["code"]: first_fact(row) for row in rows}
 
 
 def verdicts(of: Judged) -> list[str]:
@@ -94,8 +95,8 @@ def test_what_an_operator_does_by_itself_is_foreseen(changes: dict[str, Any], sa
 def test_the_level_of_now_is_pinned_by_the_command_that_is_printed() -> None:
     rows = judged(strimzi_line(metadata_version=None)).findings.to_pylist()
     [row] = (row for row in rows if row["code"] == "metadata_version_not_pinned")
-    said = FindingWords(load()).of(row)  # type: ignore[arg-type]  # a row has more columns
-    assert "finalized now, 4.0-IV3, and" in said.remedy
+    said = FindingWords(load()).of(row)
+    assert "finalized now, 4.0-IV3, and" in said.action
     patch = shlex.split(said.command)
     assert patch[:5] == ["kubectl", "-n", "kafka", "patch", "kafka"]
     assert json.loads(patch[-1]) == {"spec": {"kafka": {"metadataVersion": "4.0-IV3"}}}

@@ -21,6 +21,7 @@ from featurelib.landing.tool_outputs import ToolOutput, convert
 from featurelib.snapshot import fold_lines
 from featurelib.snapshot.state import ClusterState, freeze
 from tests.backends.judged import findings, judged, verdict
+from tests.facts import first_fact
 from tests.laboratory import LABORATORY
 
 SAMPLES = LABORATORY
@@ -441,7 +442,7 @@ def test_a_refusal_blocks_what_read_ready_until_something_newer_lands() -> None:
     sight = judged([*lines, refused(at + 1)])
     assert verdict(sight) == "BLOCKED"
     found = findings(sight)["probe_refused", None, None]
-    assert "Broker 9 only supports" in found["detail"]
+    assert "Broker 9 only supports" in first_fact(found)
 
 
 def test_answers_kept_as_json_get_their_envelope() -> None:

@@ -70,7 +70,7 @@ def test_empty_tables_have_the_clusters_that_are_expected() -> None:
         [cluster] = rows(empty, fleet=fleet)["clusters"]
         assert (cluster["name"], cluster["verdict"]) == ("silent", "UNKNOWN")
     [schema] = {found.findings.schema for found in [featurelib.audit(pa.table({"raw": [b"{"]}))]}
-    assert "remedy" in schema.names
+    assert "action" in schema.names
 
 
 def test_the_time_decides_which_evidence_is_too_old_and_which_waits() -> None:

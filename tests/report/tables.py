@@ -15,6 +15,7 @@ from featurelib.view.model import Report, ReportedProfile, SupportedRange
 from featurelib.view.report import look_closer, report_run, summarize
 from featurelib.view.trend import Past
 from featurelib.words import clean
+from tests.facts import with_facts
 from tests.report.samples import CATALOGUE, HOURS_72
 from tests.rows import make
 
@@ -30,7 +31,7 @@ def judged(
     incompatible: list[Row] = [],  # noqa: B006
 ) -> Judged:
     return Judged(
-        findings=make(findings, FINDING),
+        findings=make([*map(with_facts, findings)], FINDING),
         incompatible=make(incompatible, INCOMPATIBLE_BROKER),
         readiness=make(readiness, READINESS),
         plans=make(plans, UPGRADE_PLAN),

@@ -23,13 +23,14 @@ from featurelib.view.model import Report
 from featurelib.view.report import report_run, summarize
 from featurelib.view.text import render_text
 from tests.cli.commands import run
+from tests.facts import with_facts
 from tests.report import tables
 from tests.report.samples import CATALOGUE, DIALECT, HOURS_72, read_samples
 from tests.report.tables import finding, plan, unfit
 from tests.rows import make
 
 HOSTILE = "\x1b[31m'; DROP TABLE x --\u202e=1+1"
-SAID = ("message", "remedy", "command")
+SAID = ("message", "consequence", "action", "command")
 
 
 def _inventory() -> Fleet:
@@ -83,13 +84,13 @@ def test_findings_have_the_words_of_the_report(later: int) -> None:
     for cluster in report.clusters:
         for found in cluster.findings:
             key = (cluster.key, found.code, found.role, found.node_id, found.feature)
-            said = (cluster.name, found.message, found.remedy, found.command)
+            said = (cluster.name, found.message, found.consequence, found.action, found.command)
             told.setdefault(key, set()).add(said)
     for key, row in zip(keys, texts, strict=True):
         assert tuple(row.values()) in told[tuple(key.values())], key
     assert len({text["message"] for text in texts}) > 30
     assert any("--bootstrap-server kafka-" in text["command"] for text in texts)
-    assert later == 0 or any("too old" in text["message"] for text in texts)
+    assert later == 0 or any("too old" in text["consequence"] for text in texts)
 
 
 def test_clusters_have_the_names_owners_and_levels_of_the_report() -> None:
@@ -119,7 +120,7 @@ def test_findings_that_say_the_same_have_each_the_command_of_their_cluster() -> 
     fleet = Fleet(
         cluster=tuple(Entry(id=name, bootstrap=(f"{name}.example:9092",)) for name in "ab")
     )
-    texts = gold.finding_texts(make(rows, FINDING), fleet, CATALOGUE).to_pylist()
+    texts = gold.finding_texts(make(map(with_facts, rows), FINDING), fleet, CATALOGUE).to_pylist()
     asked = [text["command"].split("--bootstrap-server ")[1].split()[0] for text in texts]
     assert asked == ["a.example:9092", "b.example:9092", "HOST:PORT"]
     assert len({text["message"] for text in texts}) == 1
@@ -141,7 +142,7 @@ def test_the_command_that_collects_again_is_filled_in_and_works(
         for name in (own, "d", "e")
     ]
     rows.append(live | {"cluster": own, "severity": "unknown", "cause": None})
-    findings, fleet = make(rows, FINDING), Fleet(cluster=entries)
+    findings, fleet = make(map(with_facts, rows), FINDING), Fleet(cluster=entries)
     said = gold.finding_texts(findings, fleet, CATALOGUE, ("land", "f.toml")).to_pylist()
     rest = "--out land --fleet f.toml"
     kinds = (f"mine {rest}", f"d {rest} --bootstrap HOST:PORT", f"{rest} --bootstrap HOST:PORT")
@@ -162,7 +163,7 @@ def test_what_is_gone_has_one_remedy_that_of_its_own_cluster() -> None:
     fleet = Fleet(cluster=(Entry(id="a", bootstrap=("a.example:9092",)),))
     made = tables.judged([plan(name, "BLOCKED") for name in "abc"], rows)
     texts = gold.finding_texts(made.findings, fleet, CATALOGUE).to_pylist()[2:]
-    assert [re.split(r"[:,] ", text["remedy"])[0] for text in texts] == [
+    assert [re.split(r"[:,] ", text["action"])[0] for text in texts] == [
         "Start it with software that supports what is finalized and what is wanted",
         "Upgrade the software of broker 3.",
         "Start it with software that supports what is finalized and what is wanted",

@@ -75,7 +75,7 @@ def test_a_code_leads_to_what_it_means_does_and_rests_on() -> None:
         (first, found), severity = where[0], where[0][1].severity
         *_, meaning = re.findall(rf"^\| `{severity}` \| (.*) \|$", known, re.MULTILINE)
         told = f" {code} {severity}: {meaning} In {first.name} : {found.message} "
-        assert f"{told}Do: {found.remedy} Rests on: {found.source}. " in text
+        assert f"{told}Do: {found.action} Rests on: {found.source}. " in text
 
 
 def marks(**levels: int) -> list[tuple[str, str]]:
@@ -424,7 +424,7 @@ def test_what_helps_is_compared_without_the_node_and_with_the_release() -> None:
     [one] = report(judged([plan("a", "BLOCKED")], [unfit("a", 2, "f", 1, 2)])).clusters[0].findings
     told = {
         (node, release): todo_of(
-            replace(one, node_id=node, command="", remedy=f"Start broker {node} with {release}.")
+            replace(one, node_id=node, command="", action=f"Start broker {node} with {release}.")
         )
         for node, release in ((2, "4.2"), (3, "4.3"), (2, "2.7"), (3, "2.7"))
     }

@@ -332,7 +332,7 @@ def test_each_of_several_ghosts_has_its_own_command() -> None:
             code="unsupported_by_node",
             message=f"{i}.",
             feature="f",
-            remedy="r",
+            action="r",
             command=line,
         )
         for i, line in enumerate(lines)

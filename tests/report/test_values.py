@@ -154,7 +154,7 @@ def test_groups_leave_no_remedy_out() -> None:
     ] + [finding("a", "system_off", "blocker", feature=name, level=1) for name in "xy"]
     [cluster] = report(judged([plan("a", "BLOCKED")], rows)).clusters
     groups = group_findings(cluster.findings)
-    assert {group.first.remedy for group in groups} == {f.remedy for f in cluster.findings}
+    assert {group.first.action for group in groups} == {f.action for f in cluster.findings}
     assert [len(group.messages) for group in groups] == [1, 1, 1]
 
 
@@ -194,11 +194,11 @@ def test_who_has_to_dump_the_log_is_told_into_which_folder_and_of_which_cluster(
     tables = judged([plan("a", "UNKNOWN")], [finding("a", "registrations_unproven", "unknown")])
     said = report(tables, names={"a": "a b"}, places=("new lines", "our fleet.toml"))
     [told] = said.clusters[0].findings
-    assert told.remedy.endswith(
+    assert told.action.endswith(
         "--kind metadata_log --cluster 'a b' --out 'new lines' --fleet 'our fleet.toml'."
     )
     [asked] = report(tables).clusters[0].findings
-    assert asked.remedy.endswith(" (put the landing folder for LANDING).")
+    assert asked.action.endswith(" (put the landing folder for LANDING).")
 
 
 def test_the_report_says_of_a_plan_what_show_says_of_it() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from featurelib.audit.findings import FindingColumns, FindingWords, Site, wordings
 from featurelib.feature import Severity
+from featurelib.schema import FACTS
 from featurelib.view.model import ReportedFinding
 from featurelib.words import EMPTY, LENGTH, clean
 from tests.report.samples import CATALOGUE, DIALECT
@@ -25,7 +26,7 @@ NOTHING: FindingColumns = {
     "min_version": None,
     "max_version": None,
     "observed_at": None,
-    "detail": None,
+    "facts": {},
 }
 EVERYTHING: FindingColumns = {
     "code": "",
@@ -37,8 +38,11 @@ EVERYTHING: FindingColumns = {
     "min_version": 7,
     "max_version": 25,
     "observed_at": SEEN,
-    "detail": "metadata.version 23",
-    "principal": "User:ann",  # type: ignore[typeddict-unknown-key]
+    "facts": {
+        **dict.fromkeys(FACTS.names, "metadata.version 23"),
+        "principal": "User:ann",
+        "znode_version": 5,
+    },
 }
 
 
@@ -51,8 +55,8 @@ def test_a_remedy_that_cannot_work_where_somebody_else_runs_the_nodes_is_another
     asked: FindingColumns = {**EVERYTHING, "code": "node_not_asked", "role": "controller"}
     for managed_by in ("Strimzi", "msk", "aiven"):
         said = WORDS.of(asked, Site(managed_by=managed_by))
-        assert "controllers_complete" in said.remedy
-        assert "address" not in said.remedy
+        assert "controllers_complete" in said.action
+        assert "address" not in said.action
         assert WORDS.of({**asked, "role": "broker"}, Site(managed_by=managed_by)) == WORDS.of(
             {**asked, "role": "broker"}
         )
@@ -64,10 +68,10 @@ def test_a_remedy_that_cannot_work_where_somebody_else_runs_the_nodes_is_another
 
 def test_a_level_that_somebody_else_finalizes_is_not_ours_to_carry_out() -> None:
     late: FindingColumns = {**EVERYTHING, "code": "finalization_forgotten"}
-    assert WORDS.of(late).remedy.startswith("Carry the plan out.")
+    assert WORDS.of(late).action.startswith("Carry the plan out.")
     owners = {"msk": "The service", "strimzi": "Strimzi", "a team": "Who manages the cluster"}
     for managed_by, whose in owners.items():
-        said = WORDS.of(late, Site(managed_by=managed_by)).remedy
+        said = WORDS.of(late, Site(managed_by=managed_by)).action
         assert said.startswith(f"{whose} carries it out, not we: ")
         ours = Site(managed_by=managed_by, managed=("another.feature",))
         assert WORDS.of(late, ours) == WORDS.of(late)
@@ -78,9 +82,9 @@ def test_a_level_that_somebody_else_finalizes_is_not_ours_to_carry_out() -> None
 def test_every_wording_is_a_sentence(code: str, columns: FindingColumns) -> None:
     said = WORDS.of({**columns, "code": code})
     assert re.fullmatch(r"\S.*\S", said.message)
-    assert re.fullmatch(r"[A-Z].*\.", said.remedy)
+    assert re.fullmatch(r"[A-Z].*\.", said.action)
     command = re.sub(r"'\{.*\}'", "", said.command)  # a patch
-    for text in (said.message, said.remedy, command):
+    for text in (said.message, said.action, command):
         assert not re.search(r"None|nan|\{|\}|  | \.|\.\.$", text), text
     assert said.source
 
@@ -99,7 +103,7 @@ def test_what_clusters_share_is_said_as_a_person_says_it() -> None:
 def test_what_is_finalized_is_said_of_the_feature() -> None:
     row = unfit("c", 2, "Search", 1, 2) | {"code": "incompatible_with_finalized"}
     row |= {"detail": "It stops."}
-    message = one(**row, finalized_level=3).message
+    message = one(**row, finalized_level=3).statement
     # The feature's own name opens the sentence and keeps its letters.
     assert message == "Search is finalized at 3, and broker 2 supports 1-2. It stops."
     message = one(**(row | {"feature": "search"}), finalized_level=3).message
@@ -141,8 +145,8 @@ def test_what_a_kafka_resource_waits_for_is_asked_of_kubernetes(
 
 
 def test_a_code_without_words_is_shown_as_it_is() -> None:
-    row = finding("c", "moon_{phase}", "warning", detail="{role} full")
-    assert one(**row).message == "moon {phase} {role} full"
+    row = finding("c", "moon_{phase}", "warning")
+    assert one(**row).message == "moon {phase}"
 
 
 def test_a_line_is_named_by_its_place_or_by_its_hash() -> None:

@@ -25,6 +25,7 @@ from featurelib.tables import (
     UPGRADE_PLANS,
     Table,
 )
+from tests.facts import first_fact
 from tests.spark.nights import RUN, SAMPLES, Row, all_tables, open_table, rows_of, run_job
 
 pytestmark = pytest.mark.spark
@@ -64,7 +65,7 @@ class Nights:
 
     def void(self) -> list[object]:
         """Return why the newest run could not judge snapshots."""
-        return [row["detail"] for row in self.newest(FINDINGS) if row["code"] == MALFORMED]
+        return [first_fact(row) for row in self.newest(FINDINGS) if row["code"] == MALFORMED]
 
     def newest(self, table: Table) -> list[Row]:
         newest = max(row["run"] for row in rows_of(self.tables, table, without=()))

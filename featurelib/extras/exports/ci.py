@@ -118,7 +118,7 @@ def _case(
 def _add_case(suite: Element, case: Case, cluster: ReportedCluster) -> None:
     element = SubElement(suite, "testcase", name=case.name, classname=cluster.name, time="0")
     if case.end:
-        message = case.why[0].message if case.why else cluster.summary
+        message = case.why[0].statement if case.why else cluster.summary
         ended = SubElement(element, case.end, message=message)
         if case.end == "failure":
             ended.set("type", case.why[0].code if case.why else cluster.verdict)
@@ -129,7 +129,7 @@ def _lines(found: ReportedFinding) -> str:
     """All that a finding says, a line for each thing."""
     place = f"read from {found.line}" if found.line else ""
     muted = f"muted until {found.muted_until}: {found.muted}" if found.muted else ""
-    said = (f"{found.severity}: {found.message}", found.remedy, found.command, place, muted)
+    said = (f"{found.severity}: {found.statement}", found.action, found.command, place, muted)
     return "\n".join(filter(None, said))
 
 
@@ -163,7 +163,7 @@ def _rule(code: str) -> dict[str, Any]:
         way = way_of(Action.START_AGAIN).text  # the least; each result has its own
         remedy = words.remedy.replace("{way}", way).replace("{newer}", "")
         helps = f"{remedy[:1].upper()}{remedy[1:]} It rests on: {words.source}"
-        said |= {"fullDescription": words.message, "help": helps}
+        said |= {"fullDescription": words.statement, "help": helps}
     texts = {key: _GAP.sub(lambda gap: (gap[1] or "").upper(), text) for key, text in said.items()}
     filled = {key: {"text": text} for key, text in texts.items()}
     return {"id": code, "name": code.title().replace("_", ""), **filled}
@@ -180,7 +180,9 @@ def _result(
         "ruleId": found.code,
         "ruleIndex": rule,
         "level": SARIF_LEVELS[found.severity],
-        "message": {"text": "\n".join(filter(None, (found.message, found.remedy, found.command)))},
+        "message": {
+            "text": "\n".join(filter(None, (found.statement, found.action, found.command)))
+        },
         "locations": [{"logicalLocations": [named], "physicalLocation": place}],
         # As `featurelib diff` knows a finding again in another night.
         "partialFingerprints": {"finding/v1": "/".join((found.code, cluster.id, *about[1:]))},

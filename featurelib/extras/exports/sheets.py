@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from datetime import date
 from enum import StrEnum
@@ -160,6 +160,8 @@ def _text(value: Any) -> str:
         return value.isoformat()
     if isinstance(value, str):
         return _harmless(value)
+    if isinstance(value, Mapping):
+        value = [f"{name} = {one}" for name, one in value.items()]
     assert isinstance(value, Iterable), value
     return _harmless("; ".join(map(_text, value)))
 

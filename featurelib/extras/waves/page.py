@@ -151,7 +151,9 @@ def _wave_held(held: Sequence[WaveHeld], limit: int, page: Page) -> None:
     page.item(f"Held, {_WHY[held[0].why]}: {count(len(held), 'cluster')}")
     alike: dict[object, list[WaveHeld]] = {}
     for one in held:
-        alike.setdefault((one.more, *((w.message, w.remedy) for w in one.unlocks)), []).append(one)
+        alike.setdefault((one.more, *((w.statement, w.action) for w in one.unlocks)), []).append(
+            one
+        )
     groups = list(alike.values())
     for some_held in groups[: limit or None]:
         names = [_wave_who(one.name, one.owner, one.contact) for one in some_held]
@@ -165,12 +167,12 @@ def _wave_unlocks(one: WaveHeld, page: Page, indent: int) -> None:
     each."""
     commands = dict[str, None]()
     for place, way in enumerate(one.unlocks):
-        page.item(clean(way.message, 1000), indent)
+        page.item(clean(way.statement, 1000), indent)
         commands |= {way.command: None} if way.command else {}
-        if one.unlocks[place + 1 : place + 2] and one.unlocks[place + 1].remedy == way.remedy:
+        if one.unlocks[place + 1 : place + 2] and one.unlocks[place + 1].action == way.action:
             continue
-        if way.remedy:
-            page.item(f"→ {clean(way.remedy, 600)}", indent + 2)
+        if way.action:
+            page.item(f"→ {clean(way.action, 600)}", indent + 2)
         for command in commands:
             page.line(f"{' ' * (indent + 4)}{clean(command, 400)}")
         commands.clear()

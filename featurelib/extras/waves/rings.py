@@ -29,6 +29,7 @@ import msgspec
 from featurelib.catalogue import Catalogue
 from featurelib.errors import PlanError
 from featurelib.feature import METADATA_VERSION
+from featurelib.findings import Advice
 from featurelib.planning.files import parse_span
 
 FORMAT: Literal["featurelib.waves"] = "featurelib.waves"
@@ -127,15 +128,6 @@ class WaveRing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaveUnlock:
-    """Something in the way, and what helps; the command may be empty."""
-
-    message: str
-    remedy: str
-    command: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WaveHeld:
     """A cluster that is in no ring: `why`, and what unlocks it; `more` is not listed.
 
@@ -150,7 +142,7 @@ class WaveHeld:
     owner: str | None
     contact: str | None
     why: Why
-    unlocks: tuple[WaveUnlock, ...]
+    unlocks: tuple[Advice, ...]
     more: int = 0
 
 

@@ -33,7 +33,6 @@ from featurelib.extras.waves.rings import (
     WaveMove,
     WavePlan,
     WaveReached,
-    WaveUnlock,
     WaveWork,
     Waving,
     Why,
@@ -43,7 +42,7 @@ from featurelib.extras.waves.rings import (
 )
 from featurelib.extras.waves.setbacks import find_setbacks
 from featurelib.feature import METADATA_VERSION, Severity, UpgradeType, Verdict
-from featurelib.findings import tagged
+from featurelib.findings import Advice, joined, tagged
 from featurelib.lake import Lake
 from featurelib.model import Move
 from featurelib.planning.owners import option_of, owner_command, whom_to_ask
@@ -54,7 +53,7 @@ from featurelib.words import clean, level_text, time_text
 Row = dict[str, Any]
 SHOWN = 3  # things in the way of a cluster that are listed
 _HOLDING = (Severity.CRITICAL, Severity.BLOCKER, Severity.UNKNOWN)
-_TEXTS = ("message", "remedy", "command")  # of a finding
+_TEXTS = ("message", "consequence", "action", "command")  # of a finding
 _LONGEST_COMMAND = 400
 
 
@@ -219,7 +218,7 @@ class _Reader:
             return _held(entry, "operator", _said(strays))
         note = ""
         if operator:  # it is not pinned
-            note = f"Pin it first: {operator[0]['message']} {operator[0]['remedy']}"
+            note = joined("Pin it first:", *(operator[0][name] for name in _TEXTS[:3]))
         moves = (
             (move.feature, move.from_level, move.to_level) for _, w in works for move in w.moves
         )
@@ -231,7 +230,7 @@ class _Reader:
             labels=entry.labels,
         ).with_note(note)
 
-    def _lacks(self, row: Row, features: Sequence[Row], entry: FleetEntry) -> WaveUnlock | None:
+    def _lacks(self, row: Row, features: Sequence[Row], entry: FleetEntry) -> Advice | None:
         """Return the advice for a cluster whose software does not know the target."""
         catalogue, level = self._catalogue, self._target.level
         assert level is not None
@@ -243,13 +242,13 @@ class _Reader:
         )
         if own is None:
             said = f"It has no {METADATA_VERSION} ({row['mode'] or 'mode not known'}), and {there}."
-            return WaveUnlock(message=said, remedy="Migrate it to KRaft first.", command="")
+            return Advice(message=said, action="Migrate it to KRaft first.")
         knows = level_text(catalogue, METADATA_VERSION, own["ceiling"])
         first = next(r.release for r in catalogue.releases if r.newest_stable >= level)
         name = quote(entry.argument)
-        return WaveUnlock(
+        return Advice(
             message=f"Its software goes up to {METADATA_VERSION} {knows}, and {there}.",
-            remedy=f"Upgrade its software to Kafka {first} or later first.",
+            action=f"Upgrade its software to Kafka {first} or later first.",
             command=f"featurelib can-roll {name} --to {first}{self._asked.ways(entry)}",
         )
 
@@ -326,12 +325,12 @@ def _whose(entry: FleetEntry) -> dict[str, Any]:
     }
 
 
-def _held(entry: FleetEntry, why: Why, unlocks: Sequence[WaveUnlock]) -> WaveHeld:
+def _held(entry: FleetEntry, why: Why, unlocks: Sequence[Advice]) -> WaveHeld:
     shown = tuple(unlocks[:SHOWN])
     return WaveHeld(**_whose(entry), why=why, unlocks=shown, more=len(unlocks) - len(shown))
 
 
-def _unlocks(found: Iterable[Row], first: Severity = Severity.CRITICAL) -> list[WaveUnlock]:
+def _unlocks(found: Iterable[Row], first: Severity = Severity.CRITICAL) -> list[Advice]:
     """Return the obstacles, the worst first or those of the severity `first`, each once."""
 
     def turn(row: Row) -> tuple[bool, int, str]:
@@ -341,6 +340,6 @@ def _unlocks(found: Iterable[Row], first: Severity = Severity.CRITICAL) -> list[
     return _said(sorted(found, key=turn))
 
 
-def _said(found: Iterable[Row]) -> list[WaveUnlock]:
+def _said(found: Iterable[Row]) -> list[Advice]:
     """Return the words of findings, each once."""
-    return list(dict.fromkeys(WaveUnlock(**{key: row[key] for key in _TEXTS}) for row in found))
+    return list(dict.fromkeys(Advice(**{key: row[key] for key in _TEXTS}) for row in found))

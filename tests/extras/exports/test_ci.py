@@ -126,7 +126,7 @@ def test_every_finding_is_a_result_and_a_muted_one_is_suppressed() -> None:
         found = [one for cluster in said.clusters for one in cluster.findings]
         for one, result in zip(found, results(said), strict=True):
             text = result["message"]["text"]
-            assert all(part in text for part in (one.message, one.remedy, one.command))
+            assert all(part in text for part in (one.statement, one.action, one.command))
             assert [why["justification"] for why in result["suppressions"]] == [one.muted] * bool(
                 one.muted
             )

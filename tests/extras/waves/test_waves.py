@@ -30,6 +30,7 @@ from featurelib.extras.waves import waves, waves_status
 from featurelib.extras.waves.rings import Standings, WaveMove
 from featurelib.extras.waves.standings import Aim, sort_out
 from featurelib.feature import METADATA_VERSION
+from featurelib.findings import joined
 from featurelib.landing import Landing, read
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import Planned, make_plan
@@ -145,19 +146,23 @@ def test_what_the_operator_would_not_do_or_would_set_back_is_in_no_ring(code: st
     fleet = Fleet(cluster=(FleetEntry(id="c", managed_by=owner),))
     found = sort_out(replace(ASKED, fleet=fleet), judged, Aim.of("upgrade-all", CATALOGUE))
     words = FindingWords(CATALOGUE).of_rows(judged.findings, {})
-    said = [*zip(*(words[name].to_pylist() for name in ("message", "remedy")), strict=True)]
+    said = [
+        *zip(
+            *(words[name].to_pylist() for name in ("message", "consequence", "action")), strict=True
+        )
+    ]
     codes = judged.findings["code"].to_pylist()
     if code in ("metadata_version_not_pinned", "nothing"):
         [there] = found.candidates
         note = there.works[0][1].note
         assert "kubectl" in there.works[0][1].does[0].command
-        wanted = [f"Pin it first: {' '.join(said[codes.index(code)])}"] if code in codes else [""]
+        wanted = [f"Pin it first: {joined(*said[codes.index(code)])}"] if code in codes else [""]
         assert [note] == wanted
     else:
         [held] = found.held
         [unlock] = held.unlocks
         assert held.why == "operator"
-        assert (unlock.message, unlock.remedy) == said[codes.index(code)]
+        assert (unlock.message, unlock.consequence, unlock.action) == said[codes.index(code)]
 
 
 def test_what_is_unknown_and_too_old_says_both() -> None:
