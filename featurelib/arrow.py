@@ -231,7 +231,9 @@ def _column(array: pa.Array, kind: Kind) -> Column:
         plain = array.cast(_STORED[kind]) if kind in _STORED else array
         return Numbers(values=_numbers(plain, NONE), of=kind)
     if isinstance(kind, Columns):
-        parts = pa.RecordBatch.from_arrays(array.flatten(), names=[one.name for one in array.type])
+        parts = pa.RecordBatch.from_arrays(
+            array.flatten(), names=[field.name for field in array.type]
+        )
         return rows_of(parts, kind)
     size = _numbers(array.value_lengths(), -1)
     entries = array.flatten()

@@ -178,7 +178,7 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def statement(self) -> str:
-        """Message and consequence."""
+        """The message and the consequence."""
         return joined(self.message, self.consequence)
 
     @property
@@ -189,8 +189,8 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What is so, what follows from it, what to do, and what that rests on; any but the message may
-    be empty."""
+    """The words of a finding: what is so, what follows, what to do, and what that rests on; any but
+    the message may be empty."""
 
     message: str
     consequence: str = ""
@@ -200,7 +200,7 @@ class Advice:
 
     @property
     def statement(self) -> str:
-        """Message and consequence."""
+        """The message and the consequence."""
         return joined(self.message, self.consequence)
 
 

@@ -148,8 +148,8 @@ class Reasons:
         release = first_release(cluster, self._catalogue, moves)
         action = action_for(cluster, node, moves, frozenset({reason.code}))
         way = way_of(action).of(node.node_id, release, self._sight.site.address)
-        what = f"{way.text[:1].upper()}{way.text[1:]}."
-        return replace(reason, action=what, command=way.command)
+        text = f"{way.text[:1].upper()}{way.text[1:]}."
+        return replace(reason, action=text, command=way.command)
 
     def _of_policy(self, refusal: Reason, node: Node | None = None) -> Reason:
         """A refusal of the policy in a finding's words. The audit has tried what a level depends

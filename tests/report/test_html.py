@@ -74,7 +74,7 @@ def test_a_code_leads_to_what_it_means_does_and_rests_on() -> None:
         where = [(c, one) for c in said.clusters for one in c.findings if one.code == code]
         (first, found), severity = where[0], where[0][1].severity
         *_, meaning = re.findall(rf"^\| `{severity}` \| (.*) \|$", known, re.MULTILINE)
-        told = f" {code} {severity}: {meaning} In {first.name} : {found.message} "
+        told = f" {code} {severity}: {meaning} In {first.name} : {found.statement} "
         assert f"{told}Do: {found.action} Rests on: {found.source}. " in text
 
 

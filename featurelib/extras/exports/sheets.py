@@ -161,7 +161,7 @@ def _text(value: Any) -> str:
     if isinstance(value, str):
         return _harmless(value)
     if isinstance(value, Mapping):
-        value = [f"{name} = {one}" for name, one in value.items()]
+        value = [f"{name} = {fact}" for name, fact in value.items()]
     assert isinstance(value, Iterable), value
     return _harmless("; ".join(map(_text, value)))
 
