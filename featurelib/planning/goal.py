@@ -266,8 +266,8 @@ class _Ground:
         """The fault of a level that only later software has for production, if any has."""
         software = (r for r in self.catalogue.releases if r.knows(name, level, unstable=False))
         release = next((catalogue.release for catalogue in software), "")
-        remedy = f"Install Kafka {release} or later on every node first." if release else ""
-        return replace(_fault(code, name, level, text), remedy=remedy)
+        action = f"Install Kafka {release} or later on every node first." if release else ""
+        return replace(_fault(code, name, level, text), action=action)
 
     def kept(self, name: str, level: int) -> Stay | None:
         """Return the stay of a feature if a level between cannot be taken back."""
