@@ -351,6 +351,10 @@ def report_probes(
             for question, name, now, then in moves
             if (a := answers.get(name)) and a.from_level in (now, -1) and a.to_level == then
         ]
+        # Whatever the level is, what the controller refused stands in the way.
+        unknown = np.flatnonzero((query.cluster == cluster) & ~query.known).tolist()
+        pairs = ((q, answers.get(query.names[query.feature[q]])) for q in unknown)
+        met += [(question, a) for question, a in pairs if a is not None and a.code != 0]
         yes = [a for _, a in met if a.code == 0]
         if len(yes) == len(moving) > 0:
             proof[cluster] = {a.feature: (a.from_level, a.to_level) for a in yes}
@@ -365,7 +369,7 @@ def report_probes(
             if a.code != 0:
                 which, words = np.array([question]), f": {a.message}" if a.message else ""
                 detail, place = [f"error {a.code}{words}"], {"at": at, "line": line}
-                place["level"] = target[which]
+                place["level"] = np.array([a.to_level])
                 refusals += report.of_questions(PROBE_REFUSED, which, detail, **place)
                 if refuser := read_refusal(a.message, a.feature):
                     refusals += _report_refuser(judge, question, refuser, report, **place)
@@ -404,8 +408,11 @@ def _answers(
         spoken = agreed.dialects.get(cluster) or own.dialects(cluster)
         honoured = all(load(name).can.validate_only == HONOURED for name in spoken)
         is_young = is_fresh(at, conditions.as_of, conditions.max_age)[0]
-        if is_young and spoken and honoured:
-            yield cluster, {a.feature: a for a in updates[first:end]}, (at, line), spoken
+        answers = {a.feature: a for a in updates[first:end]}
+        is_printed = all(a.from_level == -1 and a.code for a in answers.values())
+        is_printed &= not judge.evidence.membership.on_zookeeper[cluster]
+        if is_young and (is_printed or (spoken and honoured)):
+            yield cluster, answers, (at, line), spoken
 
 
 def agreed_levels(evidence: Evidence) -> set[tuple[str, int]]:

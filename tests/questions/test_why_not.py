@@ -201,6 +201,23 @@ def test_an_agreement_to_one_level_proves_no_registration_for_another() -> None:
     assert make_plan(asked_of, upgrade(25), CATALOGUE).plan is not None
 
 
+def test_a_printed_refusal_stands_in_the_way_although_nobody_says_the_level(tmp_path: Path) -> None:
+    """Only texts of Kafka's tools: neither the level nor the controllers' release is known."""
+    of, landing = ("--cluster", "c", "--out", str(tmp_path / "landing")), str(tmp_path / "landing")
+    ends = "\tSupportedMinVersion: 3.3-IV3\tSupportedMaxVersion: 4.1-IV1\t"
+    shown, refused = tmp_path / "features.txt", tmp_path / "refused.txt"
+    shown.write_text(f"Feature: {METADATA_VERSION}{ends}FinalizedVersionLevel: 4.0-IV3\tEpoch: 9\n")
+    words = "Invalid update version 27 for feature metadata.version. Broker 2 only supports "
+    refused.write_text(f"Could not upgrade {METADATA_VERSION} to 27. {words}versions 7-25\n")
+    for path, kind in ((shown, "features_describe"), (refused, "probe")):
+        assert run("collect", "--from", str(path), "--kind", kind, *of)[0] == 0
+    out = run("why-not", f"{METADATA_VERSION}=27", "--capture", landing)[1]
+    assert out.startswith(f"c: {METADATA_VERSION} 27 (4.1-IV1): BLOCKED\n")
+    assert words in " ".join(out.split())
+    out = run("why-not", f"{METADATA_VERSION}=26", "--capture", landing)[1]
+    assert out.startswith(f"c: {METADATA_VERSION} 26 (4.1-IV0): UNKNOWN\n")
+
+
 def test_no_plan_is_made_of_what_the_controller_refused() -> None:
     sight, level, _ = probed(REFUSED)
     refused = make_plan(sight, upgrade(level), CATALOGUE)
