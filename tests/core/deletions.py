@@ -44,7 +44,7 @@ from tests.core.oracle import Cluster
 from tests.core.random_clusters import clusters
 
 ROOT = Path(__file__).parents[2]
-CAPTURES = ("tests/data", "tests/walk/cases")
+CAPTURES = ("data/samples", "tests/data", "tests/walk/cases")
 MOMENT = 10_000_000  # microseconds between two lists that are of one moment
 BATCH = 400  # variants in one audit
 _CLUSTER = re.compile(rb'"cluster_id": ?"([^"]+)"')
