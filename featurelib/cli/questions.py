@@ -147,7 +147,7 @@ def report(
     Counts, causes and what to do today are of the clusters that are chosen alone. For a
     spreadsheet or a CI server: featurelib export.
 
-    Exit codes: 0 done; 2 usage; 5 there is no night, or it judged none of these clusters.
+    Exit codes: 0 done; 2 usage; 5 there is no run, or it judged none of these clusters.
     """
     if as_json:
         print(render_json(night.report).decode(), end="")

@@ -389,7 +389,7 @@ def diff_page(
     page.text(f"run {found.before} → run {found.after}{chosen}")
     page.line(", ".join(f"{found.counts[state]:,} {state}" for state in State))
     if not found.judged_alike:
-        page.text("the nights were judged by another catalogue or policy: nothing can be compared")
+        page.text("the runs were judged by another catalogue or policy: nothing can be compared")
     shown = sorted(found.clusters, key=_turn)
     for one in shown[: limit or None]:
         page.line()

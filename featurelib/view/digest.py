@@ -538,8 +538,8 @@ def ahead_lines(cluster: ReportedCluster) -> list[str]:
         lines.append(f"point of no return: {points or 'none known'}")
     if cluster.joining is not None:
         lines.append(
-            f"releases that may join: {cluster.joining.text}; before software is rolled back, run "
-            "featurelib can-roll, since older controllers may need a newer metadata snapshot"
+            f"releases that may join: {cluster.joining.text}; before software is rolled back, ask "
+            "featurelib can-roll --to RELEASE: older controllers may need a newer metadata snapshot"
         )
     return lines
 

@@ -22,6 +22,7 @@ _STYLES = {
 _ESCAPE = re.compile(r"\x1b\[[\d;]*m")
 _WORD = re.compile(r"[^ \n]+")
 _PIECES = re.compile(r" +|[^ ]+")
+_MARKS = "/.:,;=@-_"  # after which a word that is too wide is parted
 _REFERENCE = re.compile(r"\S+:\d+:?")
 
 
@@ -81,14 +82,19 @@ def wrap(
 
 
 def _parted(word: str, room: int) -> list[str]:
-    """A word in pieces of `room` columns; a reference is parted from its end."""
+    """A word in pieces of at most `room` columns, at a mark where one is in the second half of a
+    piece; a reference is parted from its end."""
     escapes = _ESCAPE.findall(word)
     bare = plain(word)
     backwards = _REFERENCE.fullmatch(bare) is not None
     pieces, piece, wide = list[str](), "", 0
     for letter in reversed(bare) if backwards else bare:
         if piece and wide + _cell(letter) > room:
-            pieces, piece, wide = [*pieces, piece], "", 0
+            mark = max(map(piece.rfind, _MARKS)) + 1
+            end = mark if 2 * mark > len(piece) else len(piece)
+            pieces.append(piece[:end])
+            piece = piece[end:]
+            wide = width_of(piece)
         piece, wide = piece + letter, wide + _cell(letter)
     pieces.append(piece)
     if backwards:

@@ -193,7 +193,7 @@ def _change(report: Report, limit: int, page: Page) -> None:
     if change is None:
         return
     page.line()
-    page.text(paint("Since the night before", "bold underline"))
+    page.text(paint("Since the run before", "bold underline"))
     page.text(_dim(f"run {change.run}, as of {time_text(change.as_of)}"))
     page.line(_dim(change.command))
     most = NAMES if limit else max(len(change.verdicts), len(change.levels))
@@ -211,7 +211,7 @@ def _trends(report: Report, page: Page) -> None:
     """A table of each trend: its first number, its line as blocks, and tonight's."""
     for number, trend in enumerate(trends(report)):
         if number == 0:
-            nights = f"Over {count(len(report.nights), 'night')}"
+            nights = f"Over {count(len(report.nights), 'run')}"
             page.line()
             page.text(paint(nights, "bold underline"))
             page.text(_dim(span_text(report.nights[0].as_of, report.run.as_of)))

@@ -100,7 +100,8 @@ def todo_for(found: ReportedFinding) -> Todo:
 
 def _to_do(cluster: ReportedCluster) -> list[ReportedFinding]:
     """Return what is to be done in a cluster, and not what follows from something else there: of a
-    stale node its range, of a critical node or of a quorum without a majority who is silent."""
+    stale node its range, of a critical node or of a quorum without a majority who is silent, of
+    evidence that is too old in one way that it is so in another."""
     found = [one for one in unmuted(cluster.findings) if one.severity is not Severity.INFO]
     critical = [one for one in found if one.severity is Severity.CRITICAL]
     stale, grave = (
@@ -108,11 +109,13 @@ def _to_do(cluster: ReportedCluster) -> list[ReportedFinding]:
         for some in ([one for one in found if one.code in tagged("stale")], critical)
     )
     is_lost = any(one.code in tagged("no_leader", "no_majority") for one in found)
+    old = next((one.code for one in found if one.code in tagged("too_old")), None)
     roots = list[ReportedFinding]()
     for one in found:
         node, code = (one.role, one.node_id), one.code
         follows = node in stale and code in tagged("of_range", "range_unseen")
         follows |= (is_lost or node in grave) and code in tagged("silent")
+        follows |= code in tagged("too_old") and code != old
         roots += [] if follows and one not in critical else [one]
     first = [one for one in roots if one.code not in tagged("consequence") or one in critical]
     return first or ([] if cluster.steps else roots)

@@ -261,8 +261,8 @@ def left_out_line(line: QuarantinedLine) -> str:
 
 
 def left_out_text(run: ReportedRun) -> str:
-    """`9 landing lines of all nights left out, none of this night`, where that is known."""
+    """`9 landing lines of all runs left out, none of this run`, where that is known."""
     lines = run.quarantine.lines if run.quarantine else 0
     now = f"{run.ingest.quarantined:,}" if run.ingest and run.ingest.quarantined else "none"
-    tonight = f", {now} of this night" if run.ingest else ""
-    return f"{count(lines, 'landing line')} of all nights left out{tonight}"
+    newest = f", {now} of this run" if run.ingest else ""
+    return f"{count(lines, 'landing line')} of all runs left out{newest}"

@@ -62,7 +62,7 @@ OF_WHOLE: dict[str, tuple[str, str]] = {
     "today": ("Today", "Today"),
     "causes": ("*What holds the fleet back", "What holds the fleet back most"),
     "mutes": ("*Mutes", "*Mutes"),
-    "change": ("Since the night before", "Since the night before"),
+    "change": ("Since the run before", "Since the run before"),
     **dict.fromkeys(("run", "nights"), ("", "")),  # anywhere but with a cluster
 }
 # Facts of the JSON that another form says otherwise, with the reason.

@@ -282,7 +282,7 @@ def test_tiles_say_what_changed_since_the_night_before() -> None:
     assert "BLOCKED → READY c BLOCKED → gone g" in text
     first = render_html(report(tables, nights=nights[-1:]))
     assert "the last run" not in first
-    assert "the night before" not in first
+    assert "the run before" not in first
     assert "Over " not in first
 
 

@@ -22,7 +22,7 @@ from featurelib.planning.planner import Planned
 from featurelib.snapshot.history import LevelChange, LevelMove
 from featurelib.view.digest import history_lines
 from featurelib.view.html import render_html
-from featurelib.view.layout import width_of
+from featurelib.view.layout import width_of, wrap
 from featurelib.view.model import render_json
 from featurelib.view.plan import planning_page
 from featurelib.view.report import look_closer, report_run, summarize
@@ -31,7 +31,7 @@ from featurelib.view.trend import other_changes
 from featurelib.words import LONGEST_PATH
 from tests.report.page import read_page
 from tests.report.samples import CATALOGUE, made_up_nights, report_samples
-from tests.report.tables import AS_OF, finding, judged, plan, report, unfit
+from tests.report.tables import AS_OF, SEEN, finding, judged, plan, report, unfit
 
 BY_NODE = "unsupported_by_node"
 ESCAPES = re.compile(r"\x1b\[[\d;]*m")
@@ -359,3 +359,24 @@ def test_a_word_wider_than_its_column_is_parted_there_and_the_table_stays_one() 
     assert "BLOCKED · cluster" not in text
     assert "\nUP_TO_DATE  other  " in table
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_an_address_wider_than_its_line_is_parted_at_a_mark() -> None:
+    address = "kafka-102.fraud-prod.example:9093:"
+    lines = wrap(f"controller 102: {address}", 33, parts=True)
+    assert [line.strip() for line in lines] == [
+        "controller 102:",
+        "kafka",
+        "-102.fraud-prod.example:9093:",
+    ]
+    assert wrap("x" * 40, 33, parts=True) == ["x" * 33, "x" * 7]
+
+
+def test_evidence_too_old_in_two_ways_is_to_be_collected_once() -> None:
+    old = [
+        finding("c", "evidence_too_old", "unknown", role="broker", node_id=1, observed_at=SEEN),
+        finding("c", "levels_too_old", "unknown", observed_at=SEEN),
+    ]
+    for rows in (old, old[1:]):
+        today = report(judged([plan("c", "UNKNOWN")], findings=rows)).today
+        assert [(task.verb, task.clusters) for task in today] == [("Collect", ("c",))]
