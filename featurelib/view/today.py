@@ -201,10 +201,10 @@ def _late(clusters: Clusters, run: ReportedRun) -> Iterator[Task]:
     last comes first."""
     late = list[tuple[int, datetime, ReportedCluster]]()
     no_data = tagged("no_data", "unreached", "too_old")
-    for one in clusters:
-        at = late_since(one.newest_line, one.findings, run.newest_line)
-        if at and not any(found.code in no_data for found in _to_do(one)):
-            late.append((max((run.as_of - at - LATE) // timedelta(days=1) + 1, 1), at, one))
+    for cluster in clusters:
+        at = late_since(cluster.newest_line, cluster.findings, run.newest_line)
+        if at and not any(finding.code in no_data for finding in _to_do(cluster)):
+            late.append((max((run.as_of - at - LATE) // timedelta(days=1) + 1, 1), at, cluster))
     if late:
         late.sort(key=lambda row: row[0])
         since = [f"{c.name} since {time_text(at)} ({count(n, 'run')})" for n, at, c in late]
