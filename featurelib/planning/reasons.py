@@ -93,11 +93,12 @@ class Reasons:
 
     def _of_other_levels(self, moves: set[tuple[str, int]]) -> Iterator[Reason]:
         """Yield that registrations are not proven where a probe proves it for other levels only."""
-        evidence, blank = self._sight.evidence, dict.fromkeys(FindingColumns.__annotations__)
+        evidence = self._sight.evidence
         is_probed = any(row["code"] in tagged("accepted") for row in self._rows)
         is_proven = evidence.membership.registrations_proven.all()
         if is_probed and not is_proven and moves - agreed_levels(evidence):
-            yield self._of_finding({**blank, "code": "registrations_unproven"})
+            unproven = Reason(judge=EVIDENCE, code="registrations_unproven", message="")
+            yield self._worded(EVIDENCE, unproven, 0, detail="")
 
     def of_probe(self, levels: Mapping[str, int]) -> Iterator[Reason]:
         """Yield the refusals of the controller itself, asked to validate just these levels only."""
