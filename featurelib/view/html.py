@@ -80,6 +80,7 @@ def render_html(
         marks={name: _marks(groups[name][title] for title in large[name]) for name in groups}
         | {"todo": _marks([*(task.clusters for task in report.today), movable])},
         loud=_loud(report),
+        scales=draw_scales(report),
         moved={c.key: c for c in verdicts if c.before is not c.after},
         features=features[:COLUMNS],
         others=len(features) > COLUMNS,
@@ -101,6 +102,32 @@ def render_html(
         owners=sorted({cluster.owner for cluster in report.clusters if cluster.owner}),
         script=_text("page.js"),
     )
+
+
+def draw_scales(report: Report) -> dict[str, tuple[int, int]]:
+    """Return where on the fleet's scale of metadata.version a cluster is, and up to where it could
+    go or is blocked, in percent, by key."""
+    levels = dict[str, tuple[int, int]]()
+    for cluster in report.clusters:
+        for ready in cluster.readiness:
+            if ready.feature == METADATA_VERSION and ready.finalized:
+                is_kept = ready.verdict is Verdict.BLOCKED
+                own = [
+                    f.level.number
+                    for f in cluster.findings
+                    if f.level and f.feature == ready.feature
+                ]
+                target = [ready.target.number] if ready.target else own * is_kept
+                now = ready.finalized.number
+                levels[cluster.key] = now, max(now, *target, 0)
+    newest = max((to for _, to in levels.values()), default=0)
+    # The lowest of the fleet is a fifth of the scale: a difference of some levels is seen.
+    least = min((now for now, _ in levels.values()), default=0)
+    wide = max(newest - least, 1)
+    return {
+        key: (20 + 80 * (now - least) // wide, 20 + 80 * (to - least) // wide)
+        for key, (now, to) in levels.items()
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
