@@ -437,7 +437,7 @@ def test_tables_tear_no_word_and_what_is_pressed_has_room_for_a_thumb(
     heights = "(all) => all.map((e) => e.offsetHeight)"
     fields = {*page.locator(".filter").locator("input, select").evaluate_all(heights)}
     assert len(fields) == 1  # their labels stand on one line
-    assert min(*fields, *page.locator(".today button").evaluate_all(heights)) >= 24
+    assert min(*fields, *page.locator(".today button:visible").evaluate_all(heights)) >= 24
     widths = "(all) => all.map((e) => e.offsetWidth / e.closest('table').offsetWidth)"
     if width > 640:
         assert min(page.locator(".causes th:last-child:visible").evaluate_all(widths)) > 0.6
@@ -594,4 +594,19 @@ def test_nothing_is_green_beside_what_warns(browser: Browser, files: dict[str, P
     borders = "(all) => all.map((e) => getComputedStyle(e).borderLeftColor)"
     for verb in ("Approve", "Hand over"):  # one of them warns, the other has no way back
         assert page.locator(".today li", has_text=verb).evaluate_all(borders) != [green]
+    page.context.close()
+
+
+def test_a_button_copies_a_command_as_it_stands(browser: Browser, files: dict[str, Path]) -> None:
+    page = opened(browser, files["samples"])
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    plain = opened(browser, files["samples"], java_script_enabled=False)
+    commands = plain.locator(".today code, article pre").all_text_contents()
+    buttons = page.locator(".copy")
+    assert buttons.count() == len(commands) > 0
+    for place in (0, len(commands) - 1):
+        buttons.nth(place).evaluate("(button) => button.click()")
+        assert page.evaluate("navigator.clipboard.readText()") == commands[place]
+        assert buttons.nth(place).text_content() == "copied"
+    plain.context.close()
     page.context.close()

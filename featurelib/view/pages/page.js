@@ -1,4 +1,4 @@
-// The page is whole without this: it folds what to do today to some lines each, but for the most
+// The page is whole without this: it copies commands, folds what to do today to some lines each, but for the most
 // urgent that have room, and it sorts and narrows the table of clusters, and what stands of each
 // below. What was chosen stands in the address, so that a link shows the same.
 (() => {
@@ -33,6 +33,20 @@
     if (isWhole()) continue;
     show(false);
     break;
+  }
+
+  for (const command of navigator.clipboard ? document.querySelectorAll(".today code, article pre") : []) {
+    const text = command.textContent;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = "copy";
+    button.setAttribute("aria-label", `copy ${text}`);
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "copied";
+    });
+    command.append(button);
   }
 
   const table = document.getElementById("grid");
