@@ -97,7 +97,7 @@ class Reasons:
         is_probed = any(row["code"] in tagged("accepted") for row in self._rows)
         is_proven = evidence.membership.registrations_proven.all()
         if is_probed and not is_proven and moves - agreed_levels(evidence):
-            unproven = Reason(judge=EVIDENCE, code="registrations_unproven", message="")
+            unproven = Reason(judge=EVIDENCE, code=code_of("fenced_unseen"), message="")
             yield self._worded(EVIDENCE, unproven, 0, detail="")
 
     def of_probe(self, levels: Mapping[str, int]) -> Iterator[Reason]:
