@@ -20,7 +20,7 @@ from threading import Event, Thread
 
 import msgspec
 
-from featurelib.api.clusters import INSTALL, Answer, AnyCluster, choose, choose_live, connect
+from featurelib.api.clusters import Answer, AnyCluster, choose, choose_live, connect
 from featurelib.api.documents import OfCluster, document
 from featurelib.audit.cluster_view import Terms
 from featurelib.audit.findings import NO_SITE
@@ -30,7 +30,7 @@ from featurelib.config.files import find_settings, write_whole
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.config.settings import mutes_of
 from featurelib.core.dialect import STRICT
-from featurelib.errors import BackendError, ConfigError, FeatureLibError
+from featurelib.errors import BackendError, ConfigError, FeatureLibError, install_line
 from featurelib.feature import Severity
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.outlook import with_texts
@@ -92,6 +92,13 @@ def check(
     if not (chosen := [choose(one) for one in several]):
         raise ConfigError("check: expected a cluster, found none. Name one that can be reached.")
     find_settings(chosen[0].wanted.config)  # a fault there is told before anybody is asked
+    if html is not None:
+        try:
+            from featurelib.view.html import pages_of
+        except ImportError as error:
+            raise ConfigError(
+                f"--html needs the package jinja2. Install it, {install_line('kafka')}"
+            ) from error
     with ThreadPoolExecutor(parallel, thread_name_prefix="check") as pool:
         looks = list(pool.map(_look_once, chosen))
     failed = [one.error for one in looks if one.error is not None]
@@ -104,10 +111,6 @@ def check(
     found = (replace(one, commands=steps[one.key][1]) for one in report.clusters)
     report = replace(report, clusters=tuple(found))
     if html is not None:
-        try:
-            from featurelib.view.html import pages_of
-        except ImportError as error:
-            raise ConfigError(f"--html needs the package jinja2. {INSTALL}") from error
         for name, text in pages_of(report, fleet, listed_in, chosen[0].say):
             write_whole(f"{html}/{name}", text.encode(), "--html FOLDER")
     is_failed = fail_on is not None and is_reached(fail_on, report)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -180,3 +181,13 @@ def test_one_named_cluster_that_does_not_answer_has_a_verdict(home: Path) -> Non
     code, out, err = run("check", "--bootstrap", "127.0.0.1:1", "--timeout", "2")
     assert (code, out) == (5, "")  # nobody says which cluster that is
     assert "expected at least one node to answer" in err
+
+
+def test_a_page_that_cannot_be_made_is_said_before_anybody_is_asked(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "featurelib.view.html", None)
+    code, out, err = run("check", "--bootstrap", "127.0.0.1:1", "--html", "pages")
+    assert (code, out) == (2, "")
+    assert "--html needs the package jinja2. Install it, in a checkout" in err
+    assert "'.[kafka]'" in err
