@@ -546,4 +546,6 @@ ANOMALIES = (
 
 def anomalies(batch: TableRows) -> list[str]:
     """What the audit says against what was collected, as `code:detail`."""
-    return [f"{row['code']}:{first_fact(row)}" for row in findings(judge_rows(batch), *ANOMALIES)]
+    return [
+        f"{row['code']}:{first_fact(row) or ''}" for row in findings(judge_rows(batch), *ANOMALIES)
+    ]

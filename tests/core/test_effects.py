@@ -76,7 +76,7 @@ def test_a_level_that_waits_for_another_has_no_command() -> None:
     for cluster, printed in ((CLUSTER, True), (replace(CLUSTER, nodes=low), False)):
         [row] = findings(judge_rows(snapshot({"c": lines_of(cluster)}), [cluster]), BY_NAME)
         words = FindingWords(load()).of(row)
-        assert ("First finalize" not in words.message, words.command != "") == (printed, printed)
+        assert ("First finalize" not in words.statement, words.command != "") == (printed, printed)
 
 
 def change(*brokers: int, to: tuple[str | None, str | None]) -> ValueChange:
