@@ -143,7 +143,7 @@ def test_a_night_writes_its_files_for_clusters_of_any_name(
     assert "ingest: 0 new files" in second.err
     assert "no new landing lines\n" in second.out
     assert "No new landing lines" in (out / "report.html").read_text()
-    assert "1 landing line of all nights left out" in second.out
+    assert "1 landing line of all runs left out" in second.out
     pages = {f"clusters/{Path(name).stem}.html" for name in names}
     assert files_below(out) == reports | {"plans/stale.txt"} | names | pages
     whole = (out / "report.html").read_text()
