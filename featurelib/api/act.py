@@ -188,7 +188,7 @@ def plan_intent(
             muted=muted,
             path=path,
             ways=Wanted(fleet=source.wanted.fleet).ways[0],
-            why_not=f" {quote(source.argument)} {{}}{source.wanted.ways[0]}",
+            why_not=(f" {quote(source.argument)} ", source.wanted.ways[0]),
             address=source.sight.site.address,
             width=width,
         ),

@@ -54,15 +54,15 @@ def planning_page(
     muted: Iterable[SetAside | None] = (),
     path: str | None = None,
     ways: str = "",
-    why_not: str = "",
+    why_not: tuple[str, str] | None = None,
     address: str = "",
     width: int | None = None,
 ) -> Page:
     """Return the page of a planning. `cluster` as named_cluster writes it; `address`: of its
     brokers, "" = not known, here and below; `left`: what is not ours, and how that is done;
     `muted`: what conf/audit.toml mutes of the refusals; `path`: where the plan stands, None =
-    nowhere; `ways`: options of the next command; `why_not`: what that command is asked, with {} for
-    the level."""
+    nowhere; `ways`: options of the next command; `why_not`: the words of that command before and
+    behind the level; it is left out where it cannot be printed as it is."""
     page, plan = Page(width), planned.plan
     rows = [("cluster", cluster), ("intent", clean(planned.intent.text, 400)), ("from", made_from)]
     if plan is not None:
@@ -90,9 +90,12 @@ def planning_page(
     refusal = next(
         (r for r in planned.refusals if r.feature and r.level and r.judge != PROBE), None
     )
-    if plan is None and refusal is not None and why_not:
-        question = why_not.format(quote(f"{refusal.feature}={refusal.level}"))
-        page.lines(["", "Every reason, and what unlocks it:", f"  featurelib why-not{question}"])
+    if plan is None and refusal is not None and why_not is not None:
+        question = quote(f"{refusal.feature}={refusal.level}").join(why_not)
+        if question.isprintable():  # names of features and clusters come from outside
+            page.lines(
+                ["", "Every reason, and what unlocks it:", f"  featurelib why-not{question}"]
+            )
     if path is not None:
         page.line()
         what = "written to the cluster" if planned.probed else "sent"

@@ -44,7 +44,7 @@ def test_who_is_left_of_a_quorum_leads_nobody(
         cluster.stop_node(node_id, kill=True)
     until(lambda: CODE in findings(judged(look())), 60)
     found = findings(judged(look()))[CODE]
-    assert (found["severity"], found["voters"][:5]) == ("critical", "1 of ")
+    assert (found["severity"], found["facts"]["voters"][:5]) == ("critical", "1 of ")
 
 
 def leaders(lines: list[bytes]) -> set[int]:
@@ -79,7 +79,7 @@ def test_controllers_that_run_and_do_not_reach_each_other_lead_nobody(
     # So far somebody may not have been up yet. They have no metadata, and do not list themselves.
     until(lambda: not [code for code, *_ in findings(judged(look())) if code == SILENT], 60)
     found = findings(judged(look()))
-    assert (found[CODE]["severity"], found[CODE]["cause"]) == ("critical", "listener")
+    assert (found[CODE]["severity"], found[CODE]["facts"]["cause"]) == ("critical", "listener")
 
 
 @pytest.mark.parametrize("release", ["3.8.1", "4.1.2"])
