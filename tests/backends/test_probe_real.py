@@ -152,7 +152,7 @@ def until_gone(cluster: RunningCluster, out: Path) -> None:
         who = ("controller", 3), ("broker", 4)
         return all(("range_unknown", *one) in said for one in who)
 
-    until(are_gone)
+    until(are_gone, 300)
 
 
 def test_a_refusal_names_a_ghost_and_its_range_that_nobody_saw(

@@ -94,6 +94,17 @@ def restarted(world: World, member: Member, release: str, **properties: str) -> 
     return world.launch(member, release=release)
 
 
+def ends(world: World, member: Member) -> bool:
+    """Whether a node of the older software ends, now or once it replays its metadata log.
+
+    A controller may say that it started before it has replayed anything.
+    """
+    if restarted(world, member, OLDER) == SERVES:
+        until(lambda: not world.node(member.id).process.running)
+        world.notice()
+    return REPLAYED in world.cluster.logs(member.id)
+
+
 def snapshot_written(world: World, member: Member) -> None:
     """A controller's own software writes a snapshot past the downgrade."""
     assert restarted(world, member, NEWER, **{INTERVAL: "1500"}) == SERVES
@@ -123,15 +134,14 @@ def test_after_a_downgrade_each_controller_needs_a_snapshot_and_a_broker_none(
     assert promised(world) == NOT_YET
     assert restarted(world, broker, OLDER) == SERVES
     for member in (third, combined):  # at once
-        assert restarted(world, member, OLDER) != SERVES
-        assert REPLAYED in world.cluster.logs(member.id)
+        assert ends(world, member)
         assert restarted(world, member, NEWER) == SERVES
         assert promised(world) == NOT_YET
 
     snapshot_written(world, third)
     assert restarted(world, third, OLDER) == SERVES
     assert promised(world) == NOT_YET  # a snapshot of one says nothing of the others
-    assert restarted(world, second, OLDER) != SERVES
+    assert ends(world, second)
     for member in (second, combined):
         snapshot_written(world, member)
         assert restarted(world, member, OLDER) == SERVES
@@ -147,7 +157,7 @@ def test_a_dump_of_the_only_controller_proves_its_snapshot(started: Callable[...
     carried_out(world, "upgrade-all")
     assert promised(world) == NOT
     carried_out(world, "downgrade-all", "--release-version", "4.1")
-    journal = run("can-roll", *reach(world), "--to", "4.1")[1]
+    journal = " ".join(run("can-roll", *reach(world), "--to", "4.1")[1].split())
     assert "featurelib lowered metadata.version 29 (4.2-IV1) by the journal" in journal
     assert NOT_YET in journal
 
@@ -158,7 +168,7 @@ def test_a_dump_of_the_only_controller_proves_its_snapshot(started: Callable[...
 
     dump("before.jsonl")
     assert promised(world) == NOT_YET
-    assert restarted(world, node, OLDER) != SERVES
+    assert ends(world, node)
     snapshot_written(world, node)
     until(lambda: bool(world.quorum().leader == 1))
     dump("after.jsonl")
