@@ -11,7 +11,7 @@ COSMIC_RAY := 8.7.0
 # Some images set it: each process of the tests, and there are hundreds, would compile all it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup test quick exhaustive laws mutants walk faults matrix lint docs sbom bench clean
+.PHONY: help setup test quick exhaustive laws mutants walk faults matrix lint docs sbom catalogue release bench clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || sed -n 's/:.*##/ /p' Makefile
@@ -59,6 +59,14 @@ docs: ## the pages of docs/ as a site in build/site; a link that leads nowhere e
 sbom: ## what a checkout runs on, with hashes and licences, as CycloneDX in build/sbom.json
 	@scripts/setup.sh --dev --no-java
 	$(BIN)/python -m scripts.write_sbom
+
+catalogue: ## Kafka's features, levels and dialects per release as one JSON file with its schema in build/
+	@scripts/setup.sh --dev --no-java
+	$(BIN)/python -m scripts.write_catalogue
+
+release: ## wheel, sdist, catalogue, bill of materials and checksums in build/release; checked, not published
+	@scripts/setup.sh --dev --no-java
+	$(BIN)/python -m scripts.make_release
 
 bench: setup ## the benchmarks, one after the other
 	$(BIN)/python -m benchmarks

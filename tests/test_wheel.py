@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import featurelib
+from scripts import make_release
 from scripts.pythons import find_all
 
 ROOT = Path(__file__).parents[1]
@@ -134,3 +136,16 @@ def test_the_other_project_of_this_import_name_is_told_of(environment: Path) -> 
 
 def test_a_machine_that_tests_has_at_least_one_python_it_is_for() -> None:
     assert f"{sys.version_info[0]}.{sys.version_info[1]}" in FOUND
+
+
+def test_a_release_is_checked_and_its_sums_hold(tmp_path: Path) -> None:
+    wheel_file, sdist = make_release.packages(tmp_path)
+    assert wheel_file.suffix == ".whl"
+    assert make_release.answer_of(sdist) == f"featurelib {featurelib.__version__}"
+    make_release.write_sums(tmp_path)
+    check = subprocess.run(
+        ["sha256sum", "--check", "--quiet", make_release.SUMS], cwd=tmp_path, check=False
+    )
+    assert check.returncode == 0
+    with pytest.raises(SystemExit, match="Unknown distribution format"):
+        make_release.run(*make_release.TWINE_CHECK, tmp_path / make_release.SUMS)

@@ -1,0 +1,97 @@
+"""Make everything that a release consists of, check it, and write its checksums.
+
+    make release     (build/release)
+
+Wheel and sdist pass `twine check`, and the wheel answers from a clean environment. Beside them lie
+the catalogue with its schema, the bill of materials and SHA256SUMS. Images are built where buildah
+or podman is installed. Nothing is published.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from featurelib import __version__
+from scripts import write_catalogue, write_sbom
+
+ROOT = Path(__file__).parents[1]
+UV = Path(sys.prefix, "bin", "uv")
+# On demand: it is in no lock.
+TWINE_CHECK = (UV, "tool", "run", "--quiet", "twine==7.0.0", "check", "--strict")
+SUMS = "SHA256SUMS"
+BUILDERS = ("buildah", "podman")
+
+
+def run(*words: str | Path, folder: Path = ROOT) -> str:
+    """Run a command and return what it printed. Raises SystemExit with its output if it fails."""
+    done = subprocess.run(
+        [str(word) for word in words], cwd=folder, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(map(str, words))}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def packages(out: Path) -> tuple[Path, Path]:
+    """Build wheel and sdist into `out`, check both, and return their paths."""
+    run(UV, "build", "--quiet", "--out-dir", out, ROOT)
+    (wheel,), (sdist,) = out.glob("*.whl"), out.glob("*.tar.gz")
+    run(*TWINE_CHECK, wheel, sdist)
+    return wheel, sdist
+
+
+def answer_of(package: Path) -> str:
+    """Install a wheel or an sdist in a clean environment; return its `featurelib --version`."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)  # outside the checkout, whose settings uv would read
+        run(UV, "venv", "--quiet", "--python", sys.executable, "venv", folder=home)
+        python, command = home / "venv" / "bin" / "python", home / "venv" / "bin" / "featurelib"
+        run(UV, "pip", "install", "--quiet", "--python", python, package, folder=home)
+        return run(command, "--version", folder=home).strip()
+
+
+def images() -> list[str]:
+    """Build the images with the first builder that is installed; return a line about each."""
+    builder = next((name for name in BUILDERS if shutil.which(name)), None)
+    lines = []
+    for file in sorted((ROOT / "deploy" / "images").glob("*.Containerfile")):
+        tag = f"featurelib-{file.stem}:{__version__}"
+        if builder is None:
+            lines.append(f"{tag}: not built, neither {' nor '.join(BUILDERS)} is installed")
+            continue
+        run(builder, "build", "--file", file, "--tag", tag, ROOT)
+        lines.append(f"{tag}: built by {builder}")
+    return lines
+
+
+def write_sums(out: Path) -> Path:
+    """Write the SHA-256 of every file of `out`, as `sha256sum --check` reads it."""
+    files = sorted(path for path in out.iterdir() if path.is_file() and path.name != SUMS)
+    sums = (f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
+    (out / SUMS).write_text("".join(sums), encoding="utf-8")
+    return out / SUMS
+
+
+def main() -> None:
+    """Make the release in build/release, in place of an earlier one."""
+    out = ROOT / "build" / "release"
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    for package in packages(out):
+        print(f"{package.name}: twine check passed; installed: {answer_of(package)}")
+    (out / ".gitignore").unlink(missing_ok=True)  # uv's
+    write_catalogue.write(out)
+    write_sbom.write(out / "sbom.json")
+    for line in images():
+        print(line)
+    print(write_sums(out).read_text(encoding="utf-8"), end="")
+    print(f"\n{out}")
+
+
+if __name__ == "__main__":
+    main()
