@@ -11,7 +11,7 @@ import functools
 import json
 import operator
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Literal, TypeAlias
@@ -84,10 +84,30 @@ def comment_of(field: T.StructField) -> str:
     return f" COMMENT '{comment}'" if comment else ""
 
 
-def column_of(field: T.StructField) -> str:
-    """A new column as SQL has it."""
-    required = "" if field.nullable else " NOT NULL"
-    return f"`{field.name}` {field.dataType.simpleString()}{required}{comment_of(field)}"
+def column_of(field: T.StructField, name: str = "") -> str:
+    """A new column as SQL has it; `name` is that of a part, see flatten."""
+    required, path = "" if field.nullable else " NOT NULL", (name or field.name).split(".")
+    kind = f"{field.dataType.simpleString()}{required}{comment_of(field)}"
+    return f"{'.'.join(f'`{part}`' for part in path)} {kind}"
+
+
+def flatten(schema: T.StructType, prefix: str = "") -> dict[str, T.StructField]:
+    """Return each column, and each part of those that hold rows, by Delta's name of it: `a.b`,
+    `list.element.b`."""
+    columns: dict[str, T.StructField] = {}
+    for field in schema.fields:
+        name, kind = f"{prefix}{field.name}", field.dataType
+        columns[name] = field
+        if isinstance(kind, T.ArrayType):
+            name, kind = f"{name}.element", kind.elementType
+        if isinstance(kind, T.StructType):
+            columns |= flatten(kind, f"{name}.")
+    return columns
+
+
+def whole_of(name: str) -> str:
+    """Return the column that has the part `name` of flatten; empty = `name` is no part."""
+    return name.rpartition(".")[0].removesuffix(".element")
 
 
 class PathLog:
@@ -455,6 +475,30 @@ def _in_log(value: Any) -> Any:
 def fit(table: Table, df: DataFrame) -> DataFrame:
     """Exactly the table's columns, in its order and types; what does not fit is an error."""
     return df.select([F.col(f.name).cast(f.dataType) for f in spark_schema(table).fields])
+
+
+def by_name(own: T.StructType, stored: T.StructType, part: Callable[[str], Column]) -> list[Column]:
+    """Return the columns of `own`, found by their names at every depth, where a cast would take
+    parts by their places; those that are not `stored` are null."""
+    kinds = {field.name: field.dataType for field in stored.fields}
+    return [
+        (_as(part(f.name), kinds[f.name], f.dataType) if f.name in kinds else F.lit(None))
+        .cast(f.dataType)
+        .alias(f.name)
+        for f in own.fields
+    ]
+
+
+def _as(column: Column, stored: T.DataType, own: T.DataType) -> Column:
+    if stored.simpleString() == own.simpleString():
+        return column
+    match stored, own:
+        case T.StructType(), T.StructType():
+            parts = F.struct(*by_name(own, stored, column.getField))
+            return F.when(column.isNotNull(), parts)
+        case T.ArrayType(elementType=before), T.ArrayType(elementType=after):
+            return F.transform(column, lambda item: _as(item, before, after))
+    return column
 
 
 def as_column(table: Table, conditions: Sequence[Wanted]) -> Column:

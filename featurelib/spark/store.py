@@ -47,13 +47,15 @@ from featurelib.spark.log import (
     Rows,
     Wanted,
     as_column,
+    by_name,
     column_of,
     comment_of,
-    fit,
+    flatten,
     pairs,
     read_note,
     spark_schema,
     storage_options,
+    whole_of,
 )
 from featurelib.spark.progress import telling
 from featurelib.tables import CHANGED, GOLD, LANDING_LINE, Table, is_name
@@ -131,10 +133,7 @@ class Store:
         whose bounds in the log exclude it are not opened."""
         self._expect_readable(table)
         frame = self._log(table).frame(self.session, version, conditions)
-        missing = {name: F.lit(None) for name in table.schema.names if name not in frame.columns}
-        rows = (
-            fit(table, frame.withColumns(missing)) if missing else frame.select(*table.schema.names)
-        )
+        rows = frame.select(by_name(spark_schema(table), frame.schema, F.col))
         return rows.filter(as_column(table, conditions)) if conditions else rows
 
     def fetch(
@@ -379,9 +378,11 @@ class Store:
         """Give the table the columns that this release added, and comments where it has none; rows
         that are there have null."""
         fields, known = spark_schema(table).fields, {f.name: f.metadata for f in head.schema}
-        new = [f for f in fields if f.name not in known]
+        parts, there = flatten(spark_schema(table)), flatten(head.schema)
+        # A new column brings its parts along.
+        new = [name for name in parts if name not in there and whole_of(name) in ("", *there)]
         if new:
-            columns = ", ".join(map(column_of, new))
+            columns = ", ".join(column_of(parts[name], name) for name in new)
             self._alter(table, f"ADD COLUMNS ({columns})")
         bare = [f for f in fields if "comment" in f.metadata and known.get(f.name) == {}]
         if bare:
@@ -431,7 +432,10 @@ def _is_outdated(table: Table, head: Head) -> bool:
 
 
 def _types(schema: T.StructType) -> dict[str, str]:
-    return {field.name: field.dataType.simpleString() for field in schema.fields}
+    """Return the type of each column, without its parts: they are columns of their own."""
+    kinds = {name: field.dataType for name, field in flatten(schema).items()}
+    texts = {name: kind.simpleString() for name, kind in kinds.items()}
+    return {n: kinds[n].typeName() if "struct<" in text else text for n, text in texts.items()}
 
 
 def _note(table: Table, run: int, folded: str | None) -> str:

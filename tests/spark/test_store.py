@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import deltalake
@@ -33,7 +34,7 @@ from featurelib.errors import (
     TableError,
 )
 from featurelib.lake import Lake, expect_whole_log, log_entries
-from featurelib.schema import INT, LONG, SHORT, TEXT, TIME, ListOf, Schema
+from featurelib.schema import INT, LONG, SHORT, TEXT, TIME, ListOf, Schema, columns
 from featurelib.spark import log
 from featurelib.spark import store as store_module
 from featurelib.spark.log import CHANGE_FEED, Mode, Wanted, fit, spark_schema, storage_options
@@ -390,6 +391,54 @@ def test_a_column_of_a_later_release_is_null_before_it_and_in_what_an_earlier_on
     assert earlier.newest_run(again) == RUN + 3
     with pytest.raises(ConfigError, match="not greater than"):
         earlier.append(again, of(RUN + 3), RUN + 3)
+
+
+@either
+def test_a_fact_of_a_later_release_is_null_before_it_and_in_what_an_earlier_one_writes(
+    store: Store,
+) -> None:
+    """A struct and a list of rows get a part more, before the others."""
+
+    def with_parts(names: str) -> Table:
+        of = columns(names)
+        schema = Schema.of([*THING.schema.fields, ("facts", of), ("steps", ListOf(of=of))])
+        return replace(THING, schema=schema)
+
+    def rows(table: Table, run: int, facts: dict[str, str]) -> pa.Table:
+        row = {"run": run, "level": 1, "note": None, "facts": facts, "steps": [facts]}
+        return pa.Table.from_pylist([row], schema=schema_of(table.schema))
+
+    def read(store: Store, table: Table) -> dict[int, tuple[Any, Any]]:
+        wanted = {row["run"]: (row["facts"], row["steps"]) for row in store.rows(table).to_pylist()}
+        frame = store.read(table)
+        assert frame.schema[-2].dataType == spark_schema(table)[-2].dataType
+        got = {row["run"]: row for row in (row.asDict(recursive=True) for row in frame.collect())}
+        assert {run: (row["facts"], row["steps"]) for run, row in got.items()} == wanted
+        return wanted
+
+    old, new = with_parts("reason"), with_parts("cause reason")
+    store.append(old, rows(old, RUN, {"reason": "r"}), RUN)
+    before = store.version(old)
+    later = Store(store.session, store.root)
+    first = {"cause": None, "reason": "r"}
+    assert read(later, new) == {RUN: (first, [first])}
+    assert later.version(new) == before  # nothing was written
+    both = {"cause": "c", "reason": "s"}
+    later.append(new, rows(new, RUN + 2, both), RUN + 2)
+    later.append(new, store.session.createDataFrame(rows(new, RUN + 3, both)), RUN + 3)
+    expected = {
+        RUN: (first, [first]), RUN + 2: (both, [both]), RUN + 3: (both, [both])
+    }  # fmt: skip
+    assert read(later, new) == expected
+    earlier = Store(store.session, store.root)  # the release before, once more
+    earlier.append(old, rows(old, RUN + 4, {"reason": "t"}), RUN + 4)
+    earlier.append(old, store.session.createDataFrame(rows(old, RUN + 5, {"reason": "t"})), RUN + 5)
+    assert read(earlier, old)[RUN + 2] == ({"reason": "s"}, [{"reason": "s"}])
+    last = {"cause": None, "reason": "t"}
+    assert read(later, new) == expected | {run: (last, [last]) for run in (RUN + 4, RUN + 5)}
+    other = replace(THING, schema=THING.schema.with_last("facts", Schema.of([("reason", SHORT)])))
+    with pytest.raises(TableError, match=r"column facts\.reason: expected smallint, found string;"):
+        Store(store.session, store.root).read(other)
 
 
 @either
