@@ -26,6 +26,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from featurelib.errors import ConfigError
+from featurelib.faults import explain, in_a_line
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -109,19 +110,27 @@ def check_settings(session: SparkSession) -> None:
             actual = "nothing"
         if expected in actual.split(","):  # extensions are a list
             continue
-        if reason != DELTA or not _knows_delta(session):
+        if why := _find_no_delta(session) if reason == DELTA else reason:
             raise ConfigError(
-                f"Spark setting {key}: expected {expected}, found {actual} "
-                f"({reason}). Start with --properties-file conf/spark-defaults.conf."
+                f"Spark setting {key}: expected {expected}, found {actual} ({why}). "
+                "Start with --properties-file conf/spark-defaults.conf."
             )
 
 
-def _knows_delta(session: SparkSession) -> bool:
-    absent = ("UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY", "TABLE_OR_VIEW_NOT_FOUND")
-    try:  # a path without a table; Spark Connect looks when it is asked for the schema
-        return bool(session.sql("SELECT * FROM delta.`/featurelib/no-table`").schema)
-    except PySparkException as error:
-        return error.getCondition() not in absent
+def _find_no_delta(session: SparkSession) -> str:
+    """Return what Spark answers about a path without a table; empty = Delta gives the answer. Any
+    other failure does not show that Delta is there: a store that refuses, a lost connection."""
+    path = "/featurelib/no-table"
+    try:
+        session.sql(f"SELECT * FROM delta.`{path}`").schema  # noqa: B018  # Spark Connect looks now
+    except Exception as error:  # a store's own errors come as Java's
+        condition = (isinstance(error, PySparkException) and error.getCondition()) or ""
+        if condition == "PATH_NOT_FOUND" or condition.startswith("DELTA_"):
+            return ""
+        if (known := explain(error, "Spark's default file system")) is not None:
+            raise known from error
+        return f"{DELTA}, and Spark answers a query of one: {in_a_line(str(error))}"
+    return ""
 
 
 def _was_submitted() -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from featurelib.errors import ConfigError
+from featurelib.errors import ConfigError, SurroundingsError
 from featurelib.spark.session import check_settings
 
 pytestmark = pytest.mark.spark
@@ -37,8 +37,21 @@ def test_a_spark_without_delta_is_refused(session: SparkSession) -> None:
     other = with_settings(session, PLATFORM)
     real = session.sql
     other.sql = lambda text: real(text.replace("delta", "nosuchformat"))
-    said = r"spark\.sql\.extensions: expected io\.delta\..* found nothing"
+    said = r"spark\.sql\.extensions: expected io\.delta\..* found nothing .*NOT_FOUND"
     with pytest.raises(ConfigError, match=said):
+        check_settings(other)
+
+
+def test_a_failure_that_is_not_delta_s_does_not_show_that_delta_is_there(
+    session: SparkSession,
+) -> None:
+    """A store that does not answer, and an error that has nothing to do with the table."""
+    other, real = with_settings(session, PLATFORM), session.sql
+    other.sql = lambda text: real(text.replace("/feature", "hdfs://127.0.0.1:1/feature"))
+    with pytest.raises(SurroundingsError, match="cannot be reached.*Connection refused"):
+        check_settings(other)
+    other.sql = lambda _: real("SELECT nothing FROM range(1)")
+    with pytest.raises(ConfigError, match=r"found nothing .*UNRESOLVED_COLUMN"):
         check_settings(other)
 
 
