@@ -110,9 +110,9 @@ def check_settings(session: SparkSession) -> None:
             actual = "nothing"
         if expected in actual.split(","):  # extensions are a list
             continue
-        if why := _find_no_delta(session) if reason == DELTA else reason:
+        if answer := _find_no_delta(session) if reason == DELTA else reason:
             raise ConfigError(
-                f"Spark setting {key}: expected {expected}, found {actual} ({why}). "
+                f"Spark setting {key}: expected {expected}, found {actual} ({answer}). "
                 "Start with --properties-file conf/spark-defaults.conf."
             )
 
@@ -127,8 +127,8 @@ def _find_no_delta(session: SparkSession) -> str:
         condition = (isinstance(error, PySparkException) and error.getCondition()) or ""
         if condition == "PATH_NOT_FOUND" or condition.startswith("DELTA_"):
             return ""
-        if (known := explain(error, "Spark's default file system")) is not None:
-            raise known from error
+        if (fault := explain(error, "Spark's default file system")) is not None:
+            raise fault from error
         return f"{DELTA}, and Spark answers a query of one: {in_a_line(str(error))}"
     return ""
 

@@ -378,9 +378,9 @@ class Store:
         """Give the table the columns that this release added, and comments where it has none; rows
         that are there have null."""
         fields, known = spark_schema(table).fields, {f.name: f.metadata for f in head.schema}
-        parts, there = flatten(spark_schema(table)), flatten(head.schema)
+        parts, stored = flatten(spark_schema(table)), flatten(head.schema)
         # A new column brings its parts along.
-        new = [name for name in parts if name not in there and whole_of(name) in ("", *there)]
+        new = [name for name in parts if name not in stored and whole_of(name) in ("", *stored)]
         if new:
             columns = ", ".join(column_of(parts[name], name) for name in new)
             self._alter(table, f"ADD COLUMNS ({columns})")

@@ -48,7 +48,7 @@ def test_a_failure_that_is_not_delta_s_does_not_show_that_delta_is_there(
     """A store that does not answer, and an error that has nothing to do with the table."""
     other, real = with_settings(session, PLATFORM), session.sql
     other.sql = lambda text: real(text.replace("/feature", "hdfs://127.0.0.1:1/feature"))
-    with pytest.raises(SurroundingsError, match="cannot be reached.*Connection refused"):
+    with pytest.raises(SurroundingsError, match=r"cannot be reached.*Connection refused"):
         check_settings(other)
     other.sql = lambda _: real("SELECT nothing FROM range(1)")
     with pytest.raises(ConfigError, match=r"found nothing .*UNRESOLVED_COLUMN"):
