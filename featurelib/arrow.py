@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
 
 from featurelib.rows import (
     NONE,
@@ -135,11 +134,6 @@ def bytes_of(values: Sequence[bytes | None]) -> pa.Array:
 def _bytes(cells: Cells, kind: pa.DataType, validity: pa.Buffer | None = None) -> pa.Array:
     buffers = [validity, pa.py_buffer(cells.ends.astype(np.int32)), pa.py_buffer(cells.data)]
     return pa.Array.from_buffers(kind, len(cells), buffers)
-
-
-def folder(path: str) -> FileSystem:
-    """The files of a folder of this machine, as Arrow itself reads them."""
-    return SubTreeFileSystem(path, LocalFileSystem())
 
 
 def read(

@@ -371,11 +371,10 @@ def log_entries(path: str, options: Mapping[str, str] | None = None) -> list[tup
 
 def files_at(path: str, options: Mapping[str, str] | None = None) -> FileSystem:
     """The files below a folder or a URI that deltalake knows; `options` are deltalake's."""
-    from featurelib import arrow
+    from pyarrow.fs import LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
     if "://" not in path:
-        return arrow.folder(path)
+        return SubTreeFileSystem(path, LocalFileSystem())
     from deltalake.fs import DeltaStorageHandler
-    from pyarrow.fs import PyFileSystem
 
     return PyFileSystem(DeltaStorageHandler(path, dict(options or {})))

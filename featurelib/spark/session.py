@@ -16,10 +16,10 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
 import pyspark
 from pyspark.errors import PySparkException
@@ -138,8 +138,7 @@ def _was_submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ or SparkSession.getActiveSession() is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Jar:
+class Jar(NamedTuple):
     """A jar of Delta's, and the minor release of Spark it is for."""
 
     spark: str  # as 4.2
@@ -158,10 +157,7 @@ def all_jars() -> tuple[Jar, ...]:
     """The table's rows."""
     text = files("featurelib.spark").joinpath("jars.txt").read_text("utf-8")
     rows = (line.split() for line in text.splitlines() if not line.startswith("#"))
-    return tuple(
-        Jar(spark=spark, name=name, version=version, size=int(size), sha256=sha256)
-        for spark, name, version, size, sha256 in rows
-    )
+    return tuple(Jar(spark, name, of, int(size), sha256) for spark, name, of, size, sha256 in rows)
 
 
 def jars_for(spark: str) -> list[Jar]:

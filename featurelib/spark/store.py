@@ -35,6 +35,7 @@ from pyspark.sql import types as T
 from featurelib import arrow
 from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableError
 from featurelib.faults import damaged, explaining, in_a_line
+from featurelib.lake import VERSION_PROPERTY
 from featurelib.rows import TableRows
 from featurelib.spark.hold import HoldingRun, Lease, expect_lock, hold_folder
 from featurelib.spark.log import (
@@ -60,7 +61,6 @@ from featurelib.spark.log import (
 from featurelib.spark.progress import telling
 from featurelib.tables import CHANGED, GOLD, LANDING_LINE, Table, is_name
 
-VERSION_PROPERTY = "featurelib.tableVersion"
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 # Operations of other writers that leave every row as it was.
 KEEPS_ROWS = re.compile(
