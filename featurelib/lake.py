@@ -115,7 +115,7 @@ class Lake:
         not there, or of another size."""
         opened = self._opened(table, None)
         files = opened.get_add_actions(flatten=True)
-        paths = [Path(self._place(table), unquote(path)) for path in files["path"].to_pylist()]
+        paths = [Path(self.place(table), unquote(path)) for path in files["path"].to_pylist()]
         sizes = [path.is_file() and path.stat().st_size for path in paths]
         return int(opened.version()) if sizes == files["size_bytes"].to_pylist() else None
 
@@ -136,7 +136,7 @@ class Lake:
         newest = self._opened(table, None).transaction_version(table.application)
         if newest is not None and newest < of:
             detail = f"its newest run is {newest}, {AUDIT_RUN.full_name} knows run {of}"
-            raise damaged(detail, self._place(table))
+            raise damaged(detail, self.place(table))
         return self.read(table, conditions, columns)
 
     def judged(self, run: int | None = None, cluster: str | None = None) -> Judged:
@@ -209,7 +209,7 @@ class Lake:
         opened = self._opened(table, version)
         from featurelib import arrow  # it is there: the table could be opened
 
-        names, uri = table.schema.names if columns is None else columns, self._place(table)
+        names, uri = table.schema.names if columns is None else columns, self.place(table)
         dataset = opened.to_pyarrow_dataset(filesystem=files_at(uri))
         try:
             with explaining(uri):
@@ -218,7 +218,8 @@ class Lake:
             raise damaged(in_a_line(str(error)), uri) from error
         return arrow.rows_of(rows, table.schema.select(names))
 
-    def _place(self, table: Table) -> str:
+    def place(self, table: Table) -> str:
+        """Return the folder or URI of a table."""
         return f"{self.root}/{table.name_in_schema if self._is_schema else table.path}"
 
     @cached_property
@@ -246,7 +247,7 @@ class Lake:
         uri = f"{self.root}/{table.path}"
         try:
             with explaining(uri):
-                uri = self._place(table)
+                uri = self.place(table)
                 table_there = DeltaTable(uri, version=version)
                 expect_whole_log(log_entries(uri), uri)
         except TableNotFoundError as error:

@@ -76,6 +76,7 @@ OF_PARTS = {
     "featurelib.spark": {"pyspark", "deltalake", "pyarrow"},
     "featurelib.backends": {"kafka", "kazoo", "prometheus_client"},
     "featurelib.lake": {"deltalake", "pyarrow"},
+    "featurelib.extras": {"deltalake", "pyarrow"},  # the history of notify
     "featurelib.api": {"pyarrow"},  # a notebook's tables
 }
 NEVER_EACH_OTHER = [("featurelib.spark", "featurelib.backends")]
@@ -88,6 +89,7 @@ STORES = {
     "featurelib.spark.log",
     "featurelib.spark.hold",
     "featurelib.lake",
+    "featurelib.extras.notify.history",
 }
 # The only comparison of a level with a range.
 RULES = "featurelib.core.rules"

@@ -178,7 +178,7 @@ def _since(node: Node, release: tuple[int, int]) -> bool:
 
 
 def api_versions(state: EmbeddedState, node: Node, dialect: Dialect) -> Keys:
-    """ApiVersions as a node answers that has read `state`."""
+    """Return ApiVersions as a node answers that has read `state`."""
     knows_all = _since(node, KNOWS_ALL_RANGES)
     levels, epoch = _finalized(state, node, dialect)
     return {
@@ -256,7 +256,7 @@ def _members(state: EmbeddedState, node: Node, dialect: Dialect, cluster_id: str
 
 
 def _quorum(state: EmbeddedState, node: Node) -> Keys:
-    """DescribeQuorum of a cluster in KRaft mode."""
+    """Return DescribeQuorum of a cluster in KRaft mode."""
     newer, nodes = _since(node, NAMES_DIRECTORIES), state.cluster.nodes
     voters = [n for n in nodes if n.voter]
     ids = {n.node_id for n in voters}

@@ -1,0 +1,1 @@
+"""Owner digests: tell each owner what is new since the last message."""

@@ -1,0 +1,185 @@
+"""`featurelib notify`: after the nightly, one message for each owner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from typing import Literal
+
+from featurelib.api.tables import NightTables
+from featurelib.cli.entrance import say
+from featurelib.config.files import find_file, read_file
+from featurelib.config.fleet import Choice
+from featurelib.errors import BackendError, ConfigError, CredentialsError, UnreachableError
+from featurelib.extras.notify.digest import Message, resolved_of, write_message
+from featurelib.extras.notify.history import History, alone
+from featurelib.extras.notify.targets import (
+    MessageSender,
+    NotifyTarget,
+    Targets,
+    document_of,
+    parse_targets,
+)
+from featurelib.planning.files import file_names
+from featurelib.view.documents import Document, JsonPart, fill
+from featurelib.view.documents import as_json as to_json
+from featurelib.view.report import narrow
+from featurelib.words import clean
+
+TARGETS = "notify.toml"
+NOBODY = "\0"  # no owner is called so
+LONGEST_FAULT = 400  # characters
+State = Literal["sent", "failed", "waits", "dry_run"]
+
+
+class NotifiedItem(JsonPart):
+    cluster: str
+    item: str
+    critical: bool
+
+
+class Notification(JsonPart):
+    """The message about one owner to one address. `state`: dry_run = it would be sent now; waits =
+    the address got a message about this owner today."""
+
+    address: str
+    state: State
+    error: str | None
+    owner: str
+    subject: str
+    text: str
+    items: list[NotifiedItem]
+
+
+class NotifyDocument(Document):
+    """featurelib notify"""
+
+    run: int
+    messages: list[Notification]
+
+
+def notify(
+    night: NightTables,
+    targets: str | None = None,
+    dry_run: bool = False,
+    timeout: float = 20.0,
+    as_json: bool = False,
+) -> int:
+    """Send each owner what is new, urgent or waits for him.
+
+    \b
+        featurelib notify --tables TABLES --dry-run
+        featurelib notify --tables TABLES
+
+    An owner gets a message if the newest run has something that no message had. An address gets
+    one message about an owner a day (UTC), and another if something critical is new. The table
+    gold.notification beside the others remembers what was sent.
+
+    The targets file names webhooks and mail addresses (docs/how-to/notify.md). If an address fails,
+    the others get their messages, and the next call tries again.
+
+    Exit codes: 0 all that is new was sent, or nothing is; 2 usage; 3 another notify is sending; 5 a
+    message was not sent, or there is no run.
+    """
+    file = find_file("--targets", targets, TARGETS)
+    if file is None:
+        raise ConfigError(
+            f"expected a targets file, found none. Write conf/{TARGETS} (docs/how-to/notify.md), "
+            "or name a file with --targets FILE."
+        )
+    chosen = parse_targets(read_file("--targets", file), str(file))
+    expect_owners(chosen, night, str(file))
+    now, lake = datetime.now(UTC), night.lake
+    with nullcontext() if dry_run else alone(lake, night.run):
+        history = History(lake, night.run, now)
+        sender = None if dry_run else MessageSender(chosen, timeout)
+        messages = list[Notification]()
+        try:
+            for message in send_due(night, chosen, history, sender, now):
+                messages.append(message)
+        finally:
+            if not dry_run:
+                history.write()
+    if as_json:
+        print(to_json(fill(NotifyDocument, run=night.run, messages=messages)))
+    else:
+        print_messages(messages)
+    return BackendError.exit_code if any(message.state == "failed" for message in messages) else 0
+
+
+def expect_owners(targets: Targets, night: NightTables, file: str) -> None:
+    """Print a warning about owners of the targets file that no cluster has."""
+    owners = night.asked().fleet.owners
+    for target in targets.target:
+        for owner in target.owner:
+            if owner and owner not in owners:
+                name = f"target {target.name!r}: owner {clean(owner)!r}"
+                say(f"warning: {file}: {name}: no cluster of {night.listed_in} has this owner.")
+
+
+def due(
+    night: NightTables, targets: Targets, history: History
+) -> Iterator[tuple[Message, NotifyTarget, str]]:
+    """Yield each message that says something new, with its target and address. Items that are
+    resolved are added to the history."""
+    fleet, report = night.asked().fleet, night.report
+    pages = file_names([*fleet.owners, NOBODY], {NOBODY: "nobody"}, "owner")
+    for owner, page in zip((*fleet.owners, ""), pages, strict=True):
+        part = fleet.choose(Choice(owner=[owner]), night.listed_in)
+        assert part is not None
+        own = narrow(report, part)
+        if not own.clusters:
+            continue
+        link = f"featurelib report{part.options} --tables {night.lake.root}"
+        if targets.report:
+            at = f"owners/{page.removesuffix('.json')}.html" if fleet.owners else "report.html"
+            link = f"{targets.report.rstrip('/')}/{at}"
+        receivers = targets.of(owner)
+        if own.today and not receivers:
+            clusters = f"owner {clean(owner)!r}" if owner else "clusters without an owner"
+            say(f"warning: no target for {clusters}: nobody gets these messages.")
+        for target, address in ((t, address) for t in receivers for address in t.addresses):
+            known = history.of(address, owner)
+            history.add(address, owner, resolved_of(known.items, own), resolved=True)
+            message = write_message(own, owner, known.items, link)
+            if message.items:
+                yield message, target, address
+
+
+def send_due(
+    night: NightTables,
+    targets: Targets,
+    history: History,
+    sender: MessageSender | None,
+    now: datetime,
+) -> Iterator[Notification]:
+    """Send each message that is due, and yield its outcome; without a sender nothing is sent."""
+    for message, target, address in due(night, targets, history):
+        newest, is_urgent = history.of(address, message.owner).newest, any(message.items.values())
+        state: State = "dry_run"
+        error = None
+        if newest is not None and newest.date() == now.date() and not is_urgent:
+            state = "waits"
+        elif sender is not None:
+            try:
+                sender.send(message, target, address)
+                state = "sent"
+                history.add(address, message.owner, message.items)
+            except (UnreachableError, CredentialsError) as fault:
+                state, error = "failed", clean(str(fault), LONGEST_FAULT)
+        yield fill(Notification, address=address, state=state, error=error, **document_of(message))
+
+
+def print_messages(notifications: list[Notification]) -> None:
+    """Print whole messages of a dry run, else a line for each; failures go to standard error."""
+    for message in notifications:
+        receiver = f"{message.address}: {message.subject}"
+        if message.state == "failed":
+            say(f"error: not sent to {receiver}: {message.error}. The next call tries again.")
+        elif message.state == "dry_run":
+            print(f"--- {receiver}\n\n{message.text}")
+        else:
+            print(f"sent to {receiver}" if message.state == "sent" else f"tomorrow, to {receiver}")
+    if not notifications:
+        print("Nothing new to send.")

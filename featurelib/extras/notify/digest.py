@@ -1,0 +1,114 @@
+"""Write the message for one owner: tasks that are urgent, wait for an approval, or are new.
+
+Input: the report on the owner's clusters, and the items that were sent earlier. Output: a
+`Message`. An item is one finding of a task, or a task without findings, in one cluster. Tasks are
+those of the report, so a message never says anything that the report does not say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from featurelib.config.fleet import FleetPart
+from featurelib.feature import Severity
+from featurelib.view.digest import unmuted
+from featurelib.view.model import Report, Task
+from featurelib.view.report import narrow
+from featurelib.view.today import MOST, NAMES
+from featurelib.words import clean, count, some, time_text
+
+WAITS = ("Approve", "Hand over")  # verbs of tasks with a plan
+URGENT, WAITING, NEW = "Urgent", "Waits for you", "New"
+Key = tuple[str, str]  # cluster and text of an item
+Items = dict[Key, bool]  # True: it is critical
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """The digest of one owner; `owner` is empty for clusters without one. `sections`: a heading and
+    its paragraphs."""
+
+    owner: str
+    subject: str
+    sections: tuple[tuple[str, tuple[str, ...]], ...]
+    items: Items  # the new ones
+
+    @property
+    def text(self) -> str:
+        """The body as plain text."""
+        parts = ["\n\n".join([title.upper(), *texts]) for title, texts in self.sections]
+        return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def items_of(report: Report) -> dict[int, Items]:
+    """Return the items of each task, by the task's place in `report.today`."""
+    return {place: dict(_items(task, report)) for place, task in enumerate(report.today)}
+
+
+def _items(task: Task, report: Report) -> Iterator[tuple[Key, bool]]:
+    for cluster in (cluster for cluster in report.clusters if cluster.key in task.clusters):
+        findings = [
+            finding
+            for finding in unmuted(cluster.findings)
+            if finding.code in task.codes and finding.severity is not Severity.INFO
+        ]
+        for finding in findings:
+            parts = (finding.code, finding.role, finding.node_id, finding.feature)
+            text = " ".join(str(part) for part in parts if part is not None)
+            yield (cluster.key, text), finding.severity is Severity.CRITICAL
+        levels = [f"{step.feature} {step.to_level.number}" for step in cluster.steps]
+        if task.verb == "Ask" and report.change is not None:
+            lowered = [level for level in report.change.lowered if level.key == cluster.key]
+            levels = [f"{level.feature} {level.after.number}" for level in lowered]
+        if not findings:
+            is_about_levels = task.verb in (*WAITS, "Ask")
+            yield (cluster.key, " ".join([task.verb, *levels * is_about_levels])), False
+
+
+def open_items(report: Report) -> Items:
+    """Return the items of all tasks."""
+    return {key: critical for of in items_of(report).values() for key, critical in of.items()}
+
+
+def resolved_of(sent: Mapping[Key, bool], report: Report) -> Items:
+    """Return the items that were sent and are open no more."""
+    still_open = open_items(report)
+    return {key: critical for key, critical in sent.items() if key not in still_open}
+
+
+def write_message(report: Report, owner: str, sent: Mapping[Key, bool], link: str) -> Message:
+    """Write the message about the items of `report` that are not in `sent`, or that were not
+    critical then. `report` is on the clusters of `owner` alone, and `link` leads to it."""
+    items = open_items(report)
+    new = {key: grave for key, grave in items.items() if key not in sent or grave > sent[key]}
+    keys = frozenset(cluster for cluster, _ in new)
+    part = narrow(report, FleetPart(text=owner, options="", ids=keys, unlisted=None))
+    texts = dict[str, list[str]]()
+    named = {cluster.key: cluster.name for cluster in part.clusters}
+    for place, of in items_of(part).items():
+        if fresh := of.keys() & new.keys():
+            task = part.today[place]
+            is_urgent = any(new[key] for key in fresh)
+            kind = URGENT if is_urgent else WAITING if task.verb in WAITS else NEW
+            names = some([named[key] for key in task.clusters], NAMES)
+            text = f"{task.verb} {names}: {task.text} {task.how}".rstrip()
+            command = "".join(f"\n    {line}" for line in task.command.splitlines())
+            texts.setdefault(kind, []).append(text + command)
+    counts = ((len(texts.get(kind, ())), kind.lower()) for kind in (URGENT, WAITING, NEW))
+    words = ", ".join(f"{number} {kind}" for number, kind in counts if number)
+    sections = []
+    for kind in (URGENT, WAITING, NEW):
+        tasks = texts.get(kind, [])
+        extra = [f"{count(len(tasks) - MOST, 'more task')}: see the report."] * (len(tasks) > MOST)
+        sections += [(kind, (*tasks[:MOST], *extra))] * bool(tasks)
+    known = len(items) - len(new)
+    end = f"Run {report.run.number}, {time_text(report.run.as_of)}. "
+    end += f"Sent earlier and still open: {count(known, 'item')}. " * bool(known)
+    end += f"All of it: {link}"
+    return Message(
+        owner=owner,
+        subject=f"featurelib: {clean(owner) if owner else 'clusters without an owner'}: {words}",
+        sections=(*sections, ("", (end,))),
+        items=new,
+    )

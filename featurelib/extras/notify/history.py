@@ -1,0 +1,111 @@
+"""Remember what was sent: the Delta table gold.notification beside the nightly's tables.
+
+A row says that an item was sent to a target about an owner's cluster, or that it is resolved since.
+The newest row of an item counts: an item that is resolved and comes back is sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from featurelib.errors import NoEvidenceError
+from featurelib.extras.notify.digest import Items
+from featurelib.faults import explaining
+from featurelib.lake import VERSION_PROPERTY, Lake
+from featurelib.schema import BOOL, LONG, TEXT, TIME, Schema
+from featurelib.tables import Table
+
+_TEXTS = [(name, TEXT) for name in ("target", "owner", "cluster", "item")]
+NOTIFICATION = Table(
+    layer="gold",
+    name="notification",
+    comment="A row for each item that `featurelib notify` sent, and once more when it is resolved.",
+    grain=("run", "target", "owner", "cluster", "item", "sent_at"),
+    schema=Schema.of(
+        [("run", LONG), ("sent_at", TIME), *_TEXTS, ("critical", BOOL), ("resolved", BOOL)]
+    ),
+    required=frozenset({"run", "sent_at", "target", "owner", "cluster", "item"}),
+)
+
+
+@dataclass(slots=True)
+class Sent:
+    """The open items that a target got about an owner, and the time of the newest message."""
+
+    items: Items
+    newest: datetime | None = None
+
+
+class History:
+    """The table of sent messages; rows are added in memory, and written by `write`."""
+
+    def __init__(self, lake: Lake, run: int, now: datetime) -> None:
+        self._lake, self._run, self._now = lake, run, now
+        self._rows = list[dict[str, Any]]()
+        self._sent = dict[tuple[str, str], Sent]()
+        try:
+            rows = lake.read(NOTIFICATION).to_pylist()
+        except NoEvidenceError:  # nothing was ever sent
+            rows = []
+        for row in sorted(rows, key=lambda row: (row["sent_at"], not row["resolved"])):
+            self._remember(row)
+
+    def of(self, target: str, owner: str) -> Sent:
+        """Return the open items of a target and an owner."""
+        return self._sent.setdefault((target, owner), Sent({}))
+
+    def add(self, target: str, owner: str, items: Items, *, resolved: bool = False) -> None:
+        """Add rows: the items were sent now, or are `resolved`."""
+        for (cluster, item), critical in items.items():
+            row = {"run": self._run, "sent_at": self._now, "target": target, "owner": owner}
+            row |= {"cluster": cluster, "item": item, "critical": critical, "resolved": resolved}
+            self._rows.append(row)
+            self._remember(row)
+
+    def _remember(self, row: dict[str, Any]) -> None:
+        sent, key = self.of(row["target"], row["owner"]), (row["cluster"], row["item"])
+        if row["resolved"]:
+            sent.items.pop(key, None)
+        else:
+            sent.items[key], sent.newest = row["critical"], row["sent_at"]
+
+    def write(self) -> None:
+        """Append the rows in one commit. Raises SurroundingsError."""
+        if not self._rows:
+            return
+        import pyarrow as pa
+        from deltalake import DeltaTable, write_deltalake
+
+        from featurelib.arrow import schema_of
+
+        schema, uri = schema_of(NOTIFICATION.schema), self._lake.place(NOTIFICATION)
+        with explaining(uri):
+            DeltaTable.create(
+                uri,
+                schema,
+                mode="ignore",
+                name=NOTIFICATION.name,
+                description=NOTIFICATION.comment,
+                configuration={VERSION_PROPERTY: str(NOTIFICATION.version)},
+                raise_if_key_not_exists=False,
+            )
+            write_deltalake(uri, pa.Table.from_pylist(self._rows, schema), mode="append")
+        self._rows.clear()
+
+
+@contextmanager
+def alone(lake: Lake, run: int) -> Iterator[None]:
+    """Let one process at a time send from tables on this machine's disk. Raises BusyError."""
+    place = lake.place(NOTIFICATION)
+    if "://" in place:
+        yield
+        return
+    from featurelib.spark.hold import hold_folder
+
+    with hold_folder(Path(place), run, "featurelib notify"):
+        yield

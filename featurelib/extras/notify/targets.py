@@ -1,0 +1,289 @@
+"""Send messages: to a webhook of Slack or Teams, to any webhook, or by mail.
+
+Input: the targets file and messages. A message goes to one address at a time, so that an address
+that fails holds up no other. The URL of a webhook is a secret: it is never shown, it is used with
+TLS or on this machine only, and redirects are not followed.
+"""
+
+from __future__ import annotations
+
+import http.client
+import smtplib
+import ssl
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from email.message import EmailMessage
+from email.utils import formatdate, make_msgid
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from featurelib.backends.credentials import HIDDEN, Credentials, opener, plain
+from featurelib.config.security import REFERENCE, Security
+from featurelib.errors import ConfigError, CredentialsError, UnreachableError
+from featurelib.extras.notify.digest import Message
+
+LOCAL = ("localhost", "127.0.0.1", "::1")
+LONGEST_RESPONSE_BYTES = 10_000
+WEBHOOKS = ("slack", "teams", "webhook")
+
+
+class Smtp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The mail server: `[smtp]` of the targets file."""
+
+    host: str
+    sender: str = msgspec.field(name="from")
+    port: int = 587
+    encryption: Literal["starttls", "tls", "none"] = "starttls"
+    username: str = ""
+    password: str = ""  # a reference
+
+
+class NotifyTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A `[[target]]`: a webhook or mail addresses, and the owners whose messages it gets."""
+
+    name: str
+    owner: tuple[str, ...] = ()  # empty: owners that no other target names
+    slack: str = ""  # references
+    teams: str = ""
+    webhook: str = ""
+    token: str = ""  # a reference: the bearer token of `webhook`
+    mail: tuple[str, ...] = ()
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The names by which the history knows where a message went."""
+        return tuple(f"{self.name} {address}" for address in self.mail) or (self.name,)
+
+
+class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The targets file. `report`: the address of the nightly's pages, for a link."""
+
+    target: tuple[NotifyTarget, ...]
+    smtp: Smtp | None = None
+    report: str = ""
+
+    def of(self, owner: str) -> list[NotifyTarget]:
+        """Return the targets of an owner: those that name it, else those that name no owner."""
+        by_name = [target for target in self.target if owner in target.owner]
+        return by_name or [target for target in self.target if not target.owner]
+
+
+def parse_targets(text: str, source: str) -> Targets:
+    """Read a targets file. Raises ConfigError, without any secret in it."""
+    try:
+        targets = msgspec.toml.decode(text, type=Targets)
+    except msgspec.MsgspecError as error:
+        raise ConfigError(f"{source}: {error}. See docs/how-to/notify.md.") from error
+    for fault in _faults(targets):
+        raise ConfigError(f"{source}: {fault} See docs/how-to/notify.md.")
+    return targets
+
+
+def _faults(targets: Targets) -> Iterator[str]:
+    names = [target.name for target in targets.target]
+    yield from (f"two targets are named {n!r}." for n in dict.fromkeys(names) if names.count(n) > 1)
+    secrets = [("[smtp] password", targets.smtp.password if targets.smtp else "")]
+    for target in targets.target:
+        kinds = [kind for kind in (*WEBHOOKS, "mail") if getattr(target, kind)]
+        if len(kinds) != 1:
+            yield f"target {target.name!r}: expected one of slack, teams, webhook and mail."
+        if target.mail and targets.smtp is None:
+            yield f"target {target.name!r}: expected [smtp] beside mail, found none."
+        if target.token and not target.webhook:
+            yield f"target {target.name!r}: expected webhook beside token, found none."
+        names_of = (*WEBHOOKS, "token")
+        secrets += [(f"target {target.name!r}: {kind}", getattr(target, kind)) for kind in names_of]
+    for place, text in secrets:
+        if text and not REFERENCE.fullmatch(text):
+            yield (
+                f"{place}: expected 'env:NAME' or 'file:PATH', which say where the secret is, "
+                "found something else. Take the secret out of the file."
+            )
+    smtp = targets.smtp
+    if smtp and bool(smtp.username) != bool(smtp.password):
+        yield "[smtp]: expected both username and password, or neither."
+    if smtp and smtp.password and smtp.encryption == "none" and smtp.host not in LOCAL:
+        yield "[smtp] encryption: expected starttls or tls beside a password, found none."
+
+
+class MessageSender:
+    """The way to the targets of a file; `timeout` is in seconds."""
+
+    def __init__(self, targets: Targets, timeout: float) -> None:
+        self._smtp, self._timeout = targets.smtp, timeout
+        self._down = dict[str, str]()  # the fault of a webhook by name; "" = the mail server
+
+    def send(self, message: Message, target: NotifyTarget, address: str) -> None:
+        """Send a message to an address of a target. Raises UnreachableError, CredentialsError.
+
+        A target that is unreachable is not tried again by this process."""
+        host = "" if target.mail else target.name
+        if (reason := self._down.get(host)) is not None:
+            raise UnreachableError(reason)
+        send = self._mail if target.mail else self._post
+        try:
+            _within(2 * self._timeout, lambda: send(message, target, address))
+        except _RefusedMessageError as error:
+            raise UnreachableError(str(error)) from None
+        except UnreachableError as error:
+            self._down[host] = error.reason
+            raise
+
+    def _post(self, message: Message, target: NotifyTarget, address: str) -> None:
+        kind = next(kind for kind in WEBHOOKS if getattr(target, kind))
+        url = _secret(getattr(target, kind), f"{target.name}: {kind}")
+        parts = urlsplit(url)
+        if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOCAL):
+            raise CredentialsError(f"{kind}: expected a URL that begins with https://, found none.")
+        headers, secrets = {"Content-Type": "application/json"}, [url, parts.query]
+        secrets += [parts.path, *(name for name in parts.path.split("/") if len(name) > 4)]
+        if target.token:
+            secrets.append(token := _secret(target.token, f"{target.name}: token"))
+            headers["Authorization"] = f"Bearer {token}"
+        body = msgspec.json.encode(BODIES[kind](message))
+        try:
+            request = urllib.request.Request(url, body, headers)
+            with opener().open(request, timeout=self._timeout) as response:
+                response.read(LONGEST_RESPONSE_BYTES)
+        except urllib.error.HTTPError as error:
+            with error:
+                words = error.read(LONGEST_RESPONSE_BYTES).decode(errors="replace")
+            redirect = "it redirects elsewhere; put the new URL in the secret" * (
+                300 <= error.code < 400
+            )
+            text = plain(redirect or _without(secrets, words))
+            raise _RefusedMessageError(f"HTTP {error.code} {text}".strip()) from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise UnreachableError(plain(_without(secrets, self._fault(error)))) from None
+
+    def _mail(self, message: Message, target: NotifyTarget, address: str) -> None:
+        smtp = self._smtp
+        assert smtp is not None
+        mail, receiver = EmailMessage(), address.removeprefix(f"{target.name} ")
+        mail["Subject"], mail["From"], mail["To"] = message.subject, smtp.sender, receiver
+        mail["Date"] = formatdate()
+        mail["Message-ID"] = make_msgid(domain=smtp.sender.rpartition("@")[2])
+        mail.set_content(message.text)
+        tls = ssl.create_default_context()
+        try:
+            with (
+                smtplib.SMTP_SSL(smtp.host, smtp.port, timeout=self._timeout, context=tls)
+                if smtp.encryption == "tls"
+                else smtplib.SMTP(smtp.host, smtp.port, timeout=self._timeout)
+            ) as server:
+                if smtp.encryption == "starttls":
+                    server.starttls(context=tls)
+                if smtp.username:
+                    server.login(smtp.username, _secret(smtp.password, "[smtp] password"))
+                server.send_message(mail)
+        except smtplib.SMTPRecipientsRefused as error:
+            [(code, words)] = error.recipients.values()
+            text = plain(words.decode(errors="replace"))
+            raise _RefusedMessageError(f"SMTP {code} {text}") from None
+        except smtplib.SMTPResponseException as error:
+            reply = error.smtp_error
+            text = reply.decode(errors="replace") if isinstance(reply, bytes) else reply
+            is_of_one = isinstance(error, smtplib.SMTPDataError)
+            fault = _RefusedMessageError if is_of_one else UnreachableError
+            raise fault(f"SMTP {error.smtp_code} {plain(text)}") from None
+        except (OSError, smtplib.SMTPException, ValueError) as error:
+            raise UnreachableError(plain(self._fault(error))) from None
+
+    def _fault(self, error: Exception) -> str:
+        """Return a sentence about an error of the network."""
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, TimeoutError):
+            return f"no response within {self._timeout:g} s"
+        return getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+
+
+class _RefusedMessageError(Exception):
+    """The server responded and refused this message, so another may still pass."""
+
+
+def _secret(reference: str, key: str) -> str:
+    """Return the text that a reference names. Raises CredentialsError."""
+    try:
+        return Credentials(Security(oauth_token=reference), key).token(0) or ""
+    except CredentialsError as error:
+        raise CredentialsError(str(error).replace(f"{key}.oauth_token", key)) from None
+
+
+def _without(secrets: list[str], text: str) -> str:
+    """Return `text` without these secrets: a server may repeat a part of its URL."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    return text
+
+
+def _within(seconds: float, work: Callable[[], None]) -> None:
+    """Run `work`, and raise UnreachableError if it takes longer: a socket's timeout is for each
+    read, and a server can send one byte at a time."""
+    errors = list[Exception]()
+
+    def run() -> None:
+        try:
+            work()
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise UnreachableError(f"no complete response within {seconds:g} s")
+    if errors:
+        raise errors[0]
+
+
+def _slack(message: Message) -> dict[str, Any]:
+    """A message for Slack, and for servers that take its webhooks. Markup is off."""
+    text = f"{message.subject}\n\n{message.text}"
+    for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        text = text.replace(character, entity)
+    return {"text": text, "mrkdwn": False}
+
+
+def _teams(message: Message) -> dict[str, Any]:
+    """A message for a workflow of Teams: a card of plain runs of text, without markup."""
+    titled = [(message.subject, True), *_paragraphs(message)]
+    runs = [
+        {"type": "TextRun", "text": text, "weight": "Bolder" if is_title else "Default"}
+        for text, is_title in titled
+    ]
+    card = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": [{"type": "RichTextBlock", "inlines": [run]} for run in runs],
+    }
+    content = {"contentType": "application/vnd.microsoft.card.adaptive", "content": card}
+    return {"type": "message", "attachments": [content]}
+
+
+def _paragraphs(message: Message) -> Iterator[tuple[str, bool]]:
+    for title, texts in message.sections:
+        yield from [(title, True)] * bool(title)
+        yield from ((line, False) for text in texts for line in text.splitlines())
+
+
+def document_of(message: Message) -> dict[str, Any]:
+    """A message as an object: the body for any webhook, and a part of `notify --json`."""
+    items = [
+        {"cluster": cluster, "item": item, "critical": critical}
+        for (cluster, item), critical in message.items.items()
+    ]
+    return {"owner": message.owner, "subject": message.subject, "text": message.text} | {
+        "items": items
+    }
+
+
+BODIES: dict[str, Callable[[Message], dict[str, Any]]] = {
+    "slack": _slack,
+    "teams": _teams,
+    "webhook": lambda message: {"version": 1} | document_of(message),
+}
