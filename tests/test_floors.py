@@ -57,6 +57,7 @@ FLOORS = {
     "featurelib.__main__": 6,
     "jobs": 6,
     "featurelib.extras": 7,
+    "featurelib.extras.lint": 7,
 }
 # Third-party packages a floor may use beside those of the floors below it.
 # markupsafe is jinja2's own part: what a template need not escape again.
@@ -78,6 +79,7 @@ OF_PARTS = {
     "featurelib.lake": {"deltalake", "pyarrow"},
     "featurelib.extras": {"deltalake", "pyarrow"},  # the history of notify
     "featurelib.api": {"pyarrow"},  # a notebook's tables
+    "featurelib.extras.lint": {"yaml"},
 }
 NEVER_EACH_OTHER = [("featurelib.spark", "featurelib.backends")]
 # The world outside: not for floors 0 to 2.

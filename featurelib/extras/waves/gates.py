@@ -88,7 +88,7 @@ class NextWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepStatus:
-    """One step: of `clusters` so many are `at_level`.
+    """A step: of `clusters` so many are `at_level`.
 
     `since`: from when on all of them are at their level and healthy; `until`: the end of the soak.
     `waits`: who keeps the gate before it closed; `waits_until`: or the soak of the step before.

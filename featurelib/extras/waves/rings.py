@@ -44,7 +44,7 @@ Why = Literal["UNKNOWN", "BLOCKED", "critical", "software", "part", "order", "op
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveMove:
-    """One feature from one finalized level to another.
+    """A feature from one finalized level to another.
 
     `way_back`: today's level can be had again without losing metadata. `no_return`: the first level
     on the way from which it cannot, null where it can, or where nobody can tell.

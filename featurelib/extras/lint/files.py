@@ -1,0 +1,189 @@
+"""Read files as what they declare: Strimzi's resources, and properties of brokers and controllers.
+
+YAML is read as nodes, so that every value has its line, and `version: 4.10` stays a text. Each
+document of a file stands for itself: a broken one is a fault, and the others are judged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import PurePath
+
+import yaml
+from yaml import MappingNode, Node, ScalarNode, SequenceNode
+
+from featurelib.extras.lint import declared as of
+from featurelib.extras.lint.declared import Declared, Fault, Scope, Setting
+from featurelib.words import clean
+
+STRIMZI = "kafka.strimzi.io/"
+KNOWN_APIS = ("kafka.strimzi.io/v1beta2", "kafka.strimzi.io/v1")
+CLUSTER_LABEL, KRAFT_ANNOTATION = "strimzi.io/cluster", "strimzi.io/kraft"
+EXPECTED = (
+    "expected Kafka or KafkaNodePool resources of Strimzi, or properties of a broker or controller"
+)
+_START = re.compile(r"^---(?=\s|$)", re.MULTILINE)
+
+
+def read_file(content: bytes, file: str, into: Declared) -> None:
+    """Add what a file declares; what cannot be read becomes a fault of it."""
+    try:
+        text = of.mask(content.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        into.faults.append(Fault(file, 1, f"{EXPECTED}, found no text in UTF-8. Leave it out."))
+        return
+    if ".properties" in PurePath(file).name:
+        _read_properties(text, file, into)
+    else:
+        _read_yaml(text, file, into)
+
+
+def _read_properties(text: str, file: str, into: Declared) -> None:
+    pairs = list(of.read_properties(text))
+    if not of.OF_KAFKA.intersection(key for key, _, _ in pairs):
+        into.faults.append(Fault(file, 1, f"{EXPECTED}, found none of their keys. Leave it out."))
+        return
+    of.add_properties(into.scope("properties", file, file, file, 1), pairs, file)
+
+
+# --- YAML -----------------------------------------------------------------------------------------
+
+
+def _read_yaml(text: str, file: str, into: Declared) -> None:
+    passed_over, faults = 0, len(into.faults)
+    for document in _documents(text, file, into):
+        try:
+            for resource in _resources(document):
+                if not _read_resource(resource, file, into):
+                    # Another object of Kubernetes may stand beside Kafka's.
+                    passed_over += not _text(resource, "apiVersion")
+        except RecursionError:  # an anchor within itself
+            passed_over += 1
+    if passed_over and len(into.faults) == faults:
+        into.faults.append(Fault(file, 1, f"{EXPECTED}, found other YAML. Leave it out."))
+
+
+def _documents(text: str, file: str, into: Declared) -> Iterator[Node]:
+    """Yield the root of each document, with the lines of the file."""
+    starts = [0, *(match.start() for match in _START.finditer(text)), len(text)]
+    for start, end in pairwise(starts):
+        above = text.count("\n", 0, start)
+        try:
+            node = yaml.compose("\n" * above + text[start:end], yaml.SafeLoader)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            line = mark.line + 1 if mark is not None else above + 1
+            problem = clean(getattr(error, "problem", None) or "a character that YAML forbids")
+            advice = "Fix it, or lint what the template renders."
+            into.faults.append(Fault(file, line, f"expected YAML, found: {problem}. {advice}"))
+        except RecursionError:
+            into.faults.append(Fault(file, above + 1, "expected YAML, found it nested too deep."))
+        else:
+            if node is not None:
+                yield node
+
+
+def _resources(node: Node) -> Iterator[Node]:
+    """Yield a document, or the items of a list of Kubernetes."""
+    items = get(node, "items")
+    if isinstance(items, SequenceNode):
+        yield from items.value
+    else:
+        yield node
+
+
+def entries(node: Node | None) -> dict[str, Node]:
+    """Return the values of a mapping by key, those of merge keys (<<) too; {} for other nodes."""
+    if not isinstance(node, MappingNode):
+        return {}
+    merged: dict[str, Node] = {}
+    for key, value in node.value:
+        if key.tag == "tag:yaml.org,2002:merge":
+            parts = value.value if isinstance(value, SequenceNode) else [value]
+            for part in {id(part): part for part in parts}.values():
+                merged = entries(part) | merged
+    return merged | {key.value: value for key, value in node.value if isinstance(key.value, str)}
+
+
+def get(node: Node | None, *path: str) -> Node | None:
+    """Return the node at a path of keys, or None."""
+    for key in path:
+        node = entries(node).get(key)
+    return node
+
+
+def _text(node: Node | None, *path: str) -> str | None:
+    """Return the scalar at a path; None for none, for null and for an empty one."""
+    scalar = get(node, *path)
+    is_text = isinstance(scalar, ScalarNode) and scalar.tag != "tag:yaml.org,2002:null"
+    return (scalar.value.strip() or None) if scalar is not None and is_text else None
+
+
+def line_of(node: Node) -> int:
+    """Return the line of a node, from 1."""
+    return int(node.start_mark.line) + 1
+
+
+def add(scope: Scope, name: str, node: Node | None, file: str, *path: str) -> None:
+    """Set a setting to the scalar at a path, if there is one."""
+    scalar, value = get(node, *path), _text(node, *path)
+    if scalar is not None and value is not None:
+        scope.settings[name] = Setting(value, file, line_of(scalar))
+
+
+def add_mapping(scope: Scope, node: Node | None, file: str) -> None:
+    """Add the watched properties of a mapping."""
+    pairs = ((key, str(value.value), line_of(value)) for key, value in entries(node).items())
+    of.add_properties(scope, pairs, file)
+
+
+# --- Strimzi --------------------------------------------------------------------------------------
+
+
+def _read_resource(node: Node, file: str, into: Declared) -> bool:
+    """Add a resource of Strimzi's; False if it is none that says anything about levels."""
+    api, kind = _text(node, "apiVersion") or "", _text(node, "kind")
+    if not api.startswith(STRIMZI) or kind not in ("Kafka", "KafkaNodePool"):
+        return False
+    name = _text(node, "metadata", "name") or "?"
+    if kind == "KafkaNodePool":
+        name = _text(node, "metadata", "labels", CLUSTER_LABEL) or "?"
+    namespace = _text(node, "metadata", "namespace")
+    title, place = f"{namespace}/{name}" if namespace else name, str(PurePath(file).parent)
+    twin = into.scopes.get(("strimzi", place, title))
+    if kind == "Kafka" and twin is not None and {of.VERSION, of.METADATA} & twin.settings.keys():
+        place = file  # two clusters of this name in one folder
+    scope = into.scope("strimzi", place, title, file, line_of(node))
+    if api not in KNOWN_APIS:
+        add(scope, of.API, node, file, "apiVersion")
+    if kind == "Kafka":
+        _read_kafka(scope, node, file)
+    else:
+        _read_pool(scope, node, file)
+    return True
+
+
+def _read_kafka(scope: Scope, node: Node, file: str) -> None:
+    add(scope, of.VERSION, node, file, "spec", "kafka", "version")
+    add(scope, of.METADATA, node, file, "spec", "kafka", "metadataVersion")
+    add(scope, of.MIGRATION, node, file, "metadata", "annotations", KRAFT_ANNOTATION)
+    add_mapping(scope, get(node, "spec", "kafka", "config"), file)
+    ensemble = get(node, "spec", "zookeeper")
+    if ensemble is not None:
+        scope.settings[of.ZOOKEEPER] = Setting("declared", file, line_of(ensemble))
+
+
+def _read_pool(scope: Scope, node: Node, file: str) -> None:
+    """Add the controllers of a pool to those of other pools."""
+    roles, replicas = get(node, "spec", "roles"), get(node, "spec", "replicas")
+    if not isinstance(roles, SequenceNode) or replicas is None:
+        return
+    if "controller" not in [role.value for role in roles.value]:
+        return
+    number, before = _text(node, "spec", "replicas"), scope.settings.get(of.CONTROLLERS)
+    value = of.TEMPLATE
+    if number and number.isdecimal() and (before is None or before.is_known):
+        value = str(int(number) + int(before.value if before else 0))
+    scope.settings[of.CONTROLLERS] = Setting(value, file, line_of(replicas))

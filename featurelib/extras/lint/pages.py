@@ -1,0 +1,130 @@
+"""Show findings of `featurelib lint`: as text, as one Markdown comment, and as SARIF 2.1.0.
+
+The comment begins with MARK, so that whoever posts it finds the one of before, and updates it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+import featurelib
+from featurelib.extras.exports.ci import SARIF_LEVELS, SCHEMA
+from featurelib.extras.lint.declared import Fault
+from featurelib.extras.lint.rules import LintFinding, rules
+from featurelib.feature import Severity
+from featurelib.view.layout import Page
+from featurelib.words import clean_place, count
+
+MARK = "<!-- featurelib lint -->"
+NOTHING = "Nothing to report: no change of levels, quorum or way back."
+NOT_JUDGED = "not_judged"  # the rule of a fault, in SARIF
+_SPECIAL = re.compile(r"[\\`*_\[\]|#~]")
+
+
+def summary(findings: Sequence[LintFinding], faults: Sequence[Fault]) -> str:
+    """Return the numbers of findings by severity, as `1 critical, 2 warnings`."""
+    numbers = Counter(finding.severity for finding in findings)
+    parts = [f"{numbers[severity]} {severity}" for severity in Severity if numbers[severity]]
+    parts += [f"{count(len(faults), 'place')} not judged"] if faults else []
+    return ", ".join(parts) or NOTHING
+
+
+def basis(before: str | None, cluster: str | None) -> str:
+    """Return what the files were compared with."""
+    change = f"the change since {before}" if before else "the files as they are"
+    return f"Judged: {change}, " + (f"cluster {cluster}." if cluster else "no cluster's evidence.")
+
+
+def render_text(findings: Sequence[LintFinding], faults: Sequence[Fault], basis: str) -> str:
+    """Return the findings for a terminal, the worst first."""
+    page = Page()
+    for finding in findings:
+        place = clean_place(f"{finding.file}:{finding.line}")
+        page.text(f"{place}: {finding.severity}: {finding.message} [{finding.code}]")
+        page.text(finding.consequence, indent=2)
+        page.text(f"→ {finding.remedy}", indent=2)
+        page.line()
+    page.text(summary(findings, faults))
+    page.text(basis)
+    return f"{page}\n"
+
+
+def render_markdown(findings: Sequence[LintFinding], faults: Sequence[Fault], basis: str) -> str:
+    """Return one comment for a pull request."""
+    lines = [MARK, "### Kafka feature levels", "", escape(summary(findings, faults)), ""]
+    if findings:
+        lines += ["| severity | place | finding | what to do |", "|---|---|---|---|"]
+    for finding in findings:
+        text = f"{finding.message} {finding.consequence}".strip()
+        place = f"{finding.file}:{finding.line}"
+        cells = (f"**{finding.severity}**", *map(escape, (place, text, finding.remedy)))
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += [""] * bool(findings)
+    lines += [
+        f"- not judged: {escape(f'{fault.file}:{fault.line}: {fault.message}')}" for fault in faults
+    ]
+    lines += [""] * bool(faults)
+    lines.append(f"<sub>{escape(basis)} featurelib {featurelib.__version__}</sub>")
+    return "\n".join(lines) + "\n"
+
+
+def escape(text: str) -> str:
+    """Return a text that Markdown shows as it is: no markup, no HTML, no mention of a user."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _SPECIAL.sub(r"\\\g<0>", text).replace("@", "@\u200b")
+
+
+def render_sarif(findings: Sequence[LintFinding], faults: Sequence[Fault]) -> str:
+    """Return one SARIF run; what was not judged is a result of its own."""
+    known = {code: rule.title for code, rule in rules().items()}
+    known[NOT_JUDGED] = "A file could not be judged"
+    codes = list(known)
+    results = [
+        _result(
+            codes,
+            finding.code,
+            SARIF_LEVELS[finding.severity],
+            " ".join(filter(None, (finding.message, finding.consequence, finding.remedy))),
+            (finding.file, finding.line, finding.subject),
+        )
+        for finding in findings
+    ]
+    results += [
+        _result(codes, NOT_JUDGED, "warning", fault.message, (fault.file, fault.line, fault.file))
+        for fault in faults
+    ]
+    driver = {"name": "featurelib lint", "version": featurelib.__version__, "rules": _rules(known)}
+    run = {"tool": {"driver": driver}, "results": results}
+    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    return msgspec.json.format(msgspec.json.encode(log), indent=1).decode() + "\n"
+
+
+def _rules(known: dict[str, str]) -> list[dict[str, Any]]:
+    return [{"id": code, "shortDescription": {"text": text}} for code, text in known.items()]
+
+
+def _result(
+    codes: Sequence[str], code: str, level: str, text: str, place: tuple[str, int, str]
+) -> dict[str, Any]:
+    file, line, subject = place
+    uri = quote(PurePath(file).as_posix())
+    location = {
+        "artifactLocation": {"uri": f"file://{uri}" if file.startswith("/") else uri},
+        "region": {"startLine": line},
+    }
+    return {
+        "ruleId": code,
+        "ruleIndex": codes.index(code),
+        "level": level,
+        "message": {"text": text},
+        "locations": [{"physicalLocation": location}],
+        # The finding of a setting stays the same while lines move.
+        "partialFingerprints": {"lint/v1": f"{code}/{file}/{subject}"},
+    }
