@@ -116,6 +116,8 @@ class _WithoutPandas(MetaPathFinder):
 def main() -> None:
     """The console script's entrance."""
     sys.meta_path.insert(0, _WithoutPandas())
+    if sys.argv[1:2] == ["help"]:  # `help check` is `check --help`
+        sys.argv[1:] = [*sys.argv[2:], "--help"]
     command = sys.argv[1] if len(sys.argv) > 1 else ""
     if command in LOOKING:
         only_looks()

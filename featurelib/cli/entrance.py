@@ -80,14 +80,15 @@ def _show(error: typer.TyperException) -> None:
 
 
 def _text(error: typer.TyperException) -> str:
-    """Return the fault; of an option without its value, what that may be."""
+    """Return the fault; of an option without its value, what that may be. A command in the last
+    line stays as it is pasted."""
     text, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
     text = re.sub("Input should be a valid (integer|number).*", "expected a number", text)
     name = getattr(error, "option_name", None)
     for option in context.command.params if context is not None else ():
         if name in option.opts and not option.is_flag:
             text += f": {option.get_help_record(context)[0]}"
-    return text if text.endswith("?") else f"{text}."
+    return text if text.endswith("?") or "\n" in text else f"{text}."
 
 
 class CommandGroup(TyperGroup):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from shlex import quote
+from shlex import join, quote
 from typing import Any
 
 import typer
@@ -31,6 +31,7 @@ from featurelib.view.plan import STANDARD_OUTPUT
 from featurelib.words import clean
 
 PLANS = "plans"
+HELP = ("-h", "--help")
 PLAN_HELP = """Make a plan for one cluster, or say why there is none.
 
 \b
@@ -59,7 +60,7 @@ class _PlanGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.info_name = f"{ctx.info_name} [CLUSTER]"
-        commands = self.commands
+        commands, given = self.commands, args
         is_cluster = bool(args) and not args[0].startswith("-")
         if is_cluster and args[0] in commands:  # unless a cluster is called like a command
             is_cluster = args[1:2] != [] and args[1] in commands
@@ -68,13 +69,28 @@ class _PlanGroup(TyperGroup):
             args = args[1:]
             if not args:
                 ctx.fail(
-                    f"Expected what to plan for {ctx.obj}: one of {', '.join(commands)}. As: "
-                    f"featurelib plan {ctx.obj} upgrade-all"
+                    f"Expected what to plan for {ctx.obj}: one of {', '.join(commands)}. As:\n"
+                    f"  featurelib plan {quote(ctx.obj)} upgrade-all"
                 )
         elif args[1:2] and not args[1].startswith("-") and args[0] in commands:
-            ctx.fail(f"The cluster comes first: featurelib plan {args[1]} {args[0]}")
+            ctx.fail(f"The cluster comes first:\n  featurelib plan {quote(args[1])} {args[0]}")
+        if args and args[0].startswith("-") and (ordered := self._in_order(given)):
+            ctx.fail(f"Options come after the command:\n  featurelib plan {join(ordered)}")
         rest: list[str] = super().parse_args(ctx, args)
         return rest
+
+    def _in_order(self, args: list[str]) -> list[str]:
+        """Return a command line whose options stand before its command in the order that is read:
+        cluster, command, options; empty if it has no command, or asks for help."""
+        flags = {name for one in self.commands.values() for option in one.params
+                 if getattr(option, "is_flag", False) for name in option.opts}  # fmt: skip
+        options, words, left = list[str](), list[str](), list(args)
+        while left:
+            (options if left[0].startswith("-") else words).append(word := left.pop(0))
+            if word.startswith("-") and "=" not in word and word not in flags and left:
+                options.append(left.pop(0))
+        is_read = 0 < len(words) < 3 and words[-1] in self.commands and not {*HELP} & {*options}
+        return [*words, *options] if is_read else []
 
 
 plan = typer.Typer(

@@ -115,3 +115,24 @@ def test_a_plan_beside_the_approval_of_another_says_so_and_an_equal_one_keeps_it
         "is of the plan before, and not of this one. Approve it: featurelib approve p.json" in err
     )
     assert Path("p.approval.json").read_bytes() == given
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("--capture k41-forgotten upgrade-all", "upgrade-all --capture k41-forgotten"),
+        ("a --capture=upgrade --json upgrade-all", "a upgrade-all --capture=upgrade --json"),
+        ("--json upgrade --metadata 4.1 'a b'", ""),
+        ("--json 'a b' upgrade --metadata 4.1", "'a b' upgrade --json --metadata 4.1"),
+        ("--capture upgrade-all", ""),
+    ],
+)
+def test_options_before_the_command_are_answered_with_the_line_to_paste(
+    typed: str, read: str
+) -> None:
+    code, _, err = run(*shlex.split(typed))
+    lines = [line.strip() for line in err.splitlines()]
+    assert code == 2
+    assert (f"featurelib plan {read}" in lines) == bool(read)
+    if "--as-of" not in read and read.startswith("upgrade-all"):
+        assert run(*shlex.split(read), *NEWEST)[0] == 0  # and that line is read

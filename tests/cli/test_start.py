@@ -57,6 +57,17 @@ def test_the_list_says_of_a_command_what_its_own_help_begins_with(name: str) -> 
     assert said.startswith(f"{sentence_of(COMMANDS[name])}\n")
 
 
+@pytest.mark.parametrize("words", [(), ("check",), ("plan",), ("plan", "upgrade-all")])
+def test_help_before_a_command_is_help_after_it(words: tuple[str, ...]) -> None:
+    asked = [
+        subprocess.run([sys.executable, "-m", "featurelib", *line], capture_output=True, text=True)
+        for line in (("help", *words), (*words, "--help"))
+    ]
+    assert asked[0].returncode == 0
+    assert asked[0].stdout == asked[1].stdout
+    assert asked[0].stdout.startswith("Usage: featurelib ")
+
+
 def test_the_version_is_the_one_that_is_installed() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "featurelib", "--version"], capture_output=True, text=True
