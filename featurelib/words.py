@@ -92,8 +92,10 @@ def some(texts: Sequence[str], most: int) -> str:
     return ", ".join(first) + (f" and {rest_count:,} more" if rest_count else "")
 
 
-# What a collector says of a cluster that it did not reach, and of a login that was refused.
+# What a collector says of a cluster that it did not reach, of a login that was refused, and of
+# security settings that are not the listener's.
 REFUSED_LOGIN = "authentication failed"
+OTHER_SECURITY = "the security settings are not the listener's"
 NOBODY_ANSWERED = "expected at least one node to answer, found: "
 _WHO = re.compile(r"(.*?(?:\S:\d+|(?:broker|controller) \d+)): (.+)")
 

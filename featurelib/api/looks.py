@@ -31,7 +31,8 @@ from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.config.settings import mutes_of
 from featurelib.core.dialect import STRICT
 from featurelib.errors import BackendError, ConfigError, FeatureLibError, install_line
-from featurelib.feature import Severity
+from featurelib.feature import Severity, Verdict
+from featurelib.findings import tagged
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.outlook import with_texts
 from featurelib.planning.owners import LeftOver, left_over
@@ -44,7 +45,7 @@ from featurelib.view.check import NextStep, check_page, next_step
 from featurelib.view.describe import watch_line, watch_page
 from featurelib.view.digest import is_reached
 from featurelib.view.documents import fill
-from featurelib.view.model import Report
+from featurelib.view.model import Report, ReportedCluster
 from featurelib.view.report import look_closer, read_profiles, report_run, summarize
 from featurelib.words import count
 
@@ -86,7 +87,7 @@ def check(
     In Python: check("payments-eu").value.clusters[0].verdict, or check(connect(...)).
 
     Exit codes: 0 done; 1 with --fail-on, if a finding is as severe; 2 usage; 5 a cluster could not
-    be read.
+    be read, or is UNKNOWN because a right is missing.
     """
     several = [clusters] if isinstance(clusters, str | Chosen) else clusters
     if not (chosen := [choose(one) for one in several]):
@@ -114,13 +115,19 @@ def check(
         for name, text in pages_of(report, fleet, listed_in, chosen[0].say):
             write_whole(f"{html}/{name}", text.encode(), "--html FOLDER")
     is_failed = fail_on is not None and is_reached(fail_on, report)
+    hidden = any(one.verdict is Verdict.UNKNOWN and _forbidden(one) for one in report.clusters)
     return Answer(
         value=report,
         make_rows=lambda: map(asdict, report.clusters),
         make_document=lambda: report,
         page=lambda width: check_page(report, steps, width),
-        exit_code=BackendError.exit_code if failed else int(is_failed),
+        exit_code=BackendError.exit_code if failed or hidden else int(is_failed),
     )
+
+
+def _forbidden(found: ReportedCluster) -> bool:
+    """Return True if a missing right hides what decides."""
+    return any(one.code in tagged("forbidden") for one in found.findings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -159,7 +159,7 @@ class Credentials:
     def __init__(
         self, security: Security, key: str = "security", environment: Mapping[str, str] = os.environ
     ) -> None:
-        self._security, self._key, self._environment = security, key, environment
+        self.security, self._key, self._environment = security, key, environment
         self._fetched: set[str] = set()
         self._context: ssl.SSLContext | None = None
         self._endpoint: TokenEndpoint | None = None
@@ -172,7 +172,7 @@ class Credentials:
     @property
     def summary(self) -> str:
         """Protocol, mechanism and user, as far as people may see them."""
-        known = self._security
+        known = self.security
         name = known.username or known.oauth_client_id
         user = f" as {name}" if name else ""
         return f"{known.protocol} {known.mechanism}".strip() + user
@@ -181,7 +181,7 @@ class Credentials:
     def principal(self) -> str:
         """The principal, as Kafka's own principal builder names it; "" if that depends on a
         certificate, a token or a ticket."""
-        known = self._security
+        known = self.security
         if known.mechanism in _PLAIN:
             return f"User:{known.username}"
         return "" if known.is_sasl or known.is_tls else "User:ANONYMOUS"
@@ -196,7 +196,7 @@ class Credentials:
 
         Raises ConfigError for a secret that is not there.
         """
-        known = self._security
+        known = self.security
         given: dict[str, object] = {"security_protocol": known.protocol}
         if known.is_sasl:
             given["sasl_mechanism"] = known.mechanism
@@ -215,10 +215,10 @@ class Credentials:
 
         Raises ConfigError for a secret that is not there.
         """
-        if self._security.mechanism != DIGEST:
+        if self.security.mechanism != DIGEST:
             return None
         self._expect("puresasl", "pure-sasl", f"Install it, {install_line('zookeeper')}")
-        user = self._security.username
+        user = self.security.username
         return {"mechanism": DIGEST, "username": user, "password": self._fetch("password")}
 
     def tls(self) -> ssl.SSLContext | None:
@@ -226,7 +226,7 @@ class Credentials:
 
         Made once. Raises ConfigError for a file that is not there or not to be used.
         """
-        known = self._security
+        known = self.security
         if known.is_tls and self._context is None:
             context = ssl.create_default_context()
             if known.ca_file:
@@ -249,17 +249,17 @@ class Credentials:
             token = self._endpoint.token(self._fetch("oauth_client_secret"), limit)
             self._fetched.add(token)
             return token
-        return self._fetch("oauth_token") if self._security.oauth_token else None
+        return self._fetch("oauth_token") if self.security.oauth_token else None
 
     def check(self) -> None:
         """Check that secrets and files exist, before any connection. Raises ConfigError."""
         self.tls()
-        if self._security.mechanism == DIGEST:
+        if self.security.mechanism == DIGEST:
             self.sasl_options()
         else:
             self.settings()
         for name in ("oauth_token", "oauth_client_secret"):
-            if getattr(self._security, name):
+            if getattr(self.security, name):
                 self._fetch(name)
 
     def hide(self, text: str) -> str:
@@ -271,20 +271,20 @@ class Credentials:
     def _tls_of_endpoint(self) -> ssl.SSLContext:
         """An identity provider is trusted by the system's authorities, and by ca_file."""
         context = ssl.create_default_context()
-        if self._security.ca_file:
-            self._load("ca_file", self._security.ca_file, into=context)
+        if self.security.ca_file:
+            self._load("ca_file", self.security.ca_file, into=context)
         return context
 
     def _expect(self, module: str, package: str, advice: str) -> None:
         if find_spec(module) is None:
             raise ConfigError(
-                f"{self._key}.mechanism: {self._security.mechanism} needs the package {package}, "
+                f"{self._key}.mechanism: {self.security.mechanism} needs the package {package}, "
                 f"found none. {advice}"
             )
 
     def _fetch(self, name: str) -> str:
         """The secret that the setting `name` refers to. Raises CredentialsError."""
-        scheme, _, place = getattr(self._security, name).partition(":")
+        scheme, _, place = getattr(self.security, name).partition(":")
         if scheme == "env":
             secret = self._environment.get(place, "")
             if not secret:
@@ -308,7 +308,7 @@ class Credentials:
 
     def _key_password(self) -> str:
         """Asked for a key that is encrypted: without this, OpenSSL would ask the terminal."""
-        if not self._security.key_password:
+        if not self.security.key_password:
             expected = "one beside a key that is encrypted"
             raise self._lacks("key_password", expected, " none. Add 'env:NAME' or 'file:PATH'.")
         return self._fetch("key_password")

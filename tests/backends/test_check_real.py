@@ -16,6 +16,7 @@ from tests.backends.judged import until, ways
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.jars import ROOT
 from tests.backends.rig.kraft import ONE_LEADER, Node
+from tests.backends.rig.security import password
 from tests.cli.commands import run
 
 # Of a feature: what a look now and a night that read the same lines both say.
@@ -141,3 +142,35 @@ def test_a_stopped_broker_is_named_with_what_to_paste_and_another_cluster_is_ref
     assert f"expected the cluster another (a), found {cluster.cluster_id}" in err
     code, out, err = run("check", "--bootstrap", "127.0.0.1:1", "--timeout", "1")
     assert (code, out, "connection refused" in err) == (5, "", True)
+
+
+def test_what_a_login_or_a_right_hides_ends_with_5_and_says_what_to_change(
+    secured_node: RunningCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert secured_node.security is not None
+    monkeypatch.chdir(tmp_path)
+
+    def look(user: str, secret: str, mechanism: str = "PLAIN") -> tuple[int, str]:
+        monkeypatch.setenv("SECRET", secret)
+        Path("fleet.toml").write_text(
+            f'[[cluster]]\nid = "{secured_node.cluster_id}"\nname = "pay"\n'
+            f"bootstrap = {json.dumps(secured_node.bootstrap.split(','))}\n"
+            f'[cluster.security]\nprotocol = "SASL_SSL"\nmechanism = "{mechanism}"\n'
+            f'username = "{user}"\npassword = "env:SECRET"\n'
+            f'ca_file = "{secured_node.security.certificate}"\n'  # type: ignore[union-attr]
+        )
+        code, out, _ = run("check", "pay", "--fleet", "fleet.toml", "--timeout", "5")
+        return code, " ".join(out.split())
+
+    assert look("viewer", password("viewer"))[0] == 0  # READY
+    code, out = look("stranger", password("stranger"))
+    command = (
+        f"kafka-acls.sh --bootstrap-server {secured_node.bootstrap} --command-config "
+        "admin.properties --add --allow-principal User:stranger --operation Describe --cluster"
+    )
+    assert (code, "UNKNOWN: right missing" in out, command in out) == (5, True, True), out
+    code, out = look("viewer", "wrong")
+    assert (code, "Renew the token, password or ticket" in out) == (5, True), out
+    code, out = look("viewer", password("viewer"), "SCRAM-SHA-512")
+    assert (code, "Renew" in out, "the mechanism SCRAM-SHA-512" in out) == (5, False, True), out
+    assert "Give the cluster the security settings of its listeners" in out

@@ -466,13 +466,18 @@ def test_scram_is_spoken_too(secured_node: RunningCluster, secrets: list[str]) -
     assert "error" not in asked(lines)["controller", 1]
 
 
+NO_LOGIN = {"protocol": "PLAINTEXT", "mechanism": "", "username": "", "password": ""}
+
+
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
         ({"password": "env:WRONG"}, "authentication failed: .*Invalid username or password"),
-        ({"mechanism": "SCRAM-SHA-512"}, "authentication failed"),
-        ({"ca_file": ""}, "CERTIFICATE_VERIFY_FAILED"),
-        ({"protocol": "SASL_PLAINTEXT", "ca_file": ""}, r"Look at \[cluster\.security\]"),
+        ({"mechanism": "SCRAM-SHA-512"}, "it does not take the mechanism SCRAM-SHA-512"),
+        ({"ca_file": ""}, "its certificate is not trusted .*; ca_file names who signed"),
+        ({"protocol": "SASL_PLAINTEXT", "ca_file": ""}, "answers by TLS, .* is SASL_SSL"),
+        (NO_LOGIN | {"protocol": "SSL"}, r"as one that wants a login \(SASL_SSL\) does"),
+        (NO_LOGIN | {"ca_file": ""}, "it answers by TLS, so its protocol is SASL_SSL or SSL"),
     ],
 )
 def test_wrong_settings_are_told_with_where_to_look_and_without_secrets(
@@ -491,6 +496,29 @@ def test_wrong_settings_are_told_with_where_to_look_and_without_secrets(
         backend.describe(told.append)
     shown = f"{caught.value!r} {told} {caplog.text} {backend!r} {backend.where}"
     assert [secret for secret in secrets if secret in shown] == []
+    assert r"Look at [cluster.security]" in str(caught.value)
+    assert "Check the address first" not in str(caught.value)
+    assert told == []  # the error says all of it, once
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        ({"protocol": "SSL"}, "it ended the TLS handshake, as one without TLS does"),
+        (
+            {"protocol": "SASL_PLAINTEXT", "mechanism": "PLAIN", "password": "env:VIEWER"},
+            "it takes no login, so its protocol is PLAINTEXT",
+        ),
+    ],
+)
+def test_a_listener_without_tls_or_login_is_named_as_the_likely_cause(
+    kraft_node: RunningCluster, secrets: list[str], settings: dict[str, str], found: str
+) -> None:
+    user = "viewer" if "mechanism" in settings else ""
+    with pytest.raises(UnreachableError) as caught:
+        opened(kraft_node, security=Security(username=user, **settings)).describe(print)  # type: ignore[arg-type]
+    assert found in str(caught.value)
+    assert "authentication failed" not in str(caught.value)
 
 
 # ZooKeeper mode

@@ -51,7 +51,7 @@ from featurelib.landing.responses import (
     SHOWS_FENCED_FROM,
 )
 from featurelib.model import NotPassed, Passed, Recipient, Step
-from featurelib.words import NOBODY_ANSWERED, REFUSED_LOGIN, share_reasons, some
+from featurelib.words import NOBODY_ANSWERED, OTHER_SECURITY, REFUSED_LOGIN, share_reasons, some
 
 SHOWN = 10  # nodes, or reasons, of a kind
 _FEATURES = (
@@ -246,16 +246,16 @@ def _look(reach: Reach, say: Say) -> Search:
     search = Search(reach, Map(), say, asks=True).run()
     nodes = search.answers
     silent = [f"{n.target.title}: {n.error}" for n in nodes if n.error is not None]
-    for text in silent[:SHOWN]:
-        say(text)
-    if len(silent) > SHOWN:
-        say(f"{reach.where}: {len(silent) - SHOWN:,} more listeners did not answer")
     if search.known.is_full:
         say(f"{reach.where}: {MOST_NODES:,} nodes or more are named; no more than that are asked")
     if search.znodes is None and len(silent) == len(nodes):
         cluster_id = search.known.cluster_id  # "" = nobody of it said anything
         own = [line for n in nodes for line in lines_of(n, cluster_id)] if cluster_id else ()
         raise _nobody(reach, (*_nameless(search.known), *search.failures, *silent), own)
+    for text in (*search.failures, *silent)[:SHOWN]:
+        say(text)
+    if len(silent) > SHOWN:
+        say(f"{reach.where}: {len(silent) - SHOWN:,} more listeners did not answer")
     say(f"{reach.where}: {len(nodes) - len(silent)} of {len(nodes)} listeners answered")
     for text in (*_refusals(nodes), *voters_not_asked(search.known)):
         say(text)
@@ -278,7 +278,8 @@ def _nobody(reach: Reach, reasons: Iterable[str], own: Sequence[bytes]) -> Unrea
     is_named = all(split_id(address)[1] in text for address in given) and bool(given)
     prefix = "" if is_named else f"{reach.where}: "
     # A node that refuses a login was reached, and a controller without an id, too.
-    is_reached = _WITH_ID in every or all(REFUSED_LOGIN in reason for reason in parts)
+    secured = (REFUSED_LOGIN, OTHER_SECURITY)
+    is_reached = _WITH_ID in every or all(any(w in part for w in secured) for part in parts)
     hint = "Check the address first, then the network, then whether the nodes run."
     return UnreachableError(f"{prefix}{NOBODY_ANSWERED}{text}.", own, "" if is_reached else hint)
 

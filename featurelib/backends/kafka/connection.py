@@ -28,7 +28,7 @@ from featurelib.backends.kafka.internals import (
     make_request,
 )
 from featurelib.errors import FeatureLibError, UnreachableError
-from featurelib.words import REFUSED_LOGIN, clean
+from featurelib.words import OTHER_SECURITY, REFUSED_LOGIN, clean
 
 # How much one look may cost. A listener that is broken or hostile may answer without an end, name a
 # new node in each answer, or list a hundred thousand. These are far above what real clusters need:
@@ -91,13 +91,10 @@ def _megabytes(count: int) -> str:
 
 
 _NUMBER = re.compile(r"^\[Error -?\d+\] ")
-_AUTHENTICATION = {
-    "SaslAuthenticationFailedError",
-    "UnsupportedSaslMechanismError",
-    "IllegalSaslStateError",
-}
+_AUTHENTICATION = "SaslAuthenticationFailedError"
 _KERBEROS = "GSSError"  # no ticket, or the realm does not know the listener
 NO_LENGTH = 0x15000000  # bytes; TLS and HTTP begin with what would be a longer frame
+TLS_ALERT = range(NO_LENGTH, 0x16000000)  # the first four bytes of an alert, as a length
 _TIMES = {"RequestTimedOutError", "KafkaTimeoutError"}
 _CLOSED = "socket disconnected"
 
@@ -108,7 +105,9 @@ def words(error: Exception, credentials: Credentials, timeout_ms: int) -> str:
     name = type(error).__name__
     text = _NUMBER.sub("", str(error)).removeprefix(name).removeprefix(": ")
     text = clean(credentials.hide(" ".join(text.split())), LONGEST_WORDS) if text else ""
-    if name in _AUTHENTICATION or _KERBEROS in (kind.__name__ for kind in type(error).__mro__):
+    if reason := _other_security(error, credentials):
+        return f"{OTHER_SECURITY}: {reason}. {credentials.advice}"
+    if name == _AUTHENTICATION or _KERBEROS in (kind.__name__ for kind in type(error).__mro__):
         detail = f": {text}" if text else f" ({name})"
         return f"{REFUSED_LOGIN}{detail}. {credentials.advice}"
     if isinstance(error, TimeoutError) or name in _TIMES:
@@ -126,8 +125,30 @@ def words(error: Exception, credentials: Credentials, timeout_ms: int) -> str:
             return too_long(LONGEST_OF_ALL)
         return f"what listens there does not answer as Kafka does here. {credentials.advice}"
     if text == _CLOSED:
-        return f"the listener closed the connection. {credentials.advice}"
+        likely = "" if credentials.security.is_sasl else ", as one that wants a login (SASL) does"
+        return f"the listener closed the connection{likely}. {credentials.advice}"
     return f"{name}: {text}" if text else name
+
+
+def _other_security(error: Exception, credentials: Credentials) -> str:
+    """Return what is likely, of an error that a listener of another protocol or mechanism causes;
+    "" = something else is wrong. Kafka ends a connection without a word in most of these cases."""
+    known, name, text = credentials.security, type(error).__name__, str(error)
+    if name == "UnsupportedSaslMechanismError":
+        return f"it does not take the mechanism {known.mechanism}"
+    if name == "IllegalSaslStateError":
+        return f"it takes no login, so its protocol is {'SSL' if known.is_tls else 'PLAINTEXT'}"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({error.verify_message}); ca_file names who signed"
+    if isinstance(error, ssl.SSLEOFError):
+        return "it ended the TLS handshake, as one without TLS does"
+    if getattr(error, "reason", "") == "WRONG_VERSION_NUMBER":
+        return "it answers without TLS"
+    if name == "InvalidReceiveError" and int(text.rpartition(" ")[2]) in TLS_ALERT:
+        return "it answers by TLS, so its protocol is SASL_SSL" + " or SSL" * (not known.is_sasl)
+    if text.endswith(_CLOSED) and known.is_tls and not known.is_sasl:
+        return "it closed the connection, as one that wants a login (SASL_SSL) does"
+    return ""
 
 
 _PAUSE_MS = 50

@@ -332,7 +332,6 @@ class Search:
                 learn(job.result())
             except BackendError as error:
                 self.failures.append(str(error))
-                self._say(str(error))
                 if role is Role.BROKER:
                     self._next_broker_at = time.monotonic()
             else:
