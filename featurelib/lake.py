@@ -7,6 +7,7 @@ there once its row in gold.audit_run is. Any Delta reader sees the same; this on
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property
 from heapq import nsmallest
@@ -31,6 +32,7 @@ from featurelib.schema import FINDING, SNAPSHOT
 from featurelib.tables import (
     AUDIT_RUN,
     CLUSTER_SNAPSHOT,
+    CLUSTERS,
     FEATURE_READINESS,
     FINDINGS,
     INCOMPATIBLE_BROKERS,
@@ -39,7 +41,7 @@ from featurelib.tables import (
     Table,
     is_name,
 )
-from featurelib.words import microseconds
+from featurelib.words import microseconds, some
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -57,6 +59,7 @@ VERSION_PROPERTY = "featurelib.tableVersion"
 INSTALL = f"Install it, {install_line('lake')}"
 FOUND = ("run", *FINDING.names)  # of a finding; its texts are made anew by whoever shows it
 _SHOWN = 5
+_LISTED = 12
 
 
 class Lake:
@@ -164,17 +167,25 @@ class Lake:
     ) -> None:
         """Raises ConfigError, naming the nearest, for a cluster that is not in that night.
 
-        `names` are what an inventory calls clusters."""
+        `names` are what an inventory calls clusters; the run knows the names of its own."""
         if len(self.rows(UPGRADE_PLANS, run=run, cluster=cluster, columns=["cluster"])):
             return
+        with suppress(TableError, SurroundingsError):  # a table that earlier releases had not
+            rows = self.rows(CLUSTERS, run=run, columns=["cluster", "name"]).to_pylist()
+            names = [*names, *(row["name"] for row in rows)]
+            if ids := [row["cluster"] for row in rows if row["name"] == cluster]:
+                raise ConfigError(
+                    f"No inventory is named that knows the cluster {cluster!r}. Add --fleet FILE, "
+                    f"or give the id that it has in run {self.run(run)}: {' or '.join(ids)}"
+                )
         known = self.clusters(run)
         folded = {name.casefold(): name for name in (*known, *names)}
         near = get_close_matches(cluster.casefold(), folded, n=_SHOWN, cutoff=0.6)
-        nearest = f"; the nearest are {', '.join(folded[name] for name in near)}" if near else ""
+        nearest = f" Did you mean {' or '.join(folded[name] for name in near)}?" if near else ""
+        listed = some(sorted({*names}) or known, _LISTED)
         raise ConfigError(
-            f"cluster {cluster}: expected one of the {len(known)} clusters of run {self.run(run)} "
-            f"below {self.root}, found none of that name{nearest}. If it is in other tables, add "
-            "--tables FOLDER (tables= in Python); names come from an inventory: --fleet FILE."
+            f"No cluster {cluster!r} is in run {self.run(run)} below {self.root}.{nearest} Known "
+            f"are {listed or 'none'}. If it is in other tables, add --tables FOLDER."
         )
 
     def snapshot(self, cluster: str, run: int | None = None) -> TableRows:

@@ -92,6 +92,11 @@ class Wanted:
         return {name: value for name, value in given.items() if value is not None}
 
     @property
+    def addresses_anywhere(self) -> dict[str, str]:
+        """The same as they hold in any folder."""
+        return self.addresses | ({"file": _absolute(self.file)} if self.file else {})
+
+    @property
     def ways(self) -> tuple[str, str]:
         """The options, after a blank each, with which another command takes the same evidence, and
         the same when something has changed: without what is stored, which stays as it is."""
@@ -369,8 +374,8 @@ class Chosen:
     def way(self, journal: str | None = None, *, cluster: str = "") -> Way:
         """Return the options that reach the cluster from any folder, and a named journal."""
         options = self.wanted
-        given = options.addresses | ({"file": _absolute(options.file)} if options.file else {})
-        words = [f"--{option} {shlex.quote(value)}" for option, value in given.items() if value]
+        given = options.addresses_anywhere.items()
+        words = [f"--{option} {shlex.quote(value)}" for option, value in given if value]
         reach = " ".join(words) or shlex.quote(options.cluster or cluster)
         journal = (named := named_journal(journal)) and _absolute(named)
         return Way(reach=reach, fleet=options.fleet and _absolute(options.fleet), journal=journal)

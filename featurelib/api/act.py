@@ -226,7 +226,7 @@ def _for_people(
         written_at=files.say_time(datetime.now(UTC)),
         made_from=_made_from(source, planned),
         seen_at=source.seen_at,
-        addresses=source.wanted.addresses,
+        addresses=source.wanted.addresses_anywhere,
         level_names=names,
         left_out=tuple(reason.statement for reason in planned.refusals),
         stays=tuple(stay.text for stay in planned.goal.stays),

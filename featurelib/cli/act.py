@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from shlex import quote
+from shlex import join, quote
 
 from featurelib.api import act
 from featurelib.api.documents import ApproveDocument, ApprovedUpdateDocument
@@ -29,14 +29,22 @@ from featurelib.config.files import (
     read_limited,
     write_whole,
 )
+from featurelib.config.fleet import FleetEntry
 from featurelib.controller.apply import Mode
 from featurelib.controller.send import NODES_SECONDS
 from featurelib.controller.signing import check_approval, sign, why_signed
 from featurelib.core.downgrade import loss_of
-from featurelib.errors import ApprovalError, ConfigError, InputError, RefusedError
+from featurelib.errors import (
+    ApprovalError,
+    ConfigError,
+    FeatureLibError,
+    InputError,
+    RefusedError,
+    UnreachableError,
+)
 from featurelib.model import Plan
 from featurelib.planning import files
-from featurelib.planning.files import say_span
+from featurelib.planning.files import PlanFile, say_span
 from featurelib.source import WAYS, Wanted
 from featurelib.view.documents import as_json as to_json
 from featurelib.view.documents import fill
@@ -103,10 +111,8 @@ def approve(
     written = files.write_approval(approval, signature)
     check_approval(file, written, now, settings=settings, source=str(target))
     write_whole(str(target), written)
-    own = {} if entry.is_reachable or entry.is_secured else file.for_people.addresses  # unvouched
-    own = {n: own[n] for n in WAYS if n in own and clean(own[n], 1000) == own[n]}
-    ways = Wanted(fleet=fleet, config=config).ways[0]
-    ways += "".join(f" --{name} {quote(value)}" for name, value in own.items())
+    own = "" if entry.is_reachable else _plan_ways(file, entry)
+    ways = Wanted(fleet=fleet, config=config).ways[0] + own
     ways += f" --journal {quote(journal)}" if journal else ""
     command = f"featurelib apply {quote(plan)} --approval {quote(str(target))}{ways}"
     if as_json:
@@ -117,6 +123,28 @@ def approve(
     add = "" if own or entry.is_reachable else UNREACHED
     print(f"written: {target} ({'signed' if signature else 'not signed'})\nnext: {command}{add}")
     return 0
+
+
+def _plan_ways(file: PlanFile, entry: FleetEntry) -> str:
+    """Return the options that reach the plan's cluster where the plan was made. Nobody vouches for
+    them, so there are none for a cluster that secrets are sent to."""
+    known = {} if entry.is_secured else file.for_people.addresses
+    own = {n: known[n] for n in WAYS if n in known and clean(known[n], 1000) == known[n]}
+    return "".join(f" --{name} {quote(value)}" for name, value in own.items())
+
+
+def _advise(error: FeatureLibError, ways: str) -> FeatureLibError:
+    """Return the error with this command as it reaches the cluster where its plan was made."""
+    words, kept = iter(sys.argv[1:]), list[str]()
+    for word in words:
+        if word.removeprefix("--").partition("=")[0] not in WAYS:
+            kept.append(word)
+        elif "=" not in word:
+            next(words, None)
+    again = f"featurelib {join(kept)}{ways}"
+    if ways and again != typed():
+        error.args = (f"{error} The plan was made at another address:\n  {again}",)
+    return error
 
 
 def _approved(plan: Plan, catalogue: Catalogue) -> list[ApprovedUpdateDocument]:
@@ -203,6 +231,11 @@ def apply(
     if not wanted.addresses:
         wanted = replace(wanted, cluster=file.plan.cluster)
     cluster, shows = chosen(wanted, overlay), say if as_json else print
+    entry = act.known_entry(file.plan.cluster, wanted.fleet, cluster.catalogue)
+    try:
+        cluster.reached()
+    except ConfigError as error:
+        raise _advise(error, _plan_ways(file, entry)) from None
 
     def ask(name: str, rules: Sequence[tuple[str, str]]) -> None:
         """Print what would be done, and ask; or print the rules if nothing is written."""
@@ -226,6 +259,8 @@ def apply(
     except KeyboardInterrupt:
         say("error: interrupted; nothing was sent by this run")
         return INTERRUPTED
+    except UnreachableError as error:
+        raise _advise(error, _plan_ways(file, entry)) from None
     output = carried.page(None) if sys.stdout.isatty() else carried.text
     print(carried.json() if as_json else output)
     return carried.ending.kind.exit_code
