@@ -20,6 +20,7 @@ import numpy as np
 from featurelib.audit.audit import Judged
 from featurelib.errors import (
     ConfigError,
+    FeatureLibError,
     NoEvidenceError,
     SurroundingsError,
     TableError,
@@ -170,14 +171,15 @@ class Lake:
         `names` are what an inventory calls clusters; the run knows the names of its own."""
         if len(self.rows(UPGRADE_PLANS, run=run, cluster=cluster, columns=["cluster"])):
             return
-        with suppress(TableError, SurroundingsError):  # a table that earlier releases had not
-            rows = self.rows(CLUSTERS, run=run, columns=["cluster", "name"]).to_pylist()
-            names = [*names, *(row["name"] for row in rows)]
-            if ids := [row["cluster"] for row in rows if row["name"] == cluster]:
-                raise ConfigError(
-                    f"No inventory is named that knows the cluster {cluster!r}. Add --fleet FILE, "
-                    f"or give the id that it has in run {self.run(run)}: {' or '.join(ids)}"
-                )
+        named: list[Mapping[str, Any]] = []
+        with suppress(FeatureLibError):  # a table that earlier releases had not
+            named = self.rows(CLUSTERS, run=run, columns=["cluster", "name"]).to_pylist()
+        if ids := [row["cluster"] for row in named if row["name"] == cluster]:
+            raise ConfigError(
+                f"No inventory is named that knows the cluster {cluster!r}. Add --fleet FILE, or "
+                f"give its id in run {self.run(run)}: {' or '.join(ids)}"
+            )
+        names = [*names, *(row["name"] for row in named)]
         known = self.clusters(run)
         folded = {name.casefold(): name for name in (*known, *names)}
         near = get_close_matches(cluster.casefold(), folded, n=_SHOWN, cutoff=0.6)

@@ -7,6 +7,7 @@ inventory can reach; any other is looked for in the tables of the samples.
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -295,7 +296,7 @@ def demo_places() -> dict[str, str]:
 
 
 def _absolute(path: str) -> str:
-    return str(Path(path).absolute())
+    return os.path.abspath(path)
 
 
 def relative(path: Path) -> Path:

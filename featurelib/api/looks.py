@@ -43,7 +43,7 @@ from featurelib.source import Chosen, Source, open_fleet, parse_as_of
 from featurelib.source import choose as choose_entry
 from featurelib.view.check import NextStep, check_page, next_step
 from featurelib.view.describe import watch_line, watch_page
-from featurelib.view.digest import is_reached
+from featurelib.view.digest import is_reached, roll_back_command
 from featurelib.view.documents import fill
 from featurelib.view.model import Report, ReportedCluster
 from featurelib.view.report import look_closer, read_profiles, report_run, summarize
@@ -108,14 +108,12 @@ def check(
         raise failed[0]
     listed_in, fleet = open_fleet(chosen[0].wanted.fleet, chosen[0].catalogue)
     report = _report(looks, fleet, listed_in)
-    steps = dict(_next_steps(report, looks))
-    found = (replace(one, commands=steps[one.key][1]) for one in report.clusters)
-    report = replace(report, clusters=tuple(found))
+    report, steps = _next_steps(report, looks)
     if html is not None:
         for name, text in pages_of(report, fleet, listed_in, chosen[0].say):
             write_whole(f"{html}/{name}", text.encode(), "--html FOLDER")
     is_failed = fail_on is not None and is_reached(fail_on, report)
-    hidden = any(one.verdict is Verdict.UNKNOWN and _forbidden(one) for one in report.clusters)
+    hidden = any(map(_is_hidden, report.clusters))
     return Answer(
         value=report,
         make_rows=lambda: map(asdict, report.clusters),
@@ -125,9 +123,11 @@ def check(
     )
 
 
-def _forbidden(found: ReportedCluster) -> bool:
-    """Return True if a missing right hides what decides."""
-    return any(one.code in tagged("forbidden") for one in found.findings)
+def _is_hidden(cluster: ReportedCluster) -> bool:
+    """Return True for a cluster that is UNKNOWN because a right is missing."""
+    if cluster.verdict is not Verdict.UNKNOWN:
+        return False
+    return any(finding.code in tagged("forbidden") for finding in cluster.findings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,15 +199,21 @@ def _report(looks: Sequence[_Look], fleet: Fleet, listed_in: str) -> Report:
     return look_closer(report, read_profiles(judged.evidence), {}, catalogue)
 
 
-def _next_steps(report: Report, looks: Sequence[_Look]) -> Iterator[tuple[str, NextStep]]:
-    """Yield the key of each cluster, and how to go on there."""
+def _next_steps(report: Report, looks: Sequence[_Look]) -> tuple[Report, dict[str, NextStep]]:
+    """Return the report with commands that reach each cluster as the look did, and how to go on
+    there, by the cluster's key."""
     of_ids, names = {one.entry.id: one for one in looks}, [one.name for one in report.clusters]
+    steps, clusters = dict[str, NextStep](), list[ReportedCluster]()
     for found in report.clusters:
         look = of_ids.get(found.key) or of_ids[""]
         wanted, called = look.chosen.wanted, look.entry.argument or found.name
         called = found.id if names.count(found.name) > 1 else called
         name = f" {shlex.quote(called)}" * bool(wanted.cluster or wanted.is_stored)
-        yield found.key, next_step(found, name, wanted.ways[0], is_live=not wanted.is_stored)
+        ways = wanted.ways[0]
+        step = steps[found.key] = next_step(found, name, ways, is_live=not wanted.is_stored)
+        ask = found.joining and replace(found.joining, command=roll_back_command(name, ways))
+        clusters.append(replace(found, commands=step[1], joining=ask))
+    return replace(report, clusters=tuple(clusters)), steps
 
 
 def watch(

@@ -143,7 +143,7 @@ def _advise(error: FeatureLibError, ways: str) -> FeatureLibError:
             next(words, None)
     again = f"featurelib {join(kept)}{ways}"
     if ways and again != typed():
-        error.args = (f"{error} The plan was made at another address:\n  {again}",)
+        error.args = (f"{error} The plan was made at:\n  {again}",)
     return error
 
 

@@ -305,7 +305,8 @@ def _line(result: Collected, *, alone: bool) -> str:
         asked = f"{_halves(number)} did not answer" if number else "no node could be read"
         recorded = f"Recorded: {asked}" if result.file else "Nothing is recorded"
         nameless = "" if result.id else ", as nothing tells the cluster's id: give it in fleet.toml"
-        return f"{result.name}: NOT LOOKED AT: {result.error.rstrip('.')}. {recorded}{nameless}."
+        error = result.error.removeprefix(f"{result.name}: ").rstrip(".")
+        return f"{result.name}: NOT LOOKED AT: {error}. {recorded}{nameless}."
     silent = ""
     if late := result.not_answering:
         named = [f"{one.role.text} {one.node_id}: {one.error}" for one in late[:SHOWN]]

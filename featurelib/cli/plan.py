@@ -82,13 +82,13 @@ class _PlanGroup(TyperGroup):
     def _in_order(self, args: list[str]) -> list[str]:
         """Return a command line whose options stand before its command in the order that is read:
         cluster, command, options; empty if it has no command, or asks for help."""
-        flags = {name for one in self.commands.values() for option in one.params
+        flags = {name for command in self.commands.values() for option in command.params
                  if getattr(option, "is_flag", False) for name in option.opts}  # fmt: skip
-        options, words, left = list[str](), list[str](), list(args)
-        while left:
-            (options if left[0].startswith("-") else words).append(word := left.pop(0))
-            if word.startswith("-") and "=" not in word and word not in flags and left:
-                options.append(left.pop(0))
+        options, words, rest = list[str](), list[str](), list(args)
+        while rest:
+            (options if rest[0].startswith("-") else words).append(word := rest.pop(0))
+            if word.startswith("-") and "=" not in word and word not in flags and rest:
+                options.append(rest.pop(0))
         is_read = 0 < len(words) < 3 and words[-1] in self.commands and not {*HELP} & {*options}
         return [*words, *options] if is_read else []
 

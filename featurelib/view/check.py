@@ -26,6 +26,7 @@ from featurelib.view.model import Readiness, Report, ReportedCluster
 from featurelib.words import count, time_text
 
 POINT = "point of no return"
+MOST_NOTES = 3
 
 
 NextStep = tuple[str, tuple[str, ...]]  # what to do, and its command, if there is one
@@ -100,6 +101,7 @@ def _cluster(found: ReportedCluster, page: Page) -> None:
     page.lines([""] * bool(lines))
     for line in lines:
         page.item(line.replace(POINT, POINT.upper()) if is_loud else line)
+    page.lines([found.joining.command] if found.joining else [], 4)
     _findings(found, page)
 
 
@@ -130,8 +132,11 @@ def _findings(found: ReportedCluster, page: Page) -> None:
         page.lines(group.commands, 4)
         if lacks := fill_in(group.first.command):
             page.item(lacks, 4)
-    notes = sum(len(one.messages) for one in groups if one.severity is Severity.INFO)
-    rest = [*muted_lines(found.findings), *([f"{count(notes, 'note')}: see --json"] * bool(notes))]
+    infos = [group for group in groups if group.severity is Severity.INFO]
+    notes = [f"note: {text.partition('. ')[0].rstrip('.')}" for of in infos for text in of.messages]
+    if more := notes[MOST_NOTES:]:
+        notes[MOST_NOTES:] = [f"{count(len(more), 'more note')}: see --json"]
+    rest = [*muted_lines(found.findings), *notes]
     page.lines([""] * bool(rest))
     for line in rest:
         page.item(line)

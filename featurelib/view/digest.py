@@ -523,7 +523,8 @@ def after_all(steps: Sequence[ReportedStep]) -> str:
 
 def ahead_lines(cluster: ReportedCluster) -> list[str]:
     """Return how far back a cluster goes today and once the plan is applied, what cannot be taken
-    back, and which releases can register; the same as `featurelib show` says of the plan."""
+    back, and which releases can register, as `featurelib show` does. Where a last line says what to
+    ask first, `joining.command` follows it."""
     now = {ready.feature: ready.finalized for ready in cluster.readiness}
     then = now | {step.feature: step.to_level for step in cluster.steps}
     today, after = _lower(cluster.readiness, now), _lower(cluster.returns, then)
@@ -537,11 +538,17 @@ def ahead_lines(cluster: ReportedCluster) -> list[str]:
         lines.append(f"can be lowered without loss, {after_all(cluster.steps)}: {after}")
         lines.append(f"point of no return: {points or 'none known'}")
     if cluster.joining is not None:
-        lines.append(
-            f"releases that may join: {cluster.joining.text}; before software is rolled back, ask "
-            "featurelib can-roll --to RELEASE: older controllers may need a newer metadata snapshot"
-        )
+        lines += [f"releases that may join: {cluster.joining.text}", ROLL_BACK]
     return lines
+
+
+ROLL_BACK = "before software is rolled back, ask: older controllers may need a newer snapshot"
+
+
+def roll_back_command(cluster: str, ways: str) -> str:
+    """Return the command that says whether software can be rolled back. `cluster` is its argument,
+    after a blank; `ways` are the options that reach it."""
+    return f"featurelib can-roll{cluster} --to RELEASE{ways}"
 
 
 def no_returns(cluster: ReportedCluster, steps: Iterable[ReportedStep]) -> list[str]:

@@ -85,11 +85,13 @@ class Joining:
     """The releases whose production software supports what is finalized, oldest first.
 
     `now`, and once the plan is carried out: `afterwards`, null without a plan. `text` says both.
+    `command` says whether the software of a RELEASE can run again.
     """
 
     now: tuple[str, ...]
     afterwards: tuple[str, ...] | None
     text: str
+    command: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,7 @@ from featurelib.view.digest import (
     needs_person,
     rank_causes,
     recount,
+    roll_back_command,
     summarize_cluster,
     turn_of,
     unmuted,
@@ -391,7 +392,7 @@ class _Reader:
             owner_command=_shown(self._owner_command(shares, entry, findings), COMMAND),
             commands=(self._command(entry, plan_file),) * bool(ours),
             collect=_shown(collect if late or not has_landed(findings) else "", COMMAND),
-            joining=self._joining(row, steps),
+            joining=self._joining(row, steps, entry),
             returns=tuple(sorted(returns, key=lambda found: metadata_first(found.feature))),
             plan_file=_shown(plan_file, LONGEST_PATH),
         )
@@ -482,7 +483,7 @@ class _Reader:
             columns["supported"] = {"min_version": low, "max_version": high, "text": text}
         return msgspec.convert(columns | more, kind)
 
-    def _joining(self, row: Any, steps: Sequence[ReportedStep]) -> Joining | None:
+    def _joining(self, row: Any, steps: Sequence[ReportedStep], entry: Entry) -> Joining | None:
         if row["may_join"] is None:
             return None
         now, later = ([clean(n) for n in row[k] or ()] for k in ("may_join", "may_join_after"))
@@ -491,7 +492,9 @@ class _Reader:
         if has_plan:
             then = "the same" if later == now else releases_text(self._catalogue, later)
             text += f", {after_all(steps) if managers_of(steps) else 'afterwards'} {then}"
-        return Joining(now=tuple(now), afterwards=tuple(later) if has_plan else None, text=text)
+        command = roll_back_command(f" {shlex.quote(entry.argument)}", self._ways(entry))
+        after = tuple(later) if has_plan else None
+        return Joining(now=tuple(now), afterwards=after, text=text, command=clean(command, COMMAND))
 
 
 def _in_turn(steps: Sequence[ReportedStep]) -> tuple[ReportedStep, ...]:

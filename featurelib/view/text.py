@@ -402,6 +402,8 @@ def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequen
         yield "", _first(ahead_lines(cluster), most)
     elif not limit:
         yield "way back", ahead_lines(cluster)
+    if cluster.joining and not (limit and not cluster.steps):
+        yield "", [paint(cluster.joining.command, "bold")]
     is_said = cluster.collect in {one.command for one in cluster.findings}
     collect = "" if is_said else cluster.collect
     commands = (collect, *cluster.commands, cluster.owner_command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from featurelib import source
 from featurelib.cli.night import choose_places
 from featurelib.config.files import find_place, journal_path
 from featurelib.extras.sandbox import sandbox
-from featurelib.source import SAMPLE_BUILD
+from featurelib.source import NIGHTS_BEFORE, SAMPLE_BUILD
 from tests.cli.commands import run
 from tests.questions.nights import RUN, write_histories, write_night
 from tests.report.samples import SAMPLES, read_samples
@@ -173,3 +174,19 @@ def test_a_leftover_is_called_not_registered_and_its_way_out_is_the_real_one_alo
     assert f"controller {node}: it is not registered, and the active controller" in out
     assert "no such feature" not in out
     assert "fix what its controllers ask for" not in out
+
+
+def test_a_name_without_an_inventory_is_answered_with_the_names_that_tables_have(
+    tmp_path: Path,
+) -> None:
+    with tarfile.open(NIGHTS_BEFORE) as packed:
+        packed.extractall(tmp_path, filter="data")
+    tables = ("metadata.version=29", "--tables", str(tmp_path / "tables"))
+    code, _, err = run("why-not", "orders-prod-us", *tables)
+    assert (code, "Add --fleet FILE, or give its id in run 2026" in err) == (2, True), err
+    found = run("why-not", err.split()[-1], *tables)  # that id
+    assert found[0] == 0, found
+    code, _, err = run("why-not", "orders-prod-su", *tables)
+    assert code == 2
+    assert "Did you mean orders-prod-us" in err
+    assert "Known are billing-prod-eu, billing-prod-us" in err
