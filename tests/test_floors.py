@@ -101,7 +101,7 @@ COMPARE = {"less", "less_equal", "greater", "greater_equal", "clip"}
 LONGEST_FILE, LONGEST_FUNCTION = 600, 70
 MOST_MODULES = 20  # of one folder
 MOST_LINES = 46_500  # of the package without its extras; it only falls
-MOST_OF_EXTRAS = 6_650  # lint, notify and mcp are extras of their own
+MOST_OF_EXTRAS = 6_840  # lint, notify, mcp and the rulebook are extras of their own
 STANDARD = sys.stdlib_module_names
 
 
