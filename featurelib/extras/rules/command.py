@@ -67,24 +67,24 @@ def rules(name: str | None = None, dialects: bool = False, as_json: bool = False
 
 
 def _entry(name: str, book: dict[str, RulebookEntry]) -> RulebookEntry:
-    """The rule of that name. Raises ConfigError, which says what else the name may be."""
+    """Return the rule of that name. Raises ConfigError, which says what else the name may be."""
     if name in book:
         return book[name]
     near = difflib.get_close_matches(name, book, n=3, cutoff=0.5)
     hint = f"; near it: {', '.join(near)}" if near else ""
-    found = f"none such{hint}. `featurelib rules` lists them all."
+    detail = f"none such{hint}. `featurelib rules` lists them all."
     if name in tagged("own_dialect"):
-        found = (
+        detail = (
             "a finding: the cluster's own controllers refuse what the policy lets pass. The "
             "finding names the rule they refuse by: `featurelib rules` and that name says what it "
             "asks."
         )
     elif name in wordings(load(STRICT)):
-        found = (
+        detail = (
             "a finding about evidence, which no rule stands behind. docs/vocabulary.md says what "
             "it means; `featurelib rules` lists rules."
         )
-    raise ConfigError(f"{name}: expected the name of a rule, found {found}")
+    raise ConfigError(f"{name}: expected the name of a rule, found {detail}")
 
 
 def _dialect(table: Dialect) -> dict[str, object]:
@@ -102,7 +102,7 @@ def _brief(entry: RulebookEntry) -> dict[str, object]:
 
 
 def _asked_in(entry: RulebookEntry) -> str:
-    """By how many of the generations, and which policies."""
+    """Write which generations and policies ask it."""
     if not entry.dialects:
         return "asked of no update: nodes that belong to a cluster are judged by it"
     return f"asked in {' '.join(entry.dialects)}"
@@ -172,12 +172,12 @@ def _show(entry: RulebookEntry, page: Page) -> None:
         for question in group:
             if question.id in UNRECORDED:
                 unrecorded.setdefault(UNRECORDED[question.id], []).append(question.dialect)
-        for why, names in unrecorded.items():
-            page.item(f"read in the source of {', '.join(names)} only: {why}", 2)
+        for reason, names in unrecorded.items():
+            page.item(f"read in the source of {', '.join(names)} only: {reason}", 2)
 
 
 def _where_asked(group: tuple[Question, ...]) -> str:
-    """`kraft-3.3 as 3, kraft-3.5 as 3: asks local_controller`."""
+    """Write `kraft-3.3 as 3, kraft-3.5 as 3: asks local_controller`."""
     door = " at the door" if group[0].at_door else ""
     places = ", ".join(
         f"{question.dialect} as {question.position}".replace(" ", TOGETHER) for question in group
