@@ -23,6 +23,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from featurelib.feature import Severity
+from featurelib.words import OTHER_SECURITY, REFUSED_LOGIN
 
 ANY_ADDRESS = "HOST:PORT"  # in a command: a broker of the cluster it is for
 # What the texts of any row may name; a fact of a row gives it more, by its kind.
@@ -61,6 +62,12 @@ class Issue(StrEnum):
     REGISTER_NEWER = "register_newer"  # the node is not registered, and is too old for that
     VOTER = "voter"  # the voter never registered
     CONFIGURED = "configured"  # only the active controller's configuration names the node
+
+    @classmethod
+    def of_login(cls, reason: str) -> Issue | None:
+        """Return the issue of a login that failed with this reason; None = of none."""
+        causes = {REFUSED_LOGIN: cls.SECRET, OTHER_SECURITY: cls.SECURITY}
+        return next((issue for words, issue in causes.items() if words in reason), None)
 
 
 class Action(StrEnum):

@@ -43,7 +43,7 @@ from featurelib.source import Chosen, Source, open_fleet, parse_as_of
 from featurelib.source import choose as choose_entry
 from featurelib.view.check import NextStep, check_page, next_step
 from featurelib.view.describe import watch_line, watch_page
-from featurelib.view.digest import is_reached, roll_back_command
+from featurelib.view.digest import is_reached
 from featurelib.view.documents import fill
 from featurelib.view.model import Report, ReportedCluster
 from featurelib.view.report import look_closer, read_profiles, report_run, summarize
@@ -211,7 +211,7 @@ def _next_steps(report: Report, looks: Sequence[_Look]) -> tuple[Report, dict[st
         name = f" {shlex.quote(called)}" * bool(wanted.cluster or wanted.is_stored)
         ways = wanted.ways[0]
         step = steps[found.key] = next_step(found, name, ways, is_live=not wanted.is_stored)
-        ask = found.joining and replace(found.joining, command=roll_back_command(name, ways))
+        ask = found.joining and replace(found.joining, command=found.joining.ask(name, ways))
         clusters.append(replace(found, commands=step[1], joining=ask))
     return replace(report, clusters=tuple(clusters)), steps
 

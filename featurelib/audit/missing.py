@@ -38,8 +38,6 @@ from featurelib.rows import NONE, Bool, Int, Texts, pick, texts_of
 from featurelib.snapshot.records import MALFORMED
 from featurelib.words import (
     NOBODY_ANSWERED,
-    OTHER_SECURITY,
-    REFUSED_LOGIN,
     clean,
     moment,
     nodes,
@@ -93,8 +91,7 @@ def _clusters(report: BatchFindings, hidden: Bool) -> Int:
     report.of_clusters("voters_vouched", no_voters & vouched & landed)
     lost = evidence.snapshots["not_reached"]
     texts = [text or "" for text in lost.texts("error", np.arange(len(lost)))]
-    known = {REFUSED_LOGIN: Issue.SECRET, OTHER_SECURITY: Issue.SECURITY}
-    refused = texts_of(next((known[w] for w in known if w in text), None) for text in texts)
+    refused = texts_of(Issue.of_login(text) for text in texts)
     at, line = lost.field("at"), lost.field("line")
     bare = (text.replace(NOBODY_ANSWERED, "").removesuffix(".") for text in texts)
     reasons = [f"{share_reasons(reasons)}." for reasons in bare]

@@ -8,8 +8,8 @@ goes to standard error where standard output is for JSON.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,7 +45,7 @@ from featurelib.errors import (
 from featurelib.model import Plan
 from featurelib.planning import files
 from featurelib.planning.files import PlanFile, say_span
-from featurelib.source import WAYS, Wanted
+from featurelib.source import WAYS, Chosen, Wanted
 from featurelib.view.documents import as_json as to_json
 from featurelib.view.documents import fill
 from featurelib.view.outcome import danger_page, order_page
@@ -133,18 +133,24 @@ def _plan_ways(file: PlanFile, entry: FleetEntry) -> str:
     return "".join(f" --{name} {quote(value)}" for name, value in own.items())
 
 
-def _advise(error: FeatureLibError, ways: str) -> FeatureLibError:
-    """Return the error with this command as it reaches the cluster where its plan was made."""
-    words, kept = iter(sys.argv[1:]), list[str]()
-    for word in words:
-        if word.removeprefix("--").partition("=")[0] not in WAYS:
-            kept.append(word)
-        elif "=" not in word:
-            next(words, None)
-    again = f"featurelib {join(kept)}{ways}"
-    if ways and again != typed():
-        error.args = (f"{error} The plan was made at:\n  {again}",)
-    return error
+@contextmanager
+def _advising(file: PlanFile, cluster: Chosen, kind: type[FeatureLibError]) -> Iterator[None]:
+    """Add to an error of this kind the command typed, as it reaches the cluster where its plan was
+    made."""
+    try:
+        yield
+    except kind as error:
+        entry = act.known_entry(file.plan.cluster, cluster.wanted.fleet, cluster.catalogue)
+        words, kept, ways = iter(sys.argv[1:]), list[str](), _plan_ways(file, entry)
+        for word in words:
+            if word.removeprefix("--").partition("=")[0] not in WAYS:
+                kept.append(word)
+            elif "=" not in word:
+                next(words, None)
+        again = f"featurelib {join(kept)}{ways}"
+        if ways and again != typed():
+            error.args = (f"{error} The plan was made at:\n  {again}",)
+        raise
 
 
 def _approved(plan: Plan, catalogue: Catalogue) -> list[ApprovedUpdateDocument]:
@@ -231,11 +237,8 @@ def apply(
     if not wanted.addresses:
         wanted = replace(wanted, cluster=file.plan.cluster)
     cluster, shows = chosen(wanted, overlay), say if as_json else print
-    entry = act.known_entry(file.plan.cluster, wanted.fleet, cluster.catalogue)
-    try:
+    with _advising(file, cluster, ConfigError):
         cluster.reached()
-    except ConfigError as error:
-        raise _advise(error, _plan_ways(file, entry)) from None
 
     def ask(name: str, rules: Sequence[tuple[str, str]]) -> None:
         """Print what would be done, and ask; or print the rules if nothing is written."""
@@ -251,7 +254,7 @@ def apply(
         held.enter_context(raising_at_interrupt())
 
     try:
-        with ExitStack() as held:
+        with _advising(file, cluster, UnreachableError), ExitStack() as held:
             carried = act.carry_out(
                 file, cluster, approval=approval, mode=mode, journal=journal, wait=wait, path=plan,
                 command=typed(), ask=ask,
@@ -259,8 +262,6 @@ def apply(
     except KeyboardInterrupt:
         say("error: interrupted; nothing was sent by this run")
         return INTERRUPTED
-    except UnreachableError as error:
-        raise _advise(error, _plan_ways(file, entry)) from None
     output = carried.page(None) if sys.stdout.isatty() else carried.text
     print(carried.json() if as_json else output)
     return carried.ending.kind.exit_code

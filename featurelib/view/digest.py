@@ -545,12 +545,6 @@ def ahead_lines(cluster: ReportedCluster) -> list[str]:
 ROLL_BACK = "before software is rolled back, ask: older controllers may need a newer snapshot"
 
 
-def roll_back_command(cluster: str, ways: str) -> str:
-    """Return the command that says whether software can be rolled back. `cluster` is its argument,
-    after a blank; `ways` are the options that reach it."""
-    return f"featurelib can-roll{cluster} --to RELEASE{ways}"
-
-
 def no_returns(cluster: ReportedCluster, steps: Iterable[ReportedStep]) -> list[str]:
     """From where on these steps cannot be taken back: `metadata.version 8 (3.4-IV0)` and more."""
     moved = {step.feature for step in steps}

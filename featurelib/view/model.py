@@ -17,9 +17,11 @@ from msgspec import Meta
 
 from featurelib.feature import ClusterMode, Phase, Severity, Verdict
 from featurelib.findings import Advice, Verb
+from featurelib.words import clean
 
 Count = Annotated[int, Meta(ge=0)]
 Time = Annotated[datetime, Meta(tz=True)]
+COMMAND = 400  # characters of a command
 
 # Worst first: the enums list them so.
 SEVERITY_RANK = {severity: rank for rank, severity in enumerate(Severity)}
@@ -92,6 +94,12 @@ class Joining:
     afterwards: tuple[str, ...] | None
     text: str
     command: str
+
+    @staticmethod
+    def ask(cluster: str, ways: str) -> str:
+        """Return the command. `cluster` is its argument, after a blank; `ways` are the options that
+        reach it."""
+        return clean(f"featurelib can-roll{cluster} --to RELEASE{ways}", COMMAND)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,12 +52,12 @@ from featurelib.view.digest import (
     needs_person,
     rank_causes,
     recount,
-    roll_back_command,
     summarize_cluster,
     turn_of,
     unmuted,
 )
 from featurelib.view.model import (
+    COMMAND,
     SEVERITY_RANK,
     VERDICT_RANK,
     FleetCounts,
@@ -100,7 +100,6 @@ IN_FULL = 100  # clusters in the one page, with their history
 MOST = 5000  # clusters that are looked at closely, and have a page of their own: the worst ones
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONGEST_REASON = 250
-COMMAND = 400  # characters of an owner's command
 LEVELS: dict[type, list[str]] = {  # the fields that are levels
     kind: [k for k, hint in get_type_hints(kind).items() if hint in (Level, Level | None)]
     for kind in (ReportedFinding, Readiness, IncompatibleNode, ReportedReturn, ReportedStep)
@@ -486,15 +485,14 @@ class _Reader:
     def _joining(self, row: Any, steps: Sequence[ReportedStep], entry: Entry) -> Joining | None:
         if row["may_join"] is None:
             return None
-        now, later = ([clean(n) for n in row[k] or ()] for k in ("may_join", "may_join_after"))
+        now, later = (tuple(map(clean, row[k] or ())) for k in ("may_join", "may_join_after"))
         text = f"now {releases_text(self._catalogue, now)}"
         has_plan = row["may_join_after"] is not None
         if has_plan:
             then = "the same" if later == now else releases_text(self._catalogue, later)
             text += f", {after_all(steps) if managers_of(steps) else 'afterwards'} {then}"
-        command = roll_back_command(f" {shlex.quote(entry.argument)}", self._ways(entry))
-        after = tuple(later) if has_plan else None
-        return Joining(now=tuple(now), afterwards=after, text=text, command=clean(command, COMMAND))
+        ask = Joining.ask(f" {shlex.quote(entry.argument)}", self._ways(entry))
+        return Joining(now=now, afterwards=later if has_plan else None, text=text, command=ask)
 
 
 def _in_turn(steps: Sequence[ReportedStep]) -> tuple[ReportedStep, ...]:
