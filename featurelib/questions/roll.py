@@ -15,6 +15,7 @@ import numpy as np
 from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.catalogue import Catalogue
 from featurelib.core.batch import NOT_HERE
+from featurelib.core.cluster import Cluster
 from featurelib.core.compatibility import fits, may_join
 from featurelib.core.downgrade import fitting_after_lowering, of_metadata_version, position
 from featurelib.core.dry_run import dialect_of
@@ -41,7 +42,7 @@ from featurelib.questions.what_if import (
     with_release,
 )
 from featurelib.snapshot.log import AT_BOOTSTRAP, is_complete
-from featurelib.snapshot.state import ClusterState, thaw
+from featurelib.snapshot.state import NOTHING, ClusterState, thaw
 
 Levels = Mapping[str, int]
 
@@ -217,7 +218,8 @@ def _replays(
     """Yield the levels that may end controllers of the release at their start.
 
     A dump from a snapshot to the newest offset that brokers show proves the log of one controller.
-    That is enough where there is no other. Source: FeatureControlManager.replay.
+    That is enough where there is no other. Where every controller has run software without the
+    level since, each has replayed its log. Source: FeatureControlManager.replay.
     """
     log, known = state.log, dict[tuple[str, int], tuple[ReplayProof, int]]()
     for entry, at in state.levels_seen.items():
@@ -237,8 +239,38 @@ def _replays(
         ends = software.get(name)
         fits = ends is not None and ends[0] <= level <= ends[1]
         # Kafka's own level of kraft.version is in the log as a control record, which ends nobody.
-        if level and not fits and level != current.get(name) and name != KRAFT_VERSION:
-            yield Replayed(feature=name, level=level, supported=ends, proof=proof, seen=at)
+        if not level or fits or level == current.get(name) or name == KRAFT_VERSION:
+            continue
+        if proof is not ReplayProof.BOOTSTRAP and _runs_without(
+            state, sight.cluster, name, level, at
+        ):
+            continue
+        yield Replayed(feature=name, level=level, supported=ends, proof=proof, seen=at)
+
+
+def _runs_without(state: ClusterState, cluster: Cluster, name: str, level: int, since: int) -> bool:
+    """Return true if every controller has run software without that level since then.
+
+    Each follows the leader and answers with the cluster's finalized levels, so it has replayed its
+    log (FeaturesPublisher); software without the level would have ended on it.
+    """
+    quorum, proven = state.quorum, set[int]()
+    for each in state.listeners:
+        if min(each.full, each.levels) <= NOTHING or each.failed_at > each.full_at:
+            continue
+        ranges = {feature: (low, high) for feature, low, high in state.maps[each.full]}
+        levels = {feature: to for feature, _, to in state.maps[each.levels] if to}
+        low, high = ranges.get(name, (0, 0))
+        has_replayed = levels == {feature: to for feature, to in cluster.levels.items() if to}
+        if has_replayed and min(each.full_at, each.levels_at) > since and not low <= level <= high:
+            proven.add(each.node_id)
+    following = {quorum.leader_id, *quorum.following, *quorum.observers}
+    controllers = {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
+    return (
+        bool(quorum.voters)
+        and quorum.at > since
+        and (controllers | {*quorum.voters} <= proven & following)
+    )
 
 
 READS_BOOTSTRAP = frozenset({"4.0"})  # at each start; 4.0.1 no longer does (KAFKA-19192)

@@ -250,7 +250,12 @@ def _remedies(proofs: Sequence[Proof], page: Page) -> None:
 
 
 FATES = {
-    "refused": "would be refused{over}, and would ask again for ever",
+    # BrokerLifecycleManager gives up; ControllerRegistrationManager does not.
+    "refused": (
+        "would be refused{over}, ask again for initial.broker.registration.timeout.ms "
+        "(1 minute by default), and end"
+    ),
+    "refused controller": "would be refused{over}, and ask again without end",
     "stops": "would end{over}, and again at each start",
     "ignored": "would be registered, and the controller would leave it out{over}",
 }
@@ -314,7 +319,8 @@ def show_refused(refused: Sequence[Refused], page: Page, indent: int = 0) -> Non
     for (role, entry, message, features), mine in alike.items():
         who = nodes(role, [one.node_id for one in mine])
         over = f" over {_names(features)}" if features else ""
-        page.item(f"{who} {FATES[entry].format(over=over)}", indent)
+        fate = FATES.get(f"{entry} {role}") or FATES[entry]
+        page.item(f"{who} {fate.format(over=over)}", indent)
         by = judges_line(one.dialect for one in mine)
         page.item(f'{by}: "{clean(message, 600)}"', indent + 2)
 

@@ -17,19 +17,19 @@ import pytest
 from featurelib.audit.cluster_view import Terms
 from featurelib.feature import METADATA_VERSION
 from featurelib.questions.roll import ReplayProof, Roll, roll
+from featurelib.source import SAMPLES
 from tests.cli.commands import run
 from tests.core.test_replay import checkpoint, log
 from tests.laboratory import LABORATORY
 from tests.questions.nights import TERMS
 
-SAMPLES = LABORATORY
 Line = dict[str, Any]
 HIGH = ("metadata.version", 29)
 
 
-def recorded(name: str) -> list[Line]:
+def recorded(name: str, samples: Path = LABORATORY) -> list[Line]:
     """The lines of a sample without its dump of the metadata log."""
-    lines = (SAMPLES / name / "landing.jsonl").read_text().splitlines()
+    lines = (samples / name / "landing.jsonl").read_text().splitlines()
     return [one for one in map(json.loads, lines) if one["kind"] != "metadata_log"]
 
 
@@ -84,6 +84,39 @@ def test_after_a_downgrade_controllers_may_not_join_yet() -> None:
     assert replays(found) == {(*HIGH, ReplayProof.SEEN), ("streams.version", 1, ReplayProof.SEEN)}
     assert replays(ask(lowered(before), "4.1")) == set()  # nobody saw the higher level
     assert replays(ask([*before, *lowered(before)], "4.2")) == set()
+
+
+def rolled_back(lines: list[Line], *ids: int) -> list[Line]:
+    """The answers of some nodes an hour later, once they run software of 4.1."""
+    found = []
+    for line in lines:
+        if line["kind"] == "api_versions" and line["node_id"] in ids:
+            ranges = [
+                feature | {"max_version": 27} if feature["name"] == "metadata.version" else feature
+                for feature in line["supported_features"]
+                if feature["name"] != "streams.version"
+            ]
+            line = line | {"supported_features": ranges}
+        found.append(later(line, 1))
+    return found
+
+
+def test_controllers_that_run_the_older_software_have_replayed_their_logs() -> None:
+    lines = recorded("orders-prod-eu", SAMPLES)
+    newest = max(line["observed_at"] for line in lines)[:10]
+    before = [line for line in lines if line["observed_at"].startswith(newest)]
+    after = lowered(before)
+    controllers = (101, 102, 103)
+    answers = rolled_back(after, *controllers)
+    assert not replays(ask([*before, *after, *answers], "4.1"))
+    waits = {(*HIGH, ReplayProof.SEEN), ("streams.version", 1, ReplayProof.SEEN)}
+    rest = [line for line in answers if line.get("node_id") != 101]
+    for seen in (
+        rolled_back(after, *controllers[1:]),  # 101 was not rolled yet
+        rest,  # 101 did not answer since
+        [one | {"finalized_features": []} if one.get("node_id") == 101 else one for one in answers],
+    ):
+        assert replays(ask([*before, *after, *seen], "4.1")) == waits
 
 
 def test_a_downgrade_in_the_journal_is_evidence() -> None:
