@@ -183,7 +183,7 @@ def can_roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
     """
     chosen = choose(cluster)
     source = chosen.question()
-    answer = ask_roll(source.sight, to, source.terms, _downgrades(source.sight.cluster_id))
+    answer = ask_roll(source.sight, to, source.terms, _levels_sent(source.sight.cluster_id))
     software = software_of_release(answer.release, answer.mode, chosen.catalogue)
     misfits = {misfit.feature for misfit in answer.misfits}
     rows: list[Row] = [
@@ -201,17 +201,19 @@ def can_roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
     )
 
 
-def _downgrades(cluster: str) -> Iterator[tuple[str, int, int]]:
-    """Yield feature, level before and time (microseconds) of each downgrade that this machine sent
-    to a cluster, unless it is known that nothing was written. No journal is made."""
+def _levels_sent(cluster: str) -> Iterator[tuple[str, int, int]]:
+    """Yield feature, level and time (microseconds) of each level that was finalized by the journal
+    of this machine: before a request, and after it unless nothing was written. None is made."""
     path = journal_path(None)
     if not path.is_file():
         return
     with closing(Journal(path)) as journal:
         for entry in journal.entries(cluster=cluster):
             for one in entry.intent.step.updates:
-                if one.to_level < one.from_level and not entry.is_in_vain:
-                    yield one.feature, one.from_level, int(entry.intent.at * 1_000_000)
+                at = int(entry.intent.at * 1_000_000)
+                yield one.feature, one.from_level, at
+                if not entry.is_in_vain:
+                    yield one.feature, one.to_level, at
 
 
 def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:

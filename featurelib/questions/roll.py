@@ -162,11 +162,11 @@ class Roll:
 
 
 def roll(
-    sight: Sight, text: str, terms: Terms, lowered: Iterable[tuple[str, int, int]] = ()
+    sight: Sight, text: str, terms: Terms, journal: Iterable[tuple[str, int, int]] = ()
 ) -> Roll:
     """Foresee a roll of every node to software of the release `text`, and its consequences.
 
-    `lowered`: feature, level before and time (microseconds) of each downgrade that a journal has.
+    `journal`: feature, level and time (microseconds) of each finalized level that a journal has.
     Raises ConfigError for a release that nobody knows, or without the cluster's mode.
     """
     mode, catalogue = mode_of(sight), terms.catalogue
@@ -186,7 +186,7 @@ def roll(
     is_shown = is_kraft and is_stock and bool(levels)
     state = thaw(sight.rows["state"].to_pylist()[0])
     software = software_of_release(release, mode, catalogue)
-    replays = tuple(_replays(sight, state, software, lowered, release)) if is_kraft else ()
+    replays = tuple(_replays(sight, state, software, journal, release)) if is_kraft else ()
     tool = format_with(catalogue.of(e) for e in {release, *running} - {""} if is_kraft)
     return Roll(
         cluster_id=sight.cluster_id,
@@ -212,7 +212,7 @@ def _replays(
     sight: Sight,
     state: ClusterState,
     software: Mapping[str, tuple[int, int]],
-    lowered: Iterable[tuple[str, int, int]],
+    journal: Iterable[tuple[str, int, int]],
     release: str,
 ) -> Iterator[Replayed]:
     """Yield the levels that may end controllers of the release at their start.
@@ -225,7 +225,9 @@ def _replays(
     for entry, at in state.levels_seen.items():
         name, _, level_text = entry.rpartition(" ")
         known[name, int(level_text)] = ReplayProof.SEEN, at
-    known |= {(name, level): (ReplayProof.JOURNAL, at) for name, level, at in lowered}
+    for name, level, at in journal:
+        if at > known.get((name, level), (None, 0))[1]:
+            known[name, level] = ReplayProof.JOURNAL, at
     controllers = [node for node in sight.cluster.nodes if node.role is Role.CONTROLLER]
     if len(controllers) == 1 and log.snapshot_end and is_complete(state):
         known = {name: (proof, at) for name, (proof, at) in known.items() if at >= log.snapshot_at}

@@ -73,7 +73,7 @@ _PROOFS = {
         "{level} was finalized before. No dump shows a newer snapshot on each controller."
     ),
     ReplayProof.JOURNAL: (
-        "featurelib lowered {level} by the journal of this machine. "
+        "{level} was finalized before, by the journal of this machine. "
         "No dump shows a newer snapshot on each controller."
     ),
 }

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from featurelib.feature import UpgradeType
 from featurelib.view.words import SNAPSHOT_FIRST
 from tests.backends.judged import until
 from tests.backends.rig.jars import UnavailableError
@@ -20,6 +21,7 @@ from tests.backends.rig.kraft import Node
 from tests.backends.test_remedies_real import log_lines
 from tests.cli.commands import run
 from tests.walk.returning import INTERVAL, SERVES, wait_for_snapshot
+from tests.walk.wire import Line
 from tests.walk.world import Member, World
 
 pytestmark = pytest.mark.kafka
@@ -73,10 +75,13 @@ def carried_out(world: World, *asked: str) -> dict[str, str]:
     return said
 
 
-def promised(world: World, to: str = "4.1") -> str:
-    """What can-roll answers by all that has landed, this look included."""
+def promised(world: World, to: str = "4.1", dump: str = "") -> str:
+    """What can-roll answers by all that has landed, this look and a `dump` right after included."""
     code, _, err = run("collect", *reach(world), "--timeout", "5", "--out", "landing")
     assert code in (0, 5), err
+    if dump:
+        lines = b"".join(b"%s\n" % line for line in log_lines(world.cluster))
+        Path("landing", dump).write_bytes(lines)
     code, out, err = run("can-roll", "--capture", "landing", "--to", to, "--as-of", "newest")
     found = re.search(rf"software of {to} (.*)", out)
     assert found, out + err
@@ -158,19 +163,29 @@ def test_a_dump_of_the_only_controller_proves_its_snapshot(started: Callable[...
     assert promised(world) == NOT
     carried_out(world, "downgrade-all", "--release-version", "4.1")
     journal = " ".join(run("can-roll", *reach(world), "--to", "4.1")[1].split())
-    assert "featurelib lowered metadata.version 29 (4.2-IV1) by the journal" in journal
+    assert "metadata.version 29 (4.2-IV1) was finalized before, by the journal" in journal
     assert NOT_YET in journal
-
-    def dump(name: str) -> None:
-        Path("landing", name).write_bytes(
-            b"".join(b"%s\n" % one for one in log_lines(world.cluster))
-        )
-
-    dump("before.jsonl")
-    assert promised(world) == NOT_YET
+    assert promised(world, dump="before.jsonl") == NOT_YET
     assert ends(world, node)
     snapshot_written(world, node)
     until(lambda: bool(world.quorum().leader == 1))
-    dump("after.jsonl")
-    assert promised(world) == NOW
+    assert promised(world, dump="after.jsonl") == NOW
     assert restarted(world, node, OLDER) == SERVES
+
+
+def test_a_level_that_another_tool_lowered_is_known_by_the_journal(
+    started: Callable[..., World],
+) -> None:
+    world = started("broker,controller")
+    (node,) = world.members.values()
+    carried_out(world, "upgrade-all")
+    with Line(world.node(node.id).broker, 30) as line:
+        back = ("metadata.version", 27, UpgradeType.SAFE_DOWNGRADE)
+        off = ("streams.version", 0, UpgradeType.SAFE_DOWNGRADE)
+        assert line.update_features([back, off], validate_only=False).is_good
+    assert NOT_YET in run("can-roll", *reach(world), "--to", "4.1")[1]
+    assert ends(world, node)
+    snapshot_written(world, node)
+    assert NOT_YET in run("can-roll", *reach(world), "--to", "4.1")[1]  # it proves no snapshot
+    assert restarted(world, node, OLDER) == SERVES
+    until(lambda: NOW in run("can-roll", *reach(world), "--to", "4.1")[1])  # it runs 4.1
