@@ -1,0 +1,71 @@
+"""Keep one comment of `featurelib lint` on a pull request of GitHub: update it, or write it once.
+
+python scripts/post_comment.py NUMBER FILE
+
+The comment is known again by its first line. Environment: TOKEN, GITHUB_REPOSITORY, GITHUB_API_URL.
+A token that may not write, as that of a fork, is a note and no error: the job summary has the text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+PAGE, SECONDS = 100, 30
+LONGEST = 65_000  # characters of a comment; GitHub takes 65,536
+REFUSED = (401, 403, 404)
+
+
+def call(method: str, path: str, body: str | None = None) -> Any:
+    """Return the answer of GitHub's API. Raises HTTPError."""
+    url = f"{os.environ.get('GITHUB_API_URL', 'https://api.github.com')}{path}"
+    data = None if body is None else json.dumps({"body": body}).encode()
+    request = urllib.request.Request(url, data=data, method=method)
+    request.add_header("Authorization", f"Bearer {os.environ['TOKEN']}")
+    request.add_header("Accept", "application/vnd.github+json")
+    with urllib.request.urlopen(request, timeout=SECONDS) as response:
+        return json.load(response)
+
+
+def find(comments: str, mark: str) -> int | None:
+    """Return the id of the comment that begins with this line; None: there is none yet."""
+    page = 1
+    while True:
+        answer = call("GET", f"{comments}?per_page={PAGE}&page={page}")
+        for comment in answer:
+            if (comment.get("body") or "").splitlines()[:1] == [mark]:
+                return int(comment["id"])
+        if len(answer) < PAGE:
+            return None
+        page += 1
+
+
+def main(number: str, file: str) -> None:
+    """Update the comment, or write it."""
+    text = Path(file).read_text(encoding="utf-8")
+    if len(text) > LONGEST:
+        text = f"{text[:LONGEST].rpartition(chr(10))[0]}\n\nThe rest is in the job summary.\n"
+    issues = f"/repos/{os.environ['GITHUB_REPOSITORY']}/issues"
+    comments = f"{issues}/{number}/comments"
+    try:
+        known = find(comments, text.splitlines()[0])
+        if known is None:
+            call("POST", comments, text)
+        else:
+            call("PATCH", f"{issues}/comments/{known}", text)
+    except urllib.error.HTTPError as error:
+        if error.code not in REFUSED:
+            raise
+        print(
+            f"No comment: GitHub answered {error.code}. The job summary has the findings. "
+            "To get the comment, give the job the permission pull-requests: write."
+        )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,223 @@
+"""The GitHub Action and the pre-commit hook: their steps are run, with an API on this machine.
+
+What is not run: actions/setup-python, and pip, which would fetch packages."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[3]
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+STEPS = {step["id"]: step for step in ACTION["runs"]["steps"] if "id" in step}
+BIN = Path(sys.executable).parent
+KAFKA = "apiVersion: kafka.strimzi.io/v1\nkind: Kafka\nmetadata: {name: a}\nspec:\n  kafka:\n"
+MARK = "<!-- featurelib lint -->"
+
+
+class GitHub:
+    """Comments of a pull request, as the API keeps them; `refuses`: the token may not write."""
+
+    def __init__(self) -> None:
+        self.comments = [{"id": n, "body": f"a person's {n}"} for n in range(130)]
+        self.refuses = False
+        self.calls: list[tuple[str, str]] = []
+
+    def answer(self, method: str, url: str, body: str) -> tuple[int, Any]:
+        parts = urlsplit(url)
+        self.calls.append((method, parts.path))
+        if method == "GET":
+            query = parse_qs(parts.query)
+            size, page = int(query["per_page"][0]), int(query["page"][0])
+            return 200, self.comments[size * (page - 1) : size * page]
+        if self.refuses:
+            return 403, {"message": "Resource not accessible by integration"}
+        if method == "POST":
+            assert parts.path == "/repos/o/r/issues/7/comments"
+            self.comments.append({"id": 1000 + len(self.comments), "body": body})
+        else:
+            number = int(parts.path.removeprefix("/repos/o/r/issues/comments/"))
+            [comment] = [one for one in self.comments if one["id"] == number]
+            comment["body"] = body
+        return 200, {}
+
+    @property
+    def ours(self) -> list[str]:
+        return [str(one["body"]) for one in self.comments if str(one["body"]).startswith(MARK)]
+
+
+@pytest.fixture
+def github() -> Iterator[tuple[GitHub, str]]:
+    state = GitHub()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            assert self.headers["Authorization"] == "Bearer secret"
+            length = int(self.headers.get("Content-Length", 0))
+            body = json.loads(self.rfile.read(length) or b"{}").get("body", "")
+            code, answer = state.answer(self.command, self.path, body)
+            text = json.dumps(answer).encode()
+            self.send_response(code)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        do_POST = do_PATCH = do_GET  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield state, f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository whose tree raises Kafka from 4.1.0 to 4.2.0 in one file; another is broken."""
+    folder = tmp_path / "repository" / "clusters" / "a b"
+    folder.mkdir(parents=True)
+    (folder / "kafka.yaml").write_text(f"{KAFKA}    version: 4.1.0\n")
+    root = tmp_path / "repository"
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b.example", "-c", "commit.gpgsign=false")
+    for words in (("init", "-q"), ("add", "."), (*identity, "commit", "-qm", "first")):
+        subprocess.run(["git", *words], cwd=root, check=True)
+    (folder / "kafka.yaml").write_text(f"{KAFKA}    version: 4.2.0\n")
+    return root
+
+
+def run_action(root: Path, api: str, **inputs: str) -> dict[str, Any]:
+    """Run the steps of action.yml one after the other, as a runner does; return codes and files."""
+    temp = root.parent / "temp"
+    temp.mkdir(exist_ok=True)
+    known = {
+        f"inputs.{name}": str(row.get("default", "")) for name, row in ACTION["inputs"].items()
+    }
+    known |= {f"inputs.{name.replace('_', '-')}": value for name, value in inputs.items()}
+    known |= {"github.event.pull_request.number": "7"}
+    codes = {}
+    for name in ("lint", "comment", "end"):
+        step, output = STEPS[name], temp / f"{name}.output"
+        output.write_text("")
+        environment = os.environ | {
+            key: re.sub(r"\$\{\{ (\S+) \}\}", lambda match: known[match[1]], value)
+            for key, value in step["env"].items()
+        }
+        environment |= {
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "RUNNER_TEMP": str(temp),
+            "GITHUB_ACTION_PATH": str(ROOT),
+            "GITHUB_OUTPUT": str(output),
+            "GITHUB_STEP_SUMMARY": str(temp / "summary.md"),
+            "GITHUB_API_URL": api,
+            "GITHUB_REPOSITORY": "o/r",
+        }
+        words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+        done = subprocess.run(words, cwd=root, env=environment, capture_output=True, text=True)
+        codes[name] = done.returncode
+        codes[f"{name} said"] = done.stdout + done.stderr
+        for line in output.read_text().splitlines():
+            key, _, value = line.partition("=")
+            known[f"steps.{name}.outputs.{key}"] = value
+    summary = (temp / "summary.md").read_text()
+    return codes | {"summary": summary, "sarif": (temp / "featurelib.sarif").read_text()}
+
+
+def test_the_action_keeps_one_comment_and_a_summary(
+    repository: Path, github: tuple[GitHub, str]
+) -> None:
+    state, api = github
+    inputs = {"files": "clusters/**/*.yaml", "before": "HEAD", "token": "secret"}
+    first = run_action(repository, api, **inputs)
+    assert (first["lint"], first["comment"], first["end"]) == (0, 0, 0), first
+    assert len(state.ours) == 1
+    assert "29 (4.2-IV1)" in state.ours[0]
+    assert state.ours[0] in first["summary"]
+    [result] = json.loads(first["sarif"])["runs"][0]["results"]
+    place = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert place == "clusters/a%20b/kafka.yaml"
+
+    file = repository / "clusters" / "a b" / "kafka.yaml"
+    file.write_text(f"{KAFKA}    version: 4.2.0\n    metadataVersion: 4.1-IV1\n")
+    second = run_action(repository, api, **inputs)
+    assert second["end"] == 0
+    assert len(state.ours) == 1
+    assert "Nothing to report" in state.ours[0]
+
+
+def test_the_action_fails_at_the_severity_that_is_set(
+    repository: Path, github: tuple[GitHub, str]
+) -> None:
+    state, api = github
+    inputs = {"files": "clusters/**/*.yaml", "before": "HEAD", "token": "secret"}
+    found = run_action(repository, api, **inputs, fail_on="warning")
+    assert (found["lint"], found["comment"], found["end"]) == (0, 0, 1)
+    assert len(state.ours) == 1
+
+
+def test_a_token_that_may_not_write_fails_nothing(
+    repository: Path, github: tuple[GitHub, str]
+) -> None:
+    state, api = github
+    state.refuses = True
+    inputs = {"files": "clusters/**/*.yaml", "before": "HEAD", "token": "secret"}
+    found = run_action(repository, api, **inputs)
+    assert (found["comment"], found["end"], state.ours) == (0, 0, [])
+    assert "pull-requests: write" in found["comment said"]
+
+
+def test_files_that_are_not_there_or_cannot_be_judged_fail_the_job_with_a_comment(
+    repository: Path, github: tuple[GitHub, str]
+) -> None:
+    state, api = github
+    found = run_action(repository, api, files="none/*.yaml", before="HEAD", token="secret")
+    assert found["end"] == 2
+    assert "Not judged" in state.ours[0]
+    (repository / "clusters" / "kafka2.yaml").write_text("a: [\n")
+    files = "clusters/kafka2.yaml\n  clusters/**/kafka.yaml\n"
+    found = run_action(repository, api, files=files, before="HEAD", token="secret")
+    assert found["end"] == 2
+    assert "not judged: clusters/kafka2.yaml:2" in state.ours[0]
+    assert "29 (4.2-IV1)" in state.ours[0]
+
+
+def test_the_action_installs_what_lint_needs() -> None:
+    assert '"$GITHUB_ACTION_PATH[lint]"' in STEPS["install"]["run"]
+    assert all("${{" not in step["run"] for step in STEPS.values()), "a value could be a command"
+
+
+def test_the_hook_judges_the_files_that_it_chooses(repository: Path) -> None:
+    [hook] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    chosen = [
+        path
+        for path in ("clusters/a b/kafka.yaml", "config/server.properties", "charts/values.yaml")
+        if re.search(hook["files"], path)
+    ]
+    assert chosen == ["clusters/a b/kafka.yaml", "config/server.properties"]
+    environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"}
+    words = [*shlex.split(hook["entry"]), "clusters/a b/kafka.yaml"]
+    done = subprocess.run(words, cwd=repository, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "29 (4.2-IV1)" in done.stdout
+    file = repository / "clusters" / "a b" / "kafka.yaml"
+    file.write_text(f"{KAFKA}    version: 4.0.0\n")
+    done = subprocess.run(words, cwd=repository, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "critical" in done.stdout
