@@ -77,7 +77,7 @@ OF_PARTS = {
     "featurelib.spark": {"pyspark", "deltalake", "pyarrow"},
     "featurelib.backends": {"kafka", "kazoo", "prometheus_client"},
     "featurelib.lake": {"deltalake", "pyarrow"},
-    "featurelib.extras": {"deltalake", "pyarrow"},  # the history of notify
+    "featurelib.extras": {"deltalake", "pyarrow", "mcp"},  # the history of notify; assistants
     "featurelib.api": {"pyarrow"},  # a notebook's tables
     "featurelib.extras.lint": {"yaml"},
 }
@@ -101,7 +101,7 @@ COMPARE = {"less", "less_equal", "greater", "greater_equal", "clip"}
 LONGEST_FILE, LONGEST_FUNCTION = 600, 70
 MOST_MODULES = 20  # of one folder
 MOST_LINES = 46_500  # of the package without its extras; it only falls
-MOST_OF_EXTRAS = 6_840  # lint, notify, mcp and the rulebook are extras of their own
+MOST_OF_EXTRAS = 7_080  # lint, notify, mcp and the rulebook are extras of their own
 STANDARD = sys.stdlib_module_names
 
 

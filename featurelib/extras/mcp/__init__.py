@@ -1,0 +1,1 @@
+"""Read-only tools for assistants: a server of the Model Context Protocol on standard input."""
