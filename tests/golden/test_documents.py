@@ -81,4 +81,4 @@ def test_what_is_printed_is_of_the_published_type(path: Path) -> None:
 
 
 def test_every_command_has_a_published_type() -> None:
-    assert {*COMMANDS, "plan"} - TYPES.keys() == set()
+    assert {*COMMANDS, "plan"} - TYPES.keys() == {"mcp"}  # it answers by the protocol
