@@ -13,7 +13,7 @@ import numpy as np
 from featurelib.audit import evidence as facts
 from featurelib.audit.checks import find_deprecations, find_incompatible, report_unmet
 from featurelib.audit.controllers import Software
-from featurelib.audit.evidence import UNEXPECTED, BatchFindings, Conditions, Evidence
+from featurelib.audit.evidence import UNEXPECTED, BatchFindings, Conditions, Details, Evidence
 from featurelib.audit.findings import set_aside, wordings
 from featurelib.audit.fleet import ANY_LEVEL
 from featurelib.audit.missing import least_software, report_nodes, report_unknown, report_unread
@@ -148,13 +148,13 @@ def _blockers(judge: Judge, target: Int, said: BatchFindings) -> Int:
                     evidence.features(question).to_pylist(), ceiling[question], strict=True
                 )
                 needs = [judge.catalogue.whole.needs(name, level) for name, level in levels]
-                details = [", ".join(f"{d.other} {d.least}" for d in ds) for ds in needs]
+                details: Details = [", ".join(f"{d.other} {d.least}" for d in ds) for ds in needs]
             case "voter_not_registered" | "unsupported_by_node":
                 details = least_software(judge, at)
             case "configured_voter_not_registered":
                 details = [str(evidence.controller[cluster]) for cluster in at]
             case _:
-                details = []
+                details = ()
         count += said.of_questions(row.code, question, details, level=ceiling[question], **columns)
     return count
 

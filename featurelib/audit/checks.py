@@ -37,7 +37,7 @@ from featurelib.core.rules import (
 )
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, SILENT_METADATA_VERSION, Role
 from featurelib.findings import Issue, finding_rows
-from featurelib.rows import NONE, Bool, Int, TableRows, make_rows, texts_of
+from featurelib.rows import NONE, Bool, Int, TableRows, Texts, make_rows
 from featurelib.schema import INCOMPATIBLE_BROKER
 
 INCOMPATIBLE_CODE = "incompatible_with_finalized"
@@ -56,34 +56,33 @@ def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
     # What it does not support may be the minimum alone.
     below, now = query.finalized_min[question], query.current[question]
     below = np.where((below < low) & (low <= now) & (now <= high), below, NONE)
-    fate = np.select(
-        [
-            node.listed_nothing[subject],
-            below != NONE,
-            evidence.membership.on_zookeeper[query.cluster[question]],
-            node.role[subject] == Role.CONTROLLER,
-            node.unregistered[subject] & is_metadata,
-            node.unregistered[subject],
-            is_metadata,
-        ],
-        [
-            fates["zookeeper_lists_nothing"],
-            fates["zookeeper_minimum"],
-            fates["zookeeper"],
-            fates["controller"],
-            fates["unregistered_metadata_version"],
-            fates["unregistered_other"],
-            fates["broker_metadata_version"],
-        ],
-        fates["broker_other"],
-    )
-    words = [text.format(minimum=end) for text, end in zip(fate, below, strict=True)]
-    details, wrong = _own_answers(evidence, question, subject, words)
+    unregistered = node.unregistered[subject]
+    conditions = {
+        "zookeeper_lists_nothing": node.listed_nothing[subject],
+        "zookeeper_minimum": below != NONE,
+        "zookeeper": evidence.membership.on_zookeeper[query.cluster[question]],
+        "controller": node.role[subject] == Role.CONTROLLER,
+        "unregistered_metadata_version": unregistered & is_metadata,
+        "unregistered_other": unregistered,
+        "broker_metadata_version": is_metadata,
+        "broker_other": np.ones(len(subject), dtype=bool),
+    }
+    # By finding the place of its fate among the conditions: the first that holds.
+    fate = np.argmax(np.stack([*conditions.values()]), axis=0)
+    words = [fates[name] for name in conditions]
+    own, causes = _own_answers(evidence, question, subject)
+    with_minimum = np.flatnonzero(fate == [*conditions].index("zookeeper_minimum")).tolist()
+    texts = {
+        row: own.get(row, "") + words[fate[row]].format(minimum=below[row])
+        for row in {*own, *with_minimum}
+    }
+    fate[[*texts]] = len(words) + np.arange(len(texts))
+    details = Texts(words=[*words, *texts.values()], codes=fate)
     report.of_nodes(
         INCOMPATIBLE_CODE,
         subject,
         detail=details,
-        cause=texts_of(wrong),
+        cause=causes,
         feature=evidence.features(question),
         finalized_level=now,
         level=below,
@@ -109,7 +108,7 @@ def _unfit(evidence: Evidence) -> tuple[Int, Int]:
     return pair[keep], subject[keep]
 
 
-def outdated(evidence: Evidence) -> list[str | None]:
+def outdated(evidence: Evidence) -> Texts:
     """Return by subject why the usual remedy does not help: its software is too old for what is
     finalized, and it is not registered, or does not answer and nobody sees it run."""
     query, node = evidence.questions, evidence.subjects
@@ -118,29 +117,29 @@ def outdated(evidence: Evidence) -> list[str | None]:
     too_old = ~below_local_min(levels.astype(np.int32), lowest.astype(np.int32))
     is_old = marked(len(node.key), subject[too_old])
     out, down = is_old & node.unregistered, is_old & node.not_answering & ~node.live
-    cause = np.select([out, down], [Issue.REGISTER_NEWER.value, Issue.START_NEWER.value], "")
-    return [text or None for text in cause.tolist()]
+    words = [Issue.REGISTER_NEWER.value, Issue.START_NEWER.value]
+    return Texts(words=words, codes=np.select([out, down], [0, 1], -1))
 
 
-def _own_answers(
-    evidence: Evidence, question: Int, subject: Int, fates: Sequence[str]
-) -> tuple[list[str], list[str | None]]:
-    """The fates, and what is to fix: of brokers that register no features nothing but the protocol
-    version where they answered themselves, and their software supports what is finalized."""
-    query, node, details = evidence.questions, evidence.subjects, list(fates)
-    old, silent = outdated(evidence), node.listed_nothing
-    wrong = [Issue.PROTOCOL_AND_SOFTWARE if silent[row] else old[row] for row in subject.tolist()]
-    bare = node.listed_nothing[subject] & (node.answered_with[subject] != NOBODY)
-    for row in np.flatnonzero(bare).tolist():
+def _own_answers(evidence: Evidence, question: Int, subject: Int) -> tuple[dict[int, str], Texts]:
+    """Return by position the start of a fate, and what is to fix: of brokers that register no
+    features nothing but the protocol version where they answered themselves, and their software
+    supports what is finalized."""
+    query, node, own = evidence.questions, evidence.subjects, dict[int, str]()
+    bare = node.listed_nothing[subject]
+    for row in np.flatnonzero(bare & (node.answered_with[subject] != NOBODY)).tolist():
         at = question[row]
-        own = ranges_of(evidence.snapshots, int(node.answered_with[subject[row]]))
-        low, high = own.get(query.names[query.feature[at]], (0, 0))
+        ranges = ranges_of(evidence.snapshots, int(node.answered_with[subject[row]]))
+        low, high = ranges.get(query.names[query.feature[at]], (0, 0))
         level = int(query.current[at])
         least = int(query.finalized_min[at]) or level
         if low <= least and level <= high:
-            details[row] = f"Its software supports {low}-{high}. {details[row]}"
-            wrong[row] = Issue.PROTOCOL
-    return details, wrong
+            own[row] = f"Its software supports {low}-{high}. "
+    old = outdated(evidence)
+    words = [*old.words, Issue.PROTOCOL_AND_SOFTWARE.value, Issue.PROTOCOL.value]
+    cause = np.where(bare, len(old.words), old.codes[subject])
+    cause[[*own]] = len(old.words) + 1
+    return own, Texts(words=words, codes=cause)
 
 
 def levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[Levels, Int, Bool]:

@@ -40,7 +40,7 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.features_znode import Generation
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, Severity, Witness
 from featurelib.landing.responses import BROKER_DEFAULT, VOTERS
-from featurelib.rows import NONE, Bool, Column, Int, TableRows, Texts, make_rows, spread
+from featurelib.rows import NONE, Bool, Column, Int, TableRows, Texts, make_rows, spread, texts_of
 from featurelib.schema import FINALIZED_LEVEL, SUPPORTED_RANGE
 from featurelib.snapshot.records import Records, Snapshots
 
@@ -414,7 +414,8 @@ def finalized_levels(evidence: Evidence) -> TableRows:
 
 
 Seen = tuple[Int, ...]  # times, lines, and perhaps epochs
-Details = Sequence[str] | Callable[[Int], Sequence[str]]  # of each, or made from their positions
+# Of each, or made from their positions.
+Details = Texts | Sequence[str] | Callable[[Int], Sequence[str]] | Callable[[Int], Texts]
 
 
 class BatchFindings(Findings):
@@ -481,7 +482,9 @@ class BatchFindings(Findings):
         if len(at):
             places = zip(("at", "line", "epoch"), place, strict=False)
             facts = {name: values[at] for name, values in places} | {**columns}
-            details = list(detail(at) if callable(detail) else detail or ()) or None
+            details = detail(at) if callable(detail) else detail
+            if not isinstance(details, Texts):
+                details = texts_of(details) if details else None
             self.add(code, cluster, detail=details, **facts)
         return np.bincount(cluster, minlength=len(self.evidence.clusters))
 

@@ -14,9 +14,10 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date
 from functools import cache
+from operator import attrgetter
 from string import Formatter
 from typing import Any
 
@@ -78,7 +79,7 @@ class Findings:
         self._blocks: list[tuple[str, TableRows]] = []
 
     def add(
-        self, code: str, cluster: Int, *, detail: list[str] | None = None, **more: Int | Texts
+        self, code: str, cluster: Int, *, detail: Texts | None = None, **more: Int | Texts
     ) -> None:
         """One row for each position in `cluster`; a column left out is null in all of them.
 
@@ -97,7 +98,7 @@ class Findings:
         facts = {name: more.pop(name) for name in FACTS.names if name in more}
         row = row_of(code)
         if detail is not None and row and row.first_fact:
-            facts = {row.first_fact: texts_of(detail), **facts}
+            facts = {row.first_fact: detail, **facts}
         columns["facts"] = make_rows(FACTS, count, facts)
         for given, values in more.items():
             if isinstance(values, Texts):
@@ -120,7 +121,7 @@ def _repeated(text: str, count: int) -> Texts:
 
 
 EXPIRED = "mute_expired"
-_DAY = 86_400_000_000  # microseconds
+_DAY, _MINUTE = 86_400_000_000, 60_000_000  # microseconds
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
@@ -240,7 +241,7 @@ def _add_expired(
             by_cluster[name].append(f"{mute.code}, until {mute.until.isoformat()} ({mute.reason})")
     where = [i for i, name in enumerate(clusters) if name in by_cluster]
     details = ["; ".join(by_cluster[clusters[i]]) for i in where]
-    said.add(EXPIRED, np.array(where, dtype=np.int64), detail=details)
+    said.add(EXPIRED, np.array(where, dtype=np.int64), detail=texts_of(details))
 
 
 @cache
@@ -289,6 +290,7 @@ class Site:
 
 
 NO_SITE = Site()
+_UNNAMED = attrgetter(*(field.name for field in fields(Site) if field.name != "name"))
 
 
 def without_blanks(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -338,15 +340,21 @@ class FindingWords:
 
     def of_rows(self, findings: TableRows, sites: Mapping[str, Site]) -> dict[str, Texts]:
         """Message, consequence, action and command of each row of featurelib.schema.FINDING, worded
-        once where several say alike. `sites`: of clusters, by id; one without is called by its
-        id."""
+        once where several are alike in code, facts and site. `sites`: of clusters, by id; one
+        without is called by its id."""
         codes, at = findings.texts("code"), findings.numbers("observed_at")
         rows = [self._wordings.get(code) or _unworded(code) for code in codes.words]
         dated = np.array(["{observed_at}" in row.message for row in rows], dtype=bool)
-        own = np.array([_depends_on_site(row) for row in rows], dtype=bool)[codes.codes]
+        named, sited = np.array([_place_names(row) for row in rows], dtype=bool).reshape(-1, 2).T
         clusters = findings.texts("cluster")
-        site = np.where(own, clusters.codes, -1)
-        seen = findings.replace(observed_at=np.where(dated[codes.codes], at, NONE))
+        kinds: dict[object, int] = {}
+        unnamed = (_UNNAMED(sites.get(name, NO_SITE)) for name in clusters.words)
+        kind = np.array([kinds.setdefault(own, len(kinds)) for own in unnamed], dtype=np.int64)
+        # A negative number is a kind of site, and -1 no site at all.
+        site = np.where(sited[codes.codes], -2 - pick(kind, clusters.codes, -1), -1)
+        site = np.where(named[codes.codes], clusters.codes, site)
+        minute = np.where(dated[codes.codes] & (at != NONE), at // _MINUTE * _MINUTE, NONE)
+        seen = findings.replace(observed_at=minute)
         facts = seen["facts"]
         assert isinstance(facts, TableRows)
         known = {**seen.select(_OF_WORDS.split()).columns, **facts.columns}
@@ -504,10 +512,14 @@ def _circumstances(columns: FindingColumns, site: Site) -> dict[str, object]:
     }
 
 
-def _depends_on_site(row: FindingRow) -> bool:
-    """Tell whether a remedy differs by cluster: by its name, its addresses or who manages it."""
-    is_managed = any(one.when.managed_by for one in row.remedies)
-    return is_managed or bool(re.search("{(cluster|zoo|collect|way|stale)|HOST:PORT", row.texts))
+def _place_names(row: FindingRow) -> tuple[bool, bool]:
+    """Tell whether texts name the cluster, and whether they depend on its site: on its addresses or
+    on who manages it."""
+    of_ways = (text for way in ways() for text in way.texts if _WAY in row.texts)
+    texts = " ".join((row.texts, *of_ways))
+    sited = re.search("{(zoo|way|stale|options|live|inventory)|HOST:PORT", texts)
+    is_managed = any(remedy.when.managed_by for remedy in row.remedies)
+    return bool(re.search("{(cluster|collect)", texts)), is_managed or bool(sited)
 
 
 def _fill_command(template: str, values: dict[str, str]) -> str:

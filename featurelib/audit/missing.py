@@ -378,7 +378,8 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
     was, failed = (who.at, who.line), (who.failed_at, who.failed_line)
     count, old = np.zeros(len(evidence.clusters), dtype=np.int64), outdated(evidence)
     silent = counted & who.not_answering
-    reach = texts_of(Issue.LISTENER if live else to for live, to in zip(who.live, old, strict=True))
+    live = np.where(who.live, len(old.words), old.codes)
+    reach = Texts(words=[*old.words, Issue.LISTENER.value], codes=live)
     for code, hit, place, detail in (
         ("expected_node_missing", listed & ~is_operated, was, None),
         ("strimzi_node_missing", who.expected_only & ~vouched & is_operated, was, None),
@@ -392,7 +393,7 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
     places = zip(was, evidence.membership.quorum_place, strict=True)
     seen_there = tuple(np.where(who.answers, own, of[who.cluster]) for own, of in places)
     does = np.where(who.answers, "answers", "reads the metadata log")[who.unregistered].tolist()
-    fix = texts_of(old).take(np.flatnonzero(who.unregistered))
+    fix = old.take(np.flatnonzero(who.unregistered))
     report.of_nodes("expected_node_not_registered", who.unregistered, seen_there, does, cause=fix)
     # Somebody else's word stands in for these.
     line = np.where(who.failed_at > who.at, who.failed_line, who.line)
@@ -484,7 +485,7 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
             for is_there, error in zip(answers, no_answer(rows), strict=True)
         ]
 
-    def software(rows: Int) -> list[str]:
+    def software(rows: Int) -> Texts:
         return least_software(judge, node.cluster[rows])
 
     def gone_broker(rows: Int) -> list[str]:
@@ -516,16 +517,14 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     return count
 
 
-def least_software(judge: Judge, clusters: Int) -> list[str]:
+def least_software(judge: Judge, clusters: Int) -> Texts:
     """The oldest release that may join each of `clusters` now and at its ceilings; "" = none."""
-    now, then = (
-        who_may_join(judge.evidence, judge.catalogue, level).to_pylist()
-        for level in (judge.asked.current, judge.bounds.ceiling)
-    )
-    return [
-        next((name for name in then[at] or () if name in (now[at] or ())), "")
-        for at in clusters.tolist()
-    ]
+    levels = judge.asked.current, judge.bounds.ceiling
+    now, then = (who_may_join(judge.evidence, judge.catalogue, level) for level in levels)
+    kinds, codes = np.unique(clusters, return_inverse=True)
+    both = zip(now.take(kinds).to_pylist(), then.take(kinds).to_pylist(), strict=True)
+    words = [next((name for name in new or () if name in (old or ())), "") for old, new in both]
+    return Texts(words=words, codes=codes)
 
 
 def _static_voters(said: BatchFindings) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -13,9 +14,11 @@ import pytest
 
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions
-from featurelib.audit.findings import Mute
+from featurelib.audit.findings import FindingWords, Mute, Site, ghosts
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
+from featurelib.findings import tagged
+from featurelib.rows import join_rows
 from featurelib.schema import FINDING
 from featurelib.spark import gold
 from featurelib.spark.auditing import run_row
@@ -152,6 +155,30 @@ def test_the_command_that_collects_again_is_filled_in_and_works(
     assert list((tmp_path / "land").glob(f"*-{own}.jsonl"))
     looked_at = gold.finding_texts(findings, fleet, CATALOGUE).to_pylist()
     assert {row["command"] for row in looked_at} == {""}
+
+
+def test_findings_are_worded_together_as_each_is_worded_by_itself() -> None:
+    """Clusters share a text only where their sites agree, and never one that names a cluster."""
+    own, words = night()[0].findings, FindingWords(CATALOGUE)
+    of = own.texts("cluster")
+    sites = {
+        name: Site(name=name, address=f"k{at % 2}:9092", managed_by=("", "msk", "strimzi")[at % 3])
+        for at, name in enumerate(of.words[:-2])  # two are not listed
+    }
+    # Each finding in six clusters.
+    moved = [replace(of, codes=(of.codes + step) % len(of.words)) for step in range(6)]
+    findings = join_rows([own.replace(cluster=clusters) for clusters in moved])
+    by_node, of_range = ghosts(findings), tagged("of_range", "range_unseen")
+    rows, alone = findings.to_pylist(), []
+    for row in rows:
+        key = name, *_ = row["cluster"], row["role"], row["node_id"]
+        stale = by_node.get(key) if row["code"] in of_range else None
+        ghost = None if stale is None else rows[stale]
+        alone.append(words.of(row, sites.get(name, Site(name=name)), ghost))
+    together = words.of_rows(findings, sites)
+    for name in SAID:
+        assert together[name].to_pylist() == [getattr(advice, name) for advice in alone]
+    assert len(together["message"].words) < len(rows)
 
 
 def test_what_is_gone_has_one_remedy_that_of_its_own_cluster() -> None:
