@@ -13,11 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
-from pyspark.sql import SparkSession
 
 from benchmarks.measure import SPAWN, clock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TABLES = {"ranges": "advertisement.parquet", "finalized": "finalized.parquet"}
 # View → its rows, in words that both understand.
