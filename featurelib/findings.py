@@ -103,8 +103,14 @@ class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def holds(self, known: Mapping[str, object]) -> bool:
         """Return whether circumstances meet the conditions."""
-        conditions = ((name, getattr(self, name)) for name in self.__struct_fields__)
-        return all(_meets(of, known.get(name)) for name, of in conditions if of is not None)
+        return all(_meets(of, known.get(name)) for name, of in _conditions(self))
+
+
+@cache
+def _conditions(of: When) -> tuple[tuple[str, object], ...]:
+    """Return the conditions that are not left out, by name."""
+    conditions = ((name, getattr(of, name)) for name in of.__struct_fields__)
+    return tuple((name, value) for name, value in conditions if value is not None)
 
 
 def _meets(condition: object, known: object) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 from functools import cache
@@ -362,16 +362,15 @@ class FindingWords:
         gone = _gone(findings)
         if (gone >= 0).any():
             first, kind = _kinds([kind, np.where(gone >= 0, kind[gone], -1)])
-        found = seen.take(first).to_pylist()
-        calls_gone = seen.take(gone[first]).to_pylist()  # all null where none does
-        said = [
-            self.of(
-                row, sites.get(name := row["cluster"], Site(name=name)), ghost if at >= 0 else None
-            )
-            for row, ghost, at in zip(found, calls_gone, gone[first].tolist(), strict=True)
+        found, stale = seen.take(first).to_pylist(), np.unique(gone[first])
+        calls_gone = dict(zip(stale.tolist(), seen.take(stale).to_pylist(), strict=True))
+        calls_gone[-1] = None  # no finding calls the node gone
+        advices = [
+            self.of(row, sites.get(name := row["cluster"], Site(name=name)), calls_gone[at])
+            for row, at in zip(found, gone[first].tolist(), strict=True)
         ]
         return {
-            name: Texts(words=[getattr(one, name) for one in said], codes=kind)
+            name: Texts(words=[getattr(advice, name) for advice in advices], codes=kind)
             for name in FINDING_TEXTS.names[1:]
         }
 
@@ -401,9 +400,12 @@ class FindingWords:
         ends = None if low is None or high is None else (low, high)
         now = "an unknown level" if finalized is None else level_text(catalogue, feature, finalized)
         name = clean(site.name or "CLUSTER")
-        into = shlex.join(["--cluster", name, "--out", site.landing, "--fleet", site.inventory])
-        into += " (put the landing folder for LANDING)" * (site.landing == NO_SITE.landing)
-        values = {
+        values = _Values(
+            cluster_and_folder=lambda: _into(name, site),
+            collect=lambda: site.collect * (site.landing != NO_SITE.landing),
+            observed_at=lambda: time_text(columns["observed_at"]) or "an unknown day",
+        )
+        values |= {
             "role": columns["role"] or "node",
             "node": "?" if node is None else str(node),
             "feature": "a feature" if feature is None else clean(feature),
@@ -412,16 +414,13 @@ class FindingWords:
             "number": "LEVEL" if level is None else str(level),
             "version": _argument(catalogue.level_name(METADATA_VERSION, finalized), "VERSION"),
             "finalized": now,
-            "observed_at": time_text(columns["observed_at"]) or "an unknown day",
             "dated": catalogue.label,
             "software": software(""),
             "inventory": site.inventory,
             "cluster": name,
-            "cluster_and_folder": into,
             "zookeeper": site.zookeeper or "ZOOKEEPER",
             "options": site.options,
             "live": site.options if site.reachable else f" --bootstrap {ANY_ADDRESS}",
-            "collect": site.collect * (site.landing != NO_SITE.landing),
         }
         facts = columns.get("facts", {})
         for fact, kind in row.facts.items():
@@ -446,6 +445,23 @@ class FindingWords:
     def _add_name(self, found: re.Match[str]) -> str:
         named = level_text(self.catalogue, METADATA_VERSION, int(found[1]))
         return f"{METADATA_VERSION} {named}"
+
+
+class _Values(dict[str, str]):
+    """The values of placeholders; those of `later` are made when a text names them."""
+
+    def __init__(self, **later: Callable[[], str]) -> None:
+        super().__init__()
+        self._later = later
+
+    def __missing__(self, name: str) -> str:
+        return self._later[name]()
+
+
+def _into(name: str, site: Site) -> str:
+    """The options that say where a command collects a cluster to."""
+    into = shlex.join(["--cluster", name, "--out", site.landing, "--fleet", site.inventory])
+    return into + " (put the landing folder for LANDING)" * (site.landing == NO_SITE.landing)
 
 
 def ghosts(findings: TableRows) -> dict[tuple[str, str | None, int | None], int]:
@@ -515,7 +531,7 @@ def _circumstances(columns: FindingColumns, site: Site) -> dict[str, object]:
 def _place_names(row: FindingRow) -> tuple[bool, bool]:
     """Tell whether texts name the cluster, and whether they depend on its site: on its addresses or
     on who manages it."""
-    of_ways = (text for way in ways() for text in way.texts if _WAY in row.texts)
+    of_ways = (text for remedy in ways() for text in remedy.texts if _WAY in row.texts)
     texts = " ".join((row.texts, *of_ways))
     sited = re.search("{(zoo|way|stale|options|live|inventory)|HOST:PORT", texts)
     is_managed = any(remedy.when.managed_by for remedy in row.remedies)
@@ -524,11 +540,11 @@ def _place_names(row: FindingRow) -> tuple[bool, bool]:
 
 def _fill_command(template: str, values: dict[str, str]) -> str:
     """Return a command with its values quoted for a shell; "" where it lacks a value to name."""
-    named = {name for _, name, _, _ in Formatter().parse(template) if name} - {"options", "live"}
-    if any(not values[name] for name in named):
+    given = {name: values[name] for _, name, _, _ in Formatter().parse(template) if name}
+    if any(not text for name, text in given.items() if name not in ("options", "live")):
         return ""
-    whole = {name: values[name] for name in ("collect", "options", "live")}  # words of a shell
-    return template.format_map({name: shlex.quote(values[name]) for name in named} | whole)
+    whole = ("collect", "options", "live")  # words of a shell
+    return template.format_map({n: t if n in whole else shlex.quote(t) for n, t in given.items()})
 
 
 def _open_sentence(template: str, values: dict[str, str]) -> str:

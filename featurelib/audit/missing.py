@@ -522,8 +522,8 @@ def least_software(judge: Judge, clusters: Int) -> Texts:
     levels = judge.asked.current, judge.bounds.ceiling
     now, then = (who_may_join(judge.evidence, judge.catalogue, level) for level in levels)
     kinds, codes = np.unique(clusters, return_inverse=True)
-    both = zip(now.take(kinds).to_pylist(), then.take(kinds).to_pylist(), strict=True)
-    words = [next((name for name in new or () if name in (old or ())), "") for old, new in both]
+    pairs = zip(now.take(kinds).to_pylist(), then.take(kinds).to_pylist(), strict=True)
+    words = [next((name for name in new or () if name in (old or ())), "") for old, new in pairs]
     return Texts(words=words, codes=codes)
 
 

@@ -90,11 +90,9 @@ def finding_texts(
     the inventory, for commands."""
     of, titles = findings.texts("cluster"), {e.id: clean(e.title) for e in fleet.cluster}
     names = Texts(words=[titles.get(e) or clean(e) for e in of.words], codes=of.codes)
-    known = {e.id: e.site for e in fleet.cluster}
-    sites = {
-        e: replace(known.get(e) or Site(name=e), landing=places[0], inventory=places[1])
-        for e in of.words
-    }
+    sites = {e: Site(name=e, landing=places[0], inventory=places[1]) for e in of.words}
+    for e in fleet.cluster:
+        sites[e.id] = replace(e.site, landing=places[0], inventory=places[1])
     texts = FindingWords(catalogue).of_rows(findings, sites)
     return make_rows(FINDING_TEXTS, len(findings), {"name": names, **texts})
 
