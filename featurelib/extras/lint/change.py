@@ -76,7 +76,9 @@ class FileChange:
     def software(self, scope: Scope | None) -> ReleaseCatalogue | None:
         """Return the catalogue of the software that a scope names."""
         catalogue = self.cluster.catalogue
-        release = catalogue.release_named((scope and scope.known(of.VERSION)) or "")
+        if scope is None or of.VENDOR in scope.settings:
+            return None
+        release = catalogue.release_named(scope.known(of.VERSION) or "")
         return None if release is None else catalogue.of(release)
 
     @cached_property
@@ -151,7 +153,7 @@ class FileChange:
     @cached_property
     def refusals(self) -> tuple[str, ...] | None:
         """The reasons why the new software cannot register."""
-        return self.cluster.refusals(self.value(of.VERSION) or "")
+        return self.cluster.refusals(self.value(of.VERSION) or "") if self.own else None
 
     @cached_property
     def blockers(self) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
@@ -176,7 +178,7 @@ class FileChange:
     def kraft(self) -> str:
         """The kraft.version of the cluster, or the one that a chart is told."""
         known = self.cluster.kraft
-        word = self.value(of.KRAFT) if known is None else str(known)
+        word = self.value_before(of.KRAFT) if known is None else str(known)
         return word if word in ("0", "1") else "unknown"
 
     @property
@@ -237,7 +239,7 @@ class FileChange:
     def node(self) -> str:
         """The roles of a node of the file."""
         roles = roles_of(self.after)
-        return "both" if len(roles) > 1 else next(iter(roles), "unknown")
+        return "both" if len(roles) > 1 else next(iter(roles), self.after.node or "unknown")
 
     @property
     def conflict(self) -> str:

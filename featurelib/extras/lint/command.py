@@ -64,9 +64,9 @@ def lint(
         featurelib lint server.properties --before server.properties.old --capture landing
         featurelib lint clusters/*.yaml --as sarif --fail-on blocker > lint.sarif
 
-    It reads Kafka and KafkaNodePool resources of Strimzi, and properties of brokers and
-    controllers. With the evidence of a cluster it also knows finalized levels, stale registrations
-    and software that cannot start. Files that cannot be read are named, the others judged.
+    It reads resources of Strimzi, properties, inventories of cp-ansible and Helm values. With the
+    evidence of a cluster it also knows finalized levels, stale registrations and software that
+    cannot start. Files that cannot be read are named, the others judged.
 
     Exit codes: 0 done; 1 with --fail-on, if a finding is as severe; 2 usage, or a file was not
     judged; 5 no evidence of the cluster.

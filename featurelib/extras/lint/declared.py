@@ -8,7 +8,8 @@ settings under Kafka's own names. Settings that Kafka has no name for:
     controllers     the number of controllers
     zookeeper       an ensemble is declared
     migration       Strimzi's annotation strimzi.io/kraft
-    kraft           the kraft.version that a chart is told
+    kraft           the kraft.version that a chart is told, or made its clusters with
+    vendor          the software is no Apache build, so its levels are not known
     api             an apiVersion that this release does not know
 
 A value of a template, as {{ version }} or ${VERSION}, is not known: its setting has TEMPLATE.
@@ -25,6 +26,7 @@ import msgspec
 
 VERSION, METADATA, CONTROLLERS = "version", "metadata", "controllers"
 ZOOKEEPER, MIGRATION, KRAFT, API = "zookeeper", "migration", "kraft", "api"
+VENDOR = "vendor"
 VOTERS, SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 ROLES, PROTOCOL = "process.roles", "inter.broker.protocol.version"
 CONNECT, MIGRATES = "zookeeper.connect", "zookeeper.metadata.migration.enable"
@@ -67,6 +69,7 @@ class Scope:
     name: str
     file: str
     line: int
+    node: str = ""  # the kind of nodes, where the file does not say it by process.roles
     settings: dict[str, Setting] = field(default_factory=dict)
 
     def known(self, key: str) -> str | None:
@@ -90,9 +93,11 @@ class Declared:
     scopes: dict[tuple[str, str, str], Scope] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
 
-    def scope(self, kind: str, place: str, name: str, file: str, line: int) -> Scope:
+    def scope(
+        self, kind: str, place: str, name: str, file: str, line: int, node: str = ""
+    ) -> Scope:
         """Return the scope of this name at this place, a new one the first time."""
-        new = Scope(kind=kind, name=name, file=file, line=line)
+        new = Scope(kind=kind, name=name, file=file, line=line, node=node)
         return self.scopes.setdefault((kind, place, name), new)
 
 

@@ -39,7 +39,7 @@ def facts_of(change: FileChange) -> dict[str, str]:
         "kind": change.after.kind,
         "api": "unknown" if of.API in change.after.settings else "known",
         "version": change.turn_of_version,
-        "software": "unknown" if change.own is None else "known",
+        "software": _software(change),
         "metadata": change.turn(of.METADATA, *map(change.asked, (change.after, change.before))),
         "metadata_fits": change.fits(change.asked(change.after)),
         "finalized_fits": change.fits(change.finalized[0]),
@@ -50,6 +50,12 @@ def facts_of(change: FileChange) -> dict[str, str]:
         "unstable": "on" if is_unstable else "off",
         "register": "unknown" if refusals is None else "refused" if refusals else "joins",
     }
+
+
+def _software(change: FileChange) -> str:
+    """Return whether the catalogue has the software."""
+    is_vendor = of.VENDOR in change.after.settings
+    return "vendor" if is_vendor else "unknown" if change.own is None else "known"
 
 
 def texts_of(change: FileChange) -> dict[str, str]:

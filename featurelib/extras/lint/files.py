@@ -1,4 +1,4 @@
-"""Read files as what they declare: Strimzi's resources, and properties of brokers and controllers.
+"""Read files as what they declare: Strimzi's resources, properties, and what values.py reads.
 
 YAML is read as nodes, so that every value has its line, and `version: 4.10` stays a text. Each
 document of a file stands for itself: a broken one is a fault, and the others are judged.
@@ -12,18 +12,18 @@ from itertools import pairwise
 from pathlib import PurePath
 
 import yaml
-from yaml import MappingNode, Node, ScalarNode, SequenceNode
+from yaml import Node, SequenceNode
 
 from featurelib.extras.lint import declared as of
 from featurelib.extras.lint.declared import Declared, Fault, Scope, Setting
+from featurelib.extras.lint.nodes import entries, get, line_of, text_at
+from featurelib.extras.lint.values import read_values
 from featurelib.words import clean
 
 STRIMZI = "kafka.strimzi.io/"
 KNOWN_APIS = ("kafka.strimzi.io/v1beta2", "kafka.strimzi.io/v1")
 CLUSTER_LABEL, KRAFT_ANNOTATION = "strimzi.io/cluster", "strimzi.io/kraft"
-EXPECTED = (
-    "expected Kafka or KafkaNodePool resources of Strimzi, or properties of a broker or controller"
-)
+EXPECTED = "expected Strimzi resources, properties, an inventory or values of Kafka"
 _START = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 
 
@@ -56,9 +56,9 @@ def _read_yaml(text: str, file: str, into: Declared) -> None:
     for document in _documents(text, file, into):
         try:
             for resource in _resources(document):
-                if not _read_resource(resource, file, into):
-                    # Another object of Kubernetes may stand beside Kafka's.
-                    passed_over += not _text(resource, "apiVersion")
+                # Another object of Kubernetes may stand beside Kafka's.
+                is_read = _read_resource(resource, file, into)
+                passed_over += not is_read and not text_at(resource, "apiVersion")
         except RecursionError:  # an anchor within itself
             passed_over += 1
     if passed_over and len(into.faults) == faults:
@@ -94,41 +94,9 @@ def _resources(node: Node) -> Iterator[Node]:
         yield node
 
 
-def entries(node: Node | None) -> dict[str, Node]:
-    """Return the values of a mapping by key, those of merge keys (<<) too; {} for other nodes."""
-    if not isinstance(node, MappingNode):
-        return {}
-    merged: dict[str, Node] = {}
-    for key, value in node.value:
-        if key.tag == "tag:yaml.org,2002:merge":
-            parts = value.value if isinstance(value, SequenceNode) else [value]
-            for part in {id(part): part for part in parts}.values():
-                merged = entries(part) | merged
-    return merged | {key.value: value for key, value in node.value if isinstance(key.value, str)}
-
-
-def get(node: Node | None, *path: str) -> Node | None:
-    """Return the node at a path of keys, or None."""
-    for key in path:
-        node = entries(node).get(key)
-    return node
-
-
-def _text(node: Node | None, *path: str) -> str | None:
-    """Return the scalar at a path; None for none, for null and for an empty one."""
-    scalar = get(node, *path)
-    is_text = isinstance(scalar, ScalarNode) and scalar.tag != "tag:yaml.org,2002:null"
-    return (scalar.value.strip() or None) if scalar is not None and is_text else None
-
-
-def line_of(node: Node) -> int:
-    """Return the line of a node, from 1."""
-    return int(node.start_mark.line) + 1
-
-
 def add(scope: Scope, name: str, node: Node | None, file: str, *path: str) -> None:
     """Set a setting to the scalar at a path, if there is one."""
-    scalar, value = get(node, *path), _text(node, *path)
+    scalar, value = get(node, *path), text_at(node, *path)
     if scalar is not None and value is not None:
         scope.settings[name] = Setting(value, file, line_of(scalar))
 
@@ -144,13 +112,15 @@ def add_mapping(scope: Scope, node: Node | None, file: str) -> None:
 
 def _read_resource(node: Node, file: str, into: Declared) -> bool:
     """Add a resource of Strimzi's; False if it is none that says anything about levels."""
-    api, kind = _text(node, "apiVersion") or "", _text(node, "kind")
-    if not api.startswith(STRIMZI) or kind not in ("Kafka", "KafkaNodePool"):
+    api, kind = text_at(node, "apiVersion") or "", text_at(node, "kind")
+    if not api.startswith(STRIMZI):
+        return read_values(node, file, into)
+    if kind not in ("Kafka", "KafkaNodePool"):
         return False
-    name = _text(node, "metadata", "name") or "?"
+    name = text_at(node, "metadata", "name") or "?"
     if kind == "KafkaNodePool":
-        name = _text(node, "metadata", "labels", CLUSTER_LABEL) or "?"
-    namespace = _text(node, "metadata", "namespace")
+        name = text_at(node, "metadata", "labels", CLUSTER_LABEL) or "?"
+    namespace = text_at(node, "metadata", "namespace")
     title, place = f"{namespace}/{name}" if namespace else name, str(PurePath(file).parent)
     twin = into.scopes.get(("strimzi", place, title))
     if kind == "Kafka" and twin is not None and {of.VERSION, of.METADATA} & twin.settings.keys():
@@ -182,7 +152,7 @@ def _read_pool(scope: Scope, node: Node, file: str) -> None:
         return
     if "controller" not in [role.value for role in roles.value]:
         return
-    number, before = _text(node, "spec", "replicas"), scope.settings.get(of.CONTROLLERS)
+    number, before = text_at(node, "spec", "replicas"), scope.settings.get(of.CONTROLLERS)
     value = of.TEMPLATE
     if number and number.isdecimal() and (before is None or before.is_known):
         value = str(int(number) + int(before.value if before else 0))

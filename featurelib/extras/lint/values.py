@@ -1,0 +1,159 @@
+"""Read variables that a tool makes properties of: inventories of cp-ansible, values of Helm charts.
+
+Watched properties are taken wherever they stand: as keys, as blocks of properties, as environment
+variables (KAFKA_CFG_PROCESS_ROLES). A path with `controller` or `broker` in it belongs to those
+nodes, everything else to both, so that each file makes two scopes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from yaml import Node, ScalarNode, SequenceNode
+
+from featurelib.extras.lint import declared as of
+from featurelib.extras.lint.change import KRAFT_ONLY, number_of
+from featurelib.extras.lint.declared import Declared, Setting
+from featurelib.extras.lint.nodes import entries, get, line_of, text_at
+
+COMPONENTS = ("controller", "broker")
+ANSIBLE = {"kafka_broker", "kafka_controller", "confluent_package_version", "zookeeper"}
+BITNAMI = {"kraft", "kraftVersion", "controller", "broker", "extraConfig", "clusterId", "zookeeper"}
+# Confluent Platform 7.6 is built on Kafka 3.6, 8.1 on 4.1. Its levels are its own.
+CONFLUENT = {7: 3, 8: 4}
+_ENVIRONMENT = re.compile(r"KAFKA_(?:CFG_)?([A-Z_]+)")
+_IMAGE = re.compile(r"(?P<name>[\w./-]*kafka)(?::(?P<tag>[\w.-]+))?(?:@sha256:\w+)?")
+
+
+class _Item(NamedTuple):
+    """A setting, and the nodes that it is for: "" = all."""
+
+    component: str
+    key: str
+    setting: Setting
+
+
+def read_values(root: Node, file: str, into: Declared) -> bool:
+    """Add the settings of an inventory or of values; False if there are none."""
+    items = [*_walk(root, file, "", 0)]
+    keys = {
+        *entries(root),
+        *entries(get(root, "all", "vars")),
+        *entries(get(root, "all", "children")),
+    }
+    chart = root if BITNAMI & entries(root).keys() else get(root, "kafka")
+    kind = "helm"
+    if keys & ANSIBLE:
+        kind = "ansible"
+        items += [*_ansible(root, file)]
+    elif len(BITNAMI & entries(chart).keys()) > 1:
+        kind = "bitnami"
+        items += [*_bitnami(chart, file, items)]
+    for component in COMPONENTS:
+        own = {item.key: item.setting for item in items if item.component in ("", component)}
+        if items:
+            place = f"{file} {component}"
+            into.scope(kind, place, file, file, 1, node=component).settings.update(own)
+    return bool(items)
+
+
+def _walk(node: Node, file: str, component: str, depth: int) -> Iterator[_Item]:
+    """Yield the settings below a node."""
+    if isinstance(node, SequenceNode):
+        for item in node.value:
+            name, value = text_at(item, "name"), get(item, "value")
+            if name and value is not None:
+                yield from _scalar(name, value, file, component)
+            else:
+                yield from _walk(item, file, component, depth + 1)
+    for key, value in entries(node).items():
+        own = next((name for name in COMPONENTS if name in key.lower()), component)
+        if isinstance(value, ScalarNode):
+            yield from _scalar(key, value, file, own)
+        else:
+            if (image := text_at(value, "repository")) and text_at(value, "tag"):
+                yield from _image(f"{image}:{text_at(value, 'tag')}", get(value, "tag"), file)
+            yield from _walk(value, file, own, depth + 1)
+
+
+def _scalar(key: str, value: Node, file: str, component: str) -> Iterator[_Item]:
+    """Yield what a scalar sets: a property, those of a block, or the version of an image."""
+    variable, text, line = _ENVIRONMENT.fullmatch(key), str(value.value), line_of(value)
+    name = variable[1].lower().replace("_", ".") if variable else key
+    if name in of.WATCHED:
+        yield _Item(component, name, Setting(text, file, line))
+    elif key == "image":
+        yield from _image(text, value, file)
+    elif "\n" in text or "=" in text:
+        first = line if value.style in ("|", ">") else line - 1
+        for own, setting, number in of.read_properties(text):
+            if own in of.WATCHED:
+                yield _Item(component, own, Setting(setting, file, first + number))
+
+
+def _image(text: str, node: Node, file: str) -> Iterator[_Item]:
+    """Yield the version of an image of Kafka."""
+    image = _IMAGE.fullmatch(text)
+    if image and image["tag"]:
+        yield from _version(image["tag"], node, file, is_confluent="cp-" in image["name"])
+
+
+def _version(text: str, node: Node, file: str, *, is_confluent: bool) -> Iterator[_Item]:
+    number, line = number_of(text), line_of(node)
+    if is_confluent and number is not None:
+        text = ".".join(map(str, (CONFLUENT.get(number[0], 0), *number[1:])))
+        yield _Item("", of.VENDOR, Setting("confluent", file, line))
+    match = re.match(r"\d+(\.\d+)+", text)
+    yield _Item("", of.VERSION, Setting(match[0] if match else text, file, line))
+
+
+def _ansible(root: Node, file: str) -> Iterator[_Item]:
+    """Yield the version, the number of controllers, and where the metadata is kept."""
+    whole = get(root, "all")
+    for place in (root, get(root, "vars"), get(whole, "vars")):
+        if (version := get(place, "confluent_package_version")) is not None:
+            text = text_at(place, "confluent_package_version") or ""
+            yield from _version(text, version, file, is_confluent=True)
+    groups = entries(root) | entries(get(whole, "children"))
+    hosts = {name: get(group, "hosts") for name, group in groups.items()}
+    controllers, ensemble = hosts.get("kafka_controller"), hosts.get("zookeeper")
+    if controllers is not None:
+        names = entries(controllers).keys()
+        value = of.TEMPLATE if any("[" in name for name in names) else str(len(names))
+        word = "enabled" if ensemble is None else "migration"
+        yield _Item("", of.CONTROLLERS, Setting(value, file, line_of(controllers)))
+        yield _Item("", of.MIGRATION, Setting(word, file, line_of(controllers)))
+    if ensemble is not None:
+        yield _Item("", of.ZOOKEEPER, Setting("declared", file, line_of(ensemble)))
+
+
+def _bitnami(chart: Node | None, file: str, items: list[_Item]) -> Iterator[_Item]:
+    """Yield what the chart sets: up to chart 31 (Kafka 3) controller.quorum.voters, later
+    controller.quorum.bootstrap.servers, unless kraftVersion is 0 (bitnami/charts PR 34689)."""
+    has, known = entries(chart), {item.key: item.setting for item in items}
+    if of.VERSION not in known and (tag := get(chart, "image", "tag")) is not None:
+        versions = [*_version(str(tag.value), tag, file, is_confluent=False)]
+        known |= {item.key: item.setting for item in versions}
+        yield from versions
+    version = known.get(of.VERSION)
+    number = number_of(version.value) if version else None
+    is_old = "kraft" in has or (number is not None and number < KRAFT_ONLY)
+    is_new = "clusterId" in has or "kraftVersion" in has or (number or (0,)) >= KRAFT_ONLY
+    replicas, level = get(chart, "controller", "replicaCount"), text_at(chart, "kraftVersion")
+    if replicas is not None:
+        yield _Item("", of.CONTROLLERS, Setting(str(replicas.value), file, line_of(replicas)))
+    migrates = text_at(chart, "controller", "zookeeperMigrationMode") == "true"
+    if not migrates and text_at(chart, "zookeeper", "enabled") == "true":
+        yield _Item("", of.ZOOKEEPER, Setting("declared", file, line_of(has["zookeeper"])))
+        return
+    at = has.get("kraftVersion") or get(chart, "image", "tag") or has.get("kraft")
+    line = line_of(at) if at is not None else 1
+    if (is_old or is_new) and not {of.VOTERS, of.SERVERS} & known.keys():
+        is_static = level == "0" or not is_new
+        yield _Item("", of.VOTERS if is_static else of.SERVERS, Setting("", file, line))
+        word = "migration" if migrates else "enabled"
+        yield _Item("", of.MIGRATION, Setting(word, file, line))
+        if is_static or level:
+            yield _Item("", of.KRAFT, Setting("0" if is_static else level or "", file, line))
