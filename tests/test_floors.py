@@ -101,7 +101,7 @@ COMPARE = {"less", "less_equal", "greater", "greater_equal", "clip"}
 LONGEST_FILE, LONGEST_FUNCTION = 600, 70
 MOST_MODULES = 20  # of one folder
 MOST_LINES = 46_540  # of the package without its extras; it only falls
-MOST_OF_EXTRAS = 7_080  # lint, notify, mcp and the rulebook are extras of their own
+MOST_OF_EXTRAS = 7_230  # lint, notify, mcp and the rulebook are extras of their own
 STANDARD = sys.stdlib_module_names
 
 

@@ -10,15 +10,28 @@ A fact is one word of a few, so that a rule is a row.
 from __future__ import annotations
 
 from featurelib.extras.lint import declared as of
-from featurelib.extras.lint.change import MOVES, FileChange, mode_of, number_of
+from featurelib.extras.lint.change import (
+    KRAFT_ONLY,
+    FileChange,
+    Number,
+    mode_of,
+    roles_of,
+    voters_of,
+)
+from featurelib.extras.lint.declared import Scope
 from featurelib.feature import METADATA_VERSION
 from featurelib.words import clean, level_text
 
-# Facts that are attributes of a change.
-_OWN = (
-    *("steps", "by_itself", "way_back", "kraft", "quorum", "voters", "controllers", "roles"),
-    *("node", "conflict", "protocol_fits", "request"),
-)
+BRIDGE_BELOW = (3, 3)  # the upgrade notes of Kafka 4.0 ask for software of 3.3 or later
+ON_ZOOKEEPER = ("zookeeper", "migrating")
+MOVES = {
+    ("zookeeper", "kraft"): "direct",
+    ("zookeeper", "migrating"): "starts",
+    ("migrating", "kraft"): "ends",
+    ("migrating", "zookeeper"): "back",
+    ("kraft", "zookeeper"): "from_kraft",
+    ("kraft", "migrating"): "from_kraft",
+}
 # Texts that are settings.
 _SETTINGS = {
     "version": of.VERSION,
@@ -32,30 +45,128 @@ _SETTINGS = {
 
 def facts_of(change: FileChange) -> dict[str, str]:
     """Return the word of each fact."""
-    mode, refusals = mode_of(change.after), change.refusals
-    protocols = [number_of(of_(of.PROTOCOL)) for of_ in (change.value, change.value_before)]
-    is_unstable = change.value(of.UNSTABLE) == "true"
-    return {name: getattr(change, name) for name in _OWN} | {
+    has = change.after.settings
+    mode, before = mode_of(change.after), mode_of(change.before)
+    return _level_facts(change) | {
         "kind": change.after.kind,
-        "api": "unknown" if of.API in change.after.settings else "known",
-        "version": change.turn_of_version,
-        "software": _software(change),
-        "metadata": change.turn(of.METADATA, *map(change.asked, (change.after, change.before))),
-        "metadata_fits": change.fits(change.asked(change.after)),
-        "finalized_fits": change.fits(change.finalized[0]),
-        "basis": change.finalized[1],
+        "api": "unknown" if of.API in has else "known",
+        "unstable": "on" if change.value(of.UNSTABLE) == "true" else "off",
         "mode": mode,
-        "move": MOVES.get((mode_of(change.before), mode), "none"),
-        "protocol": change.turn(of.PROTOCOL, *protocols),
-        "unstable": "on" if is_unstable else "off",
-        "register": "unknown" if refusals is None else "refused" if refusals else "joins",
+        "move": MOVES.get((before, mode), "none"),
+        "steps": _steps(change, mode, before),
+        "kraft": _kraft(change),
+        "quorum": _quorum(_named(change.before), _named(change.after)),
+        "voters": _voters(change),
+        "controllers": _controllers(change),
+        "roles": _roles(roles_of(change.before), roles_of(change.after)),
+        "node": _node(change.after),
+        "conflict": _conflict(change.after),
     }
 
 
-def _software(change: FileChange) -> str:
-    """Return whether the catalogue has the software."""
-    is_vendor = of.VENDOR in change.after.settings
-    return "vendor" if is_vendor else "unknown" if change.own is None else "known"
+def _level_facts(change: FileChange) -> dict[str, str]:
+    version = change.turn(of.VERSION, *change.numbers(of.VERSION, 4))
+    start, end = change.ends or (0, 0)
+    refusals, (every, stale) = change.refusals, change.blockers or ((), ())
+    is_blocked = every and version != "raised"  # running nodes get the new software first
+    request = "stale" if stale else "blocked" if is_blocked else "free"
+    software, protocol = change.numbers(of.VERSION)[0], change.numbers(of.PROTOCOL)
+    is_left = change.ends is not None and of.METADATA not in change.after.settings
+    known = "unknown" if change.own is None else "known"
+    return {
+        "version": version,
+        "software": "vendor" if of.VENDOR in change.after.settings else known,
+        "metadata": change.turn(of.METADATA, *map(change.asked, (change.after, change.before))),
+        "metadata_fits": change.fits(change.asked(change.after)),
+        "by_itself": ("rises" if end > start else "stays") if is_left else "unknown",
+        "way_back": ("closed" if change.no_return else "open") if change.ends else "unknown",
+        "finalized_fits": change.fits(change.finalized[0]),
+        "basis": change.finalized[1],
+        "protocol": change.turn(of.PROTOCOL, *protocol),
+        "protocol_fits": _protocol_fits(protocol[0], software),
+        "register": "unknown" if refusals is None else "refused" if refusals else "joins",
+        "request": "unknown" if change.blockers is None else request,
+    }
+
+
+def _protocol_fits(protocol: Number | None, software: Number | None) -> str:
+    if protocol is None or software is None:
+        return "unknown"
+    return "above" if protocol > software else "fits"
+
+
+def _steps(change: FileChange, mode: str, before: str) -> str:
+    now, then = change.numbers(of.VERSION)
+    if now is None or now < KRAFT_ONLY:
+        return "fine"
+    # The migration ends on 3.9, and then comes the software.
+    is_next = before in ON_ZOOKEEPER and then and then < KRAFT_ONLY
+    if is_next or mode in ON_ZOOKEEPER:
+        return "needs_kraft"
+    return "needs_bridge" if then and then < BRIDGE_BELOW else "fine"
+
+
+def _kraft(change: FileChange) -> str:
+    """Return the kraft.version of the cluster, or the one that a chart made it with."""
+    known = change.cluster.kraft
+    word = change.value_before(of.KRAFT) if known is None else str(known)
+    return word if word in ("0", "1") else "unknown"
+
+
+def _named(scope: Scope | None) -> str:
+    has = scope.settings.keys() if scope is not None else set[str]()
+    if of.VOTERS in has:
+        return "both" if of.SERVERS in has else "voters"
+    return "servers" if of.SERVERS in has else "none"
+
+
+def _quorum(then: str, now: str) -> str:
+    if then in ("voters", "both") and now == "servers":
+        return "replaced"
+    if then == "servers" and now in ("voters", "both"):
+        return "returned"
+    return "dropped" if then != "none" and now == "none" else now
+
+
+def _voters(change: FileChange) -> str:
+    removed, added = change.voter_ids or (set(), set())
+    if removed:
+        return "exchanged" if added else "removed"
+    return "unknown" if change.voter_ids is None else "added" if added else "same"
+
+
+def _controllers(change: FileChange) -> str:
+    """Return the change of their number. None at all is not known: their pool or group may stand
+    in another file."""
+    now, then = change.value(of.CONTROLLERS), change.value_before(of.CONTROLLERS)
+    if not (now and then and now.isdecimal() and then.isdecimal()):
+        return "unknown"
+    return "same" if int(now) == int(then) else "fewer" if int(now) < int(then) else "more"
+
+
+def _roles(then: set[str], now: set[str]) -> str:
+    for role in ("controller", "broker") if then and now else ():
+        if role in then ^ now:
+            return f"{role}_removed" if role in then else f"{role}_added"
+    return "same"
+
+
+def _node(scope: Scope) -> str:
+    roles = roles_of(scope)
+    return "both" if len(roles) > 1 else next(iter(roles), scope.node or "unknown")
+
+
+def _conflict(scope: Scope) -> str:
+    """Return the contradiction of roles and voters, with which a node does not start
+    (KafkaConfig.validateValues)."""
+    node_id = scope.known("node.id") or scope.known("broker.id") or ""
+    roles, voters = roles_of(scope), voters_of(scope)
+    if not (node_id.isdecimal() and roles and voters):
+        return "none"
+    is_voter, is_controller = int(node_id) in voters, "controller" in roles
+    if is_voter == is_controller:
+        return "none"
+    return "voter_without_role" if is_voter else "role_without_vote"
 
 
 def texts_of(change: FileChange) -> dict[str, str]:
