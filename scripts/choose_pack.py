@@ -18,7 +18,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from featurelib.audit.rulebook import questions
 from featurelib.catalogue import Tables, load
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.cluster import build
@@ -27,6 +26,7 @@ from featurelib.core.dialect import load as load_dialect
 from featurelib.core.judge import decide, judge
 from featurelib.extras.conformance.exchanges import Exchange, read
 from featurelib.extras.conformance.replay import ReplayReport, replay
+from featurelib.extras.rules.book import questions
 from featurelib.feature import TEST_FEATURES
 from scripts.pack_claims import EPOCH, SAME_LEVEL, SHOWN
 

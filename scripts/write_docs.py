@@ -10,7 +10,9 @@ from dataclasses import fields
 from importlib import resources
 from pathlib import Path
 
-from featurelib.audit.rulebook import (
+from featurelib.core.dialect import Absence, Asks, Dialect, WalkOrder, load
+from featurelib.core.rules import NODE_COLUMNS, SCOPES, UPDATE_COLUMNS
+from featurelib.extras.rules.book import (
     DIALECTS,
     UNRECORDED,
     Question,
@@ -19,8 +21,6 @@ from featurelib.audit.rulebook import (
     questions,
     rulebook,
 )
-from featurelib.core.dialect import Absence, Asks, Dialect, WalkOrder, load
-from featurelib.core.rules import NODE_COLUMNS, SCOPES, UPDATE_COLUMNS
 from scripts.docs_texts import (
     ASKS_NOBODY,
     DIALECTS_INTRO,

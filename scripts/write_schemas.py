@@ -17,8 +17,10 @@ from featurelib.api import documents as of_clusters
 from featurelib.extras.conformance import command as of_conformance
 from featurelib.extras.elections.command import Election
 from featurelib.extras.initial_levels import command as of_initial_levels
+from featurelib.extras.initial_levels import levels as of_levels
 from featurelib.extras.lint import command as of_lint
 from featurelib.extras.notify import command as of_notify
+from featurelib.extras.rules import command as of_rules
 from featurelib.extras.sandbox import command as of_sandbox
 from featurelib.extras.tool_preview.command import ToolPreview
 from featurelib.extras.waves import ask as of_waves
@@ -109,7 +111,16 @@ ROWS: dict[type, dict[str, Any]] = {  # keys whose rows are findings
     WhatIf: {"new": _Findings, "gone": _Findings},
     ClusterDiff: dict.fromkeys(("new", "resolved", "incomparable"), _OfNight),
 }
-EXTRAS = (of_waves, of_sandbox, of_initial_levels, of_conformance, of_lint, of_notify)
+EXTRAS = (
+    of_waves,
+    of_sandbox,
+    of_levels,
+    of_initial_levels,
+    of_conformance,
+    of_lint,
+    of_notify,
+    of_rules,
+)
 QUESTIONS = {
     "kafka-features": (of_clusters.OfCluster, ToolPreview),
     "election": (of_clusters.OfCluster, Election),

@@ -8,9 +8,9 @@ from enum import Enum
 import msgspec
 
 from featurelib.audit.findings import wordings
-from featurelib.audit.rulebook import rulebook
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.rules import NODE_COLUMNS, UPDATE_COLUMNS
+from featurelib.extras.rules.book import rulebook
 from featurelib.feature import Phase, Role, Severity, UpgradeType, Verdict, Witness
 from featurelib.findings import Remedy, ways
 from featurelib.schema import FACTS, FINDING

@@ -11,14 +11,14 @@ import json
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from featurelib.feature import Role
 
 VERSION = 1
+Levels = dict[str, int]
 # What each exit code of an error is called, for a program.
 ERROR_WORDS = {2: "usage", 3: "refused", 4: "unknown", 5: "could not look", 70: "fault"}
-Levels = dict[str, int]
 
 
 class JsonPart(msgspec.Struct):
@@ -50,32 +50,6 @@ def as_json(document: object, *, one_line: bool = False) -> str:
     line."""
     indent = None if one_line else 2
     return json.dumps(msgspec.to_builtins(document), indent=indent, ensure_ascii=False)
-
-
-class OfSoftware(Document):
-    catalogue: str
-    software: str
-
-
-class MappingDocument(OfSoftware):
-    """featurelib version-mapping"""
-
-    release_version: str
-    levels: Levels
-
-
-class DependenciesDocument(OfSoftware):
-    """featurelib feature-dependencies"""
-
-    dependencies: dict[str, Levels]
-
-
-class RulesDocument(Document, kw_only=True):
-    """featurelib rules; with a name `rule` alone, with --dialects `dialects` alone"""
-
-    rules: list[dict[str, Any]] | UnsetType = UNSET
-    rule: dict[str, Any] | UnsetType = UNSET
-    dialects: list[dict[str, Any]] | UnsetType = UNSET
 
 
 class ConvertedDocument(Document):

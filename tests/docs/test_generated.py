@@ -12,12 +12,12 @@ import pytest
 from deltalake import DeltaTable
 
 from featurelib.audit.findings import wordings
-from featurelib.audit.rulebook import DIALECTS, questions, rulebook
 from featurelib.catalogue import load as catalogue
 from featurelib.core.dialect import STRICT, load
 from featurelib.extras.conformance import exchanges as recording_form
 from featurelib.extras.conformance.exchanges import read
 from featurelib.extras.conformance.replay import EXCUSES, KINDS, replay
+from featurelib.extras.rules.book import DIALECTS, questions, rulebook
 from featurelib.lake import VERSION_PROPERTY, Lake
 from featurelib.landing import Landing
 from featurelib.landing import read as read_line

@@ -13,9 +13,9 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from featurelib.audit.findings import wordings
-from featurelib.audit.rulebook import DIALECTS, rulebook
 from featurelib.cli.app import COMMANDS
 from featurelib.core.dialect import STRICT, load
+from featurelib.extras.rules.book import DIALECTS, rulebook
 from featurelib.tables import ALL
 from scripts.docs_texts import ENDS
 from scripts.write_commands import JOBS, commands, error_classes, jobs

@@ -1,1 +1,1 @@
-"""Initial levels: what a new cluster starts with, or why it cannot."""
+"""Levels of releases: of a new cluster, of a release version, and what a level needs."""

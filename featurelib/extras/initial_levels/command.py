@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from featurelib.cli.entrance import say
-from featurelib.cli.levels import parse_features, print_levels, write_level
 from featurelib.config.files import choose_software, open_catalogue
 from featurelib.core.storage_format import FormatRequest, is_for_itself, preview_levels
 from featurelib.core.storage_format import initial_levels as format_levels
 from featurelib.errors import ConfigError, RefusedError
-from featurelib.view.documents import JsonPart, Levels, OfSoftware, fill
+from featurelib.extras.initial_levels.levels import (
+    OfSoftware,
+    parse_features,
+    print_levels,
+    write_level,
+)
+from featurelib.view.documents import JsonPart, Levels, fill
 
 
 class FormatRefusalDocument(JsonPart):

@@ -6,9 +6,15 @@ Everything printed is read from the rules and the dialects' tables themselves.
 from __future__ import annotations
 
 import difflib
+from typing import Any
+
+from msgspec import UNSET, UnsetType
 
 from featurelib.audit.findings import wordings
-from featurelib.audit.rulebook import (
+from featurelib.core.dialect import GENERATIONS, STRICT, Dialect, load
+from featurelib.core.rules import NODE_COLUMNS, UPDATE_COLUMNS
+from featurelib.errors import ConfigError
+from featurelib.extras.rules.book import (
     DIALECTS,
     UNRECORDED,
     Question,
@@ -16,16 +22,21 @@ from featurelib.audit.rulebook import (
     describe,
     rulebook,
 )
-from featurelib.core.dialect import GENERATIONS, STRICT, Dialect, load
-from featurelib.core.rules import NODE_COLUMNS, UPDATE_COLUMNS
-from featurelib.errors import ConfigError
 from featurelib.findings import tagged
-from featurelib.view.documents import RulesDocument, fill
+from featurelib.view.documents import Document, fill
 from featurelib.view.documents import as_json as to_json
 from featurelib.view.layout import Page, wrap
 
 WIDTH = 96
 TOGETHER = "\u00a0"  # no line ends between a dialect and its number
+
+
+class RulesDocument(Document, kw_only=True):
+    """featurelib rules; with a name `rule` alone, with --dialects `dialects` alone"""
+
+    rules: list[dict[str, Any]] | UnsetType = UNSET
+    rule: dict[str, Any] | UnsetType = UNSET
+    dialects: list[dict[str, Any]] | UnsetType = UNSET
 
 
 def rules(name: str | None = None, dialects: bool = False, as_json: bool = False) -> int:

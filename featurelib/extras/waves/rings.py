@@ -217,7 +217,7 @@ class Candidate:
 
     @property
     def cluster(self) -> str:
-        """Its id."""
+        """The id of the cluster."""
         return self.works[0][1].cluster
 
     @property

@@ -162,7 +162,7 @@ _OF_PLANS = ["cluster", "verdict", "nodes", "mode", "release", "newest_release"]
 
 
 class _Reader:
-    """Reads what was judged, cluster by cluster."""
+    """A reader of the judged clusters."""
 
     def __init__(self, asked: Asked, judged: Judged, target: Aim) -> None:
         self._asked, self._target, self._catalogue = asked, target, asked.catalogue

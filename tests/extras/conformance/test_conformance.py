@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from featurelib.audit.rulebook import UNRECORDED, questions
 from featurelib.catalogue import load
 from featurelib.core.dialect import GENERATIONS, generation_of
 from featurelib.core.dialect import load as load_dialect
@@ -27,6 +26,7 @@ from featurelib.core.reply import Reply
 from featurelib.errors import InputError
 from featurelib.extras.conformance.exchanges import Exchange, read
 from featurelib.extras.conformance.replay import Difference, replay
+from featurelib.extras.rules.book import UNRECORDED, questions
 from featurelib.feature import Role
 from scripts.choose_pack import choose, reached
 from scripts.pack_claims import SHOWN

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from featurelib.audit.rulebook import rulebook
+from featurelib.extras.rules.book import rulebook
 from tests.cli import commands
 from tests.core import recordings
 

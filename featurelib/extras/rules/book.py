@@ -1,4 +1,4 @@
-"""Which dialect asks which rule: every row of every dialect's table has a stable id.
+"""List the rules by dialect: every row of every dialect's table has a stable id.
 
 `kraft-4.2.unsupported_by_node.3` is the third row of that rule in that dialect.
 """
@@ -39,13 +39,13 @@ _UNRECORDED: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
 )
 UNRECORDED: dict[str, str] = {
-    f"{dialect}.{row}": why for row, dialects, why in _UNRECORDED for dialect in dialects
+    f"{dialect}.{row}": reason for row, dialects, reason in _UNRECORDED for dialect in dialects
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One row of a dialect's table, and where it stands there."""
+    """A row of a dialect's table, and where it stands there."""
 
     id: str
     dialect: str
@@ -69,7 +69,7 @@ class RulebookEntry:
 
     @property
     def groups(self) -> tuple[tuple[Question, ...], ...]:
-        """Questions that are the same in all but their place, in the order of the first of each."""
+        """The questions that differ in nothing but their place, in the order of the first."""
         same: dict[RuleRow, list[Question]] = {}
         for question in self.questions:
             same.setdefault(question.row, []).append(question)
@@ -78,7 +78,7 @@ class RulebookEntry:
 
 @cache
 def questions(dialect: str) -> tuple[Question, ...]:
-    """Every row of a dialect, the door first. Raises what `load` raises."""
+    """Return every row of a dialect, the door first. Raises what `load` raises."""
     table, codes, asked_rows = load(dialect), Counter[str](), []
     for at_door, rows in ((True, table.door), (False, table.rules)):
         for position, row in enumerate(rows, start=1):
@@ -91,8 +91,8 @@ def questions(dialect: str) -> tuple[Question, ...]:
 
 
 def describe(row: RuleRow) -> str:
-    """On which updates a row is asked, and of whom: `where sets, asks live_brokers`; and why an
-    audit does not ask it."""
+    """Return the updates and nodes that a row is about: `where sets, asks live_brokers`; and why
+    an audit does not ask it."""
     parts = []
     if row.where:
         parts.append(f"where {' and '.join(scope.name for scope in row.where)}")
@@ -109,7 +109,7 @@ def describe(row: RuleRow) -> str:
 
 @cache
 def rulebook() -> dict[str, RulebookEntry]:
-    """Every rule by name, in the order of rules.py."""
+    """Return every rule by name, in the order of rules.py."""
     every = [question for dialect in DIALECTS for question in questions(dialect)]
     return {
         name: RulebookEntry(

@@ -1,4 +1,4 @@
-"""The commands about levels that need no cluster: what maps to what, what needs what.
+"""Show the levels of a release version, and the needs of a level: two commands without a cluster.
 
 A command parses, makes one call, and prints; text is what Kafka's tools print.
 """
@@ -14,10 +14,28 @@ from featurelib.cli.options import read_pairs
 from featurelib.config.files import choose_software, open_catalogue
 from featurelib.errors import ConfigError
 from featurelib.feature import HIGHEST_LEVEL, METADATA_VERSION
-from featurelib.view.documents import DependenciesDocument, MappingDocument, OfSoftware, fill
+from featurelib.view.documents import Document, Levels, fill
 from featurelib.view.documents import as_json as to_json
 
 LEVEL = re.compile("[0-9]{1,5}")
+
+
+class OfSoftware(Document):
+    catalogue: str
+    software: str
+
+
+class MappingDocument(OfSoftware):
+    """featurelib version-mapping"""
+
+    release_version: str
+    levels: Levels
+
+
+class DependenciesDocument(OfSoftware):
+    """featurelib feature-dependencies"""
+
+    dependencies: dict[str, Levels]
 
 
 def version_mapping(
@@ -91,7 +109,7 @@ def print_levels(
 
 
 def write_level(own: ReleaseCatalogue, name: str, level: int) -> str:
-    """`metadata.version=25 (4.0-IV3)`, `group.version=1`."""
+    """Return `metadata.version=25 (4.0-IV3)`, `group.version=1`."""
     named = f" ({own.names[level]})" if name == METADATA_VERSION else ""
     return f"{name}={level}{named}"
 
@@ -122,7 +140,7 @@ def _expect_known(own: ReleaseCatalogue, name: str, level: int) -> None:
 
 
 def parse_features(texts: list[str]) -> dict[str, int]:
-    """`NAME=LEVEL` texts as levels by name. Raises ConfigError for what is none, or comes twice."""
+    """Return `NAME=LEVEL` texts as levels by name. Raises ConfigError for any other, or for two."""
     pairs = read_pairs(
         "--feature",
         texts,
