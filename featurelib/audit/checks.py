@@ -176,27 +176,26 @@ def report_unmet(evidence: Evidence, own: Software, tables: Tables, report: Batc
     stored = np.flatnonzero(kept & metadata_version_unmet(current, metadata, most)).tolist()
     if not declared and not stored:
         return
-    unmet_by, spoken = defaultdict[int, set[tuple[str, int]]](set), own.spoken
+    unmet_by = defaultdict[int, set[tuple[str, int]]](set)
     for release, other, least, question in declared:
-        by, cluster = tables.releases[release], query.cluster[question]
-        names = [name for (name, release), on in spoken.items() if release == by and on[cluster]]
+        by = tables.releases[release]
+        names = own.spoken_in(int(query.cluster[question]), by)
         if by == ANY or any(_asks(name, "dependency_unmet") for name in names):
             unmet_by[question].add((tables.features[other], least))
     for question in stored:
-        names = [name for (name, _), on in spoken.items() if on[query.cluster[question]]]
+        names = own.spoken_in(int(query.cluster[question]))
         least = max([FEATURE_RECORDS_FROM, *map(_needed, names)])
         if metadata_version_unmet(current[question], metadata[question], np.int32(least)):
             unmet_by[question].add((METADATA_VERSION, least))
-    questions = np.array(sorted(unmet_by), dtype=np.int64)
-    rows = zip(sorted(unmet_by), query.cluster[questions].tolist(), strict=True)
-    details = [
-        "; ".join(
-            f"{name} {least}, and {name} {finalized[row, tables.feature_code(name)]} is finalized"
-            for name, least in sorted(unmet_by[question])
+    details = []
+    for question, needs in sorted(unmet_by.items()):
+        levels = finalized[query.cluster[question]]
+        texts = (
+            f"{name} {least}, and {name} {levels[tables.feature_code(name)]} is finalized"
+            for name, least in sorted(needs)
         )
-        for question, row in rows
-    ]
-    report.of_questions(DEPENDENCY_CODE, questions, details)
+        details.append("; ".join(texts))
+    report.of_questions(DEPENDENCY_CODE, np.array(sorted(unmet_by), dtype=np.int64), details)
 
 
 @cache

@@ -209,6 +209,12 @@ class Software:
                 spoken[name, release] = which
         return spoken
 
+    def spoken_in(self, cluster: int, by: str | None = None) -> list[str]:
+        """Return the dialects that controllers of a cluster may speak, those of release `by` alone,
+        None = of any."""
+        pairs = (pair for pair, which in self.spoken.items() if which[cluster])
+        return [name for name, release in pairs if by in (None, release)]
+
     @cached_property
     def active(self) -> Int:
         """By cluster the subject that is known to be its active controller; NOBODY = not known."""

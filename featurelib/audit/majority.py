@@ -35,15 +35,7 @@ def report_majority(report: BatchFindings, proven: Bool) -> Int:
     votes = node.voter | ((node.role == Role.CONTROLLER) & ~member.quorum_known[node.cluster])
     votes &= ~node.expected_only
     records, finders = _without_leader(evidence, votes)
-    # Some voters may just be electing one. Brokers wait for it far longer, and none of those that
-    # were asked beside them, controllers too, showed that it leads. All voters together know it.
-    by_voter, waited_at = np.flatnonzero(votes[finders]), np.zeros(clusters, dtype=np.int64)
-    all_voters, agreeing = (
-        np.bincount(node.cluster[which], minlength=clusters) for which in (votes, finders[by_voter])
-    )
-    waits = (node.role[finders] == Role.BROKER) | (agreeing == all_voters)[node.cluster[finders]]
-    asked_at = evidence.snapshots["leaderless"].field("at")[records]
-    np.maximum.at(waited_at, node.cluster[finders[waits]], asked_at[waits])
+    waited_at = _waited_at(evidence, votes, records, finders)
     lost = votes & (waited_at > member.quorum_at + ONE_LOOK)[node.cluster]
     lost &= node.answered_at <= waited_at[node.cluster] + ONE_LOOK
     half = find(node.key, broker_key(node.key))  # a process that is both runs if either answers
@@ -112,6 +104,21 @@ def _without_leader(evidence: Evidence, votes: Bool) -> tuple[Int, Int]:
     since_asked = pick(np.where(node.answers, node.answered_at - ONE_LOOK, NEVER), subject, NEVER)
     counts = np.flatnonzero(at >= np.maximum(since_asked, since[records.row]))
     return counts, subject[counts]
+
+
+def _waited_at(evidence: Evidence, votes: Bool, records: Int, finders: Int) -> Int:
+    """Return by cluster when it was seen last that it has no leader; 0 = never.
+
+    Some voters may just be electing one. Brokers wait for it far longer, and none of those that
+    were asked beside them, controllers too, showed that it leads. All voters together know it."""
+    node, clusters = evidence.subjects, len(evidence.clusters)
+    by_voter, waited_at = finders[votes[finders]], np.zeros(clusters, dtype=np.int64)
+    all_voters = np.bincount(node.cluster[votes], minlength=clusters)
+    agreeing = np.bincount(node.cluster[by_voter], minlength=clusters)
+    waits = (node.role[finders] == Role.BROKER) | (agreeing == all_voters)[node.cluster[finders]]
+    asked_at = evidence.snapshots["leaderless"].field("at")[records]
+    np.maximum.at(waited_at, node.cluster[finders[waits]], asked_at[waits])
+    return waited_at
 
 
 def _words(evidence: Evidence, rows: Int) -> tuple[list[str], tuple[int, int] | None]:

@@ -84,15 +84,22 @@ def report_strimzi(
             if text := "; ".join(texts):
                 by_code[code].append((view, f"{view.name}: {text}"))
     for code, rows in by_code.items():
-        columns = [(v.cluster, v.said.at, v.said.line, v.finalized or NONE) for v, _ in rows]
-        ids, at, line, now = np.array(columns, dtype=np.int64).T
-        # What the resource asks for already nobody has to ask for again.
-        goals = [v.said.metadata_version or "" for v, _ in rows] if code == NOT_CARRIED_OUT else []
-        level = [catalogue.whole.level_of(text) or NONE for text in goals] or [NONE] * len(rows)
-        facts = {"at": at, "line": line, "finalized_level": now, "level": np.array(level)}
-        names, texts = texts_of(v.said.resource for v, _ in rows), [text for _, text in rows]
-        report.of_clusters(code, ids, detail=texts, resource=names, **facts)
+        _report_views(report, code, rows, catalogue)
     _unlisted(report, views)
+
+
+def _report_views(
+    report: BatchFindings, code: str, rows: Sequence[tuple[_View, str]], catalogue: Catalogue
+) -> None:
+    """Add a finding with its text for each of these clusters."""
+    columns = [(v.cluster, v.said.at, v.said.line, v.finalized or NONE) for v, _ in rows]
+    ids, at, line, now = np.array(columns, dtype=np.int64).T
+    # What the resource asks for already nobody has to ask for again.
+    goals = [v.said.metadata_version or "" for v, _ in rows] if code == NOT_CARRIED_OUT else []
+    level = [catalogue.whole.level_of(text) or NONE for text in goals] or [NONE] * len(rows)
+    facts = {"at": at, "line": line, "finalized_level": now, "level": np.array(level)}
+    names, texts = texts_of(v.said.resource for v, _ in rows), [text for _, text in rows]
+    report.of_clusters(code, ids, detail=texts, resource=names, **facts)
 
 
 def _views(evidence: Evidence) -> Iterator[_View]:
@@ -115,16 +122,13 @@ def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
     now = view.finalized or catalogue.whole.level_of(status or "")
     if res.metadata_version is not None or not status or now is None:
         return  # an operator before 0.39 has no such status, and leaves the level alone
-    level = catalogue.whole.level_of(res.version) if res.version else None
+    level = catalogue.whole.level_of(res.version or "")
     release, goal = (res.version, level) if level and level > now else (None, newest.newest_stable)
     if goal <= now:
         return
     own = catalogue.release_named(release or "") or newest.release
-    ends = catalogue.of(own).oldest, catalogue.of(own).newest_stable
-    at = position([({METADATA_VERSION: now}, [ends])], catalogue)
-    judges = [(STRICT, own, np.zeros(1, dtype=np.int64))]
-    [point] = of_metadata_version(at, np.array([goal]), judges, catalogue.tables).no_return.tolist()
-    phrase = f"with Kafka {clean(release or own)}" + ("" if release else ", for one,")
+    point = _no_return(own, now, goal, catalogue)
+    phrase = f"with Kafka {clean(release)}" if release else f"with Kafka {clean(own)}, for one,"
     back = f", and from {_level(point, catalogue)} on there is no way back without loss"
     yield (
         f"{phrase} from {_level(now, catalogue)} to {_level(goal, catalogue)}"
@@ -132,6 +136,17 @@ def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
     )
     if not res.version:
         yield "Kafka's own version is left to the operator, too"
+
+
+def _no_return(release: str, now: int, goal: int, catalogue: Catalogue) -> int:
+    """The first metadata.version on the way to `goal` that is not taken back; 0 or less = none."""
+    software = catalogue.of(release)
+    at = position(
+        [({METADATA_VERSION: now}, [(software.oldest, software.newest_stable)])], catalogue
+    )
+    judges = [(STRICT, release, np.zeros(1, dtype=np.int64))]
+    back = of_metadata_version(at, np.array([goal]), judges, catalogue.tables)
+    return int(back.no_return[0])
 
 
 def _undone(own: Resources, catalogue: Catalogue) -> Iterator[str]:

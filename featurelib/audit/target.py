@@ -13,7 +13,7 @@ probe counts until something newer of its cluster lands, and no longer than othe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -340,21 +340,8 @@ def report_probes(
     query, target, refusals = judge.asked, agreed.target.copy(), np.zeros_like(agreed.target)
     proof, controllers = dict[int, dict[str, tuple[int, int]]](), list[int]()
     for cluster, answers, (at, line), spoken in _answers(judge, agreed, own, conditions):
-        known = np.flatnonzero((query.cluster == cluster) & query.known)
-        rising = known[target[known] > query.current[known]]
-        # Where nothing rises it must agree, to what it is asked then, where it is.
-        named = [query.names[feature] in answers for feature in query.feature[known]]
-        moving = (rising if len(rising) else known[named]).tolist()
-        moves = [(q, query.names[query.feature[q]], query.current[q], target[q]) for q in moving]
-        met = [
-            (question, a)
-            for question, name, now, then in moves
-            if (a := answers.get(name)) and a.from_level in (now, -1) and a.to_level == then
-        ]
-        # Whatever the level is, what the controller refused stands in the way.
-        unknown = np.flatnonzero((query.cluster == cluster) & ~query.known).tolist()
-        pairs = ((q, answers.get(query.names[query.feature[q]])) for q in unknown)
-        met += [(question, a) for question, a in pairs if a is not None and a.code != 0]
+        moving = _moving(query, target, cluster, answers)
+        met = [*_met(query, target, moving, answers), *_refused_unknown(query, cluster, answers)]
         yes = [a for _, a in met if a.code == 0]
         if len(yes) == len(moving) > 0:
             proof[cluster] = {a.feature: (a.from_level, a.to_level) for a in yes}
@@ -367,17 +354,59 @@ def report_probes(
             report.of_clusters(PROBE_AGREED, {cluster: levels}, at=at, line=line)
         for question, a in met:
             if a.code != 0:
-                which, words = np.array([question]), f": {a.message}" if a.message else ""
-                detail, place = [f"error {a.code}{words}"], {"at": at, "line": line}
-                place["level"] = np.array([a.to_level])
-                refusals += report.of_questions(PROBE_REFUSED, which, detail, **place)
-                if refuser := read_refusal(a.message, a.feature):
-                    refusals += _report_refuser(judge, question, refuser, report, **place)
+                place = {"at": at, "line": line, "level": np.array([a.to_level])}
+                refusals += _report_refused(judge, question, a, report, **place)
                 target[question] = query.current[question]
     if refusals.any():
         target = search(judge, target)
     refusals += agreed.refusals
     return replace(agreed, target=target, refusals=refusals, probed=proof, controllers=controllers)
+
+
+Answers = Mapping[str, Validated]  # by feature
+
+
+def _moving(query: Questions, target: Int, cluster: int, answers: Answers) -> list[int]:
+    """Return the questions of a cluster whose level rises; where nothing rises, those that were
+    answered: the controller must agree to the level where it is."""
+    known = np.flatnonzero((query.cluster == cluster) & query.known)
+    rising = known[target[known] > query.current[known]]
+    named = [query.names[feature] in answers for feature in query.feature[known]]
+    moving: list[int] = (rising if len(rising) else known[named]).tolist()
+    return moving
+
+
+def _met(
+    query: Questions, target: Int, moving: Sequence[int], answers: Answers
+) -> Iterator[tuple[int, Validated]]:
+    """Yield the answers to just these moves."""
+    for question in moving:
+        answer = answers.get(query.names[query.feature[question]])
+        ends = (answer.from_level, answer.to_level) if answer else ()
+        if answer and ends in ((query.current[question], target[question]), (-1, target[question])):
+            yield question, answer
+
+
+def _refused_unknown(
+    query: Questions, cluster: int, answers: Answers
+) -> Iterator[tuple[int, Validated]]:
+    """Yield the refusals where the level is not known: whatever it is, they stand in the way."""
+    for question in np.flatnonzero((query.cluster == cluster) & ~query.known).tolist():
+        answer = answers.get(query.names[query.feature[question]])
+        if answer is not None and answer.code != 0:
+            yield question, answer
+
+
+def _report_refused(
+    judge: Judge, question: int, answer: Validated, report: BatchFindings, **place: Int
+) -> Int:
+    """Add a refusal, and the node that it names; by question, how many findings that are."""
+    words = f": {answer.message}" if answer.message else ""
+    detail = [f"error {answer.code}{words}"]
+    count = report.of_questions(PROBE_REFUSED, np.array([question]), detail, **place)
+    if refuser := read_refusal(answer.message, answer.feature):
+        count = count + _report_refuser(judge, question, refuser, report, **place)
+    return count
 
 
 def _report_refuser(

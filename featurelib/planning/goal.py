@@ -36,6 +36,20 @@ class Command(StrEnum):
 
 
 _LOWERS = (Command.DOWNGRADE, Command.DISABLE, Command.UPDATE)
+_NAMES, _RELEASE = "names", "release"
+_NO_FEATURE = "expected a feature, found none."
+_NEEDS = {  # by command: what it needs at least one of, and its fault without
+    Command.DOWNGRADE_ALL: (
+        {_RELEASE},
+        "expected --release-version RELEASE, the software to go back to, found none.",
+    ),
+    Command.DOWNGRADE: (
+        {_NAMES, _RELEASE},
+        "expected --release-version, --metadata or --feature, found none of them.",
+    ),
+    Command.DISABLE: ({_NAMES}, _NO_FEATURE),
+    Command.UPDATE: ({_NAMES}, _NO_FEATURE),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,18 +95,20 @@ class Intent:
         return (*self.up, *self.down, *self.delete)
 
     def _faults(self) -> Iterator[str]:
-        named, command = self.named, self.command
-        if self.release_version is not None and named:
+        named, release = self.named, self.release_version
+        given = {
+            kind
+            for kind, is_given in ((_NAMES, named), (_RELEASE, release is not None))
+            if is_given
+        }
+        if len(given) > 1:
             yield "expected --release-version or features by name, found both. Leave one out."
-        if command is Command.DOWNGRADE_ALL and self.release_version is None:
-            yield "expected --release-version RELEASE, the software to go back to, found none."
-        if command is Command.DOWNGRADE and self.release_version is None and not named:
-            yield "expected --release-version, --metadata or --feature, found none of them."
-        if command in (Command.DISABLE, Command.UPDATE) and not named:
-            yield "expected a feature, found none."
-        if self.unsafe and command not in _LOWERS:
+        needs, fault = _NEEDS.get(self.command, (given, ""))
+        if given.isdisjoint(needs) and fault:
+            yield fault
+        if self.unsafe and self.command not in _LOWERS:
             yield "--unsafe is for what goes down. Leave it out."
-        if any(not name.strip() for name in named):
+        if not all(map(str.strip, named)):
             yield "expected a feature's name, found an empty one."
         if twice := sorted({name for name in named if named.count(name) > 1}):
             yield f"expected {twice[0]} once, found it twice. Keep one of them."
@@ -313,13 +329,7 @@ def stay_at_ceiling(cluster: Cluster, catalogue: Catalogue, name: str, ceiling: 
     the production levels above are no default, never go back, or change more than the level."""
     current, available = cluster.level(name), ceiling
     if name != METADATA_VERSION and name in catalogue.features:
-        most = max((n.supported[name][1] for n in cluster.nodes if name in n.supported), default=0)
-        texts = {cluster.release, *(node.release for node in cluster.nodes)}
-        named = {release for text in texts if (release := catalogue.release_named(text))}
-        own = [catalogue.of(release).known_levels(name, unstable=False) for release in named]
-        known = {v.level for v in catalogue.levels if v.feature == name}
-        stable = known.intersection(*([set().union(*own)] if named else []))
-        available = max((n for n in stable if n <= most), default=0)
+        available = _highest_stable(cluster, catalogue, name)
     if current >= available:
         code, level = "at_ceiling", ceiling
         text = f"{name} is at {catalogue.level_name(name, current)}; that is its ceiling."
@@ -330,6 +340,18 @@ def stay_at_ceiling(cluster: Cluster, catalogue: Catalogue, name: str, ceiling: 
         top, code = catalogue.level_name(name, available), code or "beyond_default"
         text = f"{name} could go up to {top}, but {but}: ask for it by name."
     return Stay(code=code, feature=name, current=current, level=level, text=text)
+
+
+def _highest_stable(cluster: Cluster, catalogue: Catalogue, name: str) -> int:
+    """Return the highest level of a feature that some node supports, and that the cluster's own
+    releases have for production, as far as any is known."""
+    most = max((n.supported[name][1] for n in cluster.nodes if name in n.supported), default=0)
+    texts = {cluster.release, *(node.release for node in cluster.nodes)}
+    named = set(map(catalogue.release_named, texts)) - {None}
+    own = [catalogue.of(release).known_levels(name, unstable=False) for release in named if release]
+    known = {v.level for v in catalogue.levels if v.feature == name}
+    stable = known & set().union(*own) if named else known
+    return max((n for n in stable if n <= most), default=0)
 
 
 def only_by_name(catalogue: Catalogue, name: str, current: int, level: int) -> str:

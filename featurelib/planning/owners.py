@@ -49,7 +49,19 @@ def share(
     for move in (move for step in steps for move in step.updates):
         first = moves.get(move.feature, move)  # of a level reached step by step
         moves[move.feature] = replace(move, from_level=first.from_level)
-    # What is the default only once the owner has finalized its metadata.version waits for that.
+    later = _waiting(moves, owned, levels, catalogue)
+    owners_moves = [move for name, move in moves.items() if name in owned]
+    waiting = [move for name, move in moves.items() if name in later]
+    return Shares(
+        ours=tuple(_without(owned | later, steps)), theirs=tuple(owners_moves), later=tuple(waiting)
+    )
+
+
+def _waiting(
+    moves: Mapping[str, Move], owned: set[str], levels: Mapping[str, int], catalogue: Catalogue
+) -> set[str]:
+    """Return the features of ours that wait for the owner's: those that need its levels, and those
+    that are a default only once it has finalized its metadata.version."""
     ends = {name: (move.from_level, move.to_level) for name, move in moves.items()}
     later = catalogue.not_yet_defaults(ends) - owned if METADATA_VERSION in owned else set[str]()
     while True:
@@ -57,16 +69,15 @@ def share(
         unmet = catalogue.whole.unmet({**levels, **own})
         late = {d.feature for d in unmet if d.feature in own and d.other in owned | later}
         if not late:
-            break
+            return later
         later |= late
-    kept = [tuple(move for move in step.updates if move.feature in own) for step in steps]
-    return Shares(
-        ours=tuple(
-            replace(step, updates=moved) for step, moved in zip(steps, kept, strict=True) if moved
-        ),
-        theirs=tuple(move for name, move in moves.items() if name in owned),
-        later=tuple(move for name, move in moves.items() if name in later),
-    )
+
+
+def _without(features: set[str], steps: Iterable[Step]) -> Iterator[Step]:
+    """Yield the steps without updates of these features, where any is left."""
+    for step in steps:
+        if updates := tuple(move for move in step.updates if move.feature not in features):
+            yield replace(step, updates=updates)
 
 
 def owner_command(moves: Sequence[Move], entry: FleetEntry, catalogue: Catalogue) -> str:

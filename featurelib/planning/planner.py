@@ -29,17 +29,9 @@ from featurelib.audit.side_effects import side_effects
 from featurelib.audit.verdict import TIMEOUT_MS
 from featurelib.backends.base import Backend, Say, accepts, may_prove, moves_text, validate
 from featurelib.catalogue import Catalogue
+from featurelib.core import dry_run
 from featurelib.core.cluster import Cluster, Half, Node
 from featurelib.core.dialect import GENERATIONS, STRICT, Dialect, load
-from featurelib.core.dry_run import (
-    Tried,
-    dialect_of,
-    judge_again,
-    refusals_by,
-    request_of,
-    try_requests,
-    who_may_lead,
-)
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, Severity, UpgradeType, Verdict
 from featurelib.findings import code_of, tagged
 from featurelib.landing.responses import NOT_AUTHORIZED
@@ -228,8 +220,10 @@ def _against(
     if sight.releases:
         refusals = _route(sure, goal, catalogue)[1]
     else:  # nobody knows what the controllers would say; the policy does not wait for them
-        request = request_of(Step(updates=goal.moves, timeout_ms=TIMEOUT_MS), load(GENERATIONS[-1]))
-        refusals = refusals_by([(sure.cluster, request)], load(STRICT), catalogue.tables)[0]
+        request = dry_run.request_of(
+            Step(updates=goal.moves, timeout_ms=TIMEOUT_MS), load(GENERATIONS[-1])
+        )
+        refusals = dry_run.refusals_by([(sure.cluster, request)], load(STRICT), catalogue.tables)[0]
     resting = tagged("dependency") if unsure else frozenset[str]()
     known = [one for one in refusals if one.feature not in unsure and one.code not in resting]
     return tuple(Reasons(sure, catalogue).of_refusals(known))
@@ -256,8 +250,8 @@ def _route(
     if not sight.releases:
         return (), [*Reasons(sight, catalogue).of_release()]
     mode = mode_of(sight)
-    cluster = who_may_lead(sight.cluster, mode)[0]
-    own = [dialect_of(release, mode, catalogue) for release in sight.releases]
+    cluster = dry_run.who_may_lead(sight.cluster, mode)[0]
+    own = [dry_run.dialect_of(release, mode, catalogue) for release in sight.releases]
     router = Router(
         cluster=replace(cluster, release=sight.releases[0]),
         dialect=next((dialect for dialect in own if not dialect.can.atomic), own[0]),
@@ -268,7 +262,7 @@ def _route(
     )
     found = router.route(goal.moves)
     if not found.refusals:
-        again = judge_again(sight.cluster, sight.releases, mode, found.steps, catalogue)
+        again = dry_run.judge_again(sight.cluster, sight.releases, mode, found.steps, catalogue)
         return found.steps, again
     refused = dict.fromkeys(found.refusals)
     for release, dialect in zip(sight.releases, own, strict=True):
@@ -315,9 +309,11 @@ def _warnings_of_steps(
     texts = {
         f"{one.feature}: its finalized minimum would become {one.last_lost + 1}. {one.text}": None
         for release in sight.releases
-        for own in [dialect_of(release, mode, catalogue)]
-        for led in who_may_lead(replace(sight.cluster, release=release), mode)
-        for one in raised_by(led, [request_of(step, own) for step in steps], own, catalogue.tables)
+        for own in [dry_run.dialect_of(release, mode, catalogue)]
+        for led in dry_run.who_may_lead(replace(sight.cluster, release=release), mode)
+        for one in raised_by(
+            led, [dry_run.request_of(step, own) for step in steps], own, catalogue.tables
+        )
     }
     return tuple(texts)
 
@@ -415,12 +411,14 @@ class Router:
         hops = {move.feature: self._hops(move) for move in moves}
         return self._atomic(hops) if self.dialect.can.atomic else self._one_by_one(hops)
 
-    def _try(self, cluster: Cluster, groups: Sequence[Sequence[Move]]) -> list[Tried]:
+    def _try(self, cluster: Cluster, groups: Sequence[Sequence[Move]]) -> list[dry_run.Tried]:
         """Each group of moves as one request, in the newest wire version that carries results."""
         by_name = [sorted(moves, key=lambda move: move.feature) for moves in groups]
-        requests = [request_of(self._step(moves), self.dialect) for moves in by_name]
+        requests = [dry_run.request_of(self._step(moves), self.dialect) for moves in by_name]
         cases = [(cluster, request) for request in requests]
-        return try_requests(cases, self.dialect, self.catalogue.tables, vendors=self.vendors)
+        return dry_run.try_requests(
+            cases, self.dialect, self.catalogue.tables, vendors=self.vendors
+        )
 
     def _step(self, moves: Sequence[Move]) -> Step:
         return Step(updates=tuple(moves), timeout_ms=self.timeout_ms)

@@ -380,11 +380,9 @@ def _choices(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> Iterator[M
 
 def action_for(cluster: Cluster, node: Node, moves: Moves, codes: frozenset[str]) -> Action:
     """Return the action for a node that is in the way of `moves`, where these rules refuse them."""
-    level, cause = cluster.level(METADATA_VERSION), None
-    if node.voter and not node.registered and codes & tagged("voter"):
-        cause = Issue.VOTER
-    elif not node.voter and not node.registered and codes & tagged("configured"):
-        cause = Issue.CONFIGURED
+    level = cluster.level(METADATA_VERSION)
+    issue, tag = (Issue.VOTER, "voter") if node.voter else (Issue.CONFIGURED, "configured")
+    cause = None if node.registered or codes.isdisjoint(tagged(tag)) else issue
     brokers = [one for one in cluster.nodes if one.registered and one.role is Role.BROKER]
     is_known = (level or cluster.has_quorum) and brokers != [node]
     levels = np.array(list(moves.values()), dtype=np.int32)

@@ -16,19 +16,12 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
+from featurelib import feature
 from featurelib.audit.evidence import Evidence
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.config.settings import Settings
 from featurelib.core.dialect import GENERATIONS, STRICT, load
-from featurelib.feature import (
-    HIGHEST_LEVEL,
-    KRAFT_VERSION,
-    METADATA_VERSION,
-    Role,
-    UpgradeType,
-    Witness,
-)
 from featurelib.model import Guards, Move, Plan, RangeGroup, Requirements, Step
 
 HIGHEST_INT32 = 2**31 - 1
@@ -49,7 +42,7 @@ def require(
     bound = having_a_say(features, catalogue)
     pairs = zip(query.pair_first[begin:end].tolist(), names, strict=True)
     bounded = [(pair, name) for pair, name in pairs if name in bound]
-    in_zookeeper = int(evidence.levels.kind[cluster]) == int(Witness.FEATURES_NODE)
+    in_zookeeper = int(evidence.levels.kind[cluster]) == int(feature.Witness.FEATURES_NODE)
     return Requirements(
         levels={name: level for name, level in levels.items() if level > 0},
         nodes=tuple(sorted(_groups(evidence, cluster, bounded), key=_order)),
@@ -60,7 +53,7 @@ def require(
 def having_a_say(features: Iterable[str], catalogue: Catalogue) -> frozenset[str]:
     """These features and all that any of their levels depends on; every level needs a
     metadata.version that can store it (KIP-1022)."""
-    names, waiting = {METADATA_VERSION}, set(features)
+    names, waiting = {feature.METADATA_VERSION}, set(features)
     while waiting:
         names |= waiting
         waiting = {d.other for d in catalogue.dependencies if d.feature in waiting} - names
@@ -82,7 +75,7 @@ def _groups(
             for pair, name in pairs_of
         )
         brokers, controllers = ids.setdefault(ranges, ([], []))
-        is_broker = node.role[subjects] == int(Role.BROKER)
+        is_broker = node.role[subjects] == int(feature.Role.BROKER)
         brokers += node.node_id[subjects][is_broker].tolist()
         controllers += node.node_id[subjects][~is_broker].tolist()
     for ranges, (brokers, controllers) in ids.items():
@@ -170,23 +163,30 @@ def _steps(plan: Plan) -> Iterator[str]:
     own = [load(name).can.atomic for name in plan.own_dialects if name in GENERATIONS]
     levels = dict(plan.requirements.levels)
     for i, step in enumerate(plan.steps):
-        at, names = f"steps[{i}]", [move.feature for move in step.updates]
+        at = f"steps[{i}]"
         if not 0 < step.timeout_ms <= HIGHEST_INT32:
             yield f"{at}.timeout_ms: expected 1 to {HIGHEST_INT32}, found {step.timeout_ms}"
-        if not names:
-            yield f"{at}.updates: expected one or more, found none"
-        if len(set(names)) < len(names):
-            yield f"{at}.updates: expected each feature once, found one twice"
-        if KRAFT_VERSION in names and len(names) > 1:
-            yield f"{at}.updates: expected {KRAFT_VERSION} in a request of its own, found more"
-        if not (own and all(own)) and len(names) > 1:
-            yield (
-                f"{at}.updates: expected one feature in a request, since a controller that may "
-                f"answer does the good part of a refused one; found {len(names)}"
-            )
+        names = [move.feature for move in step.updates]
+        yield from _request(names, f"{at}.updates", is_atomic=bool(own) and all(own))
         for j, move in enumerate(step.updates):
             yield from _move(move, levels.get(move.feature, 0), f"{at}.updates[{j}]")
         levels |= {move.feature: move.to_level for move in step.updates}
+
+
+def _request(names: Sequence[str], at: str, *, is_atomic: bool) -> Iterator[str]:
+    """Yield the faults of the features in one request; `is_atomic`: of every controller that may
+    answer."""
+    if not names:
+        yield f"{at}: expected one or more, found none"
+    if len(set(names)) < len(names):
+        yield f"{at}: expected each feature once, found one twice"
+    if feature.KRAFT_VERSION in names and len(names) > 1:
+        yield f"{at}: expected {feature.KRAFT_VERSION} in a request of its own, found more"
+    if not is_atomic and len(names) > 1:
+        yield (
+            f"{at}: expected one feature in a request, since a controller that may "
+            f"answer does the good part of a refused one; found {len(names)}"
+        )
 
 
 def _move(move: Move, current: int, at: str) -> Iterator[str]:
@@ -194,12 +194,14 @@ def _move(move: Move, current: int, at: str) -> Iterator[str]:
         yield f"{at}.feature: expected a name, found none"
     for name in ("from_level", "to_level"):
         level = getattr(move, name)
-        if not 0 <= level <= HIGHEST_LEVEL:
-            yield f"{at}.{name}: expected 0 to {HIGHEST_LEVEL}, found {level}"
+        if not 0 <= level <= feature.HIGHEST_LEVEL:
+            yield f"{at}.{name}: expected 0 to {feature.HIGHEST_LEVEL}, found {level}"
     if move.from_level != current:
         yield f"{at}.from_level: expected {current}, where it is by then, found {move.from_level}"
     up = move.to_level > move.from_level
-    kinds = [kind.name for kind in UpgradeType if (kind is UpgradeType.UPGRADE) == up]
+    kinds = [
+        kind.name for kind in feature.UpgradeType if (kind is feature.UpgradeType.UPGRADE) == up
+    ]
     if move.to_level == move.from_level:
         yield f"{at}.to_level: expected another level than {move.from_level}"
     elif move.upgrade_type not in kinds:
@@ -209,25 +211,31 @@ def _move(move: Move, current: int, at: str) -> Iterator[str]:
 def _requirements(required: Requirements, planned: set[str]) -> Iterator[str]:
     at = "requirements"
     for name, level in sorted(required.levels.items()):
-        if not name or not 0 < level <= HIGHEST_LEVEL:
-            yield f"{at}.levels: expected names with 1 to {HIGHEST_LEVEL}, found {name!r}: {level}"
+        most = feature.HIGHEST_LEVEL
+        if not name or not 0 < level <= most:
+            yield f"{at}.levels: expected names with 1 to {most}, found {name!r}: {level}"
     version = required.features_node_version
     if version is not None and not 0 <= version <= HIGHEST_INT32:
         yield f"{at}.features_node_version: expected 0 to {HIGHEST_INT32} or null, found {version}"
-    if not required.nodes:
-        yield f"{at}.nodes: expected one or more, found none"
-    for i, group in enumerate(required.nodes):
-        yield from _group(group, f"{at}.nodes[{i}]")
+    yield from _node_groups(required.nodes, planned, f"{at}.nodes")
+
+
+def _node_groups(groups: Sequence[RangeGroup], planned: set[str], at: str) -> Iterator[str]:
+    """Yield the faults of the groups of nodes, and contradictions between them."""
+    if not groups:
+        yield f"{at}: expected one or more, found none"
+    for i, group in enumerate(groups):
+        yield from _group(group, f"{at}[{i}]")
         if lacking := sorted(planned - set(group.ranges)):
-            yield f"{at}.nodes[{i}].ranges: expected every planned feature, {lacking[0]!r} lacks"
-    if list(required.nodes) != sorted(required.nodes, key=_order):
-        yield f"{at}.nodes: expected them by their nodes' ids, found another order"
+            yield f"{at}[{i}].ranges: expected every planned feature, {lacking[0]!r} lacks"
+    if list(groups) != sorted(groups, key=_order):
+        yield f"{at}: expected them by their nodes' ids, found another order"
     for role in ("brokers", "controllers"):
-        ids = [node for group in required.nodes for node in getattr(group, role)]
+        ids = [node for group in groups for node in getattr(group, role)]
         if len(set(ids)) < len(ids):
-            yield f"{at}.nodes: expected each of the {role} in one group, found one in two"
-    if len({frozenset(group.ranges) for group in required.nodes}) > 1:
-        yield f"{at}.nodes: expected the same features in every group"
+            yield f"{at}: expected each of the {role} in one group, found one in two"
+    if len({frozenset(group.ranges) for group in groups}) > 1:
+        yield f"{at}: expected the same features in every group"
 
 
 def _group(group: RangeGroup, at: str) -> Iterator[str]:
@@ -239,7 +247,7 @@ def _group(group: RangeGroup, at: str) -> Iterator[str]:
         if strange := [node for node in ids if not 0 <= node <= HIGHEST_INT32]:
             yield f"{at}.{name}: expected ids from 0 to {HIGHEST_INT32}, found {strange[0]}"
     for name, (first, last) in sorted(group.ranges.items()):
-        if not name or not 0 <= first <= last <= HIGHEST_LEVEL:
+        if not name or not 0 <= first <= last <= feature.HIGHEST_LEVEL:
             yield f"{at}.ranges: expected a range, found {name!r}: {first}-{last}"
 
 

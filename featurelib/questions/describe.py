@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from featurelib.audit.cluster_view import Sight
 from featurelib.audit.evidence import Evidence
 from featurelib.audit.findings import FindingWords
@@ -166,45 +168,73 @@ def _nodes(
     findings: Sequence[Row],
     newer: Mapping[int, str],
 ) -> Iterator[NodeShown]:
-    who, member, epochs = evidence.subjects, evidence.membership, evidence.listeners.field("epoch")
+    who, member = evidence.subjects, evidence.membership
     releases = {(n.role, n.node_id): n.release for n in sight.cluster.nodes}
-    called = {
-        (row["role"], row["node_id"]): known.state
-        for code, known in reversed(finding_rows().items())  # the first that fits is put in last
-        for row in findings
-        if known.state and row["code"] == code
-    }
-    leads = Role.CONTROLLER if member.kraft[0] else Role.BROKER if member.zookeeper[0] else None
+    called, leader = _called(findings), (_leading_role(evidence), sight.cluster.active)
     # Whom nobody names leads where it has no rival, and answers: silence makes no controller.
-    active, is_named = sight.cluster.active, bool(evidence.controller[0] >= 0)
-    for i, (number, node_id) in enumerate(
-        zip(who.role.tolist(), who.node_id.tolist(), strict=True)
-    ):
-        role, listener = Role(number), int(who.listener[i])
-        position, fenced = int(who.profile[i]), int(who.fenced[i])
-        epoch = int(epochs[listener]) if listener >= 0 else -1
-        answers, has_failed = bool(who.answers[i]), listener >= 0 and int(who.failed_at[i]) > 0
-        # A node that another tool asked shows its release by the requests it offers.
-        offers = evidence.listeners.text("releases", listener) if listener >= 0 else None
+    is_named = bool(evidence.controller[0] >= 0)
+    halves = zip(who.role.tolist(), who.node_id.tolist(), strict=True)
+    for i, (number, node_id) in enumerate(halves):
+        role, position, fenced = Role(number), int(who.profile[i]), int(who.fenced[i])
+        answers, answer = bool(who.answers[i]), _answer(evidence, i)
         state = "running" if answers else "fenced" if fenced == 1 else "registered"
         unlisted = who.voter[i] and not who.registered[i] and member.controllers_known[0]
         yield NodeShown(
             role=role.text,
             node_id=node_id,
             state=called.get((role.text, node_id), state),
-            is_active=role is leads and node_id == active and (is_named or answers),
+            is_active=(role, node_id) == leader and (is_named or answers),
             is_voter=bool(who.voter[i]) if member.quorum_known[0] else None,
             is_fenced=None if fenced < 0 else bool(fenced),
             is_unregistered_voter=bool(unlisted),
-            release=releases.get((role, node_id))
-            or newer.get(position)
-            or (offers or "").replace(";", " or "),
+            release=releases.get((role, node_id)) or newer.get(position) or answer.releases,
             profile=order.get(position),
             is_partial=bool(who.partial[i]),
-            epoch=epoch if epoch >= 0 else None,
-            error=evidence.errors(who.listener[[i]])[0] if has_failed and not answers else "",
+            epoch=answer.epoch,
+            error=answer.error,
             seen_at=_time(int(who.at[i])) if position >= 0 else None,
         )
+
+
+def _called(findings: Sequence[Row]) -> dict[tuple[str, int], str]:
+    """Return by role and id the states of nodes that a finding has a name for."""
+    return {
+        (row["role"], row["node_id"]): known.state
+        for code, known in reversed(finding_rows().items())  # the first that fits is put in last
+        for row in findings
+        if known.state and row["code"] == code
+    }
+
+
+def _leading_role(evidence: Evidence) -> Role | None:
+    """Return the role of the node that leads; None if the cluster's mode is not known."""
+    if evidence.membership.kraft[0]:
+        return Role.CONTROLLER
+    return Role.BROKER if evidence.membership.zookeeper[0] else None
+
+
+class _Answer(NamedTuple):
+    """The answer of a node: the epoch of its finalized features, why it failed last, and the
+    releases that the requests it offers show, where another tool asked it."""
+
+    epoch: int | None = None
+    error: str = ""
+    releases: str = ""
+
+
+def _answer(evidence: Evidence, subject: int) -> _Answer:
+    """Return the last answer of a node; empty for one that nobody asked."""
+    who = evidence.subjects
+    listener = int(who.listener[subject])
+    if listener < 0:
+        return _Answer()
+    epoch = int(evidence.listeners.field("epoch")[listener])
+    has_failed = int(who.failed_at[subject]) > 0 and not who.answers[subject]
+    return _Answer(
+        epoch=epoch if epoch >= 0 else None,
+        error=evidence.errors(np.array([listener]))[0] if has_failed else "",
+        releases=(evidence.listeners.text("releases", listener) or "").replace(";", " or "),
+    )
 
 
 def _levels(

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
+from featurelib import tables
 from featurelib.audit.findings import without_blanks, wordings
 from featurelib.controller.journal import JournalEntry
 from featurelib.core.dialect import STRICT, load
@@ -44,13 +45,6 @@ from featurelib.snapshot.history import (
     lowered_ceilings,
 )
 from featurelib.snapshot.history import Row as LevelRow
-from featurelib.tables import (
-    FEATURE_READINESS,
-    FINALIZED_FEATURES,
-    FINDINGS,
-    NODE_ADVERTISEMENT,
-    UPGRADE_PLANS,
-)
 from featurelib.words import nodes
 
 Row = dict[str, Any]
@@ -157,8 +151,8 @@ def timeline(
 def read_timeline(lake: Lake, cluster_id: str, run: int | None = None) -> Timeline:
     """The timeline of a cluster up to a night. Raises ConfigError for one that is not there,
     NoEvidenceError for one that never said anything."""
-    advertised = lake.history(NODE_ADVERTISEMENT, [cluster_id], run).to_pylist()
-    finalized = lake.history(FINALIZED_FEATURES, [cluster_id], run).to_pylist()
+    advertised = lake.history(tables.NODE_ADVERTISEMENT, [cluster_id], run).to_pylist()
+    finalized = lake.history(tables.FINALIZED_FEATURES, [cluster_id], run).to_pylist()
     if not advertised and not finalized:
         lake.expect_cluster(cluster_id, run)
         raise NoEvidenceError(
@@ -207,32 +201,41 @@ _Saying = tuple[datetime, int, int]  # when, at which epoch, in which line
 def _range_changes(rows: Iterable[RangeRow]) -> Iterator[RangeChange]:
     """Yield changed answers of nodes and, beside them, registrations that differ: below protocol
     version 2.7 a broker registers nothing, whatever its software supports."""
-    said: dict[_Who, dict[_Saying, dict[str, Ends]]] = defaultdict(dict)
+    sayings = sorted(_sayings(rows).items())
+    answers = [(who, of) for who, of in sayings if who[0] not in (LOG, REGISTRATION)]
+    own = [change for who, of in answers for change in _of_node(*who, of)]
+    yield from own
+    known = {(change.node_ids, change.changes) for change in own}
+    for change, is_seen in _registered(sayings, {who for who, _ in answers}):
+        if not is_seen and (change.node_ids, change.changes) not in known:
+            yield change
+
+
+def _registered(
+    sayings: Sequence[tuple[_Who, Mapping[_Saying, Ranges]]], answering: Set[_Who]
+) -> Iterator[tuple[RangeChange, bool]]:
+    """Yield the changed registrations of brokers, and whether it is the first record in the log of
+    a broker that answers itself."""
+    for (who, node_id), of_node in sayings:
+        # The log does not say here which half of a process registered.
+        if who == REGISTRATION or (who == LOG and (CONTROLLER, node_id) not in answering):
+            is_answering = who == LOG and (BROKER, node_id) in answering
+            for change in _of_node(BROKER, node_id, of_node, registered=True):
+                yield change, change.first and is_answering
+
+
+def _sayings(rows: Iterable[RangeRow]) -> dict[_Who, dict[_Saying, dict[str, Ends]]]:
+    """Return the ranges of each node by what showed them and when."""
+    sayings: dict[_Who, dict[_Saying, dict[str, Ends]]] = defaultdict(dict)
     for row in rows:
         who = row["witness"]
         epoch = -1 if row["epoch"] is None else row["epoch"]
         # Several records of the log stand in dumps of one time; only their offsets tell them apart.
         line = 0 if who == LOG else row["line_id"]
-        saying = said[who, row["node_id"]].setdefault((row["observed_at"], epoch, line), {})
+        saying = sayings[who, row["node_id"]].setdefault((row["observed_at"], epoch, line), {})
         if row["feature"] is not None:
             saying[row["feature"]] = Ends(row["min_version"] or 0, row["max_version"] or 0)
-    own = [
-        change
-        for (who, node_id), sayings in sorted(said.items())
-        if who not in (LOG, REGISTRATION)
-        for change in _of_node(who, node_id, sayings)
-    ]
-    yield from own
-    told = {(change.node_ids, change.changes) for change in own}
-    themselves = {node_id for who, node_id in said if who == BROKER}
-    controllers = {node_id for who, node_id in said if who == CONTROLLER}
-    for (who, node_id), sayings in sorted(said.items()):
-        # The log does not say here which half of a process registered.
-        if who == REGISTRATION or (who == LOG and node_id not in controllers):
-            for change in _of_node(BROKER, node_id, sayings, registered=True):
-                known = who == LOG and change.first and node_id in themselves
-                if not known and (change.node_ids, change.changes) not in told:
-                    yield change
+    return sayings
 
 
 def _of_node(
@@ -377,20 +380,8 @@ def diff(
     clusters it is about, None = all. Raises ConfigError for a night that is not there."""
     was, now = _Night(lake, before, part), _Night(lake, after, part)
     alike = was.judged_by == now.judged_by
-    gone, come, both = (
-        {key for key in keys if part is None or key[0] in part}
-        for keys in (was.found - now.found, now.found - was.found, now.found & was.found)
-    )
-    found: dict[str, dict[State, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    sides = (was, now, gone, State.RESOLVED), (now, was, come, State.NEW)
-    for night, other, only, state in sides:
-        for row in night.rows(only):
-            why = Why.JUDGED_OTHERWISE if not alike else other.why_silent(row, is_new=other is was)
-            if why is None:
-                found[row["cluster"]][state].append(row)
-            else:
-                found[row["cluster"]][State.INCOMPARABLE].append(row | {"why": why})
-    unchanged = Counter(key[0] for key in both)
+    both = now.found & was.found
+    unchanged, found = Counter(key[0] for key in both), _differing(was, now)
     every = was.verdicts.keys() | now.verdicts.keys()
     levels = _levels_moved(was, now)
     moved = {name for name in every if was.verdicts.get(name) != now.verdicts.get(name)}
@@ -398,6 +389,7 @@ def diff(
     clusters = []
     for cluster in sorted({*found, *moved, *levels, *silent}):
         rows = {state: tuple(sorted(found[cluster][state], key=_order)) for state in State}
+        changed, ceilings = levels.get(cluster, ((), ()))
         clusters.append(
             ClusterDiff(
                 cluster=cluster,
@@ -406,8 +398,8 @@ def diff(
                 after=now.verdicts.get(cluster),
                 critical=cluster in now.critical,
                 silent_since=silent.get(cluster),
-                levels=levels[cluster][0] if cluster in levels else (),
-                ceilings=levels[cluster][1] if cluster in levels else (),
+                levels=changed,
+                ceilings=ceilings,
                 new=rows[State.NEW],
                 resolved=rows[State.RESOLVED],
                 unchanged=unchanged[cluster],
@@ -423,6 +415,20 @@ def diff(
         same=len(every) - len(clusters),
         clusters=tuple(clusters),
     )
+
+
+def _differing(was: _Night, now: _Night) -> dict[str, dict[State, list[Row]]]:
+    """Return by cluster the findings that one of two runs lacks, new, resolved or incomparable."""
+    found: dict[str, dict[State, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    alike = was.judged_by == now.judged_by
+    for night, other, state in ((was, now, State.RESOLVED), (now, was, State.NEW)):
+        for row in night.rows(night.found - other.found):
+            why = Why.JUDGED_OTHERWISE if not alike else other.why_silent(row, is_new=other is was)
+            if why is None:
+                found[row["cluster"]][state].append(row)
+            else:
+                found[row["cluster"]][State.INCOMPARABLE].append(row | {"why": why})
+    return found
 
 
 _Moved = tuple[tuple[LevelOfNights, ...], tuple[LevelMove, ...]]  # levels, and ceilings
@@ -463,26 +469,22 @@ class _Night:
         row = lake.night(run)
         self.judged_by = (row["catalogue"], row["dialect"])
         self._lake, self._run = lake, run
-        found = lake.rows(FINDINGS, run=run, columns=[*KEY, "severity", "muted"])
-        self.found = set(_keys(found))
-        rows, codes = found.to_pylist(), defaultdict[str, list[tuple[str, str | None]]](list)
-        heard = (row for row in rows if row["severity"] == "critical" and not row["muted"])
-        self.critical: set[str] = {row["cluster"] for row in heard}
-        for row in rows:
-            if row["code"] in tagged("too_old", "unreached"):
-                codes[row["cluster"]].append((row["code"], row["muted"]))
-        wanted = ["cluster", "verdict", "newest_line"]
-        plans = lake.rows(UPGRADE_PLANS, run=run, columns=wanted).to_pylist()
-        newest = max((one["newest_line"] for one in plans if one["newest_line"]), default=None)
-        judged = [one for one in plans if part is None or one["cluster"] in part]
-        self.verdicts: dict[str, str] = {one["cluster"]: one["verdict"] for one in judged}
-        late = (late_since(o["newest_line"], newest, codes[o["cluster"]]) for o in judged)
-        self.silent = {o["cluster"]: at for o, at in zip(judged, late, strict=True) if at}
+        findings = lake.rows(tables.FINDINGS, run=run, columns=[*KEY, "severity", "muted"])
+        self.found = {key for key in _keys(findings) if part is None or key[0] in part}
+        rows = findings.to_pylist()
+        critical = (row for row in rows if row["severity"] == "critical" and not row["muted"])
+        self.critical: set[str] = {row["cluster"] for row in critical}
+        columns = ["cluster", "verdict", "newest_line"]
+        plans = lake.rows(tables.UPGRADE_PLANS, run=run, columns=columns).to_pylist()
+        silent, verdicts = _silent(plans, rows), {row["cluster"]: row["verdict"] for row in plans}
+        judged = [name for name in verdicts if part is None or name in part]
+        self.verdicts: dict[str, str] = {name: verdicts[name] for name in judged}
+        self.silent = {name: silent[name] for name in judged if name in silent}
 
     def rows(self, keys: Set[Key]) -> Iterator[Row]:
         """Yield these findings whole: no read has the order of another, so keys find the rows."""
         if keys:
-            found = self._lake.rows(FINDINGS, run=self._run, columns=FOUND)
+            found = self._lake.rows(tables.FINDINGS, run=self._run, columns=FOUND)
             at = [i for i, key in enumerate(_keys(found)) if key in keys]
             yield from map(without_blanks, found.take(np.array(at, dtype=np.int64)).to_pylist())
 
@@ -522,8 +524,19 @@ class _Night:
     @cached_property
     def readiness(self) -> dict[tuple[str, str], Row]:
         columns = ["cluster", "feature", "verdict", "finalized_level", "ceiling"]
-        rows = self._lake.rows(FEATURE_READINESS, run=self._run, columns=columns)
+        rows = self._lake.rows(tables.FEATURE_READINESS, run=self._run, columns=columns)
         return {(row["cluster"], row["feature"]): row for row in rows.to_pylist()}
+
+
+def _silent(plans: Sequence[Row], findings: Sequence[Row]) -> dict[str, datetime]:
+    """Return the clusters that sent no data in a run, each with the time of its newest line."""
+    codes = defaultdict[str, list[tuple[str, str | None]]](list)
+    for row in findings:
+        if row["code"] in tagged("too_old", "unreached"):
+            codes[row["cluster"]].append((row["code"], row["muted"]))
+    newest = max(filter(None, (row["newest_line"] for row in plans)), default=None)
+    since = {r["cluster"]: late_since(r["newest_line"], newest, codes[r["cluster"]]) for r in plans}
+    return {cluster: at for cluster, at in since.items() if at}
 
 
 def _keys(findings: TableRows) -> list[Key]:

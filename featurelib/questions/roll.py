@@ -171,23 +171,18 @@ def roll(
     """
     mode, catalogue = mode_of(sight), terms.catalogue
     release = release_of(text, sight, catalogue, "--to")
-    levels = {name: level for name, (_, level) in sight.cluster.finalized.items() if level}
-    # A cluster that finalized none has that one; where nobody says anything, it is not known.
-    if mode != "zk" and (sight.is_trusted or levels):
-        levels = {METADATA_VERSION: SILENT_METADATA_VERSION} | levels
+    levels = _levels(sight, mode)
     nodes = [with_release(node, release, mode, catalogue) for node in sight.cluster.nodes]
     misfits, unstable = _misfits(levels, release, mode, catalogue)
     first = tuple(_first(sight, misfits, release, catalogue))
-    moved = {update.feature: update.to_level for e in first for step in e.steps
-             for update in step.updates}  # fmt: skip
-    live = [node for node in sight.cluster.nodes if node.running] or sight.cluster.nodes
-    running = {catalogue.release_named(node.release) or "" for node in live}
+    running = _running(sight.cluster, catalogue)
     is_kraft, is_stock = mode != "zk", not sight.evidence.uncatalogued(catalogue).any()
     is_shown = is_kraft and is_stock and bool(levels)
     state = thaw(sight.rows["state"].to_pylist()[0])
     software = software_of_release(release, mode, catalogue)
     replays = tuple(_replays(sight, state, software, journal, release)) if is_kraft else ()
     tool = format_with(catalogue.of(e) for e in {release, *running} - {""} if is_kraft)
+    then = levels | _moved(first)
     return Roll(
         cluster_id=sight.cluster_id,
         release=release,
@@ -204,8 +199,29 @@ def roll(
         then=what_if(sight, Changes(release=release), terms),
         joins_now=may_join(_known(levels, catalogue), catalogue) if is_shown else (),
         format_with=tool.release if tool else None,
-        way_back=(_way_back(levels | moved, release, running, catalogue) if is_shown else None),
+        way_back=_way_back(then, release, running, catalogue) if is_shown else None,
     )
+
+
+def _levels(sight: Sight, mode: str) -> dict[str, int]:
+    """Return the finalized levels. A cluster of KRaft that finalized no metadata.version has the
+    silent one; where nobody says anything, it is not known."""
+    levels = {name: level for name, (_, level) in sight.cluster.finalized.items() if level}
+    if mode != "zk" and (sight.is_trusted or levels):
+        return {METADATA_VERSION: SILENT_METADATA_VERSION} | levels
+    return levels
+
+
+def _moved(first: Iterable[First]) -> dict[str, int]:
+    """Return the levels after the steps that come first."""
+    steps = (step for part in first for step in part.steps)
+    return {move.feature: move.to_level for step in steps for move in step.updates}
+
+
+def _running(cluster: Cluster, catalogue: Catalogue) -> set[str]:
+    """Return the releases of the nodes that run, or of all if none does; "" = not known."""
+    live = [node for node in cluster.nodes if node.running] or cluster.nodes
+    return {catalogue.release_named(node.release) or "" for node in live}
 
 
 def _replays(
@@ -221,16 +237,9 @@ def _replays(
     That is enough where there is no other. Where every controller has run software without the
     level since, each has replayed its log. Source: FeatureControlManager.replay.
     """
-    log, known = state.log, dict[tuple[str, int], tuple[ReplayProof, int]]()
-    for entry, at in state.levels_seen.items():
-        name, _, level_text = entry.rpartition(" ")
-        known[name, int(level_text)] = ReplayProof.SEEN, at
-    for name, level, at in journal:
-        if at > known.get((name, level), (None, 0))[1]:
-            known[name, level] = ReplayProof.JOURNAL, at
-    controllers = [node for node in sight.cluster.nodes if node.role is Role.CONTROLLER]
-    if len(controllers) == 1 and log.snapshot_end and is_complete(state):
-        known = {name: (proof, at) for name, (proof, at) in known.items() if at >= log.snapshot_at}
+    log, known = state.log, _earlier(state, journal)
+    least = _proven_from(sight.cluster, state)
+    known = {name: (proof, at) for name, (proof, at) in known.items() if at >= least}
     for offset, name, level in log.replayed:
         if offset != AT_BOOTSTRAP:
             known[name, level] = ReplayProof.LOG, log.at
@@ -257,22 +266,46 @@ def _runs_without(state: ClusterState, cluster: Cluster, name: str, level: int, 
     log (FeaturesPublisher); software without the level would have ended on it.
     """
     quorum, proven = state.quorum, set[int]()
+    finalized = _above_zero(cluster.levels.items())
     for each in state.listeners:
         if min(each.full, each.levels) <= NOTHING or each.failed_at > each.full_at:
             continue
         ranges = {feature: (low, high) for feature, low, high in state.maps[each.full]}
-        levels = {feature: to for feature, _, to in state.maps[each.levels] if to}
+        levels = _above_zero((feature, to) for feature, _, to in state.maps[each.levels])
         low, high = ranges.get(name, (0, 0))
-        has_replayed = levels == {feature: to for feature, to in cluster.levels.items() if to}
-        if has_replayed and min(each.full_at, each.levels_at) > since and not low <= level <= high:
+        is_newer = min(each.full_at, each.levels_at) > since
+        if levels == finalized and is_newer and not low <= level <= high:
             proven.add(each.node_id)
     following = {quorum.leader_id, *quorum.following, *quorum.observers}
     controllers = {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
-    return (
-        bool(quorum.voters)
-        and quorum.at > since
-        and (controllers | {*quorum.voters} <= proven & following)
-    )
+    is_known = bool(quorum.voters) and quorum.at > since
+    return is_known and controllers | {*quorum.voters} <= proven & following
+
+
+def _above_zero(levels: Iterable[tuple[str, int]]) -> dict[str, int]:
+    return {feature: level for feature, level in levels if level}
+
+
+def _proven_from(cluster: Cluster, state: ClusterState) -> int:
+    """Return the time of the snapshot from which on the log of the only controller is known; 0 if
+    it is not, or if there are more controllers."""
+    controllers = [node for node in cluster.nodes if node.role is Role.CONTROLLER]
+    is_proven = len(controllers) == 1 and state.log.snapshot_end and is_complete(state)
+    return state.log.snapshot_at if is_proven else 0
+
+
+def _earlier(
+    state: ClusterState, journal: Iterable[tuple[str, int, int]]
+) -> dict[tuple[str, int], tuple[ReplayProof, int]]:
+    """Return the levels that were seen once or that a journal has, each with its newest proof."""
+    known = dict[tuple[str, int], tuple[ReplayProof, int]]()
+    for entry, at in state.levels_seen.items():
+        name, _, level_text = entry.rpartition(" ")
+        known[name, int(level_text)] = ReplayProof.SEEN, at
+    for name, level, at in journal:
+        if at > known.get((name, level), (None, 0))[1]:
+            known[name, level] = ReplayProof.JOURNAL, at
+    return known
 
 
 READS_BOOTSTRAP = frozenset({"4.0"})  # at each start; 4.0.1 no longer does (KAFKA-19192)

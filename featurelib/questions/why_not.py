@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from enum import StrEnum
+from itertools import filterfalse
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -165,11 +166,8 @@ def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> Why
     up = level > sight.cluster.level(feature)
     moves = _moves(sight, feature, level, catalogue) if up else {feature: level}
     sure = replace(sight, cluster=known_cluster(sight, moves))
-    unsure = {code for code, w in wordings(load(STRICT)).items() if w.severity is Severity.UNKNOWN}
-    proofs, unknown = list[Proof](), list[Proof]()
-    for proof in _against(sure, moves, up, catalogue):
-        missing = proof.judge == STRICT and proof.code in unsure
-        (unknown if missing else proofs).append(_dated(proof, seen))
+    against = [_dated(proof, seen) for proof in _against(sure, moves, up, catalogue)]
+    proofs, unknown = [*filterfalse(_is_unsure, against)], [*filter(_is_unsure, against)]
     unknown += [_dated(proof, seen) for proof in _missing(sight, reasons, moves)]
     status = LevelStatus.UNKNOWN if unknown else LevelStatus.NOTHING
     answer, intent = LevelStatus.BLOCKED if proofs else status, _intent(moves, up)
@@ -185,6 +183,12 @@ def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> Why
         words=intent.text,
         ahead=look_ahead(plan, catalogue, sight.site.address) if plan is not None else (),
     )
+
+
+def _is_unsure(proof: Proof) -> bool:
+    """Return true for a finding of the policy about what is not known."""
+    words = wordings(load(STRICT)).get(proof.code) if proof.judge == STRICT else None
+    return words is not None and words.severity is Severity.UNKNOWN
 
 
 def _way_out(
@@ -350,11 +354,11 @@ def _led(cluster: Cluster, release: str, mode: str) -> Iterator[tuple[Cluster, b
     The active one leads, unless it is known to run another release and a controller is there that
     runs this one: that answers only once it leads.
     """
-    controllers = [node for node in cluster.nodes if node.role is Role.CONTROLLER]
-    leads = next((node for node in controllers if node.node_id == cluster.active), None)
-    able = [node.node_id for node in controllers if node.release == release]
+    controllers = {node.node_id: node for node in cluster.nodes if node.role is Role.CONTROLLER}
+    leads = controllers.get(cluster.active)
+    able = (node.node_id for node in controllers.values() if node.release == release)
     known = leads is not None and leads.release not in ("", release)
-    active = able[0] if known and able else cluster.active
+    active = next(able, cluster.active) if known else cluster.active
     nodes = {node.node_id: node for node in cluster.nodes}
     seen = []
     for led in who_may_lead(replace(cluster, release=release, active=active), mode):

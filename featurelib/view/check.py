@@ -6,38 +6,25 @@ The values are those of the nightly's report; only what a person needs at once i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from featurelib.feature import Severity, Verdict
 from featurelib.findings import tagged
-from featurelib.view.digest import (
-    ahead_lines,
-    fill_in,
-    group_findings,
-    muted_lines,
-    no_returns,
-    owner_text,
-    parts,
-    release_texts,
-    unmuted,
-)
+from featurelib.view import digest
 from featurelib.view.layout import Page, wrap
 from featurelib.view.model import Readiness, Report, ReportedCluster
 from featurelib.words import count, time_text
 
 POINT = "point of no return"
 MOST_NOTES = 3
-
-
 NextStep = tuple[str, tuple[str, ...]]  # what to do, and its command, if there is one
 
 
 def next_step(found: ReportedCluster, name: str, ways: str, *, is_live: bool) -> NextStep:
     """Return how to go on in a cluster. `name` is its argument, after a blank; "" where addresses
     alone say which it is. `ways` are the options that reach it."""
-    ours, theirs = parts(found)
+    ours, theirs = digest.parts(found)
     codes = {one.code for one in found.findings if one.severity is Severity.UNKNOWN}
-    held = [one for one in found.readiness if one.verdict is Verdict.BLOCKED and one.ceiling]
     is_grave = found.severity is Severity.CRITICAL
     if ours:
         first = "Fix the critical finding first. " * is_grave
@@ -48,13 +35,19 @@ def next_step(found: ReportedCluster, name: str, ways: str, *, is_live: bool) ->
     if is_live and codes and codes <= tagged("unproven"):
         sentence = "Ask the controller to validate, not to write. That needs ALTER on the cluster."
         return sentence, (f"featurelib plan{name} upgrade-all --probe{ways}",)
-    if found.verdict is Verdict.BLOCKED and held and held[0].ceiling:
-        level = f"{held[0].feature}={held[0].ceiling.number}"
+    if level := _first_blocked(found):
         sentence = "Fix the blockers. This lists all proof and the smallest change that unlocks it."
         return sentence, (f"featurelib why-not{name} {level}{ways}",)
     if is_grave or found.verdict in (Verdict.BLOCKED, Verdict.UNKNOWN):
         return "Fix the findings, then check again.", (f"featurelib check{name}{ways}",)
     return "", ()
+
+
+def _first_blocked(found: ReportedCluster) -> str:
+    """Return `FEATURE=LEVEL` of the first blocked ceiling; empty without one."""
+    blocked = (one for one in found.readiness if one.verdict is Verdict.BLOCKED)
+    levels = (f"{one.feature}={one.ceiling.number}" for one in blocked if one.ceiling)
+    return next(levels, "") if found.verdict is Verdict.BLOCKED else ""
 
 
 def check_page(report: Report, steps: Mapping[str, NextStep], width: int | None = None) -> Page:
@@ -87,8 +80,8 @@ def _cluster(found: ReportedCluster, page: Page) -> None:
     page.item(f"{found.name}: {_verdict(found)}: {found.summary}")
     known, seen = found.id if found.id != found.name else "", time_text(found.newest_line)
     facts = (seen and f"seen {seen}", known, found.mode, count(found.nodes, "node"))
-    page.item(" · ".join(filter(None, (*facts, *release_texts(found)))))
-    people = " · ".join(filter(None, (owner_text(found), found.contact)))
+    page.item(" · ".join(filter(None, (*facts, *digest.release_texts(found)))))
+    people = " · ".join(filter(None, (digest.owner_text(found), found.contact)))
     page.lines([f"owner: {people}"] * bool(people))
     if found.readiness:
         page.line()
@@ -97,7 +90,7 @@ def _cluster(found: ReportedCluster, page: Page) -> None:
             for one in found.readiness
         ]
         page.table([("feature", "finalized", "verdict", "target"), *rows])
-    lines, is_loud = ahead_lines(found), bool(no_returns(found, found.steps))
+    lines, is_loud = digest.ahead_lines(found), bool(digest.no_returns(found, found.steps))
     page.lines([""] * bool(lines))
     for line in lines:
         page.item(line.replace(POINT, POINT.upper()) if is_loud else line)
@@ -117,10 +110,10 @@ def _goal(ready: Readiness) -> str:
 
 def _findings(found: ReportedCluster, page: Page) -> None:
     """Each finding that is more than a note, what to do, and the commands."""
-    shown = unmuted(found.findings)
+    shown = digest.unmuted(found.findings)
     known = [one for one in shown if one.code not in tagged("no_data")]
     is_told = any(one.severity is Severity.UNKNOWN for one in known)
-    groups = group_findings(known if is_told else shown)
+    groups = digest.group_findings(known if is_told else shown)
     for group in groups:
         if group.severity is Severity.INFO:
             continue
@@ -130,13 +123,18 @@ def _findings(found: ReportedCluster, page: Page) -> None:
         if group.first.action:
             page.item(f"→ {group.first.action}", 2)
         page.lines(group.commands, 4)
-        if lacks := fill_in(group.first.command):
+        if lacks := digest.fill_in(group.first.command):
             page.item(lacks, 4)
-    infos = [group for group in groups if group.severity is Severity.INFO]
-    notes = [f"note: {text.partition('. ')[0].rstrip('.')}" for of in infos for text in of.messages]
-    if more := notes[MOST_NOTES:]:
-        notes[MOST_NOTES:] = [f"{count(len(more), 'more note')}: see --json"]
-    rest = [*muted_lines(found.findings), *notes]
+    rest = [*digest.muted_lines(found.findings), *_notes(groups)]
     page.lines([""] * bool(rest))
     for line in rest:
         page.item(line)
+
+
+def _notes(groups: Sequence[digest.FindingGroup]) -> list[str]:
+    """The first sentences of findings that are only worth knowing."""
+    texts = [text for of in groups if of.severity is Severity.INFO for text in of.messages]
+    notes = [f"note: {text.partition('. ')[0].rstrip('.')}" for text in texts]
+    if more := notes[MOST_NOTES:]:
+        notes[MOST_NOTES:] = [f"{count(len(more), 'more note')}: see --json"]
+    return notes

@@ -147,29 +147,28 @@ def _levels(described: Description, page: Page) -> None:
         known = any(node.profile is not None for node in described.nodes)
         page.head(f"no feature is {'supported or finalized' if known else 'known'}")
         return
-    first = [("feature", "finalized")]
-    first += [(clean(row.feature, 40), _level(row)) for row in described.levels]
-    taken = sum(max(len(row[i]) for row in first) + 2 for i in range(2))
-    chosen: list[list[str]] = []
+    first = [
+        ["feature", *(clean(row.feature, 40) for row in described.levels)],
+        ["finalized", *map(_level, described.levels)],
+    ]
+    columns = list(first)
     for position, ranges in enumerate(described.profiles):
         column = [letter(position), *(_range(ranges, row, position) for row in described.levels)]
-        wide = sum(max(map(len, one)) + 2 for one in [*chosen, column])
-        if chosen and taken + wide - 2 > page.width:
-            _level_table(first, chosen, page)
-            chosen = []
-        chosen.append(column)
-    _level_table(first, chosen, page)
+        wide = sum(max(map(len, texts)) + 2 for texts in [*columns, column])
+        if len(columns) > len(first) and wide - 2 > page.width:
+            _level_table(columns, page)
+            columns = list(first)
+        columns.append(column)
+    _level_table(columns, page)
     if any(row.offended for row in described.levels):
         page.line("! does not support what is finalized")
     if any(node.is_partial and node.profile is not None for node in described.nodes):
         page.line("* asked below ApiVersions v4: ranges that begin at 0 may be missing")
 
 
-def _level_table(
-    first: Sequence[tuple[str, str]], profiles: Sequence[Sequence[str]], page: Page
-) -> None:
+def _level_table(columns: Sequence[Sequence[str]], page: Page) -> None:
     page.line()
-    page.table([(*row, *(profile[i] for profile in profiles)) for i, row in enumerate(first)])
+    page.table(list(zip(*columns, strict=True)))
 
 
 def _level(row: LevelShown) -> str:
@@ -259,11 +258,7 @@ def watch_line(seen: Watched, name: str, catalogue: Catalogue) -> str:
     parts = [] if seen.ready is None else ["READY" if seen.ready else "not READY yet"]
     if seen.error is not None:
         parts.append(f"nothing answers: {clean(seen.error, 400)}")
-    runs: dict[str, list[NodeNow]] = {}
-    for one in seen.nodes:
-        is_up = one.state in (NodeState.RUNNING, NodeState.FENCED)
-        runs.setdefault(f"run {one.release or '?'}" if is_up else one.state, []).append(one)
-    parts += [f"{state}: {_halves(ones)}" for state, ones in runs.items()]
+    parts += [f"{state}: {_halves(alike)}" for state, alike in _by_state(seen.nodes).items()]
     possible = [(f.feature, f.possible) for f in seen.features if f.possible is not None]
     parts.append(f"possible now: {levels_text(catalogue, possible) or 'nothing'}")
     if behind := [one for one in seen.nodes if one.lacks]:
@@ -271,6 +266,15 @@ def watch_line(seen: Watched, name: str, catalogue: Catalogue) -> str:
     codes = ", ".join(dict.fromkeys(code_text(one.code) for one in seen.missing))
     parts += [f"also in the way: {codes}"] if codes else []
     return f"{time_text(seen.at, seconds=True)}  {clean(name)}: {' · '.join(parts)}"
+
+
+def _by_state(shown: Sequence[NodeNow]) -> dict[str, list[NodeNow]]:
+    """Return the nodes of each release that runs, and of each other state."""
+    states: dict[str, list[NodeNow]] = {}
+    for node in shown:
+        is_up = node.state in (NodeState.RUNNING, NodeState.FENCED)
+        states.setdefault(f"run {node.release or '?'}" if is_up else node.state, []).append(node)
+    return states
 
 
 def _halves(shown: Sequence[NodeNow]) -> str:
@@ -416,15 +420,7 @@ def _cluster(one: ClusterDiff, words: FindingWords, limit: int, page: Page) -> N
     verdict = (was if was == now else f"{was} → {now}") + ", critical" * one.critical
     kept = f", {count(one.unchanged, 'finding')} unchanged" if one.unchanged else ""
     page.text(f"{clean(one.name or one.cluster)}: {verdict}{kept}")
-    for moved in one.levels:
-        ends = (
-            level_text(words.catalogue, moved.feature, at) for at in (moved.before, moved.after)
-        )
-        down = ", WENT DOWN" if moved.after < moved.before else ""
-        page.item(f"{clean(moved.feature, 60)} {' → '.join(ends)}{down}{although(moved.unfit)}", 2)
-    for name, *tops in one.ceilings:
-        ends = (level_text(words.catalogue, name, at) for at in tops)
-        page.item(went_back(clean(name, 60), *ends), 2)
+    _level_moves(one, words.catalogue, page)
     if one.silent_since is not None:
         page.item(f"nothing that counts landed any more since {time_text(one.silent_since)}", 2)
     for state, rows in ((State.NEW, one.new), (State.RESOLVED, one.resolved)):
@@ -433,6 +429,17 @@ def _cluster(one: ClusterDiff, words: FindingWords, limit: int, page: Page) -> N
         rows = tuple(row for row in one.incomparable if row["why"] is why)
         page.item(f"{State.INCOMPARABLE}, {why}: {count(len(rows), 'finding')}", 2)
         _rows("  ", rows, words, limit, page)
+
+
+def _level_moves(one: ClusterDiff, catalogue: Catalogue, page: Page) -> None:
+    """Show the levels that moved, and the ceilings that fell."""
+    for moved in one.levels:
+        ends = (level_text(catalogue, moved.feature, at) for at in (moved.before, moved.after))
+        down = ", WENT DOWN" if moved.after < moved.before else ""
+        page.item(f"{clean(moved.feature, 60)} {' → '.join(ends)}{down}{although(moved.unfit)}", 2)
+    for name, *tops in one.ceilings:
+        ends = (level_text(catalogue, name, at) for at in tops)
+        page.item(went_back(clean(name, 60), *ends), 2)
 
 
 def _rows(start: str, rows: Sequence[Row], words: FindingWords, limit: int, page: Page) -> None:

@@ -19,20 +19,7 @@ from featurelib.audit.findings import SetAside
 from featurelib.feature import METADATA_VERSION, ClusterMode, Severity, Verdict
 from featurelib.findings import ANY_ADDRESS, code_of, row_of, tagged
 from featurelib.snapshot import history
-from featurelib.view.model import (
-    SEVERITY_RANK,
-    Cause,
-    FleetCounts,
-    Level,
-    Range,
-    Readiness,
-    Report,
-    ReportedCluster,
-    ReportedFinding,
-    ReportedMute,
-    ReportedReturn,
-    ReportedStep,
-)
+from featurelib.view import model
 from featurelib.words import clean, code_text, count, metadata_first, nodes, some, time_text
 
 HOLDS_BACK = frozenset({Severity.BLOCKER, Severity.UNKNOWN})
@@ -45,7 +32,7 @@ FEATURES = 1  # named in one line; the others are counted
 MUTED_FEATURES = 3  # named in one line
 
 _Row = TypeVar("_Row")
-Findings = Sequence[ReportedFinding]
+Findings = Sequence[model.ReportedFinding]
 
 
 def fill_in(command: str | None) -> str:
@@ -56,7 +43,7 @@ def fill_in(command: str | None) -> str:
     return text * (ANY_ADDRESS in (command or ""))
 
 
-def step_text(step: ReportedStep) -> str:
+def step_text(step: model.ReportedStep) -> str:
     """Return what a step does: `metadata.version 25 (4.0-IV3) → 29 (4.2-IV1)`, and who else does
     it or is waited for."""
     who = " (after that)" if step.waits else ""
@@ -64,23 +51,23 @@ def step_text(step: ReportedStep) -> str:
     return f"{step.feature} {step.from_level.text} → {step.to_level.text}{who}"
 
 
-def moves(steps: Iterable[ReportedStep]) -> list[str]:
+def moves(steps: Iterable[model.ReportedStep]) -> list[str]:
     """Return `metadata.version 29 (4.2-IV1)` for each step: what can be finalized now."""
     return [f"{step.feature} {step.to_level.text}" for step in steps]
 
 
-def software_text(cluster: ReportedCluster) -> str:
+def software_text(cluster: model.ReportedCluster) -> str:
     """Return `4.1`, or `3.9 to 4.2` where nodes differ; empty where nobody knows."""
     return " to ".join(dict.fromkeys(filter(None, (cluster.release, cluster.newest_release))))
 
 
-def owner_text(cluster: ReportedCluster) -> str:
+def owner_text(cluster: model.ReportedCluster) -> str:
     """Return whose a cluster is; where nobody is told of something critical, what to do then."""
     is_critical = cluster.severity is Severity.CRITICAL
     return cluster.owner or "nobody: name one in fleet.toml" * is_critical
 
 
-def release_texts(cluster: ReportedCluster) -> list[str]:
+def release_texts(cluster: model.ReportedCluster) -> list[str]:
     """Return `Kafka 4.2`, `without broker 2` and `finalized 4.0`: what runs, which nodes do not,
     and what is finalized where that is another."""
     software, finalized = software_text(cluster), cluster.finalized_release
@@ -90,7 +77,7 @@ def release_texts(cluster: ReportedCluster) -> list[str]:
     return list(filter(None, parts))
 
 
-def fleet_facts(fleet: FleetCounts) -> list[tuple[str, str]]:
+def fleet_facts(fleet: model.FleetCounts) -> list[tuple[str, str]]:
     """Return labels and counts over the fleet: phases, findings, and what fits no longer."""
     phases = [f"{n:,} {phase.value}" for phase, n in fleet.clusters_by_phase.items() if n]
     severities = [f"{n:,} {level.value}" for level, n in fleet.findings_by_severity.items() if n]
@@ -105,7 +92,9 @@ def fleet_facts(fleet: FleetCounts) -> list[tuple[str, str]]:
     return rows
 
 
-def parts(cluster: ReportedCluster) -> tuple[list[ReportedStep], list[ReportedStep]]:
+def parts(
+    cluster: model.ReportedCluster,
+) -> tuple[list[model.ReportedStep], list[model.ReportedStep]]:
     """The steps that we can send now, and those that somebody else carries out."""
     ours = [one for one in cluster.steps if one.managed_by is None and not one.waits]
     return ours, [one for one in cluster.steps if one.managed_by is not None]
@@ -120,15 +109,15 @@ class _Key(NamedTuple):
     code: str
     severity: Severity
     feature: str | None = None
-    supported: Range | None = None
+    supported: model.Range | None = None
     ghosts: bool = False
 
 
-def rank_causes(clusters: Sequence[ReportedCluster]) -> tuple[Cause, ...]:
+def rank_causes(clusters: Sequence[model.ReportedCluster]) -> tuple[model.Cause, ...]:
     """Every cause over all clusters, what unlocks most first: of a cluster with n causes each one
     counts for an n-th. Of equals, nodes that do not answer, since other evidence may be missing for
     that alone; then what needs fewer nodes."""
-    held: dict[_Key, list[tuple[ReportedCluster, ReportedFinding]]] = defaultdict(list)
+    held: dict[_Key, list[tuple[model.ReportedCluster, model.ReportedFinding]]] = defaultdict(list)
     shares: dict[_Key, Counter[int]] = defaultdict(Counter)  # clusters, by how many causes
     alone: dict[_Key, list[str]] = defaultdict(list)
     for cluster in clusters:
@@ -144,13 +133,13 @@ def rank_causes(clusters: Sequence[ReportedCluster]) -> tuple[Cause, ...]:
     return tuple(cause for cause, _ in sorted(causes, key=lambda pair: _rank(*pair)))
 
 
-def _rank(cause: Cause, shares: Counter[int]) -> tuple[Fraction, int, bool, int, str, str]:
+def _rank(cause: model.Cause, shares: Counter[int]) -> tuple[Fraction, int, bool, int, str, str]:
     share = sum((Fraction(number, causes) for causes, number in shares.items()), Fraction())
     answers = cause.code not in tagged("not_answering")
     return -share, -cause.clusters, answers, cause.nodes, cause.title, cause.severity
 
 
-def _causes_of(cluster: ReportedCluster) -> Iterator[tuple[_Key, ReportedFinding]]:
+def _causes_of(cluster: model.ReportedCluster) -> Iterator[tuple[_Key, model.ReportedFinding]]:
     found = [one for one in cluster.findings if one.severity in HOLDS_BACK]
     others = [finding for finding in found if finding.code not in tagged("consequence")]
     by_range = tagged("unsupported")
@@ -187,8 +176,10 @@ def turn_of(code: str) -> int:
 
 
 def _cause(
-    key: _Key, rows: Sequence[tuple[ReportedCluster, ReportedFinding]], alone: Sequence[str]
-) -> Cause:
+    key: _Key,
+    rows: Sequence[tuple[model.ReportedCluster, model.ReportedFinding]],
+    alone: Sequence[str],
+) -> model.Cause:
     clusters = {cluster.key: cluster.name for cluster, _ in rows}
     who = {(c.key, finding.node_id) for c, finding in rows if finding.node_id is not None}
     features = {finding.feature for _, finding in rows if finding.feature is not None}
@@ -199,7 +190,7 @@ def _cause(
         title = f"nodes that do not support {key.feature} at all"
     elif key.code in tagged("unsupported") and key.supported is not None:
         title = f"nodes that support {key.feature} {key.supported.text}"
-    return Cause(
+    return model.Cause(
         title=title,
         code=key.code,
         severity=key.severity,
@@ -220,8 +211,8 @@ def _cause(
 
 
 def summarize_cluster(
-    verdict: Verdict, findings: Findings, steps: Sequence[ReportedStep], late: datetime | None,
-    *, has_features: bool, mode: ClusterMode | None,
+    verdict: Verdict, findings: Findings, steps: Sequence[model.ReportedStep],
+    late: datetime | None, *, has_features: bool, mode: ClusterMode | None,
 ) -> str:  # fmt: skip
     """The worst findings of the cluster as a phrase, then what can be finalized all the same."""
     shown = unmuted(findings)
@@ -277,7 +268,7 @@ def _in_the_way(findings: Findings) -> str:
     return "; ".join([*map(code_text, sorted(codes)), text])
 
 
-def nodes_of(findings: Collection[ReportedFinding | SetAside]) -> str:
+def nodes_of(findings: Collection[model.ReportedFinding | SetAside]) -> str:
     """Return `brokers 2-5`, or `nodes 2-5` of several roles; empty without a node."""
     ids = {finding.node_id for finding in findings if finding.node_id is not None}
     roles = {finding.role for finding in findings}
@@ -309,7 +300,7 @@ def gone_nodes(findings: Findings) -> set[tuple[str | None, int | None]]:
     return {(found.role, found.node_id) for found in findings if found.code in tagged("stale")}
 
 
-def is_too_old(cluster: ReportedCluster) -> bool:
+def is_too_old(cluster: model.ReportedCluster) -> bool:
     """Return true if a cluster is UNKNOWN for the age of data of nodes that are not stale."""
     old = {(one.role, one.node_id) for one in cluster.findings if one.code in tagged("too_old")}
     return bool(old - gone_nodes(cluster.findings)) and cluster.verdict is Verdict.UNKNOWN
@@ -335,7 +326,7 @@ class FindingGroup:
     severity: Severity
     messages: tuple[str, ...]
     others: str  # the further nodes every message holds for, or nothing
-    first: ReportedFinding
+    first: model.ReportedFinding
     commands: tuple[str, ...]
 
 
@@ -385,11 +376,11 @@ def _of_facts(facts: Sequence[Findings]) -> FindingGroup:
     return replace(group, first=replace(group.first, action=todo))
 
 
-def _remedy(finding: ReportedFinding) -> tuple[str, str]:
+def _remedy(finding: model.ReportedFinding) -> tuple[str, str]:
     return finding.action, finding.command
 
 
-def _fact(one: ReportedFinding) -> Hashable:
+def _fact(one: model.ReportedFinding) -> Hashable:
     # Without a node a finding is a fact of its own, told from others by all it says.
     if one.node_id is None:
         return one
@@ -398,7 +389,7 @@ def _fact(one: ReportedFinding) -> Hashable:
     return *about, todo_of(one), one.source, one.muted, one.muted_until
 
 
-def todo_of(one: ReportedFinding) -> tuple[str, str]:
+def todo_of(one: model.ReportedFinding) -> tuple[str, str]:
     """Return remedy and command, whichever node they are about: a release keeps its digits."""
     named = rf"(\b(?:brokers?|controllers?|nodes?) |--(?:controller-)?id |--node ){one.node_id}\b"
     return re.sub(named, r"\1", one.action), re.sub(named, r"\1", one.command)
@@ -414,24 +405,24 @@ def _gather(rows: Sequence[_Row], key: Callable[[_Row], Hashable]) -> list[list[
 # Mutes: what is set aside stands apart, and stays in every count; it asks nobody for anything.
 
 
-def unmuted(findings: Iterable[ReportedFinding]) -> list[ReportedFinding]:
+def unmuted(findings: Iterable[model.ReportedFinding]) -> list[model.ReportedFinding]:
     """The findings that no mute sets aside."""
     return [finding for finding in findings if finding.muted is None]
 
 
-def is_reached(fail_on: Severity, report: Report) -> bool:
+def is_reached(fail_on: Severity, report: model.Report) -> bool:
     """Return whether some finding that is not muted is as severe as `fail_on`, or more."""
     found = (one.severity for cluster in report.clusters for one in unmuted(cluster.findings))
-    return any(SEVERITY_RANK[one] <= SEVERITY_RANK[fail_on] for one in found)
+    return any(model.SEVERITY_RANK[one] <= model.SEVERITY_RANK[fail_on] for one in found)
 
 
-def warns(cluster: ReportedCluster, beside: Collection[str] = ()) -> bool:
+def warns(cluster: model.ReportedCluster, beside: Collection[str] = ()) -> bool:
     """Return true if an unmuted finding, `beside` these codes, is more than what holds it back."""
     found = unmuted(cluster.findings)
     return any(one.severity in WARNS and one.code not in beside for one in found)
 
 
-def needs_person(verdict: Verdict, findings: Findings, steps: Sequence[ReportedStep]) -> bool:
+def needs_person(verdict: Verdict, findings: Findings, steps: Sequence[model.ReportedStep]) -> bool:
     """Return true if somebody has to look at the cluster of these findings, or approve its plan.
 
     A cluster that cannot move needs a person, whatever the severities, unless what holds it back is
@@ -444,7 +435,7 @@ def needs_person(verdict: Verdict, findings: Findings, steps: Sequence[ReportedS
     return verdict in OPEN and not set_aside
 
 
-def mute_text(mute: ReportedMute) -> tuple[str, str]:
+def mute_text(mute: model.ReportedMute) -> tuple[str, str]:
     """The state of a mute, then what it is about and what to do with it, if anything."""
     where = [mute.feature] if mute.feature else []
     where += [f"node {mute.node}"] if mute.node is not None else []
@@ -462,7 +453,9 @@ def mute_text(mute: ReportedMute) -> tuple[str, str]:
     return state, f"{about}: {mute.reason} ({todo})"
 
 
-def recount(mute: ReportedMute, clusters: Sequence[ReportedCluster]) -> ReportedMute:
+def recount(
+    mute: model.ReportedMute, clusters: Sequence[model.ReportedCluster]
+) -> model.ReportedMute:
     """Return the mute with what it meets in these clusters, as `covered` finds it."""
     found = [
         cluster.key
@@ -476,9 +469,9 @@ def recount(mute: ReportedMute, clusters: Sequence[ReportedCluster]) -> Reported
     return replace(mute, findings=len(found), clusters=len(set(found)))
 
 
-def muted_lines(findings: Iterable[ReportedFinding | SetAside]) -> tuple[str, ...]:
+def muted_lines(findings: Iterable[model.ReportedFinding | SetAside]) -> tuple[str, ...]:
     """The muted findings of one cluster, a line for each code and reason."""
-    groups: dict[tuple[str, str, date | None], list[ReportedFinding | SetAside]] = {}
+    groups: dict[tuple[str, str, date | None], list[model.ReportedFinding | SetAside]] = {}
     for found in findings:
         if found.muted is not None:
             key = (found.code, found.muted, found.muted_until)
@@ -507,12 +500,12 @@ def until_text(muted: int, until: date | None) -> str:
 # The way back, and who may join.
 
 
-def managers_of(steps: Iterable[ReportedStep]) -> list[str]:
+def managers_of(steps: Iterable[model.ReportedStep]) -> list[str]:
     """Return the owners that finalize some of these steps in our place."""
     return list(dict.fromkeys(step.managed_by for step in steps if step.managed_by))
 
 
-def after_all(steps: Sequence[ReportedStep]) -> str:
+def after_all(steps: Sequence[model.ReportedStep]) -> str:
     """`after the plan`, or whose part comes after it: `after the plan and what strimzi
     finalizes`."""
     if not (managers := managers_of(steps)):
@@ -521,7 +514,7 @@ def after_all(steps: Sequence[ReportedStep]) -> str:
     return f"after {plan}what {', '.join(managers)} finalizes"
 
 
-def ahead_lines(cluster: ReportedCluster) -> list[str]:
+def ahead_lines(cluster: model.ReportedCluster) -> list[str]:
     """Return how far back a cluster goes today and once the plan is applied, what cannot be taken
     back, and which releases can register, as `featurelib show` does. Where a last line says what to
     ask first, `joining.command` follows it."""
@@ -545,14 +538,16 @@ def ahead_lines(cluster: ReportedCluster) -> list[str]:
 ROLL_BACK = "before software is rolled back, ask: older controllers may need a newer snapshot"
 
 
-def no_returns(cluster: ReportedCluster, steps: Iterable[ReportedStep]) -> list[str]:
+def no_returns(cluster: model.ReportedCluster, steps: Iterable[model.ReportedStep]) -> list[str]:
     """From where on these steps cannot be taken back: `metadata.version 8 (3.4-IV0)` and more."""
     moved = {step.feature for step in steps}
     ends = [(one.feature, one.point_of_no_return) for one in cluster.returns]
     return [f"{name} {level.text}" for name, level in ends if level and name in moved]
 
 
-def _lower(found: Sequence[Readiness | ReportedReturn], at: Mapping[str, Level | None]) -> str:
+def _lower(
+    found: Sequence[model.Readiness | model.ReportedReturn], at: Mapping[str, model.Level | None]
+) -> str:
     """`down to metadata.version 17 (3.7-IV2)`: what can go below where it is `at`; or `nothing`, or
     empty where nobody can tell."""
     floors = [(one.feature, one.downgrade_floor) for one in found if one.downgrade_floor]
@@ -563,7 +558,7 @@ def _lower(found: Sequence[Readiness | ReportedReturn], at: Mapping[str, Level |
 # How levels moved.
 
 
-def history_lines(cluster: ReportedCluster) -> list[tuple[str, str]]:
+def history_lines(cluster: model.ReportedCluster) -> list[tuple[str, str]]:
     """Return when levels were read, and epoch and levels: `read 2026-11-20 08:00 UTC, epoch 7`."""
     lines, first = [], min((one.at for one in cluster.history or ()), default=None)
     read = groupby(cluster.history or (), lambda one: (one.at, one.epoch, one.epoch_before))

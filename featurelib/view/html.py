@@ -16,6 +16,7 @@ from functools import cache
 from hashlib import sha256
 from html import escape
 from importlib import resources
+from typing import Any
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -26,10 +27,9 @@ from featurelib.config.fleet import Choice, Fleet
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
 from featurelib.planning.files import file_names
-from featurelib.view import digest, today, trend
+from featurelib.view import digest, model, today, trend
 from featurelib.view import words as sentences
 from featurelib.view.digest import warns
-from featurelib.view.model import SEVERITY_RANK, VERDICT_RANK, Report, ReportedFinding
 from featurelib.view.plot import BARS, Plot, draw
 from featurelib.view.prometheus import render_prometheus
 from featurelib.view.report import IN_FULL, MOST, narrow
@@ -51,23 +51,16 @@ FEW = 4  # clusters of a cause or a change that are named; a filter shows them a
 
 
 def render_html(
-    report: Report, *, parts: Sequence[PartPage] = (), whole: Report | None = None
+    report: model.Report, *, parts: Sequence[PartPage] = (), whole: model.Report | None = None
 ) -> str:
     """The one file. `parts`: pages it leads to. `whole`: the report that this one is a part of,
     one folder above."""
     root, every = UP if whole else "", whole or report
     keys = (cluster.key for cluster in every.clusters)
     names = dict(zip(keys, page_names(every), strict=True))
-    spread = Counter(ready.feature for cluster in report.clusters for ready in cluster.readiness)
-    features = sorted(spread, key=lambda name: (metadata_first(name)[0], -spread[name], name))
     places = _places(report, names, root)
-    alike = Counter(c.name for c in report.clusters)  # no link to the wrong one of two
-    keyed = {c.name: c.key for c in report.clusters if alike[c.name] == 1}
     moves = gather_moves(report.change) + gather_levels(report.change) if report.change else []
-    verdicts = report.change.verdicts if report.change else ()
-    held = {c.title: [keyed.get(name, name) for name in c.held] for c in report.causes}
-    groups = {"cause": held, "change": {move: [c.key for c in moved] for move, moved in moves}}
-    movable = [cluster.key for cluster in report.clusters if cluster.steps]
+    groups = _groups(report, moves)
     large = {
         name: [title for title, keys in of.items() if keys[FEW:] and places.keys() & keys]
         for name, of in groups.items()
@@ -77,13 +70,10 @@ def render_html(
         few=FEW,
         groups=groups,
         large=large,
-        marks={name: _marks(groups[name][title] for title in large[name]) for name in groups}
-        | {"todo": _marks([*(task.clusters for task in report.today), movable])},
+        marks=_all_marks(report, groups, large),
         loud=_loud(report),
         scales=draw_scales(report),
-        moved={c.key: c for c in verdicts if c.before is not c.after},
-        features=features[:COLUMNS],
-        others=len(features) > COLUMNS,
+        **_columns(report),
         in_full=IN_FULL,
         places=places,
         pages=len(every.clusters) > IN_FULL
@@ -91,20 +81,53 @@ def render_html(
         parts=parts,
         names={c.key: c.name for _, moved in moves for c in moved}
         | {cluster.key: cluster.name for cluster in report.clusters},
-        phases=[phase for phase, clusters in report.fleet.clusters_by_phase.items() if clusters],
-        releases=sorted(
-            {name for c in report.clusters for name in digest.software_text(c).split(" to ")}
-            - {""},
-            key=release_number,
-        ),
         home="",
-        unowned=any(not cluster.owner for cluster in report.clusters),
-        owners=sorted({cluster.owner for cluster in report.clusters if cluster.owner}),
         script=_text("page.js"),
     )
 
 
-def draw_scales(report: Report) -> dict[str, tuple[int, int]]:
+Groups = dict[str, dict[str, list[str]]]  # by filter and title, the keys of clusters
+Changed = Sequence[
+    tuple[str, Sequence[model.ChangedVerdict | model.ChangedLevel | model.ChangedNodes]]
+]
+
+
+def _groups(report: model.Report, moves: Changed) -> Groups:
+    """Return the clusters that each cause holds back, and those of each change."""
+    alike = Counter(c.name for c in report.clusters)  # no link to the wrong one of two
+    keyed = {c.name: c.key for c in report.clusters if alike[c.name] == 1}
+    held = {c.title: [keyed.get(name, name) for name in c.held] for c in report.causes}
+    return {"cause": held, "change": {move: [c.key for c in moved] for move, moved in moves}}
+
+
+def _all_marks(
+    report: model.Report, groups: Groups, large: Mapping[str, Sequence[str]]
+) -> dict[str, dict[str, str]]:
+    """Return by filter and cluster the numbers of the groups that the cluster is in."""
+    marks = {name: _marks(groups[name][title] for title in large[name]) for name in groups}
+    movable = [cluster.key for cluster in report.clusters if cluster.steps]
+    return marks | {"todo": _marks([*(task.clusters for task in report.today), movable])}
+
+
+def _columns(report: model.Report) -> dict[str, Any]:
+    """Return the columns of the table of clusters, and the values that its filters offer."""
+    spread = Counter(ready.feature for cluster in report.clusters for ready in cluster.readiness)
+    features = sorted(spread, key=lambda name: (metadata_first(name)[0], -spread[name], name))
+    verdicts = report.change.verdicts if report.change else ()
+    software = {name for c in report.clusters for name in digest.software_text(c).split(" to ")}
+    owners = {cluster.owner or "" for cluster in report.clusters}
+    return {
+        "moved": {c.key: c for c in verdicts if c.before is not c.after},
+        "features": features[:COLUMNS],
+        "others": len(features) > COLUMNS,
+        "phases": [phase for phase, n in report.fleet.clusters_by_phase.items() if n],
+        "releases": sorted(software - {""}, key=release_number),
+        "unowned": "" in owners,
+        "owners": sorted(owners - {""}),
+    }
+
+
+def draw_scales(report: model.Report) -> dict[str, tuple[int, int]]:
     """Return where on the fleet's scale of metadata.version a cluster is, and up to where it could
     go or is blocked, in percent, by key."""
     levels = dict[str, tuple[int, int]]()
@@ -135,11 +158,11 @@ class PartPage:
     """The page of an owner or a view: its name, and the report on these clusters."""
 
     name: str
-    report: Report
+    report: model.Report
 
 
 def pages_of(
-    report: Report,
+    report: model.Report,
     fleet: Fleet,
     listed_in: str,
     say: Callable[[str], None],
@@ -161,7 +184,7 @@ NOBODY = "\0"  # no owner is called so
 
 
 def part_pages(
-    report: Report, fleet: Fleet, listed_in: str, say: Callable[[str], None]
+    report: model.Report, fleet: Fleet, listed_in: str, say: Callable[[str], None]
 ) -> list[PartPage]:
     """A page for each owner and view of the inventory; where clusters have owners, one for those
     without. Says which view meets nothing."""
@@ -186,10 +209,10 @@ def part_pages(
     return pages
 
 
-def explain_codes(report: Report) -> list[tuple[ReportedFinding, list[str]]]:
+def explain_codes(report: model.Report) -> list[tuple[model.ReportedFinding, list[str]]]:
     """Return a finding of every code of the report, by name, and of each that there is the key of
     its cluster, its own first; a finding's code leads there."""
-    by_code: dict[str, tuple[ReportedFinding, list[str]]] = {}
+    by_code: dict[str, tuple[model.ReportedFinding, list[str]]] = {}
     for cluster in report.clusters:
         for finding in cluster.findings:
             by_code.setdefault(finding.code, (finding, []))[1].append(cluster.key)
@@ -197,7 +220,7 @@ def explain_codes(report: Report) -> list[tuple[ReportedFinding, list[str]]]:
 
 
 def render_pages(
-    report: Report, *, most: int, keeps: Callable[[str, str], bool] | None = None
+    report: model.Report, *, most: int, keeps: Callable[[str, str], bool] | None = None
 ) -> Iterator[tuple[str, str]]:
     """Name and text of the page of each of the worst clusters; none if the one file has all.
 
@@ -260,12 +283,12 @@ def html_names(
     return [name.removesuffix(".json") + ".html" for name in file_names(ids, titles, of)]
 
 
-def page_names(report: Report) -> list[str]:
+def page_names(report: model.Report) -> list[str]:
     """A file name for each cluster's page, safe on any file system."""
     return html_names(cluster.key for cluster in report.clusters)
 
 
-def _places(report: Report, names: Mapping[str, str], root: str) -> dict[str, str]:
+def _places(report: model.Report, names: Mapping[str, str], root: str) -> dict[str, str]:
     """Return the place of each cluster in full, by its key: an anchor that is the same in every
     run, or a page of its own."""
     places = {}
@@ -276,7 +299,7 @@ def _places(report: Report, names: Mapping[str, str], root: str) -> dict[str, st
     return places
 
 
-def _loud(report: Report) -> set[str]:
+def _loud(report: model.Report) -> set[str]:
     """The clusters, by key, beside which nothing is green: what warns, went down or went back."""
     loud = {c.key for c in report.clusters if warns(c)}
     went = setbacks(report.clusters, report.change)
@@ -292,7 +315,7 @@ def _marks(groups: Iterable[Iterable[str]]) -> dict[str, str]:
     return {key: " ".join(numbers) for key, numbers in marks.items()}
 
 
-def name_tasks(report: Report) -> list[str]:
+def name_tasks(report: model.Report) -> list[str]:
     """Return what the filter calls each task: its verb and, where several have it, the matter."""
     verbs = Counter(task.verb for task in report.today)
     codes = [code_text(next(iter(task.codes), "no_finding")) for task in report.today]
@@ -335,8 +358,8 @@ def _environment() -> Environment:
         by_feature=lambda cluster: {ready.feature: ready for ready in cluster.readiness},
         verdicts=list(Verdict),
         severities=list(Severity),
-        SEVERITY_RANK=SEVERITY_RANK,
-        VERDICT_RANK=VERDICT_RANK,
+        SEVERITY_RANK=model.SEVERITY_RANK,
+        VERDICT_RANK=model.VERDICT_RANK,
         left=LEFT,
         right=RIGHT,
         width=WIDTH,

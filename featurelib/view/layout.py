@@ -102,6 +102,15 @@ def _parted(word: str, room: int) -> list[str]:
     return [f"{escapes[0]}{piece}{escapes[-1]}" for piece in pieces] if escapes else pieces
 
 
+def _widest(cells: Sequence[str]) -> int:
+    """Return the columns of the widest line of these cells."""
+    return max(width_of(line) for cell in cells for line in cell.split("\n"))
+
+
+def _is_number(cell: str) -> bool:
+    return not cell or plain(cell).replace(",", "").isdigit()
+
+
 class Page:
     """Lines of text, made of paragraphs, tables and lists; `str` and iteration give them."""
 
@@ -162,27 +171,30 @@ class Page:
         empty throughout are left out. The last column is wrapped where ROOM is left for it; else
         each row is a paragraph: its first cell, then `head cell` for the others. `most`: the
         greatest width of each column, 0 = as wide as its cells, whose words are parted there."""
-        body = rows[1:] if head else rows
-        full = [i for i in range(len(rows[0])) if any(row[i] for row in body)]
+        full = [i for i, cells in enumerate(zip(*rows, strict=True)) if any(cells[head:])]
         if not full:  # a head alone says nothing
             return
         kept = [[row[i] for i in full] for row in rows]
-        caps = [most[i] if i < len(most) else 0 for i in full]
         columns = list(zip(*kept, strict=True))
-        widest = [max(width_of(x) for cell in col for x in cell.split("\n")) for col in columns]
-        widths = [min(wide, cap or self.width) for wide, cap in zip(widest, caps, strict=True)]
+        caps = dict(enumerate(most))
+        widths = [
+            min(_widest(column), caps.get(i) or self.width)
+            for i, column in zip(full, columns, strict=True)
+        ]
         before = indent + sum(widths[:-1]) + 2 * (len(widths) - 1)
         room = self.width - before
-        is_wide = any(width_of(word) > room for row in kept for word in row[-1].split())
-        if widths[-1] > room and (room < ROOM or (is_wide and not self._parts)):
+        if widths[-1] > room and (room < ROOM or self._is_cut(columns[-1], room)):
             self._paragraphs(kept, indent, head=head)
             return
-        numbers = [
-            all(not c or plain(c).replace(",", "").isdigit() for c in col[head:]) for col in columns
-        ]
+        numbers = [all(map(_is_number, column[head:])) for column in columns]
         widths[-1] = min(widths[-1], room)
         for row in kept:
             self._row(row, widths, numbers, indent)
+
+    def _is_cut(self, column: Sequence[str], room: int) -> bool:
+        """Return true if a word of a cell is wider than `room`, and may not be parted."""
+        words = (word for cell in column for word in cell.split())
+        return not self._parts and any(width_of(word) > room for word in words)
 
     def _row(
         self, row: Sequence[str], widths: Sequence[int], numbers: Sequence[bool], indent: int

@@ -233,13 +233,10 @@ def sentence(
 ) -> str:
     """One sentence that says what is true of the cluster now, and what to do next: `again` is the
     command that goes on with the same plan, `way` has those that settle it or plan anew."""
-    title, last = f"cluster {clean(name or ending.cluster)}", ending.steps[-1:]
-    texts = [clean(" ".join(reason.split()).rstrip("."), 2000) for reason in ending.reasons]
-    cause = "; ".join([*texts, *(text for step in last for text in _whys_of(step))])
-    levels, done = _where(ending.steps, catalogue), f"{ending.applied} of "
-    done += count(ending.total, "step")
+    title, levels = f"cluster {clean(name or ending.cluster)}", _where(ending.steps, catalogue)
+    done, cause = f"{ending.applied} of {count(ending.total, 'step')}", _cause(ending)
     if ending.kind is EndingKind.APPLIED:
-        nodes = last[0].asked if last else 0
+        nodes = ending.steps[-1].asked if ending.steps else 0
         return f"Applied: {title}: {levels}; {reporting(nodes, nodes)} it."
     if ending.kind is EndingKind.NOTHING_TO_DO:
         wrote = f", written by this plan ({clean('; '.join(ending.reasons), 600)})"
@@ -254,21 +251,28 @@ def sentence(
     if ending.kind is EndingKind.UNKNOWN:
         run = (way or Way()).resume
         return f"Unknown: {title}: {done} known to be applied; {cause}. Run: {run}"
-    spent = [
-        u
-        for step in ending.steps
-        for u in step.updates
-        if u.fate in {Fate.REJECTED, Fate.OVERTAKEN}
-    ]
-    go_on = f" Go on with the same plan: {again}" if again else ""
-    if spent and all(u.code == NOT_AUTHORIZED for u in spent):
-        go_on = f" Run the same plan and approval again, as a user with ALTER: {again}"
-    elif spent:  # it can be carried out no more
-        go_on = f" Make a new plan: {way.plan}" if way else ""
+    go_on = _go_on(ending, way, again)
     if ending.kind is EndingKind.REJECTED:
         how = cause or "the controller refused"
         return f"Rejected: {title}: nothing was written: {how}.{go_on}"
     return f"Stopped after {done}: {title}: {levels}; {cause}.{go_on}"
+
+
+def _cause(ending: Ending) -> str:
+    """Return the reasons of an ending, then the fates of the last request."""
+    texts = [clean(" ".join(reason.split()).rstrip("."), 2000) for reason in ending.reasons]
+    return "; ".join([*texts, *(text for step in ending.steps[-1:] for text in _whys_of(step))])
+
+
+def _go_on(ending: Ending, way: Way | None, again: str) -> str:
+    """Return the command that goes on after a rejected or stopped plan, in a sentence."""
+    updates = (update for step in ending.steps for update in step.updates)
+    codes = {u.code for u in updates if u.fate in {Fate.REJECTED, Fate.OVERTAKEN}}
+    if codes == {NOT_AUTHORIZED}:
+        return f" Run the same plan and approval again, as a user with ALTER: {again}"
+    if codes:  # it can be carried out no more
+        return f" Make a new plan: {way.plan}" if way else ""
+    return f" Go on with the same plan: {again}" if again else ""
 
 
 def before_return(ending: Ending, plan: Plan) -> str:

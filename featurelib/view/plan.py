@@ -87,15 +87,8 @@ def planning_page(
             page.item(clean(stay.text, 400), 2)
     show_warnings(planned.warnings, page)
     show_left(left, page)
-    refusal = next(
-        (r for r in planned.refusals if r.feature and r.level and r.judge != PROBE), None
-    )
-    if plan is None and refusal is not None and why_not is not None:
-        question = quote(f"{refusal.feature}={refusal.level}").join(why_not)
-        if question.isprintable():  # names of features and clusters come from outside
-            page.lines(
-                ["", "Every reason, and what unlocks it:", f"  featurelib why-not{question}"]
-            )
+    if plan is None and why_not is not None:
+        _show_question(planned.refusals, why_not, page)
     if path is not None:
         page.line()
         what = "written to the cluster" if planned.probed else "sent"
@@ -104,6 +97,17 @@ def planning_page(
         if path != STANDARD_OUTPUT:
             page.line(f"Next: featurelib show {quote(path)}{ways}")
     return page
+
+
+def _show_question(refusals: Sequence[Reason], why_not: tuple[str, str], page: Page) -> None:
+    """Show the question that explains the first refused level; names of features and clusters come
+    from outside."""
+    levels = (r for r in refusals if r.feature and r.level and r.judge != PROBE)
+    if refusal := next(levels, None):
+        question = quote(f"{refusal.feature}={refusal.level}").join(why_not)
+        if question.isprintable():
+            page.head("Every reason, and what unlocks it:")
+            page.line(f"  featurelib why-not{question}")
 
 
 def plan_page(

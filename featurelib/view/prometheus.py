@@ -7,6 +7,7 @@ has no sample where its value is not known: no level is ever made up. Alerts and
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
@@ -63,34 +64,33 @@ def _of_fleet(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
 
 def _of_clusters(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
     """Name, text and samples of each gauge of single clusters."""
-    info: list[Sample] = []
-    landed: list[Sample] = []
-    silent: list[Sample] = []
-    lost: list[Sample] = []
-    findings: list[Sample] = []
-    newest: list[Sample] = []
-    codes, stale = tagged("not_answering"), tagged("stale")
+    clusters = [(_labels(**_about(c)), c) for c in report.clusters]
+    info, findings = list[Sample](), list[Sample]()
     for c in report.clusters:
         extra = {"phase": c.phase, "managed_by": c.managed_by or ""}
         info.append((_labels(**_about(c), verdict=c.verdict, **extra), 1))
-        landed.append((_labels(**_about(c)), has_landed(c.findings)))
-        at = c.newest_line
-        newest.append((_labels(**_about(c)), None if at is None else at.timestamp()))
-        nodes = {f.node_id for f in c.findings if f.code in codes}
-        silent.append((_labels(**_about(c)), len(nodes)))
-        ghosts = {(f.role, f.node_id) for f in c.findings if f.code in stale}
-        lost.append((_labels(**_about(c)), len(ghosts)))
-        counts = dict.fromkeys(Severity, 0)
-        for f in unmuted(c.findings):
-            counts[f.severity] += 1
-        findings += [(_labels(**_about(c), severity=key), n) for key, n in counts.items()]
+        counts = Counter(f.severity for f in unmuted(c.findings))
+        findings += [(_labels(**_about(c), severity=key), counts[key]) for key in Severity]
     yield "cluster_info", "1 for each cluster: its verdict, its phase, whose it is.", info
+    landed: list[Sample] = [(labels, has_landed(c.findings)) for labels, c in clusters]
     yield "cluster_landed", "1 where something landed of a cluster, else 0.", landed
+    times = [(labels, c.newest_line) for labels, c in clusters]
+    newest = [(labels, None if at is None else at.timestamp()) for labels, at in times]
     name = "cluster_newest_line_timestamp_seconds"
     yield name, "When the newest line of a cluster was read.", newest
+    silent: list[Sample] = [
+        (labels, len({number for _, number in _named(c, "not_answering")}))
+        for labels, c in clusters
+    ]
     yield "cluster_silent_nodes", "Nodes of a cluster that were asked and did not answer.", silent
+    lost: list[Sample] = [(labels, len(_named(c, "stale"))) for labels, c in clusters]
     yield "cluster_ghosts", "Nodes that are registered and that Kafka itself does not see.", lost
     yield "cluster_findings", "Findings of a cluster that no mute sets aside.", findings
+
+
+def _named(cluster: ReportedCluster, tag: str) -> set[tuple[str | None, int | None]]:
+    """Return role and id of the nodes that findings with this tag name."""
+    return {(f.role, f.node_id) for f in cluster.findings if f.code in tagged(tag)}
 
 
 def _of_features(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:

@@ -6,9 +6,10 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from featurelib import words
 from featurelib.audit.findings import FindingWords, ghosts
 from featurelib.core.dialect import GENERATIONS, STRICT
-from featurelib.feature import Severity
+from featurelib.feature import Role, Severity
 from featurelib.findings import Action, tagged, way_of
 from featurelib.questions.muted import over_reason, over_row
 from featurelib.questions.what_if import Refused, Turn, WhatIf
@@ -24,19 +25,6 @@ from featurelib.view.words import (
     judges_text,
     show_danger,
     show_muted,
-)
-from featurelib.words import (
-    although,
-    clean,
-    code_text,
-    count,
-    level_text,
-    levels_text,
-    metadata_first,
-    nodes,
-    place,
-    range_text,
-    time_text,
 )
 
 Row = Mapping[str, Any]
@@ -63,7 +51,7 @@ class QuestionPage(Page):
 
     def level(self, feature: str, level: int | None) -> str:
         """A level with its name."""
-        return level_text(self.catalogue, feature, level)
+        return words.level_text(self.catalogue, feature, level)
 
 
 NAME_RELEASE = (
@@ -83,21 +71,23 @@ def why_not_page(found: WhyNot, source: Source, width: int | None = None) -> Pag
     page = QuestionPage(source, width)
     there, now = (page.level(found.feature, level) for level in (found.level, found.current))
     misfits = found.proofs if found.answer is LevelStatus.FINALIZED else ()
-    head = _HEADS[found.answer] + although([one.node for one in misfits])
-    page.text(f"{clean(source.name)}: {clean(found.feature)} {there}: {head}")
-    page.text(f"finalized: {now} · {clean(source.made_from, 300)}")
+    head = _HEADS[found.answer] + words.although([one.node for one in misfits])
+    page.text(f"{words.clean(source.name)}: {words.clean(found.feature)} {there}: {head}")
+    page.text(f"finalized: {now} · {words.clean(source.made_from, 300)}")
     page.text(f"judged by: {judges_text(found.dialects)}")
     if needs := [move for move in found.moves if move.feature != found.feature]:
-        page.text(f"it depends on {levels_text(page.catalogue, needs)}, which moves with it")
+        page.text(f"it depends on {words.levels_text(page.catalogue, needs)}, which moves with it")
     if found.level in page.catalogue.irreversible(found.feature) - {found.current}:
-        page.text(f"{clean(found.feature)} {there} can never be taken back")
+        page.text(f"{words.clean(found.feature)} {there} can never be taken back")
     if found.proofs and not misfits:
         _proofs(found.proofs, page)
     _said("what the audit finds", misfits, page)
     _said("what is not known, and could change the answer", found.unknown, page)
     if found.agreed is not None:
         page.line()
-        page.text(f"{clean(found.agreed.statement, 1000)} [{time_text(found.agreed.seen)}]")
+        page.text(
+            f"{words.clean(found.agreed.statement, 1000)} [{words.time_text(found.agreed.seen)}]"
+        )
     show_muted((over_reason(source.muted, one) for one in (*found.proofs, *found.unknown)), page)
     _way_out(found, page)
     return page
@@ -118,34 +108,33 @@ def _proofs(proofs: Sequence[Proof], page: QuestionPage) -> None:
 
 def _node_row(proof: Proof, several: bool, page: QuestionPage) -> tuple[str, ...]:
     is_absent = proof.supported is None and proof.code in tagged("voter", "configured")
-    supports = range_text(page.catalogue, proof.feature, proof.supported)
+    supports = words.range_text(page.catalogue, proof.feature, proof.supported)
     return (
         proof.node,
-        clean(proof.feature) if several else "",
+        words.clean(proof.feature) if several else "",
         "not registered" if is_absent else supports,
-        time_text(proof.seen),
-        place(proof.line or ""),
+        words.time_text(proof.seen),
+        words.place(proof.line or ""),
     )
 
 
 def _rule(mine: Sequence[Proof], page: Page) -> None:
     """One rule: who asks it, of which nodes, where it comes from, and in which words."""
     who = judges_line(proof.judge for proof in mine)
-    halves = []
-    for role in dict.fromkeys(proof.role for proof in mine if proof.node):
-        ids = {p.node_id for p in mine if p.role == role and p.node_id is not None}
-        halves.append(nodes(role, ids))
-    page.item(f"{mine[0].code}, asked by {who}{': ' if halves else ''}{'; '.join(halves)}", 2)
+    ids = dict[str | None, set[int]]()
+    for proof in mine:
+        if proof.node and proof.node_id is not None:
+            ids.setdefault(proof.role, set()).add(proof.node_id)
+    halves = "; ".join(words.nodes(role, of_role) for role, of_role in ids.items())
+    page.item(f"{mine[0].code}, asked by {who}{': ' * bool(halves)}{halves}", 2)
     if source := next((proof.source for proof in mine if proof.source), ""):
         page.text(source, 4)
     quoted = set[str]()
     for proof in sorted(mine, key=lambda one: not one.is_answer):  # else as they stand
-        if proof.judge == STRICT and proof.node:
-            continue  # its row says it
-        message = clean(proof.statement, 1000)
+        if proof.judge in quoted or (proof.judge == STRICT and proof.node):
+            continue  # it would name the first node only; its row says it
+        message = words.clean(proof.statement, 1000)
         if proof.judge in GENERATIONS:
-            if proof.judge in quoted:
-                continue  # it would name the first node only
             quoted.add(proof.judge)
             message = answer_text(proof.judge, proof.statement, is_answer=proof.is_answer)
         page.item(message, 4)
@@ -157,15 +146,17 @@ def _said(head: str, proofs: Sequence[Proof], page: QuestionPage) -> None:
         page.head(f"{head} ({len(proofs)})")
     given = set[str]()
     for proof in proofs:
-        after = ", ".join(filter(None, (time_text(proof.seen), place(proof.line or ""))))
+        after = ", ".join(
+            filter(None, (words.time_text(proof.seen), words.place(proof.line or "")))
+        )
         page.item(
-            f"{proof.code}: {clean(proof.statement, 1000)}{f' [{after}]' if after else ''}", 2
+            f"{proof.code}: {words.clean(proof.statement, 1000)}{f' [{after}]' if after else ''}", 2
         )
         if proof.action and proof.action not in given:
             given.add(proof.action)
-            page.item(f"→ {clean(proof.action, 600)}", 4)
+            page.item(f"→ {words.clean(proof.action, 600)}", 4)
             if proof.command:
-                page.line(f"      {clean(proof.command, 400)}")
+                page.line(f"      {words.clean(proof.command, 400)}")
 
 
 def _way_out(found: WhyNot, page: QuestionPage) -> None:
@@ -211,15 +202,10 @@ def _what_lacks(unknown: Sequence[Proof], page: QuestionPage) -> str:
 
 
 def _unlock(found: WhyNot, way: WayOut, page: QuestionPage) -> None:
-    address = page.source.sight.site.address
-    for role, action in dict.fromkeys((fix.role, fix.action) for fix in way.fixes):
-        mine = [fix.node_id for fix in way.fixes if (fix.role, fix.action) == (role, action)]
-        steps = [way_of(action).of(node, way.release or "", address) for node in mine]
-        page.item(f"{nodes(role.text, mine)}{', each' * (len(mine) > 1)}: {steps[0].text}", 2)
-        page.lines((step.command for step in steps if step.command), 4)
+    _fixes(way, page)
+    proofs = {(proof.role, proof.node_id): proof for proof in reversed(found.proofs)}
     for role, node_id in way.only_own_controllers:
-        one = next(p for p in found.proofs if (p.role, p.node_id) == (role.text, node_id))
-        page.item(_own_text(one), 2)
+        page.item(_own_text(proofs[role.text, node_id]), 2)
     if way.only_own_controllers and len([d for d in found.dialects if d in GENERATIONS]) > 1:
         page.item(NAME_RELEASE, 2)
     done = {fix.action for fix in way.fixes} & {Action.REGISTER, Action.RECONFIGURE}
@@ -230,6 +216,18 @@ def _unlock(found: WhyNot, way: WayOut, page: QuestionPage) -> None:
         page.line("  none that is known")
 
 
+def _fixes(way: WayOut, page: QuestionPage) -> None:
+    """Show what to do with each node, equal actions together, and its command."""
+    ids: dict[tuple[Role, Action], list[int]] = {}
+    for fix in way.fixes:
+        ids.setdefault((fix.role, fix.action), []).append(fix.node_id)
+    for (role, action), mine in ids.items():
+        address = page.source.sight.site.address
+        steps = [way_of(action).of(node, way.release or "", address) for node in mine]
+        page.item(f"{words.nodes(role.text, mine)}{', each' * (len(mine) > 1)}: {steps[0].text}", 2)
+        page.lines((step.command for step in steps if step.command), 4)
+
+
 def _own_text(proof: Proof) -> str:
     """Return the advice for a node that only the controllers' own rule is against."""
     text = f"{proof.node}: only the controllers' own rule is against it; run software there that "
@@ -237,13 +235,13 @@ def _own_text(proof: Proof) -> str:
         return text + "this rule accepts"
     (low, high), seen = proof.needed, proof.supported
     now = "it does not list it" if seen is None else "it supports {}-{}".format(*seen)
-    return f"{text}supports {clean(proof.feature)} {low}-{high}; {now}"
+    return f"{text}supports {words.clean(proof.feature)} {low}-{high}; {now}"
 
 
 def _remedies(proofs: Sequence[Proof], page: Page) -> None:
     helps = dict.fromkeys(proof.action for proof in proofs if proof.action)
     for remedy in helps:
-        page.item(clean(remedy, 600), 2)
+        page.item(words.clean(remedy, 600), 2)
     own = dict.fromkeys(proof.code for proof in proofs if proof.judge in GENERATIONS)
     if own and not helps:
         page.item(f"fix what its controllers ask for: {', '.join(own)}", 2)
@@ -276,17 +274,17 @@ def what_if_page(
         grave = (row for row in rows if row["severity"] == Severity.CRITICAL)
         return any(over_row(source.muted, row) is None for row in grave)
 
-    page.text(f"{clean(source.name)}, if {change}")
-    page.text(clean(source.made_from, 300))
+    page.text(f"{words.clean(source.name)}, if {change}")
+    page.text(words.clean(source.made_from, 300))
     if cause is not None:
         cause(page)
     if found.joined:
-        page.text(f"{nodes(None, found.joined)} may join with that software")
+        page.text(f"{words.nodes(None, found.joined)} may join with that software")
     show_refused(found.refused, page)
     if left := idle_text(found.off, found.silent):
         page.text(f"{left}: name it with --node or --remove")
     if found.runs:
-        who = f"{nodes(None, found.runs)} {'runs' if len(found.runs) == 1 else 'run'}"
+        who = f"{words.nodes(None, found.runs)} {'runs' if len(found.runs) == 1 else 'run'}"
         gone = "stopped for good, and counted neither by Kafka nor by the inventory"
         page.text(f"{who}: gone means {gone} (docs/how-to/ghosts.md)")
     sides = (found.was, found.gone), (found.now, found.new)
@@ -297,6 +295,13 @@ def what_if_page(
     page.line()
     page.text(f"cluster: {was}" if was == now else f"cluster: {was} → {now}")
     _turns(found, page)
+    _differences(found, page)
+    return page
+
+
+def _differences(found: WhatIf, page: QuestionPage) -> None:
+    """Show the findings that the change makes or ends, critical ones in any case; then the muted
+    ones of these."""
     heads = "findings that are new", "critical as before", "findings that are gone"
     for head, rows in zip(heads, (found.new, found.critical, found.gone), strict=True):
         if rows:
@@ -305,9 +310,8 @@ def what_if_page(
     if not (found.new or found.gone):
         page.line("no finding is new or gone")
     rows = (*found.new, *found.critical, *found.gone)
-    both = (over_row(source.muted, row) for row in rows)
+    both = (over_row(page.source.muted, row) for row in rows)
     show_muted(both, page, "of these, muted in the settings file")
-    return page
 
 
 def show_refused(refused: Sequence[Refused], page: Page, indent: int = 0) -> None:
@@ -317,12 +321,12 @@ def show_refused(refused: Sequence[Refused], page: Page, indent: int = 0) -> Non
         key = (one.role.text, one.entry, one.message, one.features)
         alike.setdefault(key, []).append(one)
     for (role, entry, message, features), mine in alike.items():
-        who = nodes(role, [one.node_id for one in mine])
+        who = words.nodes(role, [one.node_id for one in mine])
         over = f" over {_names(features)}" if features else ""
         fate = FATES.get(f"{entry} {role}") or FATES[entry]
         page.item(f"{who} {fate.format(over=over)}", indent)
         by = judges_line(one.dialect for one in mine)
-        page.item(f'{by}: "{clean(message, 600)}"', indent + 2)
+        page.item(f'{by}: "{words.clean(message, 600)}"', indent + 2)
 
 
 def judges_line(judges: Iterable[str]) -> str:
@@ -331,13 +335,16 @@ def judges_line(judges: Iterable[str]) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    return ", ".join(clean(name, 60) for name in names)
+    return ", ".join(words.clean(name, 60) for name in names)
 
 
 def _turns(found: WhatIf, page: QuestionPage) -> None:
     shown = [
-        (clean(turn.feature, 60), *(_state(turn, row, page) for row in (turn.before, turn.after)))
-        for turn in sorted(found.turns, key=lambda turn: metadata_first(turn.feature))
+        (
+            words.clean(turn.feature, 60),
+            *(_state(turn, row, page) for row in (turn.before, turn.after)),
+        )
+        for turn in sorted(found.turns, key=lambda turn: words.metadata_first(turn.feature))
     ]
     differ = [row for row in shown if row[1] != row[2]]
     if shown:
@@ -345,7 +352,7 @@ def _turns(found: WhatIf, page: QuestionPage) -> None:
     if differ:
         page.table([("feature", "before", "after"), *differ])
     if same := found.unchanged + len(shown) - len(differ):
-        page.line(f"{count(same, 'feature')} unchanged")
+        page.line(f"{words.count(same, 'feature')} unchanged")
     else:
         page.line("every feature changes" if shown else "no node supports a feature")
 
@@ -367,7 +374,7 @@ def _findings(rows: Iterable[Row], page: QuestionPage) -> None:
     texts: dict[str, int] = {}
     for row in sorted(rows, key=lambda row: [*Severity].index(Severity(row["severity"]))):
         message = page.words.of(row).statement
-        text = f"{row['severity']}  {code_text(row['code'])}: {message}"
+        text = f"{row['severity']}  {words.code_text(row['code'])}: {message}"
         texts[text] = texts.get(text, 0) + 1
     for text, times in texts.items():
         page.item(text + (f" (×{times})" if times > 1 else ""), 2)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
@@ -41,45 +42,7 @@ from featurelib.planning.requirements import guards_of, steps_of
 from featurelib.rows import TableRows
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN, Schema
 from featurelib.snapshot.history import LevelChange
-from featurelib.view.digest import (
-    OPEN,
-    after_all,
-    has_landed,
-    is_silent,
-    is_too_old,
-    late_since,
-    managers_of,
-    needs_person,
-    rank_causes,
-    recount,
-    summarize_cluster,
-    turn_of,
-    unmuted,
-)
-from featurelib.view.model import (
-    COMMAND,
-    SEVERITY_RANK,
-    VERDICT_RANK,
-    FleetCounts,
-    IncompatibleNode,
-    Ingest,
-    Joining,
-    Level,
-    Quarantine,
-    QuarantinedLine,
-    Readiness,
-    Report,
-    ReportedCluster,
-    ReportedFinding,
-    ReportedMove,
-    ReportedMute,
-    ReportedPart,
-    ReportedProfile,
-    ReportedReturn,
-    ReportedRun,
-    ReportedStep,
-    SupportedRange,
-)
+from featurelib.view import digest, model
 from featurelib.view.today import plan_day
 from featurelib.view.trend import Past, compare, read_nights, say_setbacks
 from featurelib.view.words import newest_text
@@ -101,8 +64,16 @@ MOST = 5000  # clusters that are looked at closely, and have a page of their own
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONGEST_REASON = 250
 LEVELS: dict[type, list[str]] = {  # the fields that are levels
-    kind: [k for k, hint in get_type_hints(kind).items() if hint in (Level, Level | None)]
-    for kind in (ReportedFinding, Readiness, IncompatibleNode, ReportedReturn, ReportedStep)
+    kind: [
+        k for k, hint in get_type_hints(kind).items() if hint in (model.Level, model.Level | None)
+    ]
+    for kind in (
+        model.ReportedFinding,
+        model.Readiness,
+        model.IncompatibleNode,
+        model.ReportedReturn,
+        model.ReportedStep,
+    )
 }
 
 Value = TypeVar("Value")
@@ -116,13 +87,13 @@ def report_run(
     as_of: int,
     *,
     release: str = "",
-    ingest: Ingest | None = None,
+    ingest: model.Ingest | None = None,
     newest: int = 0,
     max_age: int = 0,
     tables: str = "",
     out: str = "",
     quarantine: tuple[int, Iterable[tuple[str, str, str | None]]] | None = None,
-) -> ReportedRun:
+) -> model.ReportedRun:
     """Return the facts of a run that its tables do not have.
 
     `as_of` and `newest`, when the newest line was read: microseconds since 1970, UTC; 0 without a
@@ -134,11 +105,11 @@ def report_run(
     if quarantine is not None:
         lines, first = quarantine
         shown = [
-            QuarantinedLine(line=clean_place(at), reason=clean(why), cluster=_shown(of))
+            model.QuarantinedLine(line=clean_place(at), reason=clean(why), cluster=_shown(of))
             for at, why, of in first
         ]
-        left_out = Quarantine(lines=lines, newest=tuple(shown))
-    return ReportedRun(
+        left_out = model.Quarantine(lines=lines, newest=tuple(shown))
+    return model.ReportedRun(
         number=number,
         as_of=EPOCH + timedelta(microseconds=as_of),
         release=clean(release) if release else "",
@@ -155,7 +126,7 @@ def report_run(
 
 def summarize(
     judged: Judged,
-    run: ReportedRun,
+    run: model.ReportedRun,
     catalogue: Catalogue,
     *,
     inventory: Inventory | None = None,
@@ -165,7 +136,7 @@ def summarize(
     places: tuple[str, str] = (NO_SITE.landing, NO_SITE.inventory),
     mutes: Sequence[Mute] = (),
     past: Past = Past(),  # noqa: B008  nothing in it is ever changed
-) -> Report:
+) -> model.Report:
     """The report on one run's tables; further columns in them (`run`) are left alone.
 
     `inventory`: what people call the clusters, and whose they are. `plan_files`: by cluster id,
@@ -194,12 +165,12 @@ def summarize(
     kept = read_nights(past.nights, run.number, catalogue)
     change = compare(clusters, kept, past, names, catalogue)
     clusters = sorted(say_setbacks(clusters, change), key=_worst_first)
-    causes, fleet = rank_causes(clusters), _count_fleet(clusters)
+    causes, fleet = digest.rank_causes(clusters), _count_fleet(clusters)
     if change is not None:
         where = f" --tables {shlex.quote(run.tables or 'FOLDER')}"
         where += f" --fleet {shlex.quote(printable(places[1]))}" if entries else ""
         change = replace(change, command=change.command + where)
-    return Report(
+    return model.Report(
         format="featurelib.report",
         version=1,
         run=run,
@@ -214,7 +185,7 @@ def summarize(
     )
 
 
-def read_profiles(evidence: Evidence) -> dict[str, tuple[ReportedProfile, ...]]:
+def read_profiles(evidence: Evidence) -> dict[str, tuple[model.ReportedProfile, ...]]:
     """Return who supports what in every cluster of a batch, by its id; what is not known last."""
     who, ranges = evidence.subjects, evidence.ranges()
     halves: defaultdict[int, defaultdict[int, dict[int, list[int]]]] = defaultdict(
@@ -225,7 +196,7 @@ def read_profiles(evidence: Evidence) -> dict[str, tuple[ReportedProfile, ...]]:
         halves[cluster][profile][role].append(node)
     return {
         name: tuple(
-            ReportedProfile(
+            model.ReportedProfile(
                 brokers=tuple(nodes[Role.BROKER]),
                 controllers=tuple(nodes[Role.CONTROLLER]),
                 ranges=_shown_ranges(ranges[profile]) if profile >= 0 else None,
@@ -236,30 +207,30 @@ def read_profiles(evidence: Evidence) -> dict[str, tuple[ReportedProfile, ...]]:
     }
 
 
-def _shown_ranges(ranges: Mapping[str, tuple[int, int]]) -> tuple[SupportedRange, ...]:
+def _shown_ranges(ranges: Mapping[str, tuple[int, int]]) -> tuple[model.SupportedRange, ...]:
     return tuple(
-        SupportedRange(feature=clean(name), min_version=low, max_version=high)
+        model.SupportedRange(feature=clean(name), min_version=low, max_version=high)
         for name, (low, high) in sorted(ranges.items(), key=lambda one: metadata_first(one[0]))
     )
 
 
 def look_closer(
-    report: Report,
-    profiles: Mapping[str, tuple[ReportedProfile, ...]],
+    report: model.Report,
+    profiles: Mapping[str, tuple[model.ReportedProfile, ...]],
     histories: Mapping[str, Sequence[LevelChange]],
     catalogue: Catalogue,
-) -> Report:
+) -> model.Report:
     """The report with what nodes support and how levels moved, of the clusters that are named."""
 
-    def moves(changes: Iterable[LevelChange]) -> tuple[ReportedMove, ...]:
+    def moves(changes: Iterable[LevelChange]) -> tuple[model.ReportedMove, ...]:
         return tuple(
-            ReportedMove(
+            model.ReportedMove(
                 at=change.at,
                 epoch=change.epoch,
                 epoch_before=change.epoch_before,
                 feature=clean(feature),
-                before=Level(number=before, text=level_text(catalogue, feature, before)),
-                after=Level(number=after, text=level_text(catalogue, feature, after)),
+                before=model.Level(number=before, text=level_text(catalogue, feature, before)),
+                after=model.Level(number=after, text=level_text(catalogue, feature, after)),
             )
             for change in changes
             for feature, before, after in change.changes
@@ -276,15 +247,15 @@ def look_closer(
     return replace(report, clusters=tuple(clusters))
 
 
-def narrow(report: Report, part: FleetPart) -> Report:
+def narrow(report: model.Report, part: FleetPart) -> model.Report:
     """The report on the clusters of a part: counted, ranked and planned as if there were no others.
 
     Mutes that meet nothing there are left out, and what the run and the nights counted of all.
     """
     clusters = [cluster for cluster in report.clusters if cluster.key in part]
-    causes, fleet = rank_causes(clusters), _count_fleet(clusters)
+    causes, fleet = digest.rank_causes(clusters), _count_fleet(clusters)
     run = replace(report.run, ingest=None, quarantine=None)
-    mutes = (recount(mute, clusters) for mute in report.mutes)
+    mutes = (digest.recount(mute, clusters) for mute in report.mutes)
     change = report.change
     if change is not None:
         theirs: dict[str, Any] = {
@@ -295,7 +266,7 @@ def narrow(report: Report, part: FleetPart) -> Report:
     return replace(
         report,
         run=run,
-        part=ReportedPart(text=clean(part.text), of=len(report.clusters)),
+        part=model.ReportedPart(text=clean(part.text), of=len(report.clusters)),
         fleet=fleet,
         today=plan_day(clusters, run, change),
         causes=causes,
@@ -327,7 +298,7 @@ class _Reader:
         places: tuple[str, str],
         entries: Mapping[str, Entry],
         findings: TableRows,
-        run: ReportedRun,
+        run: model.ReportedRun,
     ) -> None:
         self._catalogue, self._words = catalogue, FindingWords(catalogue)
         self._find_line, self._ways, self._entries = find_line, ways, entries
@@ -342,26 +313,22 @@ class _Reader:
         row: Any,
         *,
         plan_file: str | None,
-        readiness: list[Readiness],
-        findings: list[ReportedFinding],
-        incompatible: list[IncompatibleNode],
-    ) -> ReportedCluster:
+        readiness: list[model.Readiness],
+        findings: list[model.ReportedFinding],
+        incompatible: list[model.IncompatibleNode],
+    ) -> model.ReportedCluster:
         """A row of featurelib.schema.UPGRADE_PLAN, with what the other tables say of it."""
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
         shares = self._shares(row, entry)
         steps = _in_turn([self._step(step, shares, entry) for step in row["steps"] or ()])
-        ours = [step for step in steps if step.managed_by is None and not step.waits]
-        returns = [self._read(ReportedReturn, back) for back in row["returns_after"] or ()]
+        returns = [self._read(model.ReportedReturn, back) for back in row["returns_after"] or ()]
         verdict = Verdict(row["verdict"])
         mode = ClusterMode(row["mode"]) if row["mode"] else None
-        findings.sort(key=_finding_order)
-        late = late_since(row["newest_line"], findings, self._newest)
+        nodes = row["nodes"] or 0
+        findings = _in_order(findings, nodes)
+        late = digest.late_since(row["newest_line"], findings, self._newest)
         collect = self._site(entry).collect
-        if is_silent(findings, row["nodes"] or 0):  # of equal severity the root goes first
-            findings.sort(
-                key=lambda f: (SEVERITY_RANK[f.severity], f.code not in tagged("not_answering"))
-            )
-        return ReportedCluster(
+        return model.ReportedCluster(
             key=row["cluster"],
             id=clean(row["cluster"]),
             name=clean(entry.name or entry.id),
@@ -372,9 +339,9 @@ class _Reader:
             verdict=verdict,
             severity=_worst(findings),
             phase=Phase(row["phase"]),
-            nodes=row["nodes"] or 0,
-            needs_person=late is not None or needs_person(verdict, findings, steps),
-            summary=summarize_cluster(
+            nodes=nodes,
+            needs_person=late is not None or digest.needs_person(verdict, findings, steps),
+            summary=digest.summarize_cluster(
                 verdict, findings, steps, late, has_features=bool(readiness), mode=mode
             ),
             mode=mode,
@@ -382,31 +349,36 @@ class _Reader:
             newest_release=newest_text(findings, self._catalogue) or _shown(row["newest_release"]),
             newest_line=row["newest_line"],
             finalized_release=_release_of(self._catalogue, readiness),
-            readiness=tuple(sorted(readiness, key=lambda ready: metadata_first(ready.feature))),
+            readiness=tuple(sorted(readiness, key=_feature_order)),
             findings=tuple(findings),
-            incompatible=tuple(
-                sorted(incompatible, key=lambda node: (node.role, node.node_id, node.feature))
-            ),
+            incompatible=tuple(sorted(incompatible, key=attrgetter("role", "node_id", "feature"))),
             steps=steps,
-            owner_command=_shown(self._owner_command(shares, entry, findings), COMMAND),
-            commands=(self._command(entry, plan_file),) * bool(ours),
-            collect=_shown(collect if late or not has_landed(findings) else "", COMMAND),
+            owner_command=_shown(self._owner_command(shares, entry, findings), model.COMMAND),
+            commands=self._commands(entry, plan_file, steps),
+            collect=_shown(
+                collect if late or not digest.has_landed(findings) else "", model.COMMAND
+            ),
             joining=self._joining(row, steps, entry),
-            returns=tuple(sorted(returns, key=lambda found: metadata_first(found.feature))),
+            returns=tuple(sorted(returns, key=_feature_order)),
             plan_file=_shown(plan_file, LONGEST_PATH),
         )
 
-    def _command(self, entry: Entry, plan_file: str | None) -> str:
+    def _commands(
+        self, entry: Entry, plan_file: str | None, steps: Sequence[model.ReportedStep]
+    ) -> tuple[str, ...]:
         """Return the command that shows the plan of a cluster: its file is to be read and approved
-        before anything is sent; or the one that makes it, if no file was written."""
+        before anything is sent; or the one that makes it, if no file was written. None if no step
+        is ours now."""
+        if all(step.managed_by is not None or step.waits for step in steps):
+            return ()
         plan = f"featurelib plan {shlex.quote(entry.argument)} upgrade-all{self._ways(entry)}"
         folder = (self._out or "FOLDER").removeprefix("file:").rstrip("/")
         fleet = f" --fleet {shlex.quote(self._listed_in)}" if self._entries else ""
         show = f"featurelib show {shlex.quote(f'{folder}/{plan_file}')}{fleet}"
-        return clean(show if plan_file else plan, COMMAND)
+        return (clean(show if plan_file else plan, model.COMMAND),)
 
     def _owner_command(
-        self, shares: Shares, entry: Entry, findings: Sequence[ReportedFinding]
+        self, shares: Shares, entry: Entry, findings: Sequence[model.ReportedFinding]
     ) -> str:
         """Return the command by which the cluster's owner moves it or, if it was asked to, shows
         why it does not."""
@@ -433,14 +405,14 @@ class _Reader:
         levels = {step["feature"]: step["from_level"] for step in row["steps"] or ()}
         return share(steps_of(row["steps"] or ()), guards, levels, self._catalogue)
 
-    def _step(self, row: Any, shares: Shares, entry: Entry) -> ReportedStep:
+    def _step(self, row: Any, shares: Shares, entry: Entry) -> model.ReportedStep:
         theirs = {move.feature for move in shares.theirs}
         waiting = {move.feature for move in shares.later}
         owner = clean(entry.managed_by) if row["feature"] in theirs else None
         waits = row["feature"] in waiting
-        return self._read(ReportedStep, row, managed_by=owner, waits=waits)
+        return self._read(model.ReportedStep, row, managed_by=owner, waits=waits)
 
-    def finding(self, row: Any) -> ReportedFinding:
+    def finding(self, row: Any) -> model.ReportedFinding:
         """A row of featurelib.schema.FINDING."""
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
         ghost = self._ghosts.get((row["cluster"], row["role"], row["node_id"]))
@@ -448,7 +420,7 @@ class _Reader:
         line_id = row["line_id"]
         line = None if line_id is None else self._find_line(line_id)
         return self._read(
-            ReportedFinding,
+            model.ReportedFinding,
             row,
             **asdict(words) | {"severity": row["severity"]},
             line_id=None if line_id is None else f"{line_id & 0xFFFF_FFFF_FFFF_FFFF:016x}",
@@ -457,14 +429,14 @@ class _Reader:
             muted=None if row["muted"] is None else clean(row["muted"], LONGEST_REASON),
         )
 
-    def readiness(self, row: Any) -> Readiness:
+    def readiness(self, row: Any) -> model.Readiness:
         """A row of featurelib.schema.READINESS."""
         counts = {name: row[name] or 0 for name in ("blockers", "unknowns")}
-        return self._read(Readiness, row, **counts)
+        return self._read(model.Readiness, row, **counts)
 
-    def incompatible(self, row: Any) -> IncompatibleNode:
+    def incompatible(self, row: Any) -> model.IncompatibleNode:
         """A row of featurelib.schema.INCOMPATIBLE_BROKER."""
-        return self._read(IncompatibleNode, row)
+        return self._read(model.IncompatibleNode, row)
 
     def _read(self, kind: type[Value], row: Any, **more: object) -> Value:
         """A row about a feature as a `kind`, whose fields are columns but for those in `more`:
@@ -482,7 +454,9 @@ class _Reader:
             columns["supported"] = {"min_version": low, "max_version": high, "text": text}
         return msgspec.convert(columns | more, kind)
 
-    def _joining(self, row: Any, steps: Sequence[ReportedStep], entry: Entry) -> Joining | None:
+    def _joining(
+        self, row: Any, steps: Sequence[model.ReportedStep], entry: Entry
+    ) -> model.Joining | None:
         if row["may_join"] is None:
             return None
         now, later = (tuple(map(clean, row[k] or ())) for k in ("may_join", "may_join_after"))
@@ -490,12 +464,15 @@ class _Reader:
         has_plan = row["may_join_after"] is not None
         if has_plan:
             then = "the same" if later == now else releases_text(self._catalogue, later)
-            text += f", {after_all(steps) if managers_of(steps) else 'afterwards'} {then}"
-        ask = Joining.ask(f" {shlex.quote(entry.argument)}", self._ways(entry))
-        return Joining(now=now, afterwards=later if has_plan else None, text=text, command=ask)
+            text += (
+                f", {digest.after_all(steps) if digest.managers_of(steps) else 'afterwards'} {then}"
+            )
+        ask = model.Joining.ask(f" {shlex.quote(entry.argument)}", self._ways(entry))
+        after = later if has_plan else None
+        return model.Joining(now=now, afterwards=after, text=text, command=ask)
 
 
-def _in_turn(steps: Sequence[ReportedStep]) -> tuple[ReportedStep, ...]:
+def _in_turn(steps: Sequence[model.ReportedStep]) -> tuple[model.ReportedStep, ...]:
     """The steps as they have to be carried out: those of our plan, which fits the levels of now,
     then what somebody else finalizes, then what waits for that; no request has two of these."""
     turns = [(step.waits, step.managed_by is not None, step.request) for step in steps]
@@ -508,7 +485,7 @@ def _shown(text: str | None, length: int = LENGTH) -> str | None:
     return clean(text, length) if text else None
 
 
-def _release_of(catalogue: Catalogue, readiness: Iterable[Readiness]) -> str | None:
+def _release_of(catalogue: Catalogue, readiness: Iterable[model.Readiness]) -> str | None:
     """`4.0`: the release that the finalized metadata.version is of."""
     level = next((one.finalized for one in readiness if one.feature == METADATA_VERSION), None)
     if level is None or level.number == 0:
@@ -517,23 +494,39 @@ def _release_of(catalogue: Catalogue, readiness: Iterable[Readiness]) -> str | N
     return ".".join(map(str, release_number(name))) if "-" in name else None
 
 
-def _worst(findings: Iterable[ReportedFinding]) -> Severity | None:
+def _worst(findings: Iterable[model.ReportedFinding]) -> Severity | None:
     """The severity of the worst finding that is not muted."""
-    there = {finding.severity for finding in unmuted(findings)}
+    there = {finding.severity for finding in digest.unmuted(findings)}
     return next((severity for severity in Severity if severity in there), None)
 
 
-def _worst_first(cluster: ReportedCluster) -> tuple[bool, bool, int, str, str]:
+def _worst_first(cluster: model.ReportedCluster) -> tuple[bool, bool, int, str, str]:
     critical = cluster.severity is Severity.CRITICAL
-    set_aside = cluster.verdict in OPEN and not cluster.needs_person
-    rank = VERDICT_RANK[cluster.verdict]
+    set_aside = cluster.verdict in digest.OPEN and not cluster.needs_person
+    rank = model.VERDICT_RANK[cluster.verdict]
     return not critical, set_aside, rank, cluster.name, cluster.key
 
 
-def _finding_order(found: ReportedFinding) -> tuple[object, ...]:
+def _feature_order(about: model.Readiness | model.ReportedReturn) -> tuple[bool, str]:
+    return metadata_first(about.feature)
+
+
+def _in_order(findings: Iterable[model.ReportedFinding], nodes: int) -> list[model.ReportedFinding]:
+    """The worst finding first; where none of the cluster's nodes answered, of equal severity that
+    they did not."""
+    ordered = sorted(findings, key=_finding_order)
+    if digest.is_silent(ordered, nodes):
+        root = tagged("not_answering")
+        ordered.sort(
+            key=lambda found: (model.SEVERITY_RANK[found.severity], found.code not in root)
+        )
+    return ordered
+
+
+def _finding_order(found: model.ReportedFinding) -> tuple[object, ...]:
     return (
-        SEVERITY_RANK[found.severity],
-        turn_of(found.code),
+        model.SEVERITY_RANK[found.severity],
+        digest.turn_of(found.code),
         found.code,
         found.role or "",
         -1 if found.node_id is None else found.node_id,
@@ -544,15 +537,13 @@ def _finding_order(found: ReportedFinding) -> tuple[object, ...]:
     )
 
 
-def _count_fleet(clusters: Sequence[ReportedCluster]) -> FleetCounts:
+def _count_fleet(clusters: Sequence[model.ReportedCluster]) -> model.FleetCounts:
     """The counts over the fleet, taken from the clusters of the same report so that they cannot
     differ."""
     ready = [ready.verdict for cluster in clusters for ready in cluster.readiness]
-    findings = [found for cluster in clusters for found in cluster.findings]
-    muted = [found for found in findings if found.muted is not None]
     unfit = {(c.key, node.node_id) for c in clusters for node in c.incompatible}
-    too_old = sum(map(is_too_old, clusters))
-    return FleetCounts(
+    too_old = sum(map(digest.is_too_old, clusters))
+    return model.FleetCounts(
         clusters=len(clusters),
         clusters_by_verdict=_count(Verdict, (cluster.verdict for cluster in clusters)),
         critical_by_verdict=_count(
@@ -561,17 +552,25 @@ def _count_fleet(clusters: Sequence[ReportedCluster]) -> FleetCounts:
         clusters_by_phase=_count(Phase, (cluster.phase for cluster in clusters)),
         features=len(ready),
         features_by_verdict=_count(Verdict, ready),
-        findings=len(findings),
-        findings_by_severity=_count(Severity, (found.severity for found in findings)),
-        muted=len(muted),
-        muted_until=min((m.muted_until for m in muted if m.muted_until is not None), default=None),
+        **_count_findings([found for cluster in clusters for found in cluster.findings]),
         need_person=sum(cluster.needs_person for cluster in clusters),
         can_move=sum(bool(cluster.steps) for cluster in clusters),
         incompatible_nodes=len(unfit),
         all_too_old=0 < too_old == len(clusters),
         too_old=too_old,
-        not_landed=sum(not has_landed(cluster.findings) for cluster in clusters),
+        not_landed=sum(not digest.has_landed(cluster.findings) for cluster in clusters),
     )
+
+
+def _count_findings(findings: Sequence[model.ReportedFinding]) -> dict[str, Any]:
+    """The counts of findings, and of those that a mute sets aside."""
+    muted = [found for found in findings if found.muted is not None]
+    return {
+        "findings": len(findings),
+        "findings_by_severity": _count(Severity, (found.severity for found in findings)),
+        "muted": len(muted),
+        "muted_until": min(filter(None, (found.muted_until for found in muted)), default=None),
+    }
 
 
 def _count(kind: type[Kind], values: Iterable[Kind]) -> dict[Kind, int]:
@@ -579,10 +578,12 @@ def _count(kind: type[Kind], values: Iterable[Kind]) -> dict[Kind, int]:
     return {one: counted[one] for one in kind}
 
 
-def _mute(rule: Mute, findings: TableRows, today: date, names: Mapping[str, str]) -> ReportedMute:
+def _mute(
+    rule: Mute, findings: TableRows, today: date, names: Mapping[str, str]
+) -> model.ReportedMute:
     about = findings["cluster"].take(np.flatnonzero(covered(rule, findings))).to_pylist()
     cluster = names.get(rule.cluster) or rule.cluster
-    return ReportedMute(
+    return model.ReportedMute(
         code=rule.code,
         cluster=clean(cluster) if cluster else None,
         feature=clean(rule.feature) if rule.feature else None,
@@ -595,6 +596,6 @@ def _mute(rule: Mute, findings: TableRows, today: date, names: Mapping[str, str]
     )
 
 
-def _mute_order(mute: ReportedMute) -> tuple[object, ...]:
+def _mute_order(mute: model.ReportedMute) -> tuple[object, ...]:
     about = (mute.code, mute.cluster or "", mute.feature or "", mute.node or -1, mute.reason)
     return not mute.expired, mute.findings > 0, mute.until, *about

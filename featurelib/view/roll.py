@@ -17,12 +17,7 @@ from featurelib.words import clean, level_text, levels_text, range_text, release
 def roll_page(found: Roll, source: Source, width: int | None = None) -> Page:
     """The text of an answer: may it join, what must happen first, and the way back."""
     page = QuestionPage(source, width)
-    waits = found.mend_first or found.replays
-    yet = "may join, but not yet" if waits else "may join now"
-    yet += "" if found.levels_known else ", if it is as shown"
-    is_open = found.misfits or found.refused
-    may = yet if found.may_join else "may NOT join now" if is_open else "joins or not: UNKNOWN"
-    page.text(f"{clean(source.name)}: software of {found.release} {may}")
+    page.text(f"{clean(source.name)}: software of {found.release} {_may_join(found)}")
     none = "nothing" if found.levels_known else "not known"
     page.item(f"finalized: {levels_text(page.catalogue, found.levels.items()) or none}")
     page.text(clean(source.made_from, 300))
@@ -37,20 +32,21 @@ def roll_page(found: Roll, source: Source, width: int | None = None) -> Page:
     if found.misfits:
         page.head(f"what software of {found.release} does not support")
         _misfits(found, page)
-    if found.refused:
-        page.head("what would become of its nodes")
-        show_refused(found.refused, page, 2)
-    elif found.misfits and found.then.before.cluster.nodes:
-        page.text("its controllers would let such nodes in all the same")
-    if not found.refused and (texts := _new(found, page)):
-        page.head("what the audit would find then")
-        for text in texts:
-            page.item(text, 2)
+    _consequences(found, page)
     for first in found.first:
         page.head("what must happen first")
         _first(first, page, kraft=found.way_back is not None)
     _after(found, page)
     return page
+
+
+def _may_join(found: Roll) -> str:
+    """Return whether software of the release may join, in words."""
+    if found.may_join:
+        waits = found.mend_first or found.replays
+        yet = "may join, but not yet" if waits else "may join now"
+        return yet if found.levels_known else f"{yet}, if it is as shown"
+    return "may NOT join now" if found.misfits or found.refused else "joins or not: UNKNOWN"
 
 
 def _replays(found: Roll, page: QuestionPage) -> Iterator[str]:
@@ -87,6 +83,20 @@ def _misfits(found: Roll, page: QuestionPage) -> None:
     if found.only_unstable:
         names = ", ".join(found.only_unstable)
         page.item(f"with unstable features enabled it supports {names}; do not, in production", 2)
+
+
+def _consequences(found: Roll, page: QuestionPage) -> None:
+    """Show what becomes of nodes that controllers refuse or, of others, what the audit finds."""
+    if found.refused:
+        page.head("what would become of its nodes")
+        show_refused(found.refused, page, 2)
+        return
+    if found.misfits and found.then.before.cluster.nodes:
+        page.text("its controllers would let such nodes in all the same")
+    if texts := _new(found, page):
+        page.head("what the audit would find then")
+        for text in texts:
+            page.item(text, 2)
 
 
 def _new(found: Roll, page: QuestionPage) -> dict[str, None]:

@@ -11,33 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from featurelib.feature import Severity, Verdict
-from featurelib.view.digest import (
-    OPEN,
-    FindingGroup,
-    ahead_lines,
-    fill_in,
-    fleet_facts,
-    group_findings,
-    history_lines,
-    mute_text,
-    muted_lines,
-    owner_text,
-    parts,
-    release_texts,
-    step_text,
-    unmuted,
-    warns,
-)
+from featurelib.view import digest, model
 from featurelib.view.layout import WIDEST, Page, paint, plain
-from featurelib.view.model import (
-    Cause,
-    Ingest,
-    Readiness,
-    Report,
-    ReportedCluster,
-    ReportedFinding,
-    ReportedMute,
-)
 from featurelib.view.today import MOST, next_step
 from featurelib.view.trend import (
     blocks,
@@ -65,6 +40,7 @@ NAMES = 3  # of the clusters or features a cause holds back
 LINES = 4  # of alike messages, features or steps shown unless everything is asked for
 NARROW = 72  # columns
 LABEL = 12  # columns that the labels of one cluster's details take
+Entry = tuple[str, Sequence[str]]  # a label, and the lines beside it
 NAME, PHASE = 30, 23  # the widest columns of names and of phases
 
 STYLES: dict[Verdict | Severity, str] = {
@@ -81,7 +57,7 @@ STYLES: dict[Verdict | Severity, str] = {
 
 
 def write_text(
-    report: Report,
+    report: model.Report,
     stream: TextIO,
     *,
     limit: int = LIMIT,
@@ -97,7 +73,7 @@ def write_text(
 
 
 def render_text(
-    report: Report, *, width: int = WIDEST, colour: bool = False, limit: int = LIMIT
+    report: model.Report, *, width: int = WIDEST, colour: bool = False, limit: int = LIMIT
 ) -> str:
     """The report as text of `width` columns; `limit` 0 shows every row."""
     page = Page(width, parts=True)
@@ -105,17 +81,7 @@ def render_text(
     _today(report, limit, page)
     _counts(report, page)
     _change(report, limit, page)
-    movable = [cluster for cluster in report.clusters if cluster.steps]
-    told = {c.key for c in report.clusters if not limit and any(f.muted for f in c.findings)}
-    acts = [cluster for cluster in report.clusters if cluster.needs_person or cluster.key in told]
-    parts: tuple[tuple[str, Sequence[Any], Callable[[Any, int, Page], None]], ...] = (
-        ("What holds the fleet back most", report.causes, _causes),
-        ("Can be finalized now", movable, _moves),
-        ("Clusters, worst first", report.clusters, _clusters),
-        ("What to do, cluster by cluster", acts, _details),
-        ("Mutes", report.mutes, _mutes),
-    )
-    for title, rows, show in parts:
+    for title, rows, show in _parts(report, limit):
         if rows:
             page.line()
             page.text(paint(title, "bold underline"))
@@ -129,6 +95,25 @@ def render_text(
     page.lines([paint(one, "bold") for one in command.splitlines()])  # as they are: to be copied
     text = f"{page}\n"
     return text if colour else plain(text)
+
+
+def _parts(
+    report: model.Report, limit: int
+) -> tuple[tuple[str, Sequence[Any], Callable[[Any, int, Page], None]], ...]:
+    """Return the heading, the rows and the function of each part below the counts."""
+    movable = [cluster for cluster in report.clusters if cluster.steps]
+    acts = [c for c in report.clusters if c.needs_person or (not limit and _has_muted(c))]
+    return (
+        ("What holds the fleet back most", report.causes, _causes),
+        ("Can be finalized now", movable, _moves),
+        ("Clusters, worst first", report.clusters, _clusters),
+        ("What to do, cluster by cluster", acts, _details),
+        ("Mutes", report.mutes, _mutes),
+    )
+
+
+def _has_muted(cluster: model.ReportedCluster) -> bool:
+    return any(finding.muted for finding in cluster.findings)
 
 
 def _dim(text: str) -> str:
@@ -145,7 +130,7 @@ def _terminal_width(stream: TextIO) -> int | None:
         return WIDEST
 
 
-def _head(report: Report, page: Page) -> None:
+def _head(report: model.Report, page: Page) -> None:
     run = report.run
     release = f"featurelib {run.release}".strip()
     page.text(_dim(f"{release} · run {run.number} · as of {time_text(run.as_of)}"))
@@ -162,7 +147,7 @@ def _head(report: Report, page: Page) -> None:
         page.text(_dim(about))
 
 
-def _today(report: Report, limit: int, page: Page) -> None:
+def _today(report: model.Report, limit: int, page: Page) -> None:
     """A row a task: the verb, where, and below each other what is the matter and how to do it."""
     if not report.today:
         return
@@ -187,7 +172,7 @@ def _today(report: Report, limit: int, page: Page) -> None:
             page.lines(paint(one, "bold") for one in task.command.splitlines())
 
 
-def _change(report: Report, limit: int, page: Page) -> None:
+def _change(report: model.Report, limit: int, page: Page) -> None:
     """A row for each way from one verdict to another since the night before, and who went it."""
     change = report.change
     if change is None:
@@ -207,7 +192,7 @@ def _change(report: Report, limit: int, page: Page) -> None:
         page.text("every cluster has the verdict and the levels it had")
 
 
-def _trends(report: Report, page: Page) -> None:
+def _trends(report: model.Report, page: Page) -> None:
     """A table of each trend: its first number, its line as blocks, and tonight's."""
     for number, trend in enumerate(trends(report)):
         if number == 0:
@@ -220,7 +205,7 @@ def _trends(report: Report, page: Page) -> None:
         _table([[trend.title, "first", "", "now"], *rows], page)
 
 
-def _counts(report: Report, page: Page) -> None:
+def _counts(report: model.Report, page: Page) -> None:
     fleet = report.fleet
     if fleet.clusters:
         page.line()
@@ -235,7 +220,7 @@ def _counts(report: Report, page: Page) -> None:
         _facts(report, page)
 
 
-def _ingest_text(ingest: Ingest) -> str:
+def _ingest_text(ingest: model.Ingest) -> str:
     if not ingest.lines:
         return "no new landing lines"
     lost = " (bronze.landing_line says why)" if ingest.quarantined else ""
@@ -245,8 +230,8 @@ def _ingest_text(ingest: Ingest) -> str:
     )
 
 
-def _facts(report: Report, page: Page) -> None:
-    rows, quarantine = fleet_facts(report.fleet), report.run.quarantine
+def _facts(report: model.Report, page: Page) -> None:
+    rows, quarantine = digest.fleet_facts(report.fleet), report.run.quarantine
     if quarantine is not None and quarantine.lines:
         rows.append(("quarantined", left_out_text(report.run)))
         rows += [("", _dim(left_out_line(row))) for row in quarantine.newest]
@@ -255,7 +240,7 @@ def _facts(report: Report, page: Page) -> None:
     page.facts(rows)
 
 
-def _causes(causes: Sequence[Cause], limit: int, page: Page) -> None:
+def _causes(causes: Sequence[model.Cause], limit: int, page: Page) -> None:
     only = "what unlocks most comes first; only this = clusters that nothing else holds back"
     page.text(_dim(only))
     rows = [["clusters", "only this", "nodes", "cause"]]
@@ -283,12 +268,12 @@ def _lines(*texts: str) -> str:
     return "\n".join(filter(None, texts))
 
 
-def _moves(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> None:
+def _moves(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) -> None:
     """Show the possible upgrades of each cluster, READY ones first."""
     rows = [["cluster", "steps", "from the finalized level to"]]
     ordered = sorted(clusters, key=lambda cluster: cluster.verdict is not Verdict.READY)
     for cluster in ordered[: limit or None]:
-        steps = _first([step_text(step) for step in cluster.steps], LINES if limit else 0)
+        steps = _first([digest.step_text(step) for step in cluster.steps], LINES if limit else 0)
         ready = cluster.verdict is Verdict.READY
         beyond = "" if ready else f"{_beyond(cluster)}, see below"
         requests = len({step.request for step in cluster.steps})
@@ -297,7 +282,7 @@ def _moves(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> None:
     _table(rows, page, most=(NAME,))
 
 
-def _beyond(cluster: ReportedCluster) -> str:
+def _beyond(cluster: model.ReportedCluster) -> str:
     """Return why a cluster with steps is not READY: higher levels of what moves, or others."""
     moving = {step.feature for step in cluster.steps}
     held = [
@@ -313,12 +298,12 @@ def _beyond(cluster: ReportedCluster) -> str:
     return f"of {len(held)} of them higher levels are {words}"
 
 
-def _clusters(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> None:
+def _clusters(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) -> None:
     """A row a cluster; a narrow one has fewer columns."""
     is_wide = page.width >= NARROW
     rows = [["verdict", "cluster", *(["nodes", "phase"] if is_wide else []), "in one line"]]
     for cluster in clusters[: limit or None]:
-        stands = _lines(cluster.phase.value, *map(_dim, release_texts(cluster)))
+        stands = _lines(cluster.phase.value, *map(_dim, digest.release_texts(cluster)))
         sizes = [f"{cluster.nodes:,}", stands] if is_wide else []
         people = _people(cluster) if cluster.needs_person else ""
         about = _lines(cluster.summary, _dim(people))
@@ -326,32 +311,32 @@ def _clusters(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> No
     _table(rows, page, most=(0, NAME, 0, PHASE))
 
 
-def _verdict(cluster: ReportedCluster) -> str:
+def _verdict(cluster: model.ReportedCluster) -> str:
     """The verdict; nothing is green where something warns."""
     is_grave = cluster.severity is Severity.CRITICAL
-    is_calm = cluster.verdict in OPEN or not warns(cluster)
+    is_calm = cluster.verdict in digest.OPEN or not digest.warns(cluster)
     kind = cluster.verdict if is_calm else Severity.WARNING
     return paint(cluster.verdict.value, STYLES[Severity.CRITICAL if is_grave else kind])
 
 
-def _names(cluster: ReportedCluster) -> list[str]:
+def _names(cluster: model.ReportedCluster) -> list[str]:
     """Its name and, where that is another, its id."""
     others = [_dim(cluster.id)] if cluster.id != cluster.name else []
     return [paint(cluster.name, "bold"), *others]
 
 
-def _people(cluster: ReportedCluster) -> str:
+def _people(cluster: model.ReportedCluster) -> str:
     """`payments · #payments-oncall · managed by strimzi`, as far as the inventory says."""
     managed = f"managed by {cluster.managed_by}" if cluster.managed_by else None
     return " · ".join(filter(None, (cluster.owner, cluster.contact, managed)))
 
 
-def _details(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> None:
+def _details(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) -> None:
     for cluster in clusters[: limit or None]:
         at = "" if limit else time_text(cluster.newest_line)
         newest = at and f"newest line {at}"
         about = (cluster.phase.value, count(cluster.nodes, "node"), cluster.mode, newest)
-        stands = _dim(", ".join(filter(None, (*about, *release_texts(cluster)))))
+        stands = _dim(", ".join(filter(None, (*about, *digest.release_texts(cluster)))))
         page.line()
         page.text("  ".join([_verdict(cluster), *_names(cluster), stands]))
         for label, lines in _entries(cluster, limit):
@@ -365,58 +350,72 @@ def _details(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> Non
                 beside = ""
 
 
-def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequence[str]]]:
+def _entries(cluster: model.ReportedCluster, limit: int) -> Iterator[Entry]:
     """Labels, and the lines that stand beside each; what there is not is an empty line."""
     most = LINES if limit else 0
-    yield (
-        "owner",
-        [" · ".join(filter(None, (owner_text(cluster), cluster.contact, *cluster.labels)))],
-    )
+    people = (digest.owner_text(cluster), cluster.contact, *cluster.labels)
+    yield "owner", [" · ".join(filter(None, people))]
     if cluster.collect and cluster.newest_line:
         yield "landed", [f"nothing that counts since {time_text(cluster.newest_line)}"]
-    if cluster.managed_by:
-        ours, theirs = ({step.feature for step in some} for some in parts(cluster))
-        how = "does not move what is planned: that is ours" if ours else "may finalize levels there"
-        if theirs:
-            how = f"finalizes {', '.join(sorted(theirs, key=metadata_first))} there"
-            how += "; the rest is ours" if len(theirs) < len(cluster.steps) else ""
-        yield "managed", [f"by {cluster.managed_by}, which {how}"]
+    yield "managed", [_managed_text(cluster)]
     yield "levels", _first(_level_lines(cluster, every=not limit), most)
-    groups = group_findings(unmuted(cluster.findings))
+    yield from _finding_entries(cluster.findings, limit, most)
+    yield from _plan_entries(cluster, most)
+    if cluster.joining and (cluster.steps or not limit):
+        yield "", [paint(cluster.joining.command, "bold")]
+    remedies = {finding.command for finding in cluster.findings}
+    collect = [] if cluster.collect in remedies else [cluster.collect]
+    commands = (*collect, *cluster.commands, cluster.owner_command)
+    yield "run", _first([*filter(None, commands)], most)
+    yield "", [*map(digest.fill_in, collect)]
+    if not limit:
+        yield "nodes", _profile_lines(cluster)
+        yield "history", [f"{when}: {what}" for when, what in digest.history_lines(cluster)]
+
+
+def _finding_entries(findings: digest.Findings, limit: int, most: int) -> Iterator[Entry]:
+    """The groups of findings, then the muted ones; these whole only where everything is shown."""
+    groups = digest.group_findings(digest.unmuted(findings))
     for group in groups[: limit or None]:
         yield from _group_entries(group, most)
     if limit and (left := sum(len(group.messages) for group in groups[limit:])):
         yield "", [_dim(f"… and {count(left, 'more finding')}: {ALL}")]
-    yield "muted", _first([_dim(line) for line in muted_lines(cluster.findings)], most)
-    for group in () if limit else group_findings([one for one in cluster.findings if one.muted]):
-        yield from _group_entries(group, most, " (muted)")
-    if cluster.steps:
-        firsts = {step.request: step for step in reversed(cluster.steps)}
-        steps = [
-            (f"{step.request}. " if step is firsts[step.request] else "   ") + step_text(step)
-            for step in cluster.steps
-        ]
-        yield "plan", [*_first(steps, most), paint(cluster.plan_file or "", "bold")]
-        kinds = ", ".join(dict.fromkeys(step.upgrade_type for step in cluster.steps))
-        yield "", ["" if limit else f"upgrade type: {kinds}"]
-        yield "", _first(ahead_lines(cluster), most)
-    elif not limit:
-        yield "way back", ahead_lines(cluster)
-    if cluster.joining and not (limit and not cluster.steps):
-        yield "", [paint(cluster.joining.command, "bold")]
-    is_said = cluster.collect in {one.command for one in cluster.findings}
-    collect = "" if is_said else cluster.collect
-    commands = (collect, *cluster.commands, cluster.owner_command)
-    yield "run", _first([*filter(None, commands)], most)
-    yield "", [fill_in(collect)]
+    yield "muted", _first([_dim(line) for line in digest.muted_lines(findings)], most)
     if not limit:
-        yield "nodes", _profile_lines(cluster)
-        yield "history", [f"{when}: {what}" for when, what in history_lines(cluster)]
+        for group in digest.group_findings([one for one in findings if one.muted]):
+            yield from _group_entries(group, most, " (muted)")
 
 
-def _group_entries(
-    group: FindingGroup, most: int, note: str = ""
-) -> Iterator[tuple[str, Sequence[str]]]:
+def _managed_text(cluster: model.ReportedCluster) -> str:
+    """Return who manages a cluster and what they finalize; empty where we do."""
+    if not cluster.managed_by:
+        return ""
+    ours, theirs = ({step.feature for step in some} for some in digest.parts(cluster))
+    how = "does not move what is planned: that is ours" if ours else "may finalize levels there"
+    if theirs:
+        how = f"finalizes {', '.join(sorted(theirs, key=metadata_first))} there"
+        how += "; the rest is ours" if len(theirs) < len(cluster.steps) else ""
+    return f"by {cluster.managed_by}, which {how}"
+
+
+def _plan_entries(cluster: model.ReportedCluster, most: int) -> Iterator[Entry]:
+    """The steps of a plan with the number of their request, and what it means; without a plan how
+    far back the cluster goes, where everything is shown."""
+    if not cluster.steps:
+        yield "way back", [] if most else digest.ahead_lines(cluster)
+        return
+    firsts = {step.request: step for step in reversed(cluster.steps)}
+    steps = [
+        (f"{step.request}. " if step is firsts[step.request] else "   ") + digest.step_text(step)
+        for step in cluster.steps
+    ]
+    yield "plan", [*_first(steps, most), paint(cluster.plan_file or "", "bold")]
+    kinds = ", ".join(dict.fromkeys(step.upgrade_type for step in cluster.steps))
+    yield "", ["" if most else f"upgrade type: {kinds}"]
+    yield "", _first(digest.ahead_lines(cluster), most)
+
+
+def _group_entries(group: digest.FindingGroup, most: int, note: str = "") -> Iterator[Entry]:
     """Yield the messages of equal findings, the remedy, and the evidence."""
     first = group.first
     messages = [f"{message}{note}" for message in group.messages]
@@ -425,10 +424,13 @@ def _group_entries(
     yield "do", [first.action]
     commands = _first([paint(one, "bold") for one in group.commands], most)
     yield "run", commands
-    yield "", [fill_in(first.command), _dim(_evidence(first)), "" if most else _dim(first.source)]
+    yield (
+        "",
+        [digest.fill_in(first.command), _dim(_evidence(first)), "" if most else _dim(first.source)],
+    )
 
 
-def _profile_lines(cluster: ReportedCluster) -> list[str]:
+def _profile_lines(cluster: model.ReportedCluster) -> list[str]:
     """Return a line for nodes that support the same: `brokers 1-3: metadata.version 7-27, …`."""
     lines = []
     for one in cluster.profiles or ():
@@ -438,7 +440,7 @@ def _profile_lines(cluster: ReportedCluster) -> list[str]:
     return lines
 
 
-def _level_lines(cluster: ReportedCluster, *, every: bool) -> list[str]:
+def _level_lines(cluster: model.ReportedCluster, *, every: bool) -> list[str]:
     """The features whose level cannot go where it should; what goes there is in the plan. `every`:
     all features."""
     if every:
@@ -453,14 +455,14 @@ def _level_lines(cluster: ReportedCluster, *, every: bool) -> list[str]:
     ]
 
 
-def _more_text(ready: Readiness) -> str:
+def _more_text(ready: model.Readiness) -> str:
     """Return what else is known of a feature, after a comma each."""
     word = "since" if ready.verdict is Verdict.READY else "READY since"
     since = f", {word} {time_text(ready.ready_since)}" if ready.ready_since else ""
     return since + (f", available {ready.available.text}" if ready.available else "")
 
 
-def _readiness_text(ready: Readiness) -> str:
+def _readiness_text(ready: model.Readiness) -> str:
     now = "not known" if ready.finalized is None else ready.finalized.text
     goal = ready.target or ready.ceiling
     if ready.finalized is None and goal is not None:
@@ -473,17 +475,17 @@ def _readiness_text(ready: Readiness) -> str:
     return f"{ready.feature}  {now} → {goal.text}  {ready.verdict.value}{beyond}"
 
 
-def _evidence(finding: ReportedFinding) -> str:
+def _evidence(finding: model.ReportedFinding) -> str:
     """The code, when it was seen and where: what a doubter asks for."""
     line = f"line {finding.line_id}" if finding.line_id else ""
     seen = time_text(finding.observed_at)
-    parts = [
+    texts = [
         finding.code,
         seen and f"seen {seen}",
         "" if finding.epoch is None else f"epoch {finding.epoch}",
         place(finding.line) if finding.line else line,
     ]
-    return " · ".join(filter(None, parts))
+    return " · ".join(filter(None, texts))
 
 
 def _first(texts: Sequence[str], most: int) -> list[str]:
@@ -493,8 +495,8 @@ def _first(texts: Sequence[str], most: int) -> list[str]:
     return [*shown, f"… and {left:,} more"] if left else shown
 
 
-def _mutes(mutes: Sequence[ReportedMute], limit: int, page: Page) -> None:
+def _mutes(mutes: Sequence[model.ReportedMute], limit: int, page: Page) -> None:
     """Show the state of each mute of conf/audit.toml."""
-    shown = [(mute_text(mute), mute.expired) for mute in mutes[: limit or None]]
+    shown = [(digest.mute_text(mute), mute.expired) for mute in mutes[: limit or None]]
     rows = [[paint(state, "yellow") if over else state, text] for (state, text), over in shown]
     page.table(rows, head=False)

@@ -17,19 +17,7 @@ from datetime import datetime, timedelta
 from featurelib.feature import Severity, Verdict
 from featurelib.findings import Todo, row_of, tagged
 from featurelib.snapshot.history import LATE
-from featurelib.view.digest import (
-    fill_in,
-    group_findings,
-    late_since,
-    no_returns,
-    nodes_of,
-    parts,
-    step_text,
-    titles_of,
-    todo_of,
-    unmuted,
-    warns,
-)
+from featurelib.view import digest
 from featurelib.view.model import (
     Change,
     Report,
@@ -59,6 +47,9 @@ Clusters = Sequence[ReportedCluster]
 Rows = Sequence[tuple[ReportedCluster, ReportedFinding]]
 
 
+Groups = Sequence[tuple[Todo, Task]]
+
+
 def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tuple[Task, ...]:
     """Return the groups of these clusters, worst first as the report has them."""
     rows: defaultdict[tuple[Todo, str], list[tuple[ReportedCluster, ReportedFinding]]]
@@ -67,27 +58,29 @@ def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tup
         for found in _to_do(cluster):
             rows[todo_for(found), found.code].append((cluster, found))
     groups = [(todo, _fix(todo, code, found)) for (todo, code), found in rows.items()]
-    went = [(ASK, task) for task in _ask(setbacks(clusters, change), change)]
+    fallen = setbacks(clusters, change)
+    went = [(ASK, task) for task in _ask(fallen, change)]
     late = [(COLLECT, task) for task in _late(clusters, run)]
     # By what is so, whatever severity the settings give it.
-    fell = [one for kept in setbacks(clusters, change).values() for one in kept]
-    held = {one.key for one in (*fell, *(one for one in clusters if _has_no_data(one, run)))}
-    ready = [one for one in clusters if one.steps and one.key not in held]
+    held = {cluster.key for kept in fallen.values() for cluster in kept}
+    ready = [c for c in clusters if c.steps and c.key not in held and not _has_no_data(c, run)]
     groups += [*went, *late, *_waiting(ready)]
-    told = {key for _, task in groups for key in task.clusters}
-    rest = [one for one in clusters if one.needs_person and one.key not in told]
-    if rest:
-        groups.append(
-            (LAST, _task(LAST, rest, "No finding says why the verdict is not known.", ""))
-        )
+    groups += [(LAST, task) for task in _unnamed(clusters, groups)]
     groups.sort(key=lambda group: (group[0].rank, -len(group[1].clusters), group[1].codes))
     return tuple(task for _, task in groups)
 
 
+def _unnamed(clusters: Clusters, groups: Groups) -> Iterator[Task]:
+    """The group of clusters that need action and stand in no other group."""
+    named = {key for _, task in groups for key in task.clusters}
+    if rest := [one for one in clusters if one.needs_person and one.key not in named]:
+        yield _task(LAST, rest, "No finding says why the verdict is not known.", "")
+
+
 def _has_no_data(cluster: ReportedCluster, run: ReportedRun) -> bool:
     """Return true if this run has no data of the cluster that a plan could rest on."""
-    found = unmuted(cluster.findings)
-    is_late = late_since(cluster.newest_line, cluster.findings, run.newest_line) is not None
+    found = digest.unmuted(cluster.findings)
+    is_late = digest.late_since(cluster.newest_line, cluster.findings, run.newest_line) is not None
     return is_late or any(one.code in tagged("no_data", "unreached") for one in found)
 
 
@@ -102,23 +95,39 @@ def _to_do(cluster: ReportedCluster) -> list[ReportedFinding]:
     """Return what is to be done in a cluster, and not what follows from something else there: of a
     stale node its range, of a critical node or of a quorum without a majority who is silent, of
     evidence that is too old in one way that it is so in another."""
-    found = [one for one in unmuted(cluster.findings) if one.severity is not Severity.INFO]
-    critical = [one for one in found if one.severity is Severity.CRITICAL]
-    stale, grave = (
-        {(one.role, one.node_id) for one in some}
-        for some in ([one for one in found if one.code in tagged("stale")], critical)
-    )
-    is_lost = any(one.code in tagged("no_leader", "no_majority") for one in found)
-    old = next((one.code for one in found if one.code in tagged("too_old")), None)
-    roots = list[ReportedFinding]()
-    for one in found:
-        node, code = (one.role, one.node_id), one.code
-        follows = node in stale and code in tagged("of_range", "range_unseen")
-        follows |= (is_lost or node in grave) and code in tagged("silent")
-        follows |= code in tagged("too_old") and code != old
-        roots += [] if follows and one not in critical else [one]
-    first = [one for one in roots if one.code not in tagged("consequence") or one in critical]
+    found = [one for one in digest.unmuted(cluster.findings) if one.severity is not Severity.INFO]
+    causes = _Causes(found)
+    roots = [one for one in found if one.severity is Severity.CRITICAL or not causes.explain(one)]
+    first = [
+        one
+        for one in roots
+        if one.severity is Severity.CRITICAL or one.code not in tagged("consequence")
+    ]
     return first or ([] if cluster.steps else roots)
+
+
+class _Causes:
+    """The findings of a cluster that explain others of its findings."""
+
+    def __init__(self, findings: Sequence[ReportedFinding]) -> None:
+        self._stale = {_node(one) for one in findings if one.code in tagged("stale")}
+        self._critical = {_node(one) for one in findings if one.severity is Severity.CRITICAL}
+        codes = [one.code for one in findings]
+        self._is_lost = not tagged("no_leader", "no_majority").isdisjoint(codes)
+        self._old = next(filter(tagged("too_old").__contains__, codes), None)
+
+    def explain(self, finding: ReportedFinding) -> bool:
+        """Return true if a finding follows from another of its cluster."""
+        node, code = _node(finding), finding.code
+        if code in tagged("too_old") and code != self._old:
+            return True
+        if code in tagged("silent") and (self._is_lost or node in self._critical):
+            return True
+        return code in tagged("of_range", "range_unseen") and node in self._stale
+
+
+def _node(finding: ReportedFinding) -> tuple[str | None, int | None]:
+    return finding.role, finding.node_id
 
 
 def _task(todo: Todo, clusters: Clusters, text: str, how: str, *more: str) -> Task:
@@ -138,33 +147,39 @@ def _task(todo: Todo, clusters: Clusters, text: str, how: str, *more: str) -> Ta
 def _fix(todo: Todo, code: str, rows: Rows) -> Task:
     """The group of one code: what is so, and what helps in the first of its clusters."""
     clusters = list({cluster.key: cluster for cluster, _ in rows}.values())
-    group, *others = group_findings([one for cluster, one in rows if cluster is clusters[0]])
-    helped = defaultdict[str, list[ReportedFinding]](list)  # as the first is, by the cluster's name
-    for cluster, one in rows:
-        if todo_of(one)[0] == todo_of(rows[0][1])[0]:
-            helped[cluster.name].append(one)
-    title, how = titles_of(code)[0], group.first.action
-    text, said = f"{title[:1].upper()}{title[1:]}.", (*group.messages[:NAMES], group.others)
+    group, *others = digest.group_findings([one for cluster, one in rows if cluster is clusters[0]])
+    title, how = digest.titles_of(code)[0], group.first.action
+    text = f"{title[:1].upper()}{title[1:]}."
     if not clusters[1:] and not others:
-        text = " ".join(filter(None, said))
+        text = " ".join(filter(None, (*group.messages[:NAMES], group.others)))
         if more := group.messages[NAMES:]:
             text += f" {count(len(more), 'more finding')} of this kind."
     elif how:
-        who = {name: nodes_of(found) for name, found in helped.items()}
-        first, *same = [f"{name} ({ids})" if ids else name for name, ids in who.items()]
-        node, alike = nodes_of([rows[0][1]]), who[clusters[0].name]
-        how = rows[0][1].action  # of several nodes the first row's names one
-        how = how.replace(node, alike) if node and alike else how
         is_urgent = todo.rank < USUAL[Severity.UNKNOWN].rank
-        how = f"In {first}: {f'{said[0]} ' * is_urgent}{how}"
-        how += f" Likewise in {some(same, NAMES)}." * bool(same)
-        is_rest = sum(map(len, helped.values())) < len(rows)
-        how += " The findings of the others say what helps there." * is_rest
+        how = _how_of_several(rows, f"{group.messages[0]} " * is_urgent)
     # What unregisters stands in the cluster's part alone, beside when that is right.
     is_told = todo.verb == COLLECT.verb or not (clusters[1:] or code in tagged("stale", "removes"))
     commands = group.commands * is_told
-    how = f"{how} {fill_in(group.first.command) * bool(commands)}".strip()
+    how = f"{how} {digest.fill_in(group.first.command) * bool(commands)}".strip()
     return _task(todo, clusters, text, how, "\n".join(commands), code)
+
+
+def _how_of_several(rows: Rows, message: str) -> str:
+    """Return the remedy of the first of several findings, after its `message`, and the other
+    clusters where the same helps."""
+    first_cluster, finding = rows[0]
+    helped = defaultdict[str, list[ReportedFinding]](list)  # as the first is, by the cluster's name
+    for cluster, one in rows:
+        if digest.todo_of(one)[0] == digest.todo_of(finding)[0]:
+            helped[cluster.name].append(one)
+    who = {name: digest.nodes_of(found) for name, found in helped.items()}
+    first, *same = [f"{name} ({ids})" if ids else name for name, ids in who.items()]
+    node, alike = digest.nodes_of([finding]), who[first_cluster.name]
+    how = finding.action  # of several nodes the first row's names one
+    how = how.replace(node, alike) if node and alike else how
+    how = f"In {first}: {message}{how}" + f" Likewise in {some(same, NAMES)}." * bool(same)
+    is_rest = sum(map(len, helped.values())) < len(rows)
+    return how + " The findings of the others say what helps there." * is_rest
 
 
 def next_step(report: Report) -> tuple[str, str]:
@@ -202,7 +217,7 @@ def _late(clusters: Clusters, run: ReportedRun) -> Iterator[Task]:
     late = list[tuple[int, datetime, ReportedCluster]]()
     no_data = tagged("no_data", "unreached", "too_old")
     for cluster in clusters:
-        at = late_since(cluster.newest_line, cluster.findings, run.newest_line)
+        at = digest.late_since(cluster.newest_line, cluster.findings, run.newest_line)
         if at and not any(finding.code in no_data for finding in _to_do(cluster)):
             late.append((max((run.as_of - at - LATE) // timedelta(days=1) + 1, 1), at, cluster))
     if late:
@@ -210,7 +225,7 @@ def _late(clusters: Clusters, run: ReportedRun) -> Iterator[Task]:
         since = [f"{c.name} since {time_text(at)} ({count(n, 'run')})" for n, at, c in late]
         found = [one for *_, one in late]
         how = f"Check {'the collectors' if found[1:] else 'its collector'}, or collect by hand."
-        how = f"{how} {fill_in(found[0].collect)}".rstrip()
+        how = f"{how} {digest.fill_in(found[0].collect)}".rstrip()
         yield _task(
             COLLECT, found, f"No new data from {some(since, NAMES)}.", how, found[0].collect or ""
         )
@@ -219,26 +234,42 @@ def _late(clusters: Clusters, run: ReportedRun) -> Iterator[Task]:
 def _waiting(clusters: Clusters) -> Iterator[tuple[Todo, Task]]:
     """The plans that wait for an approval of ours, and those for the owner of a managed cluster.
     Clusters that are READY as a whole come first; last what warns."""
-    late = tagged("forgotten")  # a plan's approval is its remedy
-    plans = sorted(clusters, key=lambda one: (warns(one, late), one.verdict is not Verdict.READY))
-    ours = [cluster for cluster in plans if parts(cluster)[0]]
-    theirs = [cluster for cluster in plans if parts(cluster)[1]]
-    for todo, mine in ((APPROVE, ours), (HAND_OVER, theirs)):
-        if not mine:
-            continue
-        is_theirs, first = todo is HAND_OVER, mine[0]
-        shown = [step_text(replace(one, managed_by=None)) for one in parts(first)[is_theirs]]
-        others = f", and levels of {count(len(mine) - 1, 'more cluster')}." if mine[1:] else "."
-        warned = [one.name for one in mine if warns(one, late)]
-        text = f"{first.name}: " * bool(mine[1:]) + some(shown, FEATURES) + others
-        before = f"Read the findings of {some(warned, 2)} first. " if warned else ""
-        before += one_way({one.name: no_returns(one, parts(one)[is_theirs]) for one in mine})
-        how = f"Read {'each' if mine[1:] else 'the'} plan, then approve it."
-        if is_theirs:
-            before += after_ours(mine)
-            how = by_managers([one.managed_by or "" for one in mine])
-        for found in first.findings if is_theirs else ():
+    plans = sorted(clusters, key=lambda one: (_warns(one), one.verdict is not Verdict.READY))
+    ours = [cluster for cluster in plans if digest.parts(cluster)[0]]
+    theirs = [cluster for cluster in plans if digest.parts(cluster)[1]]
+    if ours:
+        how = f"Read {'each' if ours[1:] else 'the'} plan, then approve it."
+        yield APPROVE, _plans(APPROVE, ours, _before(ours, 0) + how, ours[0].commands[0])
+    if theirs:
+        first = theirs[0]
+        how = _before(theirs, 1) + after_ours(theirs)
+        how += by_managers([one.managed_by or "" for one in theirs])
+        for found in first.findings:
             if found.code in tagged("not_carried_out") and found.command == first.owner_command:
                 how += f" {first.name} was asked for it already, and does not do it. {found.action}"
-        command = first.owner_command if is_theirs else first.commands[0]
-        yield todo, _task(todo, mine, text, before + how, command or "")
+        yield HAND_OVER, _plans(HAND_OVER, theirs, how, first.owner_command or "")
+
+
+def _warns(cluster: ReportedCluster) -> bool:
+    """Return true if a finding warns that the approval of the plan does not remedy."""
+    return digest.warns(cluster, tagged("forgotten"))
+
+
+def _plans(todo: Todo, clusters: Clusters, how: str, command: str) -> Task:
+    """The group of these plans: the steps of the first, and how many more there are."""
+    first, *others = clusters
+    steps = digest.parts(first)[todo is HAND_OVER]
+    text = f"{first.name}: " * bool(others)
+    text += some([digest.step_text(replace(step, managed_by=None)) for step in steps], FEATURES)
+    more = f", and levels of {count(len(others), 'more cluster')}" * bool(others)
+    return _task(todo, clusters, f"{text}{more}.", how, command)
+
+
+def _before(clusters: Clusters, part: int) -> str:
+    """Return what to know before these plans are approved or handed over: findings that warn, and
+    points of no return. `part`: which of featurelib.view.digest.parts."""
+    warned = [cluster.name for cluster in clusters if _warns(cluster)]
+    text = f"Read the findings of {some(warned, 2)} first. " if warned else ""
+    return text + one_way(
+        {one.name: digest.no_returns(one, digest.parts(one)[part]) for one in clusters}
+    )

@@ -12,40 +12,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+from featurelib import words
 from featurelib.catalogue import Catalogue
 from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
 from featurelib.findings import tagged
-from featurelib.snapshot.history import (
-    LevelMove,
-    changed_levels,
-    is_late,
-    known_levels,
-    lowered_ceilings,
-)
+from featurelib.snapshot import history
+from featurelib.view import model
 from featurelib.view.digest import IDLE, late_since, nodes_of, unmuted
-from featurelib.view.model import (
-    AtLevel,
-    Change,
-    ChangedLevel,
-    ChangedNodes,
-    ChangedVerdict,
-    Level,
-    OnRelease,
-    Report,
-    ReportedCluster,
-    ReportedNight,
-)
-from featurelib.words import (
-    age,
-    although,
-    ask_why_lower,
-    clean,
-    level_text,
-    mend_first,
-    metadata_first,
-    some,
-    went_back,
-)
 
 Night = Mapping[str, Any]  # a row of gold.audit_run
 Node = tuple[str, str | None, int | None]  # cluster, role, id
@@ -68,30 +41,34 @@ class Past(NamedTuple):
     verdicts: Mapping[str, tuple[str, bool]] | None = None
     levels: Iterable[Night] = ()
     silent: Container[Node] = ()
-    lowered: Mapping[str, Sequence[tuple[LevelMove, datetime]]] = {}  # never changed
+    lowered: Mapping[str, Sequence[tuple[history.LevelMove, datetime]]] = {}  # never changed
 
 
-def read_nights(rows: Iterable[Night], run: int, catalogue: Catalogue) -> tuple[ReportedNight, ...]:
+def read_nights(
+    rows: Iterable[Night], run: int, catalogue: Catalogue
+) -> tuple[model.ReportedNight, ...]:
     """Return the nights up to `run`, oldest first."""
     ordered = sorted((row for row in rows if row["run"] <= run), key=lambda row: int(row["run"]))
     return tuple(_night(row, catalogue) for row in ordered)
 
 
-def _night(row: Night, catalogue: Catalogue) -> ReportedNight:
-    def level(number: int) -> Level:
-        return Level(number=number, text=level_text(catalogue, METADATA_VERSION, number))
+def _night(row: Night, catalogue: Catalogue) -> model.ReportedNight:
+    def level(number: int) -> model.Level:
+        return model.Level(
+            number=number, text=words.level_text(catalogue, METADATA_VERSION, number)
+        )
 
-    return ReportedNight(
+    return model.ReportedNight(
         run=row["run"],
         as_of=row["as_of"],
         clusters_by_verdict={verdict: row[verdict.name.lower()] or 0 for verdict in Verdict},
         findings=row["findings"] or 0,
         releases=tuple(
-            OnRelease(release=clean(one["release"]), clusters=one["clusters"])
+            model.OnRelease(release=words.clean(one["release"]), clusters=one["clusters"])
             for one in row["releases"] or ()
         ),
         metadata_versions=tuple(
-            AtLevel(level=level(one["level"]), clusters=one["clusters"])
+            model.AtLevel(level=level(one["level"]), clusters=one["clusters"])
             for one in row["metadata_versions"] or ()
         ),
         median_wait_hours=row["median_wait_hours"],
@@ -100,80 +77,114 @@ def _night(row: Night, catalogue: Catalogue) -> ReportedNight:
 
 
 def compare(
-    clusters: Sequence[ReportedCluster],
-    nights: Sequence[ReportedNight],
+    clusters: Sequence[model.ReportedCluster],
+    nights: Sequence[model.ReportedNight],
     past: Past,
     names: Mapping[str, str],
     catalogue: Catalogue,
-) -> Change | None:
+) -> model.Change | None:
     """Return what changed since the night before the last of `nights`; None where none was."""
     before = past.verdicts
     if before is None or len(nights) < 2:
         return None
-    now = {cluster.key: cluster for cluster in clusters}
-    every = ((key, now.get(key)) for key in [*now, *sorted(before.keys() - now.keys())])
-    moved = tuple(
-        ChangedVerdict(
-            key=key,
-            name=one.name if one else clean(names.get(key) or key),
-            before=Verdict(before[key][0]) if key in before else None,
-            after=one.verdict if one else None,
-            severity=one.severity if one else None,
-        )
-        for key, one in every
-        if not one
-        or before.get(key) not in {(one.verdict, one.severity is CRITICAL), (one.verdict, True)}
-    )
-    fell = list[ChangedNodes]()
-    for one in clusters:
-        down = (f for f in unmuted(one.findings) if f.code in tagged("down"))
-        new = [f for f in down if (one.key, f.role, f.node_id) not in past.silent]
-        if one.key in before and (who := nodes_of(new)):
-            fell.append(ChangedNodes(key=one.key, name=one.name, nodes=who))
-    return Change(
+    judged = [cluster for cluster in clusters if cluster.key in before]
+    return model.Change(
         run=nights[-2].run,
         as_of=nights[-2].as_of,
-        verdicts=moved,
-        silent=tuple(fell),
+        verdicts=tuple(_changed_verdicts(clusters, before, names)),
+        silent=tuple(_newly_silent(judged, past.silent)),
         **_changed_levels(clusters, past, nights[-1].as_of, catalogue),
     )
 
 
+def _changed_verdicts(
+    clusters: Sequence[model.ReportedCluster],
+    before: Mapping[str, tuple[str, bool]],
+    names: Mapping[str, str],
+) -> Iterator[model.ChangedVerdict]:
+    """Yield the clusters with another verdict, that became critical, or that are new or gone."""
+    for one in clusters:
+        same = {(one.verdict, one.severity is CRITICAL), (one.verdict, True)}
+        was = before.get(one.key)
+        if was not in same:
+            verdict = Verdict(was[0]) if was else None
+            yield model.ChangedVerdict(
+                key=one.key,
+                name=one.name,
+                before=verdict,
+                after=one.verdict,
+                severity=one.severity,
+            )
+    for key in sorted(before.keys() - {cluster.key for cluster in clusters}):
+        name, verdict = words.clean(names.get(key) or key), Verdict(before[key][0])
+        yield model.ChangedVerdict(key=key, name=name, before=verdict, after=None, severity=None)
+
+
+def _newly_silent(
+    clusters: Sequence[model.ReportedCluster], silent: Container[Node]
+) -> Iterator[model.ChangedNodes]:
+    """Yield the nodes that do not answer, and were not silent before."""
+    for one in clusters:
+        down = (f for f in unmuted(one.findings) if f.code in tagged("down"))
+        new = [f for f in down if (one.key, f.role, f.node_id) not in silent]
+        if nodes := nodes_of(new):
+            yield model.ChangedNodes(key=one.key, name=one.name, nodes=nodes)
+
+
 def _changed_levels(
-    clusters: Sequence[ReportedCluster], past: Past, now_at: datetime, catalogue: Catalogue
+    clusters: Sequence[model.ReportedCluster], past: Past, now_at: datetime, catalogue: Catalogue
 ) -> dict[str, Any]:
     """The levels that moved, the ceilings that fell, and the levels that were lowered last."""
-    cleaned = [{**row, "feature": clean(row["feature"])} for row in past.levels]
-    then, tops = (known_levels(cleaned, column) for column in ("finalized_level", "ceiling"))
-    found = {name: list[ChangedLevel]() for name in ("levels", "ceilings", "lowered")}
+    cleaned = [{**row, "feature": words.clean(row["feature"])} for row in past.levels]
+    then, tops = (
+        history.known_levels(cleaned, column) for column in ("finalized_level", "ceiling")
+    )
+    found = {name: list[model.ChangedLevel]() for name in ("levels", "ceilings", "lowered")}
     for one in clusters:
-        now = {r.feature: r.finalized.number if r.finalized else None for r in one.readiness}
+        now = {ready.feature: _number(ready.finalized) for ready in one.readiness}
         known = (ready for ready in one.readiness if ready.verdict is not Verdict.UNKNOWN)
-        top = {r.feature: r.ceiling.number if r.ceiling else None for r in known}
-        moved = changed_levels(then[one.key], now)
-        fell = lowered_ceilings(tops[one.key], top, moved)
+        top = {ready.feature: _number(ready.ceiling) for ready in known}
+        moved = history.changed_levels(then[one.key], now)
+        fell = history.lowered_ceilings(tops[one.key], top, moved)
         tonight = ([(move, now_at) for move in moves] for moves in (moved, fell))
         every = (*tonight, past.lowered.get(one.key, ()))
         for into, moves in zip(found.values(), every, strict=True):
-            for (feature, *ends), seen in moves:
-                name = clean(feature)
-                before, after = (Level(number=n, text=level_text(catalogue, name, n)) for n in ends)
-                unfit = [f"{n.role} {n.node_id}" for n in one.incompatible if n.feature == name]
-                ids: dict[str, Any] = {"key": one.key, "name": one.name, "feature": name}
-                ids |= {"before": before, "after": after, "seen": seen}
-                into.append(ChangedLevel(**ids, unfit=tuple(unfit)))
+            into += [_changed_level(one, move, seen, catalogue) for move, seen in moves]
     return {name: tuple(moves) for name, moves in found.items()}
 
 
-def changed(change: Change, verdict: Verdict) -> int:
+def _number(level: model.Level | None) -> int | None:
+    return level.number if level else None
+
+
+def _changed_level(
+    cluster: model.ReportedCluster, move: history.LevelMove, seen: datetime, catalogue: Catalogue
+) -> model.ChangedLevel:
+    """A move of a cluster's level, and the nodes that the new level does not fit."""
+    feature, *ends = move
+    name = words.clean(feature)
+    before, after = (model.Level(number=n, text=words.level_text(catalogue, name, n)) for n in ends)
+    unfit = (f"{n.role} {n.node_id}" for n in cluster.incompatible if n.feature == name)
+    return model.ChangedLevel(
+        key=cluster.key,
+        name=cluster.name,
+        feature=name,
+        before=before,
+        after=after,
+        seen=seen,
+        unfit=tuple(unfit),
+    )
+
+
+def changed(change: model.Change, verdict: Verdict) -> int:
     """Return how many clusters more have this verdict than in the night before."""
     moved = change.verdicts
     return sum(one.after is verdict for one in moved) - sum(one.before is verdict for one in moved)
 
 
 def setbacks(
-    clusters: Sequence[ReportedCluster], change: Change | None
-) -> dict[str, list[ReportedCluster]]:
+    clusters: Sequence[model.ReportedCluster], change: model.Change | None
+) -> dict[str, list[model.ReportedCluster]]:
     """Return the setbacks, the gravest first, each with its clusters: ask why first."""
     moved = (*change.levels, *change.lowered) if change else ()
     fell = tagged("epoch_fell")
@@ -189,8 +200,8 @@ def setbacks(
 
 
 def say_setbacks(
-    clusters: Sequence[ReportedCluster], change: Change | None
-) -> Iterator[ReportedCluster]:
+    clusters: Sequence[model.ReportedCluster], change: model.Change | None
+) -> Iterator[model.ReportedCluster]:
     """The clusters; where something went back they need a person, and say it first in their line,
     with what to do about it."""
     went = [(one.key, what) for what, kept in setbacks(clusters, change).items() for one in kept]
@@ -204,7 +215,7 @@ def say_setbacks(
         yield one
 
 
-def ask_first(report: Report) -> Iterator[tuple[str, str]]:
+def ask_first(report: model.Report) -> Iterator[tuple[str, str]]:
     """Yield what to fix or to ask before a cluster, by key, is upgraded: critical findings, and why
     somebody lowered its levels."""
     moves = defaultdict[str, list[tuple[str, str, str, datetime]]](list)
@@ -212,17 +223,20 @@ def ask_first(report: Report) -> Iterator[tuple[str, str]]:
         moves[one.key].append((one.feature, one.before.text, one.after.text, one.seen))
     for cluster in report.clusters:
         grave = (f for f in unmuted(cluster.findings) if f.severity is Severity.CRITICAL)
-        why = mend_first([one.statement for one in grave]), ask_why_lower(moves[cluster.key])
+        why = (
+            words.mend_first([one.statement for one in grave]),
+            words.ask_why_lower(moves[cluster.key]),
+        )
         yield from ((cluster.key, text) for text in why if text)
 
 
-def gather_moves(change: Change) -> list[tuple[str, list[ChangedVerdict]]]:
+def gather_moves(change: model.Change) -> list[tuple[str, list[model.ChangedVerdict]]]:
     """Return the clusters of each move, with what is worst now first: `BLOCKED → READY`; a cluster
     that was not judged is new, or gone; what is critical, or went back, says so."""
-    moves: defaultdict[str, list[ChangedVerdict]] = defaultdict(list)
+    moves: defaultdict[str, list[model.ChangedVerdict]] = defaultdict(list)
     order, back = [*Verdict, None], {one.key for one in change.ceilings}
 
-    def turn(one: ChangedVerdict) -> tuple[bool, int, int, bool]:
+    def turn(one: model.ChangedVerdict) -> tuple[bool, int, int, bool]:
         ends = order.index(one.after), order.index(one.before)
         return one.severity is not CRITICAL, *ends, one.key not in back
 
@@ -235,26 +249,28 @@ def gather_moves(change: Change) -> list[tuple[str, list[ChangedVerdict]]]:
     return list(moves.items())
 
 
-def gather_levels(change: Change) -> list[tuple[str, list[ChangedLevel | ChangedNodes]]]:
+def gather_levels(
+    change: model.Change,
+) -> list[tuple[str, list[model.ChangedLevel | model.ChangedNodes]]]:
     """Return the clusters of each move of a level: `kraft.version 0 (not finalized) → 1`, and whom
     it does not fit; before these what went back, and which nodes fell silent."""
 
-    def order(one: ChangedLevel) -> tuple[bool, tuple[bool, str]]:
-        return one.before.number < one.after.number, metadata_first(one.feature)
+    def order(one: model.ChangedLevel) -> tuple[bool, tuple[bool, str]]:
+        return one.before.number < one.after.number, words.metadata_first(one.feature)
 
-    moves: defaultdict[str, list[ChangedLevel | ChangedNodes]] = defaultdict(list)
+    moves: defaultdict[str, list[model.ChangedLevel | model.ChangedNodes]] = defaultdict(list)
     for one in change.ceilings:
-        moves[went_back(one.feature, one.before.text, one.after.text)].append(one)
+        moves[words.went_back(one.feature, one.before.text, one.after.text)].append(one)
     for fallen in change.silent:
         moves[f"newly not answering, {fallen.nodes}"].append(fallen)
     for one in sorted(change.levels, key=order):
         down = ", WENT DOWN" if one.after.number < one.before.number else ""
         levels = f"{one.before.text} → {one.after.text}{down}"
-        moves[f"{one.feature} {levels}{although(one.unfit)}"].append(one)
+        moves[f"{one.feature} {levels}{words.although(one.unfit)}"].append(one)
     return list(moves.items())
 
 
-def other_changes(report: Report) -> list[str]:
+def other_changes(report: model.Report) -> list[str]:
     """Return of whom nothing landed any more since the night before, and which mutes ran out."""
     change, newest = report.change, report.run.newest_line
     if change is None:
@@ -262,8 +278,8 @@ def other_changes(report: Report) -> list[str]:
     late = [
         (one.name, late_since(one.newest_line, one.findings, newest)) for one in report.clusters
     ]
-    silent = [name for name, at in late if at is not None and not is_late(at, change.as_of)]
-    lines = [f"nothing that counts landed any more: {some(silent, 4)}"] if silent else []
+    silent = [name for name, at in late if at is not None and not history.is_late(at, change.as_of)]
+    lines = [f"nothing that counts landed any more: {words.some(silent, 4)}"] if silent else []
     over = [one for one in report.mutes if one.expired and one.until >= change.as_of.date()]
     return lines + [
         f"ran out: the mute of {' in '.join(filter(None, (m.code, m.cluster)))}" for m in over
@@ -288,36 +304,48 @@ class Trend:
     series: tuple[Series, ...]
 
 
-def trends(report: Report) -> tuple[Trend, ...]:
+def trends(report: model.Report) -> tuple[Trend, ...]:
     """Return how the fleet went; nothing before the second night."""
     if len(nights := report.nights) < 2:
         return ()
-    verdicts = {one.value: [n.clusters_by_verdict[one] for n in nights] for one in Verdict}
-    oldest = [min((at.level.number for at in n.metadata_versions), default=None) for n in nights]
-    named = {at.level.number: at.level.text for n in nights for at in n.metadata_versions}
-    lags = {
-        "median": [night.median_wait_hours for night in nights],
-        "longest": [night.longest_wait_hours for night in nights],
-    }
     releases = [{one.release: one.clusters for one in night.releases} for night in nights]
     levels = [{at.level.text: at.clusters for at in n.metadata_versions} for n in nights]
+    medians = [night.median_wait_hours for night in nights]
+    longest = [night.longest_wait_hours for night in nights]
     found = (
-        ("clusters by verdict", [_series(name, row) for name, row in verdicts.items()]),
+        ("clusters by verdict", _verdicts(nights)),
         ("clusters by oldest software that runs", _by(nights, releases, release_number)),
         ("clusters by metadata.version", _by(nights, levels, lambda text: int(text.split()[0]))),
-        ("oldest metadata.version", [_series("of any cluster", oldest, lambda n: named[n])]),
-        ("how long clusters are READY", [_series(n, row, _age) for n, row in lags.items()]),
+        ("oldest metadata.version", [_oldest(nights)]),
+        (
+            "how long clusters are READY",
+            [_series("median", medians, _age), _series("longest", longest, _age)],
+        ),
     )
     kept = ((title, [row for row in rows if any(row.values)]) for title, rows in found)
     return tuple(Trend(title=title, series=tuple(rows)) for title, rows in kept if rows)
 
 
+def _verdicts(nights: Sequence[model.ReportedNight]) -> list[Series]:
+    counts = [night.clusters_by_verdict for night in nights]
+    return [_series(verdict.value, [of[verdict] for of in counts]) for verdict in Verdict]
+
+
+def _oldest(nights: Sequence[model.ReportedNight]) -> Series:
+    """The oldest metadata.version of any cluster."""
+    texts = [{at.level.number: at.level.text for at in n.metadata_versions} for n in nights]
+    named = {number: text for of in texts for number, text in of.items()}
+    return _series("of any cluster", [min(of, default=None) for of in texts], named.__getitem__)
+
+
 def _age(hours: int) -> str:
-    return age(timedelta(hours=hours))
+    return words.age(timedelta(hours=hours))
 
 
 def _by(
-    nights: Sequence[ReportedNight], rows: Sequence[Mapping[str, int]], order: Callable[[str], Any]
+    nights: Sequence[model.ReportedNight],
+    rows: Sequence[Mapping[str, int]],
+    order: Callable[[str], Any],
 ) -> list[Series]:
     """A series for each name that any night counted, the newest first, then what has none."""
     names = sorted({name for row in rows for name in row}, key=order, reverse=True)

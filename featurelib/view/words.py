@@ -17,16 +17,9 @@ from featurelib.planning.goal import GOAL
 from featurelib.planning.outlook import NONE, ChangeOutlook
 from featurelib.planning.owners import ADVICE
 from featurelib.planning.reasons import PROBE
+from featurelib.view import model
 from featurelib.view.digest import count_muted, muted_lines, parts
 from featurelib.view.layout import Page
-from featurelib.view.model import (
-    FleetCounts,
-    QuarantinedLine,
-    Report,
-    ReportedCluster,
-    ReportedFinding,
-    ReportedRun,
-)
 from featurelib.words import age, clean, count, level_text, newer_than, nodes, some, time_text
 
 _JUDGES = {STRICT: "policy", GOAL: "the release's catalogue", PROBE: "the controller itself"}
@@ -138,7 +131,7 @@ def show_muted(mutes: Iterable[SetAside | None], page: Page, head: str = MUTED) 
             page.item(clean(text, 600), 2)
 
 
-def newest_text(findings: Iterable[ReportedFinding], catalogue: Catalogue) -> str:
+def newest_text(findings: Iterable[model.ReportedFinding], catalogue: Catalogue) -> str:
     """Says that the newest software there goes further than the catalogue; "" = it does not."""
     newer = tagged("newer")
     is_newer = any(f.code in newer and f.feature == METADATA_VERSION for f in findings)
@@ -168,7 +161,7 @@ def by_managers(managers: Iterable[str]) -> str:
     return f"{subject} that: change it there. {ADVICE.get(names[0].casefold(), '')}".rstrip()
 
 
-def after_ours(managed: Sequence[ReportedCluster]) -> str:
+def after_ours(managed: Sequence[model.ReportedCluster]) -> str:
     """Return the sentence that a plan of ours goes first: it fits the levels of now."""
     with_ours = [cluster for cluster in managed if parts(cluster)[0]]
     place = "" if len(with_ours) == len(managed) else f" of {some([c.name for c in with_ours], 2)}"
@@ -192,7 +185,7 @@ NEEDS = (
 )
 
 
-def lead(report: Report) -> str:
+def lead(report: model.Report) -> str:
     """Write the state of the fleet in a few sentences."""
     fleet, clusters = report.fleet, count(report.fleet.clusters, "cluster")
     if not fleet.clusters:
@@ -208,7 +201,7 @@ def lead(report: Report) -> str:
     return text + f" {fleet.can_move:,} can be upgraded now." * bool(fleet.can_move)
 
 
-def part_text(report: Report) -> str:
+def part_text(report: model.Report) -> str:
     """Write whose clusters a report is about, and how many there are; empty for all."""
     if report.part is None:
         return ""
@@ -216,7 +209,7 @@ def part_text(report: Report) -> str:
     return f"{report.part.text}: {report.fleet.clusters:,} of {of}"
 
 
-def lead_note(report: Report) -> str:
+def lead_note(report: model.Report) -> str:
     """Return the meaning of `need action` in the lead; empty if the lead has no such count."""
     fleet = report.fleet
     if not fleet.clusters or is_all_old(fleet) or fleet.need_person == fleet.can_move == 0:
@@ -224,12 +217,12 @@ def lead_note(report: Report) -> str:
     return NEEDS + " Muted findings do not count." * bool(fleet.muted)
 
 
-def is_all_old(fleet: FleetCounts) -> bool:
+def is_all_old(fleet: model.FleetCounts) -> bool:
     """Return true if all data is too old to judge by."""
     return 0 < fleet.too_old == fleet.clusters - fleet.not_landed
 
 
-def _all_old(report: Report) -> str:
+def _all_old(report: model.Report) -> str:
     """Return the share of clusters that is too old, the age of the newest line, and what to do."""
     fleet, run = report.fleet, report.run
     clusters = count(fleet.clusters, "cluster")
@@ -248,19 +241,19 @@ def _all_old(report: Report) -> str:
     return f"{text} Collect the fleet again{newest}."
 
 
-def is_newest_old(run: ReportedRun) -> bool:
+def is_newest_old(run: model.ReportedRun) -> bool:
     """Return true if judging as of the newest line would judge anything more."""
     if run.newest_line is None or run.max_age_hours is None:
         return True
     return (run.as_of - run.newest_line).total_seconds() > run.max_age_hours * 3600
 
 
-def left_out_line(line: QuarantinedLine) -> str:
+def left_out_line(line: model.QuarantinedLine) -> str:
     """Return `payments: FILE:7: not valid JSON`, without a cluster where none is known."""
     return ": ".join(filter(None, (line.cluster, line.line, line.reason)))
 
 
-def left_out_text(run: ReportedRun) -> str:
+def left_out_text(run: model.ReportedRun) -> str:
     """`9 landing lines of all runs left out, none of this run`, where that is known."""
     lines = run.quarantine.lines if run.quarantine else 0
     now = f"{run.ingest.quarantined:,}" if run.ingest and run.ingest.quarantined else "none"

@@ -20,8 +20,8 @@ from featurelib.api.clusters import Answer, describe_features
 from featurelib.api.questions import can_roll, what_if, why_not
 from featurelib.api.tables import NightTables, diff, history, open_tables
 from featurelib.catalogue import NEWEST_RELEASE
-from featurelib.cli.levels import feature_dependencies, version_mapping
 from featurelib.config.fleet import FleetPart
+from featurelib.extras.initial_levels.levels import feature_dependencies, version_mapping
 from featurelib.view.report import narrow
 
 Json = dict[str, Any]

@@ -84,7 +84,7 @@ class WaveWork:
 
     @property
     def moves(self) -> tuple[WaveMove, ...]:
-        """All that moves."""
+        """The features that move."""
         return tuple(move for one in self.does for move in one.moves)
 
 
