@@ -63,10 +63,9 @@ IN_FULL = 100  # clusters in the one page, with their history
 MOST = 5000  # clusters that are looked at closely, and have a page of their own: the worst ones
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONGEST_REASON = 250
+_LEVEL = model.Level, model.Level | None
 LEVELS: dict[type, list[str]] = {  # the fields that are levels
-    kind: [
-        k for k, hint in get_type_hints(kind).items() if hint in (model.Level, model.Level | None)
-    ]
+    kind: [name for name, hint in get_type_hints(kind).items() if hint in _LEVEL]
     for kind in (
         model.ReportedFinding,
         model.Readiness,
@@ -464,12 +463,11 @@ class _Reader:
         has_plan = row["may_join_after"] is not None
         if has_plan:
             then = "the same" if later == now else releases_text(self._catalogue, later)
-            text += (
-                f", {digest.after_all(steps) if digest.managers_of(steps) else 'afterwards'} {then}"
-            )
+            after = digest.after_all(steps) if digest.managers_of(steps) else "afterwards"
+            text += f", {after} {then}"
         ask = model.Joining.ask(f" {shlex.quote(entry.argument)}", self._ways(entry))
-        after = later if has_plan else None
-        return model.Joining(now=now, afterwards=after, text=text, command=ask)
+        then_all = later if has_plan else None
+        return model.Joining(now=now, afterwards=then_all, text=text, command=ask)
 
 
 def _in_turn(steps: Sequence[model.ReportedStep]) -> tuple[model.ReportedStep, ...]:
