@@ -94,6 +94,8 @@ def notify(
     with nullcontext() if dry_run else alone(lake, night.run):
         history = History(lake, night.run, now)
         sender = None if dry_run else MessageSender(chosen, timeout)
+        if not dry_run:
+            history.write()  # before anything is sent that could not be recorded
         messages = list[Notification]()
         try:
             for message in send_due(night, chosen, history, sender, now):

@@ -15,7 +15,7 @@ from featurelib.feature import Severity
 from featurelib.view.digest import unmuted
 from featurelib.view.model import Report, Task
 from featurelib.view.report import narrow
-from featurelib.view.today import MOST, NAMES
+from featurelib.view.today import MOST, NAMES, todo_for
 from featurelib.words import clean, count, some, time_text
 
 WAITS = ("Approve", "Hand over")  # verbs of tasks with a plan
@@ -52,6 +52,7 @@ def _items(task: Task, report: Report) -> Iterator[tuple[Key, bool]]:
             finding
             for finding in unmuted(cluster.findings)
             if finding.code in task.codes and finding.severity is not Severity.INFO
+            if todo_for(finding).verb == task.verb
         ]
         for finding in findings:
             parts = (finding.code, finding.role, finding.node_id, finding.feature)

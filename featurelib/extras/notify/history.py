@@ -75,9 +75,7 @@ class History:
             sent.items[key], sent.newest = row["critical"], row["sent_at"]
 
     def write(self) -> None:
-        """Append the rows in one commit. Raises SurroundingsError."""
-        if not self._rows:
-            return
+        """Append the rows in one commit; make the table first. Raises SurroundingsError."""
         import pyarrow as pa
         from deltalake import DeltaTable, write_deltalake
 
@@ -94,7 +92,8 @@ class History:
                 configuration={VERSION_PROPERTY: str(NOTIFICATION.version)},
                 raise_if_key_not_exists=False,
             )
-            write_deltalake(uri, pa.Table.from_pylist(self._rows, schema), mode="append")
+            if self._rows:
+                write_deltalake(uri, pa.Table.from_pylist(self._rows, schema), mode="append")
         self._rows.clear()
 
 
