@@ -20,9 +20,8 @@ from featurelib.catalogue import load
 from featurelib.feature import Role
 from featurelib.landing import Quarantined, read
 from featurelib.rows import TableRows
-from featurelib.schema import SNAPSHOT
+from featurelib.schema import LONG, SNAPSHOT
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
-from featurelib.tables import with_run
 
 ADVERTISEMENT = pa.schema(
     [
@@ -62,7 +61,7 @@ def fold_rows(facts: Facts) -> Iterator[TableRows]:
 def write_snapshot(facts: Facts, folder: Path, run: int, files: int = 4) -> None:
     """The snapshot table's rows (silver.cluster_snapshot, without `learned`) as Parquet files."""
     folder.mkdir(parents=True)
-    schema = schema_of(with_run(SNAPSHOT))
+    schema = schema_of(SNAPSHOT.with_first("run", LONG))
     writers = [pq.ParquetWriter(folder / f"part-{i}.parquet", schema) for i in range(files)]
     for i, batch in enumerate(map(batch_of, build_rows(facts))):
         row = pa.array([run] * batch.num_rows, pa.int64())

@@ -83,10 +83,10 @@ _NAMES = {
     INT: "waiting node_id nodes blockers unknowns timeout_ms",
     LONG: "run line_id line_number epoch znode_version checksum version size lines accepted "
     "repeated quarantined clusters ready blocked up_to_date unknown findings median_wait_hours "
-    "longest_wait_hours",
+    "longest_wait_hours first_seen_run",
     BYTES: "content_hash raw state learned",
     TIME: "observed_at ready_since newest_line modified_at as_of",
-    DATE: "muted_until",
+    DATE: "muted_until run_date",
 }
 _KINDS = {name: kind for kind, names in _NAMES.items() for name in names.split()}
 

@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 
 from featurelib import schema
-from featurelib.schema import BYTES, LONG, ListOf, Schema, columns
+from featurelib.schema import BYTES, DATE, LONG, ListOf, Schema, columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +60,11 @@ class Table:
         return {name: own[name] for name in sum(parts, self.schema.names) if name in own}
 
     @property
+    def audited(self) -> Schema:
+        """The columns that an audit makes; a run adds the others."""
+        return self.schema.select(name for name in self.schema.names if name not in OF_RUN)
+
+    @property
     def application(self) -> str:
         """The name by which Delta counts runs; a rebuilt table counts those of its version."""
         return f"featurelib/{self.full_name}{f'@{self.version}' if self.is_rebuilt else ''}"
@@ -90,10 +95,11 @@ def is_name(tables: str) -> bool:
 
 
 def with_run(rows: Schema) -> Schema:
-    """`rows` with the run that wrote the row as its first column."""
-    return rows.with_first("run", LONG)
+    """`rows` with the run that wrote the row, and its day, as the first columns."""
+    return rows.with_first("run_date", DATE).with_first("run", LONG)
 
 
+OF_RUN = ("run", "run_date", "first_seen_run")
 _SKIP_BY = ("run", "cluster")
 
 # The reason of a line that lost its bytes: it is no evidence.
@@ -163,7 +169,7 @@ CLUSTER_SNAPSHOT = Table(
     name="cluster_snapshot",
     comment="One cluster as everything read so far shows it, as one row; rewritten every night.",
     grain=("cluster",),
-    schema=with_run(FOLDED),
+    schema=FOLDED.with_first("run", LONG),
     required=frozenset({"run", "cluster"}),
     version=10,  # 3: one stored form (schema.LAYOUT); 4 to 9: witnesses, absence; 10: old levels
     is_rebuilt=True,
@@ -178,7 +184,9 @@ FINDINGS = Table(
     name="finding",
     comment="Everything that is wrong, missing or in the way, a row a node and feature.",
     grain=("run", "cluster", "code", "role", "node_id", "feature"),
-    schema=with_run(Schema.of([*schema.FINDING.fields, *schema.FINDING_TEXTS.fields])),
+    schema=with_run(
+        Schema.of([*schema.FINDING.fields, *schema.FINDING_TEXTS.fields, ("first_seen_run", LONG)])
+    ),
     version=3,  # 2: mutes; 3: facts, consequence and action
     skip_by=_SKIP_BY,
     required=frozenset({"run", "cluster", "code", "severity"}),
@@ -236,8 +244,8 @@ AUDIT_RUN = Table(
     comment="One row a run: what it read, as of when, with which catalogue, and what it counted.",
     grain=("run",),
     schema=columns(
-        "run as_of release catalogue dialect inputs clusters ready blocked up_to_date unknown "
-        "findings releases metadata_versions median_wait_hours longest_wait_hours out",
+        "run run_date as_of release catalogue dialect inputs clusters ready blocked up_to_date "
+        "unknown findings releases metadata_versions median_wait_hours longest_wait_hours out",
         inputs=ListOf(of=INPUT),
         releases=ListOf(of=ON_RELEASE),
         metadata_versions=ListOf(of=AT_LEVEL),

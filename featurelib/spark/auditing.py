@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import date
 
 import numpy as np
 import pyarrow as pa
@@ -134,13 +135,33 @@ def write_gold(
 
     def write(table: Table) -> None:
         made = gold.rows_of(table, judged, fleet, catalogue, places)
-        rows = arrow.table_of(made, coded=True)
-        of = pa.repeat(pa.scalar(run, pa.int64()), rows.num_rows)
-        store.append(table, rows.add_column(0, "run", of).select(table.schema.names), run)
+        rows, schema = arrow.table_of(made, coded=True), table.schema
+        for name, value in (("run", run), ("run_date", date.fromisoformat(str(run)[:8]))):
+            column = pa.repeat(pa.scalar(value, arrow.type_of(schema[name])), rows.num_rows)
+            rows = rows.append_column(name, column)
+        if table == tables.FINDINGS:
+            rows = rows.append_column("first_seen_run", first_seen(store, rows))
+        store.append(table, rows.select(schema.names), run)
 
     store.create(*tables.GOLD)
     with ThreadPoolExecutor(max_workers=WRITERS) as pool:
         list(pool.map(write, gold.TABLES))
+
+
+def first_seen(store: Store, findings: pa.Table) -> pa.Array:
+    """Return for each finding the first of the runs, one after the other, that found it: this run,
+    or the one that the last run names. Rows of an earlier release name their own."""
+    conditions: list[Wanted] = [("run", "=", store.newest_run(AUDIT_RUN) or 0)]
+    grain = tables.FINDINGS.grain[1:]
+    before = store.fetch(tables.FINDINGS, conditions, ["run", "first_seen_run", *grain])
+    found, known = (
+        pc.binary_join_element_wise(
+            *(pc.fill_null(rows[name].cast(pa.string()), "") for name in grain), "\0"
+        ).combine_chunks()
+        for rows in (findings, before)
+    )
+    first = pc.coalesce(before["first_seen_run"], before["run"])
+    return pc.coalesce(pc.take(first, pc.index_in(found, value_set=known)), findings["run"])
 
 
 def run_row(
@@ -155,6 +176,7 @@ def run_row(
     verdicts = judged.plans["verdict"].to_pylist()
     row = {
         "run": run,
+        "run_date": date.fromisoformat(str(run)[:8]),
         "as_of": as_of,
         "release": __version__,
         "catalogue": (catalogue or load_catalogue()).label,

@@ -195,10 +195,9 @@ class Audit:
         self.judged.unpersist()
 
     def _table(self, table: tables.Table) -> DataFrame:
-        names = [name for name in table.schema.names if name != "run"]
-        schema = arrow.schema_of(table.schema.select(names))
+        schema = arrow.schema_of(table.audited)
         unpack = partial(_unpack, table, self.fleet, self.catalogue)
-        return self.judged.mapInArrow(unpack, from_arrow_schema(schema)).select(*names)
+        return self.judged.mapInArrow(unpack, from_arrow_schema(schema)).select(*schema.names)
 
 
 def audit(

@@ -52,9 +52,8 @@ def rows_of(
         rows: TableRows = getattr(judged, _PART_OF[table])
         return rows
     texts = finding_texts(judged.findings, fleet, catalogue, places)
-    names = [name for name in table.schema.names if name != "run"]
     columns = {**judged.findings.columns, **texts.columns}
-    return make_rows(table.schema.select(names), len(texts), columns)
+    return make_rows(table.audited, len(texts), columns)
 
 
 def clusters(judged: Judged, fleet: Fleet, catalogue: Catalogue) -> TableRows:

@@ -3,19 +3,11 @@
 Each commit is conditional, and a run that is overtaken ends. It would end late, with its work done:
 so a run holds the tables for as long as it lasts.
 
-On a local disk the lock is a flock of the driver's own descriptor. The kernel frees it when the
-process dies, however it dies; no child inherits it (PEP 446).
-
-Anywhere else there is no kernel that sees a driver die, and the lock is a lease: a Delta table
-without rows beside the tables. Each of its commits names the holder, or nobody, and is made by
-deltalake if no other came since: so one of several runs wins. A holder commits again every BEAT
-seconds. A run that finds a holder waits for its next commit. It takes the holder's place at once if
-the holder's process is gone, seen from the machine, the boot and the process namespace it ran in;
-or after DEAD seconds without a commit. No clocks are compared.
-
-A holder that slept (a machine suspended, a store out of reach) commits to the lease before its next
-commit to a table, and ends if another run came meanwhile. So does whoever lost the file of a lock
-or the folder of a lease: somebody who removes it lets a second run in.
+On a local disk the lock is a flock of the driver's own descriptor, which the kernel frees. Anywhere
+else it is a lease: a Delta table without rows beside the tables. Each of its commits names the
+holder, or nobody, and is made by deltalake if no other came since: so one of several runs wins. A
+holder commits again every BEAT seconds, and before a commit to a table if it slept. A run that
+finds a holder waits DEAD seconds for its next commit; clocks are not compared. Why: ADR 0021.
 """
 
 from __future__ import annotations
@@ -116,6 +108,24 @@ def expect_lock(folder: Path, token: str) -> None:
             f"nothing more was written, because {_read_holder(content) or 'another run'} may hold "
             "the tables now. Run again when no other run is there: nothing is counted twice."
         )
+
+
+@contextmanager
+def telling(job: str, say: Callable[[str], None], every: float = 30.0) -> Iterator[None]:
+    """Say once in a while how long the block runs: Spark itself is silent until it ends."""
+    ended, began = Event(), elapsed()
+
+    def tell() -> None:
+        while not ended.wait(every):
+            say(f"{job}: at work for {elapsed() - began:.0f} s")
+
+    thread = Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 UNNAMED = "another run that has not yet said its name"

@@ -105,11 +105,6 @@ def flatten(schema: T.StructType, prefix: str = "") -> dict[str, T.StructField]:
     return columns
 
 
-def whole_of(name: str) -> str:
-    """Return the column that has the part `name` of flatten; empty = `name` is no part."""
-    return name.rpartition(".")[0].removesuffix(".element")
-
-
 class PathLog:
     """The log of a table at a URI. deltalake reads the log and commits, each on the condition that
     no other of this table's runs came since; Spark's workers read and write the files."""
@@ -278,18 +273,19 @@ class CatalogLog:
                 f"table {self._name}: expected one of Delta's, found {in_a_line(str(error))}. Name "
                 "another schema with --tables, or move what stands there away."
             ) from error
-        newest = max(rows, key=lambda row: row.version)  # sorted by Spark it would take two jobs
-        if lost := [row.version for row in rows if row.operation is None]:
+        # Sorted by Spark they would take two jobs.
+        commits = sorted(((r.version, r.operation, r.userMetadata) for r in rows), reverse=True)
+        if lost := [version for version, operation, _ in commits if operation is None]:
             raise damaged(f"version {min(lost)} of its log is empty", self._table.path)
-        runs = [run for row in rows if (run := self._run_in(row.userMetadata)) is not None]
-        [detail] = self._session.sql(f"DESCRIBE DETAIL {self._name}").select("properties").collect()
+        runs = [run for *_, note in commits if (run := self._run_in(note)) is not None]
+        properties = self._session.sql(f"SHOW TBLPROPERTIES {self._name}").collect()
         return Head(
-            version=newest.version,
+            version=commits[0][0],
             run=max(runs, default=None),
-            note=newest.userMetadata,
+            note=commits[0][2],
             schema=self._session.read.table(self._name).schema,
-            properties=detail.properties,
-            commits=sorted(((r.version, r.operation, r.userMetadata) for r in rows), reverse=True),
+            properties={row.key: row.value for row in properties},
+            commits=commits,
         )
 
     def create(self, properties: Mapping[str, str], replace: bool) -> None:
@@ -507,10 +503,8 @@ def as_column(table: Table, conditions: Sequence[Wanted]) -> Column:
     def condition(name: str, how: str, value: Any) -> Any:
         if how in arrow.NULLS:
             return F.col(name).isNull() if how == "is null" else F.col(name).isNotNull()
-        is_time = table.schema[name] is TIME
-        return arrow.COMPARED[how](
-            F.col(name), F.timestamp_micros(F.lit(value)) if is_time else value
-        )
+        value = F.timestamp_micros(F.lit(value)) if table.schema[name] is TIME else value
+        return arrow.COMPARED[how](F.col(name), value)
 
     column: Column = functools.reduce(operator.and_, [condition(*c) for c in conditions])
     return column

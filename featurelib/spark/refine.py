@@ -151,7 +151,8 @@ class _Part:
 
     def frame(self, store: Store) -> DataFrame:
         """The rows as ENTRY."""
-        frame = store.read(self.table, conditions=self.rows).select(*self._columns())
+        names = [name for name in ENTRY.names if name in self.table.schema.names]
+        frame = store.read(self.table, conditions=self.rows).select(*names, "observed_at")
         if self.dumps is not None:
             dumps = F.broadcast(store.session.createDataFrame(self.dumps))
             frame = frame.join(dumps, on=["cluster", "observed_at"], how="left_semi")
@@ -161,9 +162,6 @@ class _Part:
         missing = {n: F.lit(values.get(n)) for n in ENTRY.names if n not in frame.columns}
         types = from_arrow_schema(ENTRY)
         return frame.withColumns(missing).select([F.col(f.name).cast(f.dataType) for f in types])
-
-    def _columns(self) -> list[str]:
-        return [*(name for name in ENTRY.names if name in self.table.schema.names), "observed_at"]
 
 
 def _waited(known: _Known, until: int | None, upto: int | None = None) -> _Part:

@@ -4,14 +4,10 @@ A table is opened before it is used: one written by a newer release, or of anoth
 refused before anything is written. One of an earlier release is read as it is, with null in the
 columns it did not know, and gets them when it is written to. Columns that only a later release
 knows stay, and are null in what this one writes. A commit belongs to a run, carries it, and is
-made once.
+made once. Of two runs one wins (hold.py).
 
-Spark's workers write the files of a table; deltalake reads its log and commits, wherever it lies,
-in milliseconds, where Spark starts jobs. A commit is conditional: of two runs one wins. Tables of a
-catalog are asked for by their names there, by Spark: where they lie is the catalog's to say. Why:
-docs/decisions/0021-one-road.md.
-
-A second run is kept out by hold.py.
+Spark's workers write the files of a table; deltalake reads its log and commits, where Spark starts
+jobs. Tables of a catalog are Spark's, by their names. Why: docs/decisions/0021-one-road.md.
 """
 
 from __future__ import annotations
@@ -37,7 +33,7 @@ from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableErro
 from featurelib.faults import damaged, explaining, in_a_line
 from featurelib.lake import VERSION_PROPERTY
 from featurelib.rows import TableRows
-from featurelib.spark.hold import HoldingRun, Lease, expect_lock, hold_folder
+from featurelib.spark.hold import HoldingRun, Lease, expect_lock, hold_folder, telling
 from featurelib.spark.log import (
     CHANGE_FEED,
     LOCAL,
@@ -56,9 +52,7 @@ from featurelib.spark.log import (
     read_note,
     spark_schema,
     storage_options,
-    whole_of,
 )
-from featurelib.spark.progress import telling
 from featurelib.tables import CHANGED, GOLD, LANDING_LINE, Table, is_name
 
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -380,9 +374,14 @@ class Store:
         fields, known = spark_schema(table).fields, {f.name: f.metadata for f in head.schema}
         parts, stored = flatten(spark_schema(table)), flatten(head.schema)
         # A new column brings its parts along.
-        new = [name for name in parts if name not in stored and whole_of(name) in ("", *stored)]
+        new = [
+            column_of(field, name)
+            for name, field in parts.items()
+            if name not in stored
+            and name.rpartition(".")[0].removesuffix(".element") in ("", *stored)
+        ]
         if new:
-            columns = ", ".join(column_of(parts[name], name) for name in new)
+            columns = ", ".join(new)
             self._alter(table, f"ADD COLUMNS ({columns})")
         bare = [f for f in fields if "comment" in f.metadata and known.get(f.name) == {}]
         if bare:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from featurelib import tables
-from featurelib.schema import LONG, TEXT, Schema
+from featurelib.schema import DATE, LONG, TEXT, Schema
 from featurelib.tables import ALL, FINDINGS, Table, with_run
 
 LAYERS = {"bronze", "silver", "gold"}
@@ -42,5 +42,5 @@ def test_every_column_has_a_sentence_of_its_own_table_or_of_all_and_none_is_left
 
 def test_a_run_is_the_first_column() -> None:
     schema = with_run(Schema.of([("a", TEXT)]))
-    assert schema.names == ["run", "a"]
-    assert schema["run"] is LONG
+    assert schema.names == ["run", "run_date", "a"]
+    assert (schema["run"], schema["run_date"]) == (LONG, DATE)

@@ -25,6 +25,7 @@ from featurelib.tables import (
     FINDINGS,
     INCOMPATIBLE_BROKERS,
     LANDING_LINE,
+    OF_RUN,
     SILVER,
     UPGRADE_PLANS,
     Table,
@@ -96,7 +97,7 @@ def open_table(tables: str | Path, table: Table) -> DeltaTable:
 
 
 def rows_of(
-    tables: str | Path, table: Table, *, without: Iterable[str] = ("run",), run: int | None = None
+    tables: str | Path, table: Table, *, without: Iterable[str] = OF_RUN, run: int | None = None
 ) -> list[Row]:
     """All rows, or those of one run, in an order of their own; `without` some columns."""
     found = open_table(tables, table).to_pyarrow_table()

@@ -41,6 +41,7 @@ from featurelib.tables import (
     FEATURE_READINESS,
     FINDINGS,
     LANDING_LINE,
+    OF_RUN,
 )
 from tests.spark.nights import (
     GOLD,
@@ -60,7 +61,7 @@ DAY = 24 * HOUR
 MAX_AGE, LONG = 3 * DAY, 1000 * DAY
 GUARDING = Guarding.by(Settings(), Fleet())
 FORGOTTEN = "0Dfym0miRVGxC5OFS_ySCg"
-WORDS = ("run", *FINDING_TEXTS.names)  # what the core does not say
+WORDS = (*OF_RUN, *FINDING_TEXTS.names)  # what the core does not say
 NAMES = ("ghost-broker", "k39-dynamic", "mixed-42-39", "zk-332-ranges", "zk-392-stock")
 GHOST = "h0FOOR_sRsiOiKHch7mH4w"
 BATCH_SIZE = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -337,6 +338,20 @@ def test_nights_remember_since_when_and_a_night_that_did_not_end_does_not_count(
     for number, said in enumerate(nights):
         run = RUN + number + (number == 3)
         assert rows_of(store.root, FEATURE_READINESS, run=run) == in_order(said.readiness)
+    check_first_seen(store, [RUN, RUN + 1, RUN + 2, RUN + 4])
+
+
+def check_first_seen(store: Store, runs: list[int]) -> None:
+    """A finding names the first of the runs in a row that have it, whatever run died between."""
+    before: dict[tuple[object, ...], int] = {}
+    for run in runs:
+        rows = rows_of(store.root, FINDINGS, without=(), run=run)
+        assert {row["run_date"] for row in rows} == {date(2026, 11, 21)}
+        keys = {tuple(row[name] for name in FINDINGS.grain[1:]): row for row in rows}
+        now = {key: before.get(key, run) for key in keys}
+        assert {key: row["first_seen_run"] for key, row in keys.items()} == now
+        before = now
+    assert {RUN, RUN + 4} <= set(before.values())
 
 
 def test_a_mute_reaches_the_workers_and_the_table(store: Store) -> None:

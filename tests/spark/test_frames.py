@@ -70,7 +70,7 @@ def nightly_of(store: Store, lines: list[bytes], as_of: int | None) -> dict[str,
     put_bronze(store, RUN, lines)
     refine(store, lambda _: None, as_of=as_of)
     audit(store, FLEET, Settings(), run=RUN, as_of=as_of, say=lambda _: None)
-    return {name: store.read(table).drop("run") for name, table in GOLD.items()}
+    return {name: store.read(table).drop(*tables.OF_RUN) for name, table in GOLD.items()}
 
 
 def same(found: DataFrame, expected: DataFrame, table: Table) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 
-from featurelib.spark.progress import telling
+from featurelib.spark.hold import telling
 from featurelib.words import progress
 
 
