@@ -154,14 +154,14 @@ def first_seen(store: Store, findings: pa.Table) -> pa.Array:
     conditions: list[Wanted] = [("run", "=", store.newest_run(AUDIT_RUN) or 0)]
     grain = tables.FINDINGS.grain[1:]
     before = store.fetch(tables.FINDINGS, conditions, ["run", "first_seen_run", *grain])
-    found, known = (
+    keys, earlier = (
         pc.binary_join_element_wise(
             *(pc.fill_null(rows[name].cast(pa.string()), "") for name in grain), "\0"
         ).combine_chunks()
         for rows in (findings, before)
     )
     first = pc.coalesce(before["first_seen_run"], before["run"])
-    return pc.coalesce(pc.take(first, pc.index_in(found, value_set=known)), findings["run"])
+    return pc.coalesce(pc.take(first, pc.index_in(keys, value_set=earlier)), findings["run"])
 
 
 def run_row(
