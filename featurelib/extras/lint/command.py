@@ -10,7 +10,13 @@ from pathlib import Path
 
 from featurelib.cli.entrance import say
 from featurelib.config.files import open_catalogue, read_limited
-from featurelib.errors import ConfigError, install_line
+from featurelib.errors import (
+    ConfigError,
+    InputError,
+    LandingError,
+    NoEvidenceError,
+    install_line,
+)
 from featurelib.extras.lint.change import FileChange
 from featurelib.extras.lint.declared import Declared, Fault, Scope
 from featurelib.extras.lint.known import KnownCluster
@@ -30,7 +36,6 @@ class LintForm(StrEnum):
     """A form of the output, as a command names it."""
 
     TEXT = "text"
-    JSON = "json"
     SARIF = "sarif"
     MARKDOWN = "markdown"
 
@@ -40,7 +45,7 @@ class LintDocument(Document):
 
     files: list[str]
     before: str | None  # the file or revision that was compared with
-    cluster: str | None  # the one whose evidence was read
+    clusters: list[str]  # whose evidence was read
     findings: list[LintFinding]
     faults: list[Fault]  # files, or parts of them, that were not judged
 
@@ -80,7 +85,7 @@ def lint(
             f"lint needs the package pyyaml. Install it, {install_line('lint')}"
         ) from error
     catalogue, faults = open_catalogue(overlay, say), list[Fault]()
-    now, then = Declared(faults=faults), Declared(faults=faults if before else [])
+    now, then = Declared(faults=faults), Declared()
     for file in dict.fromkeys(files):
         old = _old_content(file, before, before_revision)
         content = _content(file, is_needed=old is None, faults=faults)
@@ -88,37 +93,33 @@ def lint(
             read_file(content, file, now)
         if old is not None:
             read_file(old, file, then)
+    if before is not None:
+        faults += [Fault(before, fault.line, fault.message) for fault in then.faults]
     clusters = _Evidence(Chosen(wanted=evidence, catalogue=catalogue, say=say))
     is_compared = before is not None or before_revision is not None
-    findings = [
-        finding
-        for key, scope in now.scopes.items()
-        for finding in find(
-            FileChange(
-                before=then.scopes.get(key) if is_compared else None,
-                after=scope,
-                cluster=clusters.of(scope),
-            )
+    changes = [
+        FileChange(
+            before=then.scopes.get(key) if is_compared else None,
+            after=scope,
+            cluster=clusters.of(scope),
         )
+        for key, scope in now.scopes.items()
     ]
-    findings = sorted(dict.fromkeys(findings), key=_order)
+    clusters.expect()
+    unique = dict.fromkeys(finding for change in changes for finding in find(change))
+    findings = sorted(unique, key=lambda of: (_SEVERITIES.index(of.severity), of.file, of.line))
     document = fill(
         LintDocument,
         files=files,
         before=before or before_revision,
-        cluster=clusters.name,
+        clusters=clusters.names,
         findings=findings,
         faults=faults,
     )
-    form = LintForm.JSON if as_json else as_form
-    print(_render(form, document), end="")
+    print(to_json(document) + "\n" if as_json else _render(as_form, document), end="")
     for fault in faults:
         say(f"error: {clean(fault.file, 250)}:{fault.line}: {fault.message}")
     return _exit_code(findings, faults, fail_on)
-
-
-def _order(finding: LintFinding) -> tuple[int, str, int]:
-    return _SEVERITIES.index(finding.severity), finding.file, finding.line
 
 
 def _exit_code(
@@ -133,12 +134,10 @@ def _exit_code(
 
 def _render(form: LintForm, document: LintDocument) -> str:
     findings, faults = document.findings, document.faults
-    if form is LintForm.JSON:
-        return to_json(document) + "\n"
     if form is LintForm.SARIF:
         return render_sarif(findings, faults)
     render = render_markdown if form is LintForm.MARKDOWN else render_text
-    return render(findings, faults, basis(document.before, document.cluster))
+    return render(findings, faults, basis(document.before, document.clusters))
 
 
 # --- Files ----------------------------------------------------------------------------------------
@@ -201,34 +200,49 @@ class _Evidence:
     """The evidence of the clusters that files belong to, each read once."""
 
     def __init__(self, chosen: Chosen) -> None:
-        self._chosen, self._found = chosen, dict[str | None, KnownCluster]()
+        self._chosen, self._known = chosen, dict[str | None, KnownCluster]()
         options = chosen.wanted
         self._is_named = bool(options.is_stored or options.cluster or options.addresses)
-        self.name: str | None = None
+        self._unknown = KnownCluster(source=None, catalogue=chosen.catalogue)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the clusters whose evidence was read."""
+        return [known.source.name for known in self._known.values() if known.source is not None]
 
     def of(self, scope: Scope) -> KnownCluster:
         """Return what is known of the cluster of a scope. Raises BackendError, ConfigError."""
-        cluster = self._chosen.wanted.cluster or self._managed_as(scope)
-        if cluster not in self._found:
-            self._found[cluster] = self._read(cluster)
-        return self._found[cluster]
-
-    def _read(self, cluster: str | None) -> KnownCluster:
-        chosen = self._chosen
         if not self._is_named:
-            return KnownCluster(source=None, catalogue=chosen.catalogue)
-        if cluster is None and chosen.wanted.tables is not None:
+            return self._unknown
+        cluster = self._chosen.wanted.cluster or self._managed_as(scope)
+        if cluster not in self._known:
+            self._known[cluster] = self._read(cluster, scope)
+        return self._known[cluster]
+
+    def expect(self) -> None:
+        """Raise ConfigError if evidence is named, and belongs to none of the files."""
+        if self._known and not self.names:
             raise ConfigError(
-                "--tables: expected the cluster of these files, found none named. Give --cluster "
-                'NAME, or set managed_as = "NAMESPACE/NAME" in its inventory entry.'
+                "expected evidence of the cluster of these files, found that of others. Give "
+                '--cluster NAME, or set managed_as = "NAMESPACE/NAME" in its inventory entry.'
             )
-        source = replace(chosen, wanted=replace(chosen.wanted, cluster=cluster)).question()
-        self.name = source.name
-        return KnownCluster(source=source, catalogue=chosen.catalogue)
+
+    def _read(self, cluster: str | None, scope: Scope) -> KnownCluster:
+        """Read the evidence; of one of several clusters it may be missing."""
+        options = replace(self._chosen.wanted, cluster=cluster)
+        try:
+            if cluster is None and options.tables is not None:
+                raise InputError("no cluster of the inventory has this managed_as.")
+            source = replace(self._chosen, wanted=options).question()
+        except (InputError, NoEvidenceError) as error:
+            if self._chosen.wanted.cluster or isinstance(error, ConfigError | LandingError):
+                raise
+            say(f"warning: {clean(scope.name)} is judged without evidence: {error}")
+            return self._unknown
+        return KnownCluster(source=source, catalogue=self._chosen.catalogue)
 
     def _managed_as(self, scope: Scope) -> str | None:
         """Return the id of the inventory's cluster that Strimzi calls by the name of a scope."""
-        if not self._is_named or scope.kind != "strimzi":
-            return None
         _, fleet = open_fleet(self._chosen.wanted.fleet, self._chosen.catalogue)
-        return next((entry.id for entry in fleet.cluster if entry.managed_as == scope.name), None)
+        ids = (entry.id for entry in fleet.cluster if entry.managed_as == scope.name)
+        return next(ids, None) if scope.kind == "strimzi" else None

@@ -36,10 +36,11 @@ def summary(findings: Sequence[LintFinding], faults: Sequence[Fault]) -> str:
     return ", ".join(parts) or NOTHING
 
 
-def basis(before: str | None, cluster: str | None) -> str:
+def basis(before: str | None, clusters: Sequence[str]) -> str:
     """Return what the files were compared with."""
     change = f"the change since {before}" if before else "the files as they are"
-    return f"Judged: {change}, " + (f"cluster {cluster}." if cluster else "no cluster's evidence.")
+    evidence = ", ".join(clusters) or "no cluster"
+    return f"Judged: {change}, with the evidence of {evidence}."
 
 
 def render_text(findings: Sequence[LintFinding], faults: Sequence[Fault], basis: str) -> str:

@@ -140,6 +140,32 @@ def test_software_that_cannot_register_is_named_with_its_reason(tmp_path: Path) 
     assert "7-25 (up to 4.0-IV3)" in one["message"]
 
 
+FLEET = """[[cluster]]
+id = "Zk134dhGTS-NdCoF4ck_oA"
+name = "orders-prod-us"
+managed_by = "strimzi"
+managed_as = "kafka/orders"
+"""
+
+
+def test_each_resource_is_judged_by_the_evidence_of_its_own_cluster(tmp_path: Path) -> None:
+    """The inventory knows kafka/orders; kafka/other is judged without evidence, and named."""
+    text = KAFKA.format(version="4.2.0", level="4.2-IV1")
+    (tmp_path / "fleet.toml").write_text(FLEET)
+    (tmp_path / "k.yaml").write_text(f"{text}---\n{text.replace('orders', 'other')}")
+    evidence = ("--capture", str(SAMPLES), "--fleet", str(tmp_path / "fleet.toml"), "--json")
+    code, out, error = run("lint", str(tmp_path / "k.yaml"), *evidence)
+    document = json.loads(out)
+    assert (code, document["clusters"]) == (0, ["orders-prod-us"])
+    found = [(one["code"], one["subject"]) for one in document["findings"]]
+    assert found == [("level_refused", "kafka/orders")]
+    assert "kafka/other is judged without evidence" in error
+    (tmp_path / "k.yaml").write_text(text.replace("orders", "other"))
+    code, _, error = run("lint", str(tmp_path / "k.yaml"), *evidence)
+    assert code == 2
+    assert "--cluster NAME" in error
+
+
 # --- Files ----------------------------------------------------------------------------------------
 
 
@@ -175,6 +201,16 @@ def test_bad_files_are_named_with_line_and_next_step_and_the_rest_is_judged(tmp_
     assert all(message in error for message in faults.values())
     judged = {(Path(one["file"]).name, one["line"]) for one in document["findings"]}
     assert judged == {("good.yaml", 7), ("half.yaml", 7), ("half.yaml", 18)}
+
+
+def test_a_broken_file_before_is_named_as_that(tmp_path: Path) -> None:
+    (tmp_path / "old.yaml").write_text("kind: [\n")
+    (tmp_path / "new.yaml").write_text(KAFKA.format(version="4.1.0", level="4.1-IV1"))
+    code, out, _ = run(
+        *("lint", str(tmp_path / "new.yaml"), "--before", str(tmp_path / "old.yaml"), "--json")
+    )
+    [fault] = json.loads(out)["faults"]
+    assert (code, Path(fault["file"]).name, fault["line"]) == (2, "old.yaml", 2)
 
 
 def test_templates_are_passed_over_and_named(tmp_path: Path) -> None:
