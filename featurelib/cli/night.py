@@ -94,7 +94,8 @@ def choose_places(
             "none. Add --landing FOLDER, the folder of your clusters' landing files."
         )
     if samples and tables is None:
-        tables, out = str(SAMPLE_BUILD / "tables"), out or str(SAMPLE_BUILD / "out")
+        build = relative(SAMPLE_BUILD)  # no page names a folder of the machine that made it
+        tables, out = str(build / "tables"), out or str(build / "out")
     if tables is None:
         raise ConfigError(
             f"--tables: expected a folder or URI beside --landing {landing}, found none. "
