@@ -122,9 +122,18 @@ def _columns(report: model.Report) -> dict[str, Any]:
         "others": len(features) > COLUMNS,
         "phases": [phase for phase, n in report.fleet.clusters_by_phase.items() if n],
         "releases": sorted(software - {""}, key=release_number),
+        "bars": count_releases(report),
         "unowned": "" in owners,
         "owners": sorted(owners - {""}),
     }
+
+
+def count_releases(report: model.Report) -> list[tuple[str, int, int]]:
+    """Return each release with the clusters whose oldest software it is, and that finalized it."""
+    software = Counter(cluster.release or "" for cluster in report.clusters)
+    finalized = Counter(cluster.finalized_release or "" for cluster in report.clusters)
+    names = sorted({*software, *finalized} - {""}, key=release_number)
+    return [(name, software[name], finalized[name]) for name in names]
 
 
 def draw_scales(report: model.Report) -> dict[str, tuple[int, int]]:

@@ -35,7 +35,7 @@
     break;
   }
 
-  for (const command of navigator.clipboard ? document.querySelectorAll(".today code, article pre") : []) {
+  for (const command of navigator.clipboard ? document.querySelectorAll(".today code, .side pre, article pre") : []) {
     const text = command.textContent;
     const button = document.createElement("button");
     button.type = "button";
