@@ -96,13 +96,9 @@ def _to_do(cluster: ReportedCluster) -> list[ReportedFinding]:
     stale node its range, of a critical node or of a quorum without a majority who is silent, of
     evidence that is too old in one way that it is so in another."""
     found = [one for one in digest.unmuted(cluster.findings) if one.severity is not Severity.INFO]
-    causes = _Causes(found)
-    roots = [one for one in found if one.severity is Severity.CRITICAL or not causes.explain(one)]
-    first = [
-        one
-        for one in roots
-        if one.severity is Severity.CRITICAL or one.code not in tagged("consequence")
-    ]
+    causes, grave, follows = _Causes(found), Severity.CRITICAL, tagged("consequence")
+    roots = [one for one in found if one.severity is grave or not causes.explain(one)]
+    first = [one for one in roots if one.severity is grave or one.code not in follows]
     return first or ([] if cluster.steps else roots)
 
 

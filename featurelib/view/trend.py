@@ -312,15 +312,13 @@ def trends(report: model.Report) -> tuple[Trend, ...]:
     levels = [{at.level.text: at.clusters for at in n.metadata_versions} for n in nights]
     medians = [night.median_wait_hours for night in nights]
     longest = [night.longest_wait_hours for night in nights]
+    waits = [_series("median", medians, _age), _series("longest", longest, _age)]
     found = (
         ("clusters by verdict", _verdicts(nights)),
         ("clusters by oldest software that runs", _by(nights, releases, release_number)),
         ("clusters by metadata.version", _by(nights, levels, lambda text: int(text.split()[0]))),
         ("oldest metadata.version", [_oldest(nights)]),
-        (
-            "how long clusters are READY",
-            [_series("median", medians, _age), _series("longest", longest, _age)],
-        ),
+        ("how long clusters are READY", waits),
     )
     kept = ((title, [row for row in rows if any(row.values)]) for title, rows in found)
     return tuple(Trend(title=title, series=tuple(rows)) for title, rows in kept if rows)
