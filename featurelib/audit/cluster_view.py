@@ -117,10 +117,12 @@ class Terms:
         which no line tells is UNKNOWN. With `every` all that `lines` speak of are judged, too.
 
         Return it, as of when it is (`as_of` None = the newest line), and the quarantined lines as
-        Sight has them.
+        Sight has them. Raises NoEvidenceError where none is expected and no line is accepted.
         """
         accepted, unread, rejected = _gather(lines)
         landed = [name for name in accepted if every or name in expected]
+        if not (landed or expected):
+            _choose((), rejected, None, "")
         rows = snapshot_rows((name, self._fold(name, accepted, unread)) for name in landed)
         missing = sorted({*expected}.difference(landed))
         empty = make_rows(rows.schema, len(missing), {"cluster": texts_of(missing)})

@@ -202,7 +202,7 @@ class Software:
         generations = [generation_of(text, "zk", "") for text in self._told]
         for release in ZOOKEEPER_RELEASES:
             name = generation_of(release, "zk")
-            which = zookeeper & [own in ("", name) for own in generations]
+            which = zookeeper & np.array([own in ("", name) for own in generations], dtype=bool)
             if release == ZOOKEEPER_RELEASES[0]:  # what its controllers cannot have written
                 which[self._evidence.levels.modern] = False
             if which.any():

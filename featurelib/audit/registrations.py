@@ -478,7 +478,10 @@ def _describe(
     # What answered after the quorum was asked, or just before it, is there.
     lost &= (way == REGISTERED) & ~(answered & (answered_at + ONE_LOOK >= said.quorum_at[cluster]))
     stale = (fenced == 1) | lost
-    left_out = _left_out(said, keys, np.maximum(answered_at, metrics.at), failed_at, entry_at)
+    heard_at = np.maximum(answered_at, metrics.at)
+    left_out = _left_out(said, keys, heard_at, failed_at, entry_at)
+    # A node that a newer list names was there to be asked, and its lines of that look are lost.
+    left_out |= (heard_at > 0) & (np.maximum(heard_at, entry_at) + ONE_LOOK < listed_at)
     return Subjects(
         key=keys,
         cluster=cluster,

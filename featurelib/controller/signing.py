@@ -144,7 +144,7 @@ def verify(
     if not os.access(signers, os.R_OK):
         raise ApprovalError(
             f"expected the signers in the file {signers}, found none that can be read. "
-            "Name it in conf/audit.toml: allowed_signers = FILE"
+            "Set allowed_signers = FILE in a settings file, and name that one with --config"
         )
     if writable := find_writable(Path(signers)):
         raise ApprovalError(

@@ -92,6 +92,15 @@ def test_each_next_command_goes_on_as_it_is_pasted_and_nothing_was_written_befor
     assert sorted(home.iterdir()) == sorted([*before, home / "plans"])  # the plan of the first
 
 
+def test_landing_files_without_a_line_that_is_accepted_are_no_evidence(home: Path) -> None:
+    for name, text in (("empty", ""), ("damaged", '{"kind":1e999}\n')):
+        (home / name).mkdir()
+        (home / name / "landing.jsonl").write_text(text)
+        code, out, err = run("check", "--capture", str(home / name))
+        assert (code, out) == (5, ""), err
+        assert "expected landing lines, found none that is accepted" in err
+
+
 def test_every_blocker_is_named_with_all_its_nodes(home: Path) -> None:
     nodes = (*BLOCKED.nodes, broker(6, supported=OLD, release="4.0.1"))
     with Simulated("blocked.db", TABLES) as there:

@@ -207,6 +207,18 @@ def test_who_is_gone_who_is_silent_and_what_that_makes_of_it() -> None:
     expect_frozen("registrations", {name: told(judged) for name, judged in found.items()})
 
 
+def test_a_node_that_a_newer_list_names_was_lost_from_that_look() -> None:
+    """All brokers' answers of the newest look are lost, so half of them did not answer there."""
+    earlier = [answer(number, answered=40) for number in (2, 3)]
+    newest = [*ANSWERS[1:], quorum([(1, 0)]), listing((2, False), (3, False), age=1)]
+    judged = judge_lines([*earlier, *newest])
+    assert readiness(judged, METADATA)["verdict"] == "UNKNOWN"
+    missed = {row["node_id"] for row in findings(judged, "node_not_asked")}
+    assert missed == {2, 3}
+    again = [answer(number) for number in (2, 3)]
+    assert not findings(judge_lines([*earlier, *newest, *again]), "node_not_asked")
+
+
 def test_a_plan_misses_what_the_verdict_misses() -> None:
     for name, (verdict, lines) in SCENES.items():
         sight = see(lines, catalogue=catalogue(), as_of=None, max_age=MAX_AGE)
@@ -240,7 +252,8 @@ FOLLOWS, ALONE_FOLLOWS = quorum([(1, 0)], [(1, 0), (7, 3)]), quorum([(1, 0)], [(
         ([answer(7, ranges=OLD, answered=2), ALONE_FOLLOWS], "UNKNOWN", {"expected_node_missing"},
          "nothing shows that it is there"),
         ([SPOKE, silence(7), ALONE_FOLLOWS], "UNKNOWN", {"expected_node_missing"}, "nothing"),
-        ([SPOKE, FOLLOWS, listing((1, False), (7, False), age=0)], "BLOCKED", UNFIT, ""),
+        ([SPOKE, FOLLOWS, listing((1, False), (7, False), age=0)], "BLOCKED",
+         UNFIT | {"node_not_asked"}, ""),
     ],
     ids=["answers and follows", "answers", "answers and fits", "follows", "follows in silence",
          "does neither", "answered an hour before", "is silent since", "is registered"],
@@ -271,7 +284,7 @@ START = (
     "Start controller 2 with software that supports what is finalized, not with the software it "
     "had: with that it does not come back. If it runs, look why it does not answer."
 )
-SEEN = "It runs: Kafka sees it. Check its address, its listener, "
+SEEN = "Kafka saw it at this look. Check its address, its listener, "
 
 
 @pytest.mark.parametrize(
@@ -391,7 +404,7 @@ def test_nobody_is_told_to_start_what_kafka_calls_live() -> None:
         SCENES["a broker that only we cannot reach is silent"][1], "node_not_answering"
     )
     assert "Kafka calls it live" in message
-    assert remedy.startswith("It runs: Kafka sees it.")
+    assert remedy.startswith("Kafka saw it at this look.")
     assert "start" not in remedy.casefold()
 
 
