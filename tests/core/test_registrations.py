@@ -284,7 +284,7 @@ START = (
     "Start controller 2 with software that supports what is finalized, not with the software it "
     "had: with that it does not come back. If it runs, look why it does not answer."
 )
-SEEN = "Kafka saw it at this look. Check its address, its listener, "
+SEEN = "Kafka saw it at this look. If it still runs, check its address, its listener, "
 
 
 @pytest.mark.parametrize(
