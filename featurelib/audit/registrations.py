@@ -478,10 +478,7 @@ def _describe(
     # What answered after the quorum was asked, or just before it, is there.
     lost &= (way == REGISTERED) & ~(answered & (answered_at + ONE_LOOK >= said.quorum_at[cluster]))
     stale = (fenced == 1) | lost
-    heard_at = np.maximum(answered_at, metrics.at)
-    left_out = _left_out(said, keys, heard_at, failed_at, entry_at)
-    # A node that a newer list names was there to be asked, and its lines of that look are lost.
-    left_out |= (heard_at > 0) & (np.maximum(heard_at, entry_at) + ONE_LOOK < listed_at)
+    left_out = _left_out(said, keys, np.maximum(answered_at, metrics.at), failed_at, entry_at)
     return Subjects(
         key=keys,
         cluster=cluster,
@@ -521,12 +518,13 @@ def _describe(
 
 def _left_out(said: Sources, keys: Int, heard_at: Int, failed_at: Int, registered_at: Int) -> Bool:
     """Return which node halves were last seen before the look in which at least half of the other
-    nodes of their role were asked, or their other half; [keys]. Times are microseconds, 0 = never.
-    """
+    nodes of their role were asked, or their other half, or in which a list names them; [keys].
+    Times are microseconds, 0 = never."""
     asked_at = np.maximum(heard_at, failed_at)
     seen_at = np.maximum(asked_at, registered_at)
     cluster, role, _ = split_key(keys)
     left_out = said.half_left_out(keys, heard_at)
+    left_out |= (asked_at > 0) & (seen_at + ONE_LOOK < said.listed_at(keys))
     if not len(keys):
         return left_out
     group = np.cumsum(np.append(0, (np.diff(cluster) != 0) | (np.diff(role) != 0)))
