@@ -124,6 +124,7 @@ def test_a_stale_registration_refuses_the_level_of_a_change(tmp_path: Path) -> N
         one["code"]: one for one in lint(tmp_path, "k.yaml", before, after, *capture)["findings"]
     }
     assert found["level_refused"]["severity"] == "blocker"
+    assert "off and still registered" in found["level_refused"]["message"]
     assert "Broker 4 does not support" in found["level_refused"]["message"]
     healthy = lint(tmp_path, "k.yaml", before, after, "--capture", str(SAMPLES / "orders-prod-eu"))
     assert "level_refused" not in {one["code"] for one in healthy["findings"]}
