@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from typing import TypedDict
 
 import msgspec
 
@@ -67,6 +68,18 @@ SAMPLE_TABLES = SAMPLE_BUILD / "tables"
 WAYS = ("bootstrap", "controllers", "zookeeper", "file")
 _SHOWN = 3  # quarantined lines that are said
 _OTHERS = f"{ADDRESSES}, or name what was read of it (--tables FOLDER, --capture PATH)"
+
+
+class Ways(TypedDict, total=False):
+    """The fields of Wanted that reach a live cluster, and the files that say more of it."""
+
+    bootstrap: str | None
+    controllers: str | None
+    zookeeper: str | None
+    file: str | None
+    fleet: str | None
+    config: str | None
+    timeout: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,7 @@ from featurelib.source import Chosen, Source, Wanted, open_fleet
 from featurelib.view.documents import ERROR_WORDS, fill
 from featurelib.view.layout import UNWRAPPED
 from featurelib.view.outcome import before_return, ending_page, named, operation, sentence
-from featurelib.view.plan import contradictions, named_cluster, plan_page, planning_page
+from featurelib.view.plan import Onward, contradictions, named_cluster, plan_page, planning_page
 from featurelib.words import clean
 
 Levels = Mapping[str, int | str]
@@ -186,10 +186,12 @@ def plan_intent(
             catalogue,
             left=left,
             muted=muted,
-            path=path,
-            ways=Wanted(fleet=source.wanted.fleet).ways[0],
-            why_not=(f" {quote(source.argument)} ", source.wanted.ways[0]),
-            address=source.sight.site.address,
+            onward=Onward(
+                path=path,
+                ways=Wanted(fleet=source.wanted.fleet).ways[0],
+                why_not=(f" {quote(source.argument)} ", source.wanted.ways[0]),
+                address=source.sight.site.address,
+            ),
             width=width,
         ),
         file=file,
@@ -450,30 +452,38 @@ def apply(
     OutcomeUnknownError where a request may have been applied: `featurelib resume` settles it.
     """
     live, file = choose_live(cluster), read_plan(plan)
-    mode = mode_of(dry_run=dry_run, validate_only=validate_only)
-    if approval is None and mode is Mode.SEND:
+    how = Applying(dry_run=dry_run, validate_only=validate_only, wait=wait, journal=journal)
+    if approval is None and how.mode is Mode.SEND:
         raise ApprovalError(
             "expected an approval of this plan, found none. Nothing was sent. Look at the plan, "
             "then: apply(plan, cluster, approval=approve(plan))"
         )
-    return carry_out(file, live, approval=approval, mode=mode, journal=journal, wait=wait)
+    return carry_out(file, live, how, approval=approval)
 
 
-def mode_of(*, dry_run: bool, validate_only: bool) -> Mode:
-    """Return the mode of a run. Raises ConfigError for both."""
-    if dry_run and validate_only:
-        raise ConfigError("expected --dry-run or --validate-only, found both. Leave one out.")
-    return Mode.REHEARSE if dry_run else Mode.VALIDATE if validate_only else Mode.SEND
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applying:
+    """The options of applying a plan. `wait` in seconds."""
+
+    dry_run: bool = False
+    validate_only: bool = False
+    wait: float = Waits().nodes
+    journal: str | None = None
+
+    @property
+    def mode(self) -> Mode:
+        """The mode of a run. Raises ConfigError for both options."""
+        if self.dry_run and self.validate_only:
+            raise ConfigError("expected --dry-run or --validate-only, found both. Leave one out.")
+        return Mode.REHEARSE if self.dry_run else Mode.VALIDATE if self.validate_only else Mode.SEND
 
 
 def carry_out(
     file: PlanFile,
     chosen: Chosen,
+    how: Applying,
     *,
     approval: bytes | str | None,
-    mode: Mode,
-    journal: str | None,
-    wait: float,
     path: str = "PLAN",
     command: str = "",
     ask: Callable[[str, Sequence[tuple[str, str]]], None] = lambda name, rules: None,
@@ -481,7 +491,7 @@ def carry_out(
     """Carry out the plan as `apply` and the command do; `path` is its file, `command` the one that
     goes on with it. Once all is checked that needs no look, `ask` is given the cluster's name and
     what rules, each with its own name. An error has as `facts` what is known of the plan."""
-    plan, reached = file.plan, chosen.reached()
+    plan, reached, journal = file.plan, chosen.reached(), how.journal
     settings, ruled = find_settings(chosen.wanted.config)
     if writable := find_writable(Path(ruled)):
         chosen.say(f"warning: every user of this machine can write {writable}: {ruled} is no guard")
@@ -496,10 +506,10 @@ def carry_out(
     order = ApplyOrder(
         plan=plan,
         check_approval=check,
-        mode=mode,
+        mode=how.mode,
         command=command or "featurelib.apply",
         way=replace(chosen.way(journal, cluster=plan.cluster), intent=plan.intent),
-        waits=Waits(nodes=wait),
+        waits=Waits(nodes=how.wait),
         name=entry.name,
         settings=ruled,
     )

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, Unpack
 
 from featurelib.api.documents import OfDescribed, document
-from featurelib.backends.base import TIMEOUT_SECONDS
 from featurelib.config.files import open_catalogue
 from featurelib.errors import ConfigError, UnreachableError, install_line
 from featurelib.questions.describe import Description, describe
-from featurelib.source import NEWEST, RUN_TIME, Chosen, Wanted
+from featurelib.source import NEWEST, RUN_TIME, Chosen, Wanted, Ways
 from featurelib.view.describe import describe_page
 from featurelib.view.documents import as_json, fill
 from featurelib.view.layout import WIDEST, Page
@@ -105,16 +104,7 @@ def choose_live(cluster: str | Chosen) -> Chosen:
 
 
 def connect(
-    cluster: str | None = None,
-    *,
-    bootstrap: str | None = None,
-    controllers: str | None = None,
-    zookeeper: str | None = None,
-    file: str | None = None,
-    fleet: str | None = None,
-    config: str | None = None,
-    overlay: str | None = None,
-    timeout: float = TIMEOUT_SECONDS,
+    cluster: str | None = None, *, overlay: str | None = None, **ways: Unpack[Ways]
 ) -> Live:
     """A cluster that answers, named as the inventory names it or reached by addresses.
 
@@ -126,17 +116,7 @@ def connect(
     read. `fleet`, `config` and `overlay` are files in the place of conf/fleet.toml, conf/audit.toml
     and no overlay. `timeout` in seconds, a node. Nothing is connected yet. Raises ConfigError.
     """
-    options = Wanted(
-        cluster=cluster,
-        bootstrap=bootstrap,
-        controllers=controllers,
-        zookeeper=zookeeper,
-        file=file,
-        fleet=fleet,
-        config=config,
-        timeout=timeout,
-    )
-    live = Live(wanted=options, catalogue=open_catalogue(overlay))
+    live = Live(wanted=Wanted(cluster=cluster, **ways), catalogue=open_catalogue(overlay))
     live.reached()
     return live
 

@@ -33,7 +33,14 @@ from featurelib.controller.send import resume as settle_open
 from featurelib.errors import BackendError, ConfigError, OutcomeUnknownError, RefusedError
 from featurelib.source import Chosen, ReachedCluster, Wanted, open_fleet
 from featurelib.view.documents import fill
-from featurelib.view.outcome import journal_page, name_of, resumed_end, resumed_page, verified_page
+from featurelib.view.outcome import (
+    ReadJournal,
+    journal_page,
+    name_of,
+    resumed_end,
+    resumed_page,
+    verified_page,
+)
 
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 
@@ -109,6 +116,13 @@ def _entries(
         for w in taken_back
         if chosen in (None, w.cluster) and (part is None or w.cluster in part) and not only_open
     ]
+    about = ReadJournal(
+        path=str(path),
+        choice=Way(journal=journal),
+        only_open=only_open,
+        part=part,
+        faults=verified.faults,
+    )
     names = inventory.names
     documents = (_entry_document(entry, name_of(entry, names)) for entry in entries)
     return Answer(
@@ -121,18 +135,7 @@ def _entries(
             withdrawals=[*map(withdrawal_document, withdrawn)],
             verified=verified,
         ),
-        page=lambda width: journal_page(
-            entries,
-            withdrawn,
-            str(path),
-            names,
-            catalogue,
-            only_open,
-            Way(journal=journal),
-            part,
-            verified.faults,
-            width,
-        ),
+        page=lambda width: journal_page(entries, withdrawn, names, catalogue, about, width),
     )
 
 

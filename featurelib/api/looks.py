@@ -45,6 +45,7 @@ from featurelib.view.check import NextStep, check_page, next_step
 from featurelib.view.describe import watch_line, watch_page
 from featurelib.view.digest import is_reached
 from featurelib.view.documents import fill
+from featurelib.view.facts import Links, RunFacts
 from featurelib.view.model import Report, ReportedCluster
 from featurelib.view.report import look_closer, read_profiles, report_run, summarize
 from featurelib.words import count
@@ -188,11 +189,13 @@ def _report(looks: Sequence[_Look], fleet: Fleet, listed_in: str) -> Report:
     others = (one for one in fleet.cluster if one.id not in entries)
     report = summarize(
         replace(judged, plans=plans),
-        report_run(catalogue, number, as_of, newest=latest, max_age=age),
+        report_run(catalogue, number, as_of, RunFacts(newest=latest, max_age=age)),
         catalogue,
         inventory=Fleet(cluster=(*(one.entry for one in entries.values()), *others)),
-        ways=lambda entry: entries.get(entry.id, looks[0]).chosen.wanted.ways[0],
-        places=(wanted.capture or NO_SITE.landing, listed_in),
+        links=Links(
+            ways=lambda entry: entries.get(entry.id, looks[0]).chosen.wanted.ways[0],
+            places=(wanted.capture or NO_SITE.landing, listed_in),
+        ),
         mutes=mutes,
     )
     assert judged.evidence is not None

@@ -51,6 +51,7 @@ from featurelib.source import RUN_TIME, Wanted, open_fleet
 from featurelib.tables import AUDIT_RUN, FINALIZED_FEATURES, INGEST_RUN
 from featurelib.view.describe import diff_page, timeline_page
 from featurelib.view.documents import fill
+from featurelib.view.facts import Links, RunFacts
 from featurelib.view.model import Ingest, Report, ReportedCluster
 from featurelib.view.report import (
     IN_FULL,
@@ -228,23 +229,27 @@ def report_night(
         asked.catalogue,
         run,
         microseconds(night["as_of"]),
-        release=night["release"] or "",
-        ingest=ingest,
-        newest=int(judged.plans.numbers("newest_line").max(initial=0)),
-        max_age=asked.settings.max_age,
-        tables=tables,
-        out=out or "",
-        quarantine=quarantine,
+        RunFacts(
+            release=night["release"] or "",
+            ingest=ingest,
+            newest=int(judged.plans.numbers("newest_line").max(initial=0)),
+            max_age=asked.settings.max_age,
+            tables=tables,
+            out=out or "",
+            quarantine=quarantine,
+        ),
     )
     return summarize(
         judged,
         about,
         asked.catalogue,
         inventory=asked.fleet,
-        plan_files={cluster: f"plans/{name}" for cluster, (name, _) in plans.items()},
-        find_line=find_line,
-        ways=asked.ways,
-        places=(landing, listed_in),
+        links=Links(
+            plan_files={cluster: f"plans/{name}" for cluster, (name, _) in plans.items()},
+            find_line=find_line,
+            ways=asked.ways,
+            places=(landing, listed_in),
+        ),
         mutes=asked.mutes,
         past=past,
     )

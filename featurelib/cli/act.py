@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from shlex import join, quote
@@ -31,7 +31,6 @@ from featurelib.config.files import (
 )
 from featurelib.config.fleet import FleetEntry
 from featurelib.controller.apply import Mode
-from featurelib.controller.send import NODES_SECONDS
 from featurelib.controller.signing import check_approval, sign, why_signed
 from featurelib.core.downgrade import loss_of
 from featurelib.errors import (
@@ -55,20 +54,35 @@ from featurelib.words import clean
 UNREACHED = "\n      (add --bootstrap, --zookeeper or --file: no inventory reaches it)"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approving:
+    """The options of an approval: until when it holds, by whom and why, and what signs it."""
+
+    expires: str | None = None
+    withdraw: bool = False
+    key: str | None = None
+    agent: bool = False
+    by: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """The files that an approval depends on."""
+
+    fleet: str | None = None
+    config: str | None = None
+    journal: str | None = None
+    overlay: str | None = None
+
+
 def approve(
     plan: str,
-    expires: str | None = None,
-    withdraw: bool = False,
-    key: str | None = None,
-    agent: bool = False,
-    by: str | None = None,
-    reason: str | None = None,
+    how: Approving,
     out: str | None = None,
     yes: bool = False,
-    fleet: str | None = None,
-    config: str | None = None,
-    journal: str | None = None,
-    overlay: str | None = None,
+    *,
+    given: Files,
     as_json: bool = False,
 ) -> int:
     """Approve a plan, until a time.
@@ -87,17 +101,18 @@ def approve(
     refuses every copy of it. Exit codes: 0 done, 2 usage, 3 refused, nothing written.
     """
     target = Path(plan).with_suffix(".approval.json") if out is None else Path(out)
-    if withdraw:
-        return _withdraw(target, reason, journal, as_json=as_json)
-    if expires is None:
+    fleet, config, key = given.fleet, given.config, how.key
+    if how.withdraw:
+        return _withdraw(target, how.reason, given.journal, as_json=as_json)
+    if how.expires is None:
         raise ConfigError("expected --expires TIME or --withdraw, found neither. As --expires 24h.")
-    span, settings = files.expect_span("--expires", expires), open_settings(config)
-    catalogue, file = open_catalogue(overlay, say), act.read_plan(plan)
+    span, settings = files.expect_span("--expires", how.expires), open_settings(config)
+    catalogue, file = open_catalogue(given.overlay, say), act.read_plan(plan)
     act.expect_finalized_by_us(file.plan, fleet, catalogue, config)
-    approval = act.make_approval(file, span, by=by, reason=reason)
+    approval = act.make_approval(file, span, by=how.by, reason=how.reason)
     now = datetime.now(UTC)  # what `apply` would refuse is told before anybody is asked
     files.expect_approved(approval, file.plan, now, longest=settings.longest_approval, path=plan)
-    if (demand := why_signed(file, settings)) and not agent and key is None:
+    if (demand := why_signed(file, settings)) and not how.agent and key is None:
         raise ApprovalError(
             f"expected a signature ({demand}), found none. Nothing was written. Add --key FILE."
         )
@@ -106,14 +121,14 @@ def approve(
     (say if as_json else print)(page)
     confirm(f"Approve this plan for {say_span(span)}?", yes=yes)
     signature = None
-    if agent or key is not None:
-        signature = sign(files.canonical(approval), key, agent=agent, terminal=at_terminal())
+    if how.agent or key is not None:
+        signature = sign(files.canonical(approval), key, agent=how.agent, terminal=at_terminal())
     written = files.write_approval(approval, signature)
     check_approval(file, written, now, settings=settings, source=str(target))
     write_whole(str(target), written)
     own = "" if entry.is_reachable else _plan_ways(file, entry)
     ways = Wanted(fleet=fleet, config=config).ways[0] + own
-    ways += f" --journal {quote(journal)}" if journal else ""
+    ways += f" --journal {quote(given.journal)}" if given.journal else ""
     command = f"featurelib apply {quote(plan)} --approval {quote(str(target))}{ways}"
     if as_json:
         keys = {"file": str(target), "signed": signature is not None, "next": command}
@@ -201,13 +216,10 @@ def _replaced(target: Path) -> str:
 def apply(
     plan: str,
     approval: str | None = None,
-    dry_run: bool = False,
-    validate_only: bool = False,
-    yes: bool = False,
     *,
+    how: act.Applying,
+    yes: bool = False,
     wanted: Wanted,
-    wait: float = NODES_SECONDS,
-    journal: str | None = None,
     overlay: str | None = None,
     as_json: bool = False,
 ) -> int:
@@ -226,7 +238,7 @@ def apply(
     it; 2 usage; 3 refused, nothing written; 4 outcome unknown, run featurelib resume; 5 could not
     look.
     """
-    mode, file = act.mode_of(dry_run=dry_run, validate_only=validate_only), act.read_plan(plan)
+    mode, file = how.mode, act.read_plan(plan)
     beside = Path(plan).with_suffix(".approval.json")
     if mode is Mode.SEND and approval is None and beside.is_file():
         approval = str(beside)
@@ -256,9 +268,8 @@ def apply(
     try:
         with _advising(file, cluster, UnreachableError), ExitStack() as held:
             carried = act.carry_out(
-                file, cluster, approval=approval, mode=mode, journal=journal, wait=wait, path=plan,
-                command=typed(), ask=ask,
-            )  # fmt: skip
+                file, cluster, how, approval=approval, path=plan, command=typed(), ask=ask
+            )
     except KeyboardInterrupt:
         say("error: interrupted; nothing was sent by this run")
         return INTERRUPTED

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Annotated
 import typer
 
 from featurelib.api.documents import OfRound, document
-from featurelib.backends.base import TIMEOUT_SECONDS, open_backend
+from featurelib.backends.base import open_backend
 from featurelib.backends.kubernetes import PREFIX
 from featurelib.backends.prometheus import Prometheus, metrics_lines
 from featurelib.catalogue import load
@@ -56,28 +55,58 @@ PROGRESS_SECONDS = 10.0  # between two lines about a round of many clusters
 SHOWN = 3  # silent listeners that a line names
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The options of reading live clusters: from a Prometheus server or themselves, and how."""
+
+    prometheus: str | None = None
+    token: str | None = None
+    parallel: int = 8
+    probe: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolFile:
+    """The options of a file that a tool printed."""
+
+    from_: str | None = None
+    kind: Kind = None
+    of_cluster: str | None = None
+    observed_at: str | None = None
+    path: list[str] | None = None
+    chroot: str = ""
+    node_id: int | None = None
+    controller: bool = False
+
+    @property
+    def node(self) -> tuple[Role, int] | None:
+        """The node that the tool was told to ask. Raises ConfigError."""
+        if self.node_id is None and not self.controller:
+            return None
+        if self.node_id is None or self.kind != "features_describe":
+            kind = "--controller alone" if self.node_id is None else f"--kind {self.kind}"
+            raise ConfigError(
+                "--node-id: expected the node that kafka-features.sh describe --node-id asked, "
+                f"beside --kind features_describe, found {kind}. Fix it, or leave it out."
+            )
+        return Role.CONTROLLER if self.controller else Role.BROKER, self.node_id
+
+    def expect_none(self) -> None:
+        """Raise ConfigError for an option that is given without --from."""
+        for name, value in asdict(self).items():
+            if value not in (None, "", False):
+                option = name.removeprefix("of_").replace("_", "-")
+                raise ConfigError(f"--{option}: expected beside --from FILE, found none.")
+
+
 def collect(
     choice: Choice,
     clusters: list[str] | None = None,
     out: str = "",
-    fleet: str | None = None,
-    timeout: float = TIMEOUT_SECONDS,
-    parallel: int = 8,
-    probe: bool = False,
-    bootstrap: str | None = None,
-    controllers: str | None = None,
-    zookeeper: str | None = None,
-    file: str | None = None,
-    from_: str | None = None,
-    kind: Kind = None,
-    cluster: str | None = None,
-    observed_at: str | None = None,
-    path: list[str] | None = None,
-    chroot: str = "",
-    node_id: int | None = None,
-    controller: bool = False,
-    prometheus: str | None = None,
-    token: str | None = None,
+    *,
+    wanted: Wanted,
+    reading: Reading,
+    given: ToolFile,
     as_json: bool = False,
 ) -> int:
     """Read clusters, and write what their nodes say.
@@ -95,54 +124,31 @@ def collect(
     """
     if not out:
         raise ConfigError("--out: expected a folder for the landing files. Add --out FOLDER.")
-    if from_ is not None:
-        if probe:
+    kind = given.kind
+    if given.from_ is not None:
+        if reading.probe:
             raise ConfigError("--probe: expected a live cluster to ask, found --from. Keep one.")
-        if kind is None or clusters or (cluster is None and kind != STRIMZI):
+        if kind is None or clusters or (given.of_cluster is None and kind != STRIMZI):
             raise ConfigError(
-                f"--from {from_}: expected --kind KIND and --cluster CLUSTER beside it, and no "
-                "other cluster. Which kinds there are is what featurelib collect --help says."
+                f"--from {given.from_}: expected --kind KIND and --cluster CLUSTER beside it, and "
+                "no other cluster. Which kinds there are is what featurelib collect --help says."
             )
         source = ToolOutput(
-            where=from_,
-            cluster_id=cluster or "",
-            observed_at=_read_at(from_, observed_at),
-            paths=tuple(path or ()),
-            chroot=chroot,
-            node=_asked_node(kind, node_id, controller),
+            where=given.from_,
+            cluster_id=given.of_cluster or "",
+            observed_at=_read_at(given.from_, given.observed_at),
+            paths=tuple(given.path or ()),
+            chroot=given.chroot,
+            node=given.node,
         )
-        return _take(kind, source, open_fleet(fleet, None)[1], Path(out), as_json)
-    given: dict[str, object] = {"--kind": kind, "--cluster": cluster, "--path": path}
-    given |= {"--observed-at": observed_at, "--chroot": chroot, "--node-id": node_id}
-    _expect_none(given | {"--controller": controller})
-    ways = Wanted(bootstrap=bootstrap, controllers=controllers, zookeeper=zookeeper)
-    wanted = replace(ways, fleet=fleet, file=file)
-    read_one = _way_to_read(prometheus, token, timeout, probe, Path(out))
-    entries = choose_entries(clusters or [], choice, wanted, say, by_metrics=prometheus is not None)
-    return _collect(entries, Path(out), read_one, parallel, as_json)
+        return _take(kind, source, open_fleet(wanted.fleet, None)[1], Path(out), as_json)
+    given.expect_none()
+    read_one, is_scraped = _way_to_read(reading, wanted, Path(out)), reading.prometheus is not None
+    entries = choose_entries(clusters or [], choice, wanted, say, by_metrics=is_scraped)
+    return _collect(entries, Path(out), read_one, reading.parallel, as_json)
 
 
 # --- What people already have, as a landing file --------------------------------------------------
-
-
-def _expect_none(of_files: Mapping[str, object]) -> None:
-    """Raise ConfigError for an option of files that is given without one."""
-    for option, value in of_files.items():
-        if value not in (None, "", False):
-            raise ConfigError(f"{option}: expected beside --from FILE, found none.")
-
-
-def _asked_node(kind: str, node_id: int | None, controller: bool) -> tuple[Role, int] | None:
-    """Return the node that the tool was told to ask. Raises ConfigError."""
-    if node_id is None and not controller:
-        return None
-    if node_id is None or kind != "features_describe":
-        found = "--controller alone" if node_id is None else f"--kind {kind}"
-        raise ConfigError(
-            "--node-id: expected the node that kafka-features.sh describe --node-id asked, beside "
-            f"--kind features_describe, found {found}. Fix it, or leave it out."
-        )
-    return Role.CONTROLLER if controller else Role.BROKER, node_id
 
 
 def _read_at(name: str, told: str | None) -> int:
@@ -244,17 +250,16 @@ def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, as_json: bo
 # --- Live clusters --------------------------------------------------------------------------------
 
 
-def _way_to_read(
-    url: str | None, token: str | None, timeout: float, probe: bool, out: Path
-) -> ReadOne:
-    """Return the reader of a cluster: of its own listeners, or of what a Prometheus server at `url`
-    has of its nodes. Raises ConfigError."""
-    if url is not None:
+def _way_to_read(reading: Reading, wanted: Wanted, out: Path) -> ReadOne:
+    """Return the reader of a cluster: of its own listeners, or of what a Prometheus server has of
+    its nodes. Raises ConfigError."""
+    timeout, probe = wanted.timeout, reading.probe
+    if reading.prometheus is not None:
         if probe:
             raise ConfigError("--probe: expected a live cluster, found --prometheus. Keep one.")
-        server = Prometheus(url, timeout=timeout, token=token)
+        server = Prometheus(reading.prometheus, timeout=timeout, token=reading.token)
         return partial(scrape_one, out=out, describe=server.describe)
-    if token is not None:
+    if reading.token is not None:
         raise ConfigError("--token: expected beside --prometheus URL, found none.")
     open_one = partial(open_backend, catalogue=load(), timeout=timeout)
     probing = partial(ask_to_validate, catalogue=load()) if probe else None

@@ -273,8 +273,7 @@ def _judge(store: Store, places: Places, run: int, say: Callable[[str], None]) -
         as_of=places.as_of,
         say=say,
         catalogue=places.catalogue,
-        out=places.out,
-        places=(places.landing or NO_SITE.landing, places.listed_in),
+        places=(places.landing or NO_SITE.landing, places.listed_in, places.out),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from featurelib import api
 from featurelib.api.looks import EVERY_SECONDS, NODE_SECONDS
@@ -56,14 +56,21 @@ def why_not(
     return print_answer(answer, as_json=as_json)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watching:
+    """The options of a watch: what ends it, and seconds from look to look and for a node."""
+
+    until: list[str] | None = None
+    within: str | None = None
+    every: float = EVERY_SECONDS
+    node_timeout: float = NODE_SECONDS
+
+
 def watch(
     choice: Choice,
     wanted: Wanted,
+    how: Watching,
     clusters: list[str] | None = None,
-    until: list[str] = [],  # noqa: B006
-    within: str | None = None,
-    every: float = EVERY_SECONDS,
-    node_timeout: float = NODE_SECONDS,
     overlay: str | None = None,
     as_json: bool = False,
 ) -> int:
@@ -86,19 +93,21 @@ def watch(
     before it was READY; 2 usage; 5 nothing answered the first look, or a cluster not the last one;
     130 Ctrl-C.
     """
-    limit = None if within is None else expect_span("--timeout", within).total_seconds()
-    wanted = replace(wanted, timeout=node_timeout)
+    until, limit = how.until or (), None
+    if how.within is not None:
+        limit = expect_span("--timeout", how.within).total_seconds()
+    wanted = replace(wanted, timeout=how.node_timeout)
     every_one = not (clusters or wanted.addresses or choice != Choice())
     found = several(clusters, every_one, choice=choice, wanted=wanted, overlay=overlay)
     watched = [replace(one, say=quietly) for one in found]
-    looks = api.watch(watched, until=until, every=every, timeout=limit)
+    looks = api.watch(watched, until=until, every=how.every, timeout=limit)
     newest = _follow(looks, as_json=as_json)
     unseen = len(newest) < len(watched) or any(seen.error for seen in newest)
     if until and not unseen and all(seen.ready for seen in newest):
         return 0
     if output_is_lost():
         return 0  # the process ends with what that means
-    say(f"the time is up (--timeout {within}){', before it was READY' if until else ''}")
+    say(f"the time is up (--timeout {how.within}){', before it was READY' if until else ''}")
     return UnreachableError.exit_code if unseen else NOT_READY if until else 0
 
 

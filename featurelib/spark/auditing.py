@@ -79,13 +79,12 @@ def audit(
     as_of: int | None,
     say: Callable[[str], None],
     catalogue: Catalogue | None = None,
-    out: str | None = None,
-    places: tuple[str, str] = (NO_SITE.landing, NO_SITE.inventory),
+    places: tuple[str, str, str | None] = (NO_SITE.landing, NO_SITE.inventory, None),
 ) -> Audited:
     """Judge every cluster and append the gold tables. `as_of` None = the newest line's time.
 
-    `catalogue` None = the one that ships with this release, without an overlay. `out`: the folder
-    that the report is written to. `places`: the landing folder and the inventory, for commands.
+    `catalogue` None = the one that ships with this release, without an overlay. `places`: the
+    landing folder and the inventory, for commands, and the folder that the report is written to.
 
     Raises NoEvidenceError when there is no cluster to judge, TableError and ConfigError (Store).
     """
@@ -116,8 +115,8 @@ def audit(
             "the inventory expects none. Look at the reasons in bronze.landing_line."
         )
     say(f"audit: {clusters} clusters judged")
-    write_gold(store, judged, fleet, catalogue or load_catalogue(), run, places)
-    store.append(AUDIT_RUN, run_row(judged, run, as_of_run, inputs, catalogue, out), run)
+    write_gold(store, judged, fleet, catalogue or load_catalogue(), run, places[:2])
+    store.append(AUDIT_RUN, run_row(judged, run, as_of_run, inputs, catalogue, places[2]), run)
     say("audit: gold tables written")
     return Audited(run=run, as_of=as_of_run, judged=judged, inputs=inputs)
 

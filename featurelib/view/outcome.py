@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from featurelib.catalogue import Catalogue
@@ -131,23 +132,30 @@ def name_of(entry: JournalEntry, names: Mapping[str, str]) -> str:
     return names.get(intent.cluster) or intent.name or intent.cluster
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadJournal:
+    """The journal that entries are of, and how they were chosen. `part`: those of the fleet.
+    `faults`: records that are not as they were written."""
+
+    path: str
+    choice: Way
+    only_open: bool = False
+    part: FleetPart | None = None
+    faults: Sequence[str] = ()
+
+
 def journal_page(
     entries: Sequence[JournalEntry],
     withdrawn: Sequence[Withdrawal],
-    path: str,
     names: Mapping[str, str],
     catalogue: Catalogue,
-    only_open: bool,
-    choice: Way,
-    part: FleetPart | None = None,
-    faults: Sequence[str] = (),
+    of: ReadJournal,
     width: int | None = None,
 ) -> Page:
     """Each request of the journal: who sent it when and what became of it, then each update, and by
     whose word it was; and each approval that was taken back. `names`: what the inventory calls the
-    clusters. `choice`: how the journal was chosen. `part`: those chosen. `faults`: records that are
-    not as they were written."""
-    page = Page(width)
+    clusters."""
+    page, faults = Page(width), of.faults
     for entry in entries:
         _show_entry(entry, named(entry.intent.cluster, name_of(entry, names)), catalogue, page)
     for w in withdrawn:
@@ -155,14 +163,14 @@ def journal_page(
         page.item(f"approval by {clean(w.approved_by)}, cluster {name}: {clean(w.text, 2000)}")
         page.item(f"plan: {_short(w.plan)}", 4)
     waiting = sum(entry.is_open for entry in entries)
-    tail = f"; {waiting} to settle with {choice.resume}" if waiting else ""
-    number = count(len(entries), "open request" if only_open else "request")
-    owner = f", {clean(part.text)}" if part else ""
-    page.line(f"{path}: {number}{owner}{tail}")
+    tail = f"; {waiting} to settle with {of.choice.resume}" if waiting else ""
+    number = count(len(entries), "open request" if of.only_open else "request")
+    owner = f", {clean(of.part.text)}" if of.part else ""
+    page.line(f"{of.path}: {number}{owner}{tail}")
     if faults:
         page.line(
             f"WARNING: NOT all records are as they were written ({clean(faults[0], 300)}). Look: "
-            f"featurelib journal --verify{choice.kept_in}"
+            f"featurelib journal --verify{of.choice.kept_in}"
         )
     return page
 

@@ -7,6 +7,7 @@ whoever can write the file, so it stands apart, and is said to be wrong where it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from shlex import quote
 
 from featurelib.audit.findings import SetAside
@@ -44,6 +45,18 @@ STANDARD_OUTPUT = "-"
 BESIDE = "Also in the file. The digest does not cover it, and nothing above is taken from it:"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Onward:
+    """The words of the commands that follow a planning. `path`: where the plan stands, None =
+    nowhere; `ways`: options of the next command; `why_not`: the words of that command before and
+    behind the level, left out where they cannot be printed; `address`: of brokers, "" = unknown."""
+
+    path: str | None = None
+    ways: str = ""
+    why_not: tuple[str, str] | None = None
+    address: str = ""
+
+
 def planning_page(
     planned: Planned,
     cluster: str,
@@ -52,25 +65,19 @@ def planning_page(
     *,
     left: Sequence[LeftOver] = (),
     muted: Iterable[SetAside | None] = (),
-    path: str | None = None,
-    ways: str = "",
-    why_not: tuple[str, str] | None = None,
-    address: str = "",
+    onward: Onward,
     width: int | None = None,
 ) -> Page:
-    """Return the page of a planning. `cluster` as named_cluster writes it; `address`: of its
-    brokers, "" = not known, here and below; `left`: what is not ours, and how that is done;
-    `muted`: what conf/audit.toml mutes of the refusals; `path`: where the plan stands, None =
-    nowhere; `ways`: options of the next command; `why_not`: the words of that command before and
-    behind the level; it is left out where it cannot be printed as it is."""
-    page, plan = Page(width), planned.plan
+    """Return the page of a planning. `cluster` as named_cluster writes it; `left`: what is not
+    ours, and how that is done; `muted`: what conf/audit.toml mutes of the refusals."""
+    page, plan, path, why_not = Page(width), planned.plan, onward.path, onward.why_not
     rows = [("cluster", cluster), ("intent", clean(planned.intent.text, 400)), ("from", made_from)]
     if plan is not None:
         rows += [("judged by", _judged_text(plan)), ("digest", digest(plan))]
     page.facts(rows)
     page.line()
     if plan is not None:
-        show_steps(plan, catalogue, page, address)
+        show_steps(plan, catalogue, page, onward.address)
         if planned.refusals:
             page.head(f"Left out, {count(len(planned.refusals), 'reason')}:")
     elif left:
@@ -95,7 +102,7 @@ def planning_page(
         where = "on standard output" if path == STANDARD_OUTPUT else f"in {path}"
         page.line(f"The plan is {where}. Nothing was {what}.")
         if path != STANDARD_OUTPUT:
-            page.line(f"Next: featurelib show {quote(path)}{ways}")
+            page.line(f"Next: featurelib show {quote(path)}{onward.ways}")
     return page
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Evidence
-from featurelib.audit.findings import NO_SITE, FindingWords, Mute, Site, covered, ghosts
+from featurelib.audit.findings import FindingWords, Mute, Site, covered, ghosts
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet as Inventory
 from featurelib.config.fleet import FleetEntry as Entry
@@ -43,6 +43,7 @@ from featurelib.rows import TableRows
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN, Schema
 from featurelib.snapshot.history import LevelChange
 from featurelib.view import digest, model
+from featurelib.view.facts import Links, RunFacts
 from featurelib.view.today import plan_day
 from featurelib.view.trend import Past, compare, read_nights, say_setbacks
 from featurelib.view.words import newest_text
@@ -77,32 +78,18 @@ LEVELS: dict[type, list[str]] = {  # the fields that are levels
 
 Value = TypeVar("Value")
 Kind = TypeVar("Kind", bound=StrEnum)
-FindLine = Callable[[int], str | None]
 
 
 def report_run(
     catalogue: Catalogue,
     number: int,
     as_of: int,
-    *,
-    release: str = "",
-    ingest: model.Ingest | None = None,
-    newest: int = 0,
-    max_age: int = 0,
-    tables: str = "",
-    out: str = "",
-    quarantine: tuple[int, Iterable[tuple[str, str, str | None]]] | None = None,
+    facts: RunFacts = RunFacts(),  # noqa: B008  nothing in it is ever changed
 ) -> model.ReportedRun:
-    """Return the facts of a run that its tables do not have.
-
-    `as_of` and `newest`, when the newest line was read: microseconds since 1970, UTC; 0 without a
-    line. `max_age`: the oldest age that counts, microseconds; 0 where it is not known. `release` is
-    featurelib's. `quarantine`: how many lines were left out, and place, reason and cluster of the
-    first.
-    """
-    left_out = None
-    if quarantine is not None:
-        lines, first = quarantine
+    """Return the run as a report names it. `as_of`: microseconds since 1970, UTC."""
+    left_out, newest, max_age = None, facts.newest, facts.max_age
+    if facts.quarantine is not None:
+        lines, first = facts.quarantine
         shown = [
             model.QuarantinedLine(line=clean_place(at), reason=clean(why), cluster=_shown(of))
             for at, why, of in first
@@ -111,14 +98,14 @@ def report_run(
     return model.ReportedRun(
         number=number,
         as_of=EPOCH + timedelta(microseconds=as_of),
-        release=clean(release) if release else "",
+        release=clean(facts.release) if facts.release else "",
         catalogue=catalogue.label,
         dialect=STRICT,
-        ingest=ingest,
+        ingest=facts.ingest,
         newest_line=EPOCH + timedelta(microseconds=newest) if newest else None,
         max_age_hours=max_age / HOUR if max_age else None,
-        tables=_shown(tables, LONGEST_PATH),
-        out=_shown(out, LONGEST_PATH),
+        tables=_shown(facts.tables, LONGEST_PATH),
+        out=_shown(facts.out, LONGEST_PATH),
         quarantine=left_out,
     )
 
@@ -129,29 +116,24 @@ def summarize(
     catalogue: Catalogue,
     *,
     inventory: Inventory | None = None,
-    plan_files: Mapping[str, str] | None = None,
-    find_line: FindLine = lambda line_id: None,
-    ways: Callable[[Entry], str] = lambda entry: "",
-    places: tuple[str, str] = (NO_SITE.landing, NO_SITE.inventory),
+    links: Links = Links(),  # noqa: B008
     mutes: Sequence[Mute] = (),
     past: Past = Past(),  # noqa: B008  nothing in it is ever changed
 ) -> model.Report:
     """The report on one run's tables; further columns in them (`run`) are left alone.
 
-    `inventory`: what people call the clusters, and whose they are. `plan_files`: by cluster id,
-    where its plan was written. `find_line`: `file:line` of a line_id, None where it is not known.
-    `ways`: options that plan a cluster. `places`: the folder that collectors write to, and the file
-    of the inventory. `mutes`: clusters by id. `past`: what the nights before it knew.
+    `inventory`: what people call the clusters, and whose they are. `mutes`: clusters by id. `past`:
+    what the nights before it knew.
     """
     entries = {entry.id: entry for entry in inventory.cluster} if inventory else {}
-    reader = _Reader(catalogue, find_line, ways, places, entries, judged.findings, run)
+    reader = _Reader(catalogue, links, entries, judged.findings, run)
     findings = _by_cluster(judged.findings, FINDING, reader.finding)
     readiness = _by_cluster(judged.readiness, READINESS, reader.readiness)
     incompatible = _by_cluster(judged.incompatible, INCOMPATIBLE_BROKER, reader.incompatible)
     clusters = [
         reader.cluster(
             row,
-            plan_file=(plan_files or {}).get(row["cluster"]),
+            plan_file=links.plan_files.get(row["cluster"]),
             readiness=readiness[row["cluster"]],
             findings=findings[row["cluster"]],
             incompatible=incompatible[row["cluster"]],
@@ -167,7 +149,7 @@ def summarize(
     causes, fleet = digest.rank_causes(clusters), _count_fleet(clusters)
     if change is not None:
         where = f" --tables {shlex.quote(run.tables or 'FOLDER')}"
-        where += f" --fleet {shlex.quote(printable(places[1]))}" if entries else ""
+        where += f" --fleet {shlex.quote(printable(links.places[1]))}" if entries else ""
         change = replace(change, command=change.command + where)
     return model.Report(
         format="featurelib.report",
@@ -292,16 +274,14 @@ class _Reader:
     def __init__(
         self,
         catalogue: Catalogue,
-        find_line: FindLine,
-        ways: Callable[[Entry], str],
-        places: tuple[str, str],
+        links: Links,
         entries: Mapping[str, Entry],
         findings: TableRows,
         run: model.ReportedRun,
     ) -> None:
         self._catalogue, self._words = catalogue, FindingWords(catalogue)
-        self._find_line, self._ways, self._entries = find_line, ways, entries
-        self._landing, self._listed_in = map(printable, places)
+        self._find_line, self._ways, self._entries = links.find_line, links.ways, entries
+        self._landing, self._listed_in = map(printable, links.places)
         self._out, self._newest = run.out, run.newest_line
         gone = ghosts(findings)
         rows = findings.take(np.array([*gone.values()], dtype=np.int64)).to_pylist()

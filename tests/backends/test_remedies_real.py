@@ -289,6 +289,9 @@ def test_every_other_printed_command_is_taken_by_the_real_tools(
     folder = cluster.nodes[1].process.home / "data" / "__cluster_metadata-0"
     [log] = folder.glob("*.log")
     names = {"NAME": "auditor", "LOG": str(log), "CHECKPOINT,LOG": str(log)}
+    admin = cluster.nodes[1].process.home / "admin.properties"
+    admin.write_text("security.protocol=PLAINTEXT\n")
+    names["admin.properties"] = str(admin)
     said = {words.command for words in wordings(load_dialect(STRICT)).values()}
     for command in sorted(said - {"", "{way}", "{collect}"}):
         # Tried where tests/docs/test_remedies.py says.

@@ -81,7 +81,7 @@ def test_help_teaches() -> None:
         assert "--capture PATH" in shown[0]
     assert "..." not in out.partition("Commands:")[2]
     code, _, said = run("c1")
-    assert (code, "As: featurelib plan c1 upgrade-all" in said) == (2, True)
+    assert (code, "As:\n  featurelib plan c1 upgrade-all" in said) == (2, True)
     assert run("c1", "nothing")[0] == 2
 
 

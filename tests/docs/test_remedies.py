@@ -40,8 +40,8 @@ COMMANDS_TRIED = {
     "--controller-id {node} --controller-directory-id {directory}": (
         f"{REAL}::test_a_dead_voter_is_taken_out_of_the_quorum_by_the_printed_command"
     ),
-    "kafka-acls.sh --bootstrap-server HOST:PORT --add --allow-principal {principal} "
-    "--operation Describe --cluster": EVERY_OTHER,
+    "kafka-acls.sh --bootstrap-server HOST:PORT --command-config admin.properties --add "
+    "--allow-principal {principal} --operation Describe --cluster": EVERY_OTHER,
     "kafka-features.sh --bootstrap-server HOST:PORT upgrade --metadata 3.3": (
         f"{REAL}::test_a_log_of_the_preview_gets_its_metadata_version_by_the_printed_command"
     ),

@@ -21,6 +21,7 @@ from featurelib.schema import SNAPSHOT
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from featurelib.snapshot.history import LevelChange, LevelMove
 from featurelib.source import RUN_TIME, Wanted, demo_places
+from featurelib.view.facts import Links, RunFacts
 from featurelib.view.model import Ingest, Report
 from featurelib.view.report import look_closer, read_profiles, report_run, summarize
 from featurelib.view.trend import Past
@@ -154,19 +155,23 @@ def report_samples() -> Report:
             CATALOGUE,
             run,
             samples.newest,
-            release="0.1.0",
-            ingest=Ingest(lines=lines, accepted=lines, repeated=0, quarantined=0),
-            newest=samples.newest,
-            max_age=HOURS_72,
-            tables="build/samples/tables",
-            out="build/samples/out",
+            RunFacts(
+                release="0.1.0",
+                ingest=Ingest(lines=lines, accepted=lines, repeated=0, quarantined=0),
+                newest=samples.newest,
+                max_age=HOURS_72,
+                tables="build/samples/tables",
+                out="build/samples/out",
+            ),
         ),
         CATALOGUE,
         inventory=FLEET,
-        plan_files={cluster: f"plans/{name}.json" for cluster, name in samples.names.items()},
-        find_line=samples.places.get,
-        ways=Wanted(as_of=RUN_TIME, **demo_places()).later,
-        places=("data/samples", "data/samples/fleet.toml"),
+        links=Links(
+            plan_files={cluster: f"plans/{name}.json" for cluster, name in samples.names.items()},
+            find_line=samples.places.get,
+            ways=Wanted(as_of=RUN_TIME, **demo_places()).later,
+            places=("data/samples", "data/samples/fleet.toml"),
+        ),
         mutes=MUTES,
         past=Past(
             nights=made_up_nights(run, datetime.fromtimestamp(samples.newest / 1e6, UTC)),

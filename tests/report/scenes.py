@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from featurelib.audit.findings import Mute
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.rows import join_rows
+from featurelib.view.facts import RunFacts
 from featurelib.view.model import Ingest, Report
 from featurelib.view.report import report_run, summarize
 from tests.report.samples import CATALOGUE, judge_samples
@@ -70,7 +71,7 @@ def mute(code: str = "unsupported_by_node", **more: object) -> Mute:
 
 
 def ran(**more: object) -> Report:
-    run = report_run(CATALOGUE, 1, 0, **more)  # type: ignore[arg-type]  # as written in the scene
+    run = report_run(CATALOGUE, 1, 0, RunFacts(**more))  # type: ignore[arg-type]  # as written in the scene
     return summarize(judged([plan("a", "READY")]), run, CATALOGUE)
 
 

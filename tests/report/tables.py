@@ -11,6 +11,7 @@ from featurelib.audit.findings import Mute
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN
+from featurelib.view.facts import Links, RunFacts
 from featurelib.view.model import Report, ReportedProfile, SupportedRange
 from featurelib.view.report import look_closer, report_run, summarize
 from featurelib.view.trend import Past
@@ -48,9 +49,8 @@ def report(
     **more: Any,
 ) -> Report:
     """`names`: by cluster id, as an inventory that says nothing else."""
-    run = report_run(
-        CATALOGUE, 20261121080000, AS_OF, release="0.1.0", newest=newest, max_age=HOURS_72, out=out
-    )
+    facts = RunFacts(release="0.1.0", newest=newest, max_age=HOURS_72, out=out)
+    run = report_run(CATALOGUE, 20261121080000, AS_OF, facts)
     if isinstance(before := more.get("before"), dict):  # nothing was critical, unless it says so
         more["before"] = {k: (v, False) if isinstance(v, str) else v for k, v in before.items()}
     if names is not None:
@@ -58,7 +58,9 @@ def report(
     names = {"nights": "nights", "before": "verdicts", "levels_before": "levels"}
     names |= {"silent_before": "silent", "lowered": "lowered"}
     past = Past(**{field: more.pop(name) for name, field in names.items() if name in more})
-    return summarize(tables, run, CATALOGUE, mutes=mutes, past=past, **more)
+    names_of_links = ("plan_files", "find_line", "ways", "places")
+    links = Links(**{name: more.pop(name) for name in names_of_links if name in more})
+    return summarize(tables, run, CATALOGUE, links=links, mutes=mutes, past=past, **more)
 
 
 def plan(

@@ -21,10 +21,11 @@ from featurelib.planning.goal import Command, Goal, Intent
 from featurelib.planning.planner import Planned
 from featurelib.snapshot.history import LevelChange, LevelMove
 from featurelib.view.digest import history_lines
+from featurelib.view.facts import Links, RunFacts
 from featurelib.view.html import render_html
 from featurelib.view.layout import width_of, wrap
 from featurelib.view.model import render_json
-from featurelib.view.plan import planning_page
+from featurelib.view.plan import Onward, planning_page
 from featurelib.view.report import look_closer, report_run, summarize
 from featurelib.view.text import render_text, write_text
 from featurelib.view.trend import other_changes
@@ -229,9 +230,9 @@ def test_evidence_names_the_last_folder_and_the_json_the_whole_path() -> None:
 def test_a_line_reference_is_never_broken_inside_its_number(width: int) -> None:
     path = "/data/größe-日本語-of-the-landing-zone/landing.jsonl:12345"
     rows = [finding("a", "ghost_broker", "critical", role="broker", node_id=2, line_id=7)]
-    run = report_run(CATALOGUE, 1, 0, quarantine=(1, [(path, "none such", None)]))
+    run = report_run(CATALOGUE, 1, 0, RunFacts(quarantine=(1, [(path, "none such", None)])))
     tables = judged([plan("a", "BLOCKED")], rows)
-    said = summarize(tables, run, CATALOGUE, find_line={7: path}.get)
+    said = summarize(tables, run, CATALOGUE, links=Links(find_line={7: path}.get))
     text = render_text(said, width=width)
     assert text.count(":12345") == 2
     assert "".join(text.split()).count("landing-zone/landing.jsonl:12345") == 2
@@ -239,14 +240,14 @@ def test_a_line_reference_is_never_broken_inside_its_number(width: int) -> None:
 
 
 def test_a_place_without_a_number_is_cut_as_a_path_is() -> None:
-    run = report_run(CATALOGUE, 1, 0, quarantine=(1, [("x" * 999, "none such", None)]))
+    run = report_run(CATALOGUE, 1, 0, RunFacts(quarantine=(1, [("x" * 999, "none such", None)])))
     assert run.quarantine is not None
     assert run.quarantine.newest[0].line == "x" * (LONGEST_PATH - 1) + "…"
 
 
 def test_a_line_that_was_left_out_names_its_cluster_where_it_shows_one() -> None:
     lines = [("a:1", "cut", "pay"), ("a:2", "cut", "not listed"), ("a:3", "cut", None)]
-    run = report_run(CATALOGUE, 1, 0, quarantine=(3, lines))
+    run = report_run(CATALOGUE, 1, 0, RunFacts(quarantine=(3, lines)))
     said = replace(report(judged([plan("k", "READY")])), run=run)
     page = " ".join(read_page(render_html(said)).texts)
     for line in ("pay: a:1: cut", "not listed: a:2: cut"):
@@ -338,7 +339,7 @@ def test_each_of_several_ghosts_has_its_own_command() -> None:
         for i, line in enumerate(lines)
     )
     planned = Planned(intent=Intent(command=Command.UPGRADE_ALL), goal=Goal(), refusals=reasons)
-    refused = str(planning_page(planned, "a", "b", CATALOGUE))
+    refused = str(planning_page(planned, "a", "b", CATALOGUE, onward=Onward()))
     assert [refused.count(line) for line in (*lines, "→ r")] == [1, 1, 1]
 
 

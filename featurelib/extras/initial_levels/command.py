@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
+
 from featurelib.cli.entrance import say
 from featurelib.config.files import choose_software, open_catalogue
 from featurelib.core.storage_format import FormatRequest, is_for_itself, preview_levels
@@ -29,13 +31,21 @@ class InitialLevelsDocument(OfSoftware):
     oldest_software: str | None  # that may start from such storage; null = the tool makes no odds
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Formatting:
+    """The options and settings of the nodes that `kafka-storage.sh format` looks at."""
+
+    dynamic_quorum: bool = False
+    unstable: bool = False
+    migration: bool = False
+
+
 def initial_levels(
     software: str,
     release_version: str | None = None,
     feature: list[str] = [],  # noqa: B006  # typer reads the default and never changes it
-    dynamic_quorum: bool = False,
-    unstable: bool = False,
-    migration: bool = False,
+    *,
+    how: Formatting,
     preview: bool = False,
     overlay: str | None = None,
     as_json: bool = False,
@@ -56,10 +66,8 @@ def initial_levels(
     request = FormatRequest(
         release_version=release_version,
         features=parse_features(feature),
-        dynamic_quorum=dynamic_quorum,
-        unstable=unstable,
-        migration=migration,
         patch=software,
+        **asdict(how),
     )
     if preview and request != FormatRequest(patch=software):
         raise ConfigError(

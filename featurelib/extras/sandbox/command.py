@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
+
 from msgspec import UNSET, UnsetType
 
 from featurelib.catalogue import NEWEST_RELEASE
@@ -26,14 +28,21 @@ class SandboxDocument(Document, kw_only=True):
     levels: Levels | UnsetType = UNSET
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Making:
+    """The options of a new cluster."""
+
+    software: str = NEWEST_RELEASE
+    metadata: str | None = None
+    brokers: int = 3
+    controllers: int = 3
+    capture: str | None = None
+
+
 def sandbox(
     action: str,
     file: str,
-    software: str = NEWEST_RELEASE,
-    metadata: str | None = None,
-    brokers: int = 3,
-    controllers: int = 3,
-    capture: str | None = None,
+    new: Making,
     node: int | None = None,
     controller: bool = False,
     overlay: str | None = None,
@@ -61,15 +70,7 @@ def sandbox(
     if is_new and node is not None:
         raise ConfigError("--node: expected with unregister only, found it with make.")
     if is_new:
-        make_sandbox(
-            file,
-            software=software,
-            metadata=metadata,
-            brokers=brokers,
-            controllers=controllers,
-            capture=capture,
-            overlay=overlay,
-        )
+        make_sandbox(file, overlay=overlay, **asdict(new))
     elif node is None:
         raise ConfigError("sandbox unregister: expected --node ID, found none. Name the broker.")
     with open_file(file, catalogue) as opened:
@@ -78,8 +79,8 @@ def sandbox(
         cluster, nodes = opened.cluster, len({one.node_id for one in opened.cluster.nodes})
     levels = dict(sorted(cluster.levels.items()))
     if as_json:
-        new = {"mode": opened.mode, "levels": levels} if is_new else {}
-        about = fill(SandboxDocument, file=file, cluster=opened.cluster_id, nodes=nodes, **new)
+        facts = {"mode": opened.mode, "levels": levels} if is_new else {}
+        about = fill(SandboxDocument, file=file, cluster=opened.cluster_id, nodes=nodes, **facts)
         print(to_json(about))
         return 0
     if is_new:

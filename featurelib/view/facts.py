@@ -1,0 +1,37 @@
+"""The facts that a report needs and that the run's tables do not have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from featurelib.audit.findings import NO_SITE
+from featurelib.config.fleet import FleetEntry
+from featurelib.view.model import Ingest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """The facts of one run. `newest`, when the newest line was read, and `max_age`, the oldest age
+    that counts: microseconds, 0 = not known. `release` is featurelib's. `quarantine`: how many
+    lines were left out, and place, reason and cluster of the first."""
+
+    release: str = ""
+    ingest: Ingest | None = None
+    newest: int = 0
+    max_age: int = 0
+    tables: str = ""
+    out: str = ""
+    quarantine: tuple[int, Iterable[tuple[str, str, str | None]]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """The places that a report names. `plan_files`: by cluster id, where its plan was written.
+    `find_line`: `file:line` of a line_id, None where it is not known. `ways`: options that plan a
+    cluster. `places`: the folder that collectors write to, and the file of the inventory."""
+
+    plan_files: Mapping[str, str] = field(default_factory=dict)
+    find_line: Callable[[int], str | None] = lambda line_id: None
+    ways: Callable[[FleetEntry], str] = lambda entry: ""
+    places: tuple[str, str] = (NO_SITE.landing, NO_SITE.inventory)
