@@ -36,7 +36,7 @@ from featurelib.config.files import (
 )
 from featurelib.config.fleet import FleetEntry
 from featurelib.controller import apply as controller
-from featurelib.controller.apply import ApplyOrder, FeatureUpdate, Mode, UpdateResult
+from featurelib.controller.apply import Applying, ApplyOrder, FeatureUpdate, Mode, UpdateResult
 from featurelib.controller.holder import myself, say_seconds
 from featurelib.controller.journal import Clearance, Journal, Withdrawal
 from featurelib.controller.send import Waits
@@ -459,23 +459,6 @@ def apply(
             "then: apply(plan, cluster, approval=approve(plan))"
         )
     return carry_out(file, live, how, approval=approval)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applying:
-    """The options of applying a plan. `wait` in seconds."""
-
-    dry_run: bool = False
-    validate_only: bool = False
-    wait: float = Waits().nodes
-    journal: str | None = None
-
-    @property
-    def mode(self) -> Mode:
-        """The mode of a run. Raises ConfigError for both options."""
-        if self.dry_run and self.validate_only:
-            raise ConfigError("expected --dry-run or --validate-only, found both. Leave one out.")
-        return Mode.REHEARSE if self.dry_run else Mode.VALIDATE if self.validate_only else Mode.SEND
 
 
 def carry_out(

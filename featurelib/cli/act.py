@@ -30,7 +30,7 @@ from featurelib.config.files import (
     write_whole,
 )
 from featurelib.config.fleet import FleetEntry
-from featurelib.controller.apply import Mode
+from featurelib.controller.apply import Applying, Mode
 from featurelib.controller.signing import check_approval, sign, why_signed
 from featurelib.core.downgrade import loss_of
 from featurelib.errors import (
@@ -217,7 +217,7 @@ def apply(
     plan: str,
     approval: str | None = None,
     *,
-    how: act.Applying,
+    how: Applying,
     yes: bool = False,
     wanted: Wanted,
     overlay: str | None = None,

@@ -56,7 +56,7 @@ SHOWN = 3  # silent listeners that a line names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class LiveReading:
     """The options of reading live clusters: from a Prometheus server or themselves, and how."""
 
     prometheus: str | None = None
@@ -104,9 +104,9 @@ def collect(
     clusters: list[str] | None = None,
     out: str = "",
     *,
-    wanted: Wanted,
-    reading: Reading,
+    reading: LiveReading,
     given: ToolFile,
+    wanted: Wanted,
     as_json: bool = False,
 ) -> int:
     """Read clusters, and write what their nodes say.
@@ -250,7 +250,7 @@ def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, as_json: bo
 # --- Live clusters --------------------------------------------------------------------------------
 
 
-def _way_to_read(reading: Reading, wanted: Wanted, out: Path) -> ReadOne:
+def _way_to_read(reading: LiveReading, wanted: Wanted, out: Path) -> ReadOne:
     """Return the reader of a cluster: of its own listeners, or of what a Prometheus server has of
     its nodes. Raises ConfigError."""
     timeout, probe = wanted.timeout, reading.probe

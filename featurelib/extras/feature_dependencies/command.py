@@ -66,7 +66,7 @@ def _expect_known(own: ReleaseCatalogue, name: str, level: int) -> None:
 
 
 def parse_features(texts: list[str]) -> dict[str, int]:
-    """Read `NAME=LEVEL` texts as levels by name. Raises ConfigError for what is none, or comes twice."""
+    """Read `NAME=LEVEL` texts as levels by name. Raises ConfigError for others."""
     pairs = read_pairs(
         "--feature",
         texts,
