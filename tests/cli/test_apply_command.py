@@ -121,7 +121,8 @@ def test_the_command_that_comes_next_reaches_a_cluster_to_practise_on() -> None:
     assert run("plan", *asked)[0] == 0
     out = run("approve", "p.json", "--expires", "1h", "--yes", "--fleet", "conf/fleet.toml")[1]
     last = out.splitlines()[-1]
-    assert last.endswith(" --approval p.approval.json --fleet conf/fleet.toml --file cluster.db")
+    file = Path("cluster.db").absolute()  # from any folder
+    assert last.endswith(f" --approval p.approval.json --fleet conf/fleet.toml --file {file}")
     assert run(*last.removeprefix("next: featurelib ").split(), "--yes")[0] == 0
 
 
