@@ -17,7 +17,7 @@ from featurelib.landing.strimzi import read_resources
 from tests.cli.commands import run
 from tests.landing.test_strimzi import kafka
 
-DATA = Path(__file__).parents[2] / "data"
+DATA = Path(__file__).parents[3] / "data"
 STRIMZI = str(DATA / "kubernetes" / "strimzi.json")
 HOSTILE = 'a"]\n[[cluster]]\u202e\x1b[31m\x7f\U0001f600<b>' + "x" * 200
 

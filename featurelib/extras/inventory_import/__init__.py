@@ -1,0 +1,1 @@
+"""Inventory import: entries of clusters that Strimzi, Amazon or an address lists."""
