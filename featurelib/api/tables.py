@@ -62,7 +62,7 @@ from featurelib.view.report import (
     summarize,
 )
 from featurelib.view.report import MOST as MOST_SHOWN
-from featurelib.view.trend import Past, ask_first
+from featurelib.view.trend import PreviousRuns, ask_first
 from featurelib.words import clean, microseconds
 
 Row = dict[str, object]
@@ -218,7 +218,7 @@ def report_night(
     `listed_in` is the file of the inventory."""
     rows = judged.readiness.select(["cluster", "feature", "verdict"]).to_pylist()
     ready = {(row["cluster"], row["feature"]) for row in rows if row["verdict"] == Verdict.READY}
-    past = Past(*night_before(read, run), find_lowered(read, run, ready))
+    past = PreviousRuns(*night_before(read, run), find_lowered(read, run, ready))
     night = next(one for one in past.nights if one["run"] == run)
     is_last = len(read(AUDIT_RUN, [("run", ">", run)], ["run"])) == 0
     out = night["out"] if is_last else None  # plans of other nights go

@@ -26,7 +26,7 @@ from featurelib.words import clean, level_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shares:
+class PlanSplit:
     """The parts of a plan: `ours` can be sent now, `theirs` is finalized by who manages it, `later`
     is ours and needs what is theirs first."""
 
@@ -35,16 +35,16 @@ class Shares:
     later: tuple[Move, ...] = ()
 
 
-NOTHING = Shares(ours=())
+NOTHING = PlanSplit(ours=())
 
 
 def share(
     steps: Sequence[Step], guards: Guards | None, levels: Mapping[str, int], catalogue: Catalogue
-) -> Shares:
+) -> PlanSplit:
     """Part the steps of a plan for a cluster at these finalized levels."""
     owned = {name for name in features_of(steps) if guards is not None and guards.manages(name)}
     if not owned:
-        return Shares(ours=tuple(steps))
+        return PlanSplit(ours=tuple(steps))
     moves = dict[str, Move]()
     for move in (move for step in steps for move in step.updates):
         first = moves.get(move.feature, move)  # of a level reached step by step
@@ -52,7 +52,7 @@ def share(
     later = _waiting(moves, owned, levels, catalogue)
     owners_moves = [move for name, move in moves.items() if name in owned]
     waiting = [move for name, move in moves.items() if name in later]
-    return Shares(
+    return PlanSplit(
         ours=tuple(_without(owned | later, steps)), theirs=tuple(owners_moves), later=tuple(waiting)
     )
 
@@ -128,7 +128,7 @@ class LeftOver:
         return f"{self.text} {self.command}".rstrip()
 
 
-def left_over(shares: Shares, entry: FleetEntry, catalogue: Catalogue) -> Iterator[LeftOver]:
+def left_over(shares: PlanSplit, entry: FleetEntry, catalogue: Catalogue) -> Iterator[LeftOver]:
     """Yield the moves of the cluster's owner, how it makes them, and the moves that wait."""
     owner = clean(entry.managed_by)
     if shares.theirs:

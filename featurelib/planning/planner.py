@@ -45,7 +45,7 @@ from featurelib.planning.goal import (
     software_of,
     stay_at_ceiling,
 )
-from featurelib.planning.owners import NOTHING, Shares, share
+from featurelib.planning.owners import NOTHING, PlanSplit, share
 from featurelib.planning.reasons import PROBE, Reasons, ladder, refusing
 from featurelib.planning.requirements import features_of, require
 from featurelib.words import mend_first, metadata_first
@@ -74,7 +74,7 @@ class Planned:
     intent: Intent
     goal: Goal
     plan: Plan | None = None
-    shares: Shares = NOTHING
+    shares: PlanSplit = NOTHING
     refusals: tuple[Reason, ...] = ()
     warnings: tuple[str, ...] = ()
     probed: str = ""

@@ -37,7 +37,7 @@ from featurelib.feature import (
     release_number,
 )
 from featurelib.findings import tagged
-from featurelib.planning.owners import Shares, owner_command, share
+from featurelib.planning.owners import PlanSplit, owner_command, share
 from featurelib.planning.requirements import guards_of, steps_of
 from featurelib.rows import TableRows
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN, Schema
@@ -45,7 +45,7 @@ from featurelib.snapshot.history import LevelChange
 from featurelib.view import digest, model
 from featurelib.view.facts import Links, RunFacts
 from featurelib.view.today import plan_day
-from featurelib.view.trend import Past, compare, read_nights, say_setbacks
+from featurelib.view.trend import PreviousRuns, compare, read_nights, say_setbacks
 from featurelib.view.words import newest_text
 from featurelib.words import (
     LENGTH,
@@ -118,7 +118,7 @@ def summarize(
     inventory: Inventory | None = None,
     links: Links = Links(),  # noqa: B008
     mutes: Sequence[Mute] = (),
-    past: Past = Past(),  # noqa: B008  nothing in it is ever changed
+    past: PreviousRuns = PreviousRuns(),  # noqa: B008  nothing in it is ever changed
 ) -> model.Report:
     """The report on one run's tables; further columns in them (`run`) are left alone.
 
@@ -357,7 +357,7 @@ class _Reader:
         return (clean(show if plan_file else plan, model.COMMAND),)
 
     def _owner_command(
-        self, shares: Shares, entry: Entry, findings: Sequence[model.ReportedFinding]
+        self, shares: PlanSplit, entry: Entry, findings: Sequence[model.ReportedFinding]
     ) -> str:
         """Return the command by which the cluster's owner moves it or, if it was asked to, shows
         why it does not."""
@@ -378,13 +378,13 @@ class _Reader:
             options=printable(self._ways(entry)),
         )
 
-    def _shares(self, row: Any, entry: Entry) -> Shares:
+    def _shares(self, row: Any, entry: Entry) -> PlanSplit:
         """Split the steps of a row by owner; other levels decide nothing here."""
         guards = guards_of(entry)
         levels = {step["feature"]: step["from_level"] for step in row["steps"] or ()}
         return share(steps_of(row["steps"] or ()), guards, levels, self._catalogue)
 
-    def _step(self, row: Any, shares: Shares, entry: Entry) -> model.ReportedStep:
+    def _step(self, row: Any, shares: PlanSplit, entry: Entry) -> model.ReportedStep:
         theirs = {move.feature for move in shares.theirs}
         waiting = {move.feature for move in shares.later}
         owner = clean(entry.managed_by) if row["feature"] in theirs else None

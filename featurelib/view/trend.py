@@ -29,7 +29,7 @@ POINTS = 30  # blocks in one line of text
 WIDTH, HEIGHT = 240, 28  # of a line on the page
 
 
-class Past(NamedTuple):
+class PreviousRuns(NamedTuple):
     """The earlier runs: `nights` are rows of gold.audit_run, this run's too.
 
     Of the night before, `verdicts` has each cluster's and whether it was critical, None without
@@ -79,7 +79,7 @@ def _night(row: Night, catalogue: Catalogue) -> model.ReportedNight:
 def compare(
     clusters: Sequence[model.ReportedCluster],
     nights: Sequence[model.ReportedNight],
-    past: Past,
+    past: PreviousRuns,
     names: Mapping[str, str],
     catalogue: Catalogue,
 ) -> model.Change | None:
@@ -132,7 +132,10 @@ def _newly_silent(
 
 
 def _changed_levels(
-    clusters: Sequence[model.ReportedCluster], past: Past, now_at: datetime, catalogue: Catalogue
+    clusters: Sequence[model.ReportedCluster],
+    past: PreviousRuns,
+    now_at: datetime,
+    catalogue: Catalogue,
 ) -> dict[str, Any]:
     """The levels that moved, the ceilings that fell, and the levels that were lowered last."""
     cleaned = [{**row, "feature": words.clean(row["feature"])} for row in past.levels]

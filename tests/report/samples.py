@@ -24,7 +24,7 @@ from featurelib.source import RUN_TIME, Wanted, demo_places
 from featurelib.view.facts import Links, RunFacts
 from featurelib.view.model import Ingest, Report
 from featurelib.view.report import look_closer, read_profiles, report_run, summarize
-from featurelib.view.trend import Past
+from featurelib.view.trend import PreviousRuns
 from tests.laboratory import LABORATORY
 from tests.rows import make
 
@@ -173,7 +173,7 @@ def report_samples() -> Report:
             places=("data/samples", "data/samples/fleet.toml"),
         ),
         mutes=MUTES,
-        past=Past(
+        past=PreviousRuns(
             nights=made_up_nights(run, datetime.fromtimestamp(samples.newest / 1e6, UTC)),
             verdicts={key: (verdict, True) for key, verdict in before.items()},
             levels=levels,

@@ -14,7 +14,7 @@ from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_P
 from featurelib.view.facts import Links, RunFacts
 from featurelib.view.model import Report, ReportedProfile, SupportedRange
 from featurelib.view.report import look_closer, report_run, summarize
-from featurelib.view.trend import Past
+from featurelib.view.trend import PreviousRuns
 from featurelib.words import clean
 from tests.facts import with_facts
 from tests.report.samples import CATALOGUE, HOURS_72
@@ -57,7 +57,7 @@ def report(
         more["inventory"] = Fleet(cluster=tuple(Entry(id=i, name=n) for i, n in names.items()))
     names = {"nights": "nights", "before": "verdicts", "levels_before": "levels"}
     names |= {"silent_before": "silent", "lowered": "lowered"}
-    past = Past(**{field: more.pop(name) for name, field in names.items() if name in more})
+    past = PreviousRuns(**{field: more.pop(name) for name, field in names.items() if name in more})
     names_of_links = ("plan_files", "find_line", "ways", "places")
     links = Links(**{name: more.pop(name) for name in names_of_links if name in more})
     return summarize(tables, run, CATALOGUE, links=links, mutes=mutes, past=past, **more)
