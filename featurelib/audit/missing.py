@@ -392,7 +392,8 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
         count += report.of_nodes(code, hit, place, detail, **fails)
     places = zip(was, evidence.membership.quorum_place, strict=True)
     seen_there = tuple(np.where(who.answers, own, of[who.cluster]) for own, of in places)
-    does = np.where(who.answers, "answers", "reads the metadata log")[who.unregistered].tolist()
+    answers = np.where(who.not_asked, "answered before the newest run", "answers")
+    does = np.where(who.answers, answers, "reads the metadata log")[who.unregistered].tolist()
     fix = old.take(np.flatnonzero(who.unregistered))
     report.of_nodes("expected_node_not_registered", who.unregistered, seen_there, does, cause=fix)
     # Somebody else's word stands in for these.
