@@ -120,5 +120,7 @@ def all_tables(tables: str | Path) -> dict[str, list[Row]]:
     told = open_table(tables, AUDIT_RUN).to_pyarrow_table().to_pylist()
     newest = max(row["run"] for row in told)
     for table in (*GOLD, AUDIT_RUN):
-        rows[table.full_name] = rows_of(tables, table, without=("run", "inputs", "out"), run=newest)
+        rows[table.full_name] = rows_of(
+            tables, table, without=(*OF_RUN, "inputs", "out"), run=newest
+        )
     return rows
