@@ -105,6 +105,9 @@ def lint(
         )
         for key, scope in now.scopes.items()
     ]
+    for key, scope in then.scopes.items() if is_compared else ():
+        if key not in now.scopes:
+            say(f"warning: {clean(scope.file, 250)}: this change removes {clean(scope.name, 250)}.")
     clusters.expect()
     unique = dict.fromkeys(finding for change in changes for finding in find(change))
     findings = sorted(unique, key=lambda of: (_SEVERITIES.index(of.severity), of.file, of.line))
@@ -174,7 +177,9 @@ def _old_content(file: str, before: str | None, revision: str | None) -> bytes |
             f"--before-revision {clean(revision)}: expected a revision of the Git repository of "
             f"{file}, found none. Fetch it (actions/checkout: fetch-depth: 0), or use --before."
         )
-    return _git(path.parent, "show", f"{commit.decode().strip()}:./{path.name}")
+    # What the other branch got since belongs to somebody else's change.
+    base = _git(path.parent, "merge-base", commit.decode().strip(), "HEAD") or commit
+    return _git(path.parent, "show", f"{base.decode().strip()}:./{path.name}")
 
 
 def _git(folder: Path, *words: str) -> bytes | None:

@@ -61,6 +61,7 @@ def facts_of(change: FileChange) -> dict[str, str]:
         "roles": _roles(roles_of(change.before), roles_of(change.after)),
         "node": _node(change.after),
         "conflict": _conflict(change.after),
+        "start": _start(change),
     }
 
 
@@ -136,9 +137,10 @@ def _voters(change: FileChange) -> str:
 
 
 def _controllers(change: FileChange) -> str:
-    """Return the change of their number. None at all is not known: their pool or group may stand
-    in another file."""
+    """Return the change of their number; `gone` where the files before had some."""
     now, then = change.value(of.CONTROLLERS), change.value_before(of.CONTROLLERS)
+    if then and of.CONTROLLERS not in change.after.settings:
+        return "gone"
     if not (now and then and now.isdecimal() and then.isdecimal()):
         return "unknown"
     return "same" if int(now) == int(then) else "fewer" if int(now) < int(then) else "more"
@@ -159,7 +161,7 @@ def _node(scope: Scope) -> str:
 def _conflict(scope: Scope) -> str:
     """Return the contradiction of roles and voters, with which a node does not start
     (KafkaConfig.validateValues)."""
-    node_id = scope.known("node.id") or scope.known("broker.id") or ""
+    node_id = _node_id(scope)
     roles, voters = roles_of(scope), voters_of(scope)
     if not (node_id.isdecimal() and roles and voters):
         return "none"
@@ -167,6 +169,32 @@ def _conflict(scope: Scope) -> str:
     if is_voter == is_controller:
         return "none"
     return "voter_without_role" if is_voter else "role_without_vote"
+
+
+def _start(change: FileChange) -> str:
+    """Return the reason why a node ends at its start with these properties (KafkaConfig,
+    MetaPropertiesEnsemble); tried with 3.9.2 and 4.2.1."""
+    if change.after.kind != "properties" or change.before is None:
+        return "fine"
+    has, had = change.after.settings.keys(), change.before.settings.keys()
+    roles = change.value(of.ROLES)
+    if roles is not None and {role.strip() for role in roles.split(",")} - {"broker", "controller"}:
+        return "strange_roles"
+    if of.ROLES in had and not {of.ROLES, of.CONNECT} & has:
+        return "no_roles"
+    needs_connect = change.value(of.MIGRATES) == "true" or of.ROLES not in has
+    if of.CONNECT in had and of.CONNECT not in has and needs_connect:
+        return "no_connect"
+    if of.ROLES in has and {*of.NODE_IDS} & had and not {*of.NODE_IDS} & has:
+        return "no_node_id"
+    now, then = _node_id(change.after), _node_id(change.before)
+    return "node_id_changed" if now and then and now != then else "fine"
+
+
+def _node_id(scope: Scope | None) -> str:
+    """Return the node's id, by either of its names; "" where it is not known."""
+    known = (scope.known(key) for key in of.NODE_IDS) if scope is not None else ()
+    return next(filter(None, known), "")
 
 
 def texts_of(change: FileChange) -> dict[str, str]:
@@ -187,6 +215,7 @@ def texts_of(change: FileChange) -> dict[str, str]:
         "refusals": " ".join(change.refusals or ()),
         "removed": ", ".join(map(str, sorted(removed))),
         "added": ", ".join(map(str, sorted(added))),
-        "node_id": change.value("node.id") or change.value("broker.id"),
+        "node_id": _node_id(change.after),
+        "node_id_before": _node_id(change.before),
     }
     return {name: clean(text, 1000) if text else "not known" for name, text in values.items()}

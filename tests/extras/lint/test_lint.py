@@ -289,6 +289,27 @@ def test_a_revision_of_git_is_the_file_before(
     assert document["before"] == "HEAD"
 
 
+def test_what_the_other_branch_got_meanwhile_is_not_this_change(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b.example", "-c", "commit.gpgsign=false")
+    for words in (
+        ("branch", "work"),
+        (*identity, "commit", "-qam", "upgrade"),
+        ("branch", "target"),
+        ("checkout", "-q", "work"),
+        ("rm", "-q", "--cached", "clusters/kafka.yaml"),
+    ):
+        subprocess.run(["git", *words], cwd=repository, check=True)
+    code, out, error = run("lint", "clusters/kafka.yaml", "--before-revision", "target", "--json")
+    assert (code, error) == (0, "")
+    assert [one["code"] for one in json.loads(out)["findings"]] == ["level_not_pinned"]
+    Path("clusters/kafka.yaml").unlink()
+    code, _, error = run("lint", "clusters/kafka.yaml", "--before-revision", "target")
+    assert (code, error) == (0, "warning: clusters/kafka.yaml: this change removes a.\n")
+
+
 @pytest.mark.parametrize("revision", ["no-such-branch", "--output=x"])
 def test_an_unknown_revision_is_an_error_that_says_what_to_do(
     repository: Path, revision: str, monkeypatch: pytest.MonkeyPatch
