@@ -73,7 +73,7 @@ def test_software_that_goes_further_than_the_catalogue_is_counted_as_newer_and_l
     other = finding("c", "level_newer_than_catalogue", "unknown", feature="kraft.version")
     runs = {"a": "4.4", "b": None, "c": None, "d": "3.9"}
     plans = [plan(name, "UNKNOWN", release=release) for name, release in runs.items()]
-    [row] = run_row(tables.judged(plans, [beyond, other]), 1, 0, {}).to_pylist()
+    [row] = run_row(tables.judged(plans, [beyond, other]), 20261129063000, 0, {}).to_pylist()
     found = [(one["release"], one["clusters"]) for one in row["releases"]]
     assert found == [("3.9", 1), ("4.4", 1), ("newer than 4.4", 1)]
 
