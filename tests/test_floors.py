@@ -108,7 +108,7 @@ BRANCHES = (
 )
 MOST_MODULES = 20  # of one folder
 MOST_LINES = 46_540  # of the package without its extras; it only falls
-MOST_OF_EXTRAS = 7_640  # lint, notify, mcp, the rulebook and levels are extras of their own
+MOST_OF_EXTRAS = 7_658  # lint, notify, mcp, the rulebook and levels are extras of their own
 STANDARD = sys.stdlib_module_names
 
 

@@ -96,18 +96,12 @@ def lint(
     if before is not None:
         faults += [Fault(before, fault.line, fault.message) for fault in then.faults]
     clusters = _Evidence(Chosen(wanted=evidence, catalogue=catalogue, say=say))
-    is_compared = before is not None or before_revision is not None
     changes = [
-        FileChange(
-            before=then.scopes.get(key) if is_compared else None,
-            after=scope,
-            cluster=clusters.of(scope),
-        )
+        FileChange(before=then.scopes.get(key), after=scope, cluster=clusters.of(scope))
         for key, scope in now.scopes.items()
     ]
-    for key, scope in then.scopes.items() if is_compared else ():
-        if key not in now.scopes:
-            say(f"warning: {clean(scope.file, 250)}: this change removes {clean(scope.name, 250)}.")
+    for gone in (scope for key, scope in then.scopes.items() if key not in now.scopes):
+        say(f"warning: {clean(gone.file, 250)}: this change removes {clean(gone.name, 250)}.")
     clusters.expect()
     unique = dict.fromkeys(finding for change in changes for finding in find(change))
     findings = sorted(unique, key=lambda of: (_SEVERITIES.index(of.severity), of.file, of.line))
