@@ -100,8 +100,8 @@ def lint(
         FileChange(before=then.scopes.get(key), after=scope, cluster=clusters.of(scope))
         for key, scope in now.scopes.items()
     ]
-    for gone in (scope for key, scope in then.scopes.items() if key not in now.scopes):
-        say(f"warning: {clean(gone.file, 250)}: this change removes {clean(gone.name, 250)}.")
+    for scope in (of for key, of in then.scopes.items() if key not in now.scopes):
+        say(f"warning: {clean(scope.file, 250)}: this change removes {clean(scope.name, 250)}.")
     clusters.expect()
     unique = dict.fromkeys(finding for change in changes for finding in find(change))
     findings = sorted(unique, key=lambda of: (_SEVERITIES.index(of.severity), of.file, of.line))
