@@ -601,7 +601,7 @@ def test_a_button_copies_a_command_as_it_stands(browser: Browser, files: dict[st
     page = opened(browser, files["samples"])
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     plain = opened(browser, files["samples"], java_script_enabled=False)
-    commands = plain.locator(".today code, article pre").all_text_contents()
+    commands = plain.locator(".today code, .side pre, article pre").all_text_contents()
     buttons = page.locator(".copy")
     assert buttons.count() == len(commands) > 0
     for place in (0, len(commands) - 1):
