@@ -98,7 +98,8 @@ def test_a_job_without_landing_never_writes_into_the_tables_that_commands_read(
     for name in ("LANDING", "TABLES", "OUT"):
         monkeypatch.setenv(f"FEATURELIB_{name}", f"/data/{name}")
     places = choose_places(None, None, None, None, None, None, None)
-    assert [places.tables, places.out] == [str(SAMPLE_BUILD / "tables"), str(SAMPLE_BUILD / "out")]
+    written = [Path(place).absolute() for place in (places.tables, places.out)]
+    assert written == [SAMPLE_BUILD / "tables", SAMPLE_BUILD / "out"]
 
 
 def test_a_journal_that_a_variable_names_stands_in_the_commands_that_are_printed(
