@@ -536,7 +536,7 @@ def test_what_stands_in_tables_cannot_be_changed(night: str) -> None:
     tables = open_tables(night, fleet=str(SAMPLES / "fleet.toml"))
     with pytest.raises(ConfigError, match="expected a cluster that answers, found what tables say"):
         update_features(tables["k41-forgotten"], {GROUP: FeatureUpdate(level=1)})  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="the nearest are"):
+    with pytest.raises(ConfigError, match="Did you mean ghost-broker"):
         why_not(tables["ghost-borker"], METADATA, 27)
 
 

@@ -128,7 +128,7 @@ def test_tools_are_marked_as_read_only_and_none_can_change_anything(tables: Path
 def test_errors_are_messages_and_the_server_goes_on(tables: Path) -> None:
     async def work(_: Client, call: Call) -> None:
         error = await call("check", cluster="ghost-borker")
-        assert "the nearest are ghost-broker" in error
+        assert "Did you mean ghost-broker" in error
         error = await call("why_not", cluster=CLUSTER, feature=METADATA_VERSION, level="x")
         assert "x" in error
         assert "expected a change" in await call("what_if", cluster=CLUSTER)
@@ -145,7 +145,7 @@ def test_a_live_cluster_is_never_looked_at(tables: Path, tmp_path: Path) -> None
     fleet = tmp_path / "fleet.toml"
     text = '[[cluster]]\nid = "x"\nname = "live"\nbootstrap = ["127.0.0.1:9"]\n'
     fleet.write_text(text, "utf-8")
-    with pytest.raises(Exception, match=r"expected one of the .* clusters of run"):
+    with pytest.raises(Exception, match="No cluster 'x' is in run"):
         TableTools(tables=str(tables), fleet_file=str(fleet)).describe("live")
 
 
