@@ -238,7 +238,7 @@ def test_anybody_can_check_an_approval_with_ssh_keygen_alone(keys: Path, tmp_pat
 
 def test_signers_that_cannot_be_read_are_told(keys: Path) -> None:
     approval = approval_by(ALICE)
-    with pytest.raises(ApprovalError, match=r"nowhere/signers.* conf/audit\.toml"):
+    with pytest.raises(ApprovalError, match=r"nowhere/signers.* with --config"):
         verify(approval, signed(keys, "alice", approval), "nowhere/signers")
 
 
