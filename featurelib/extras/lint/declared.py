@@ -1,4 +1,4 @@
-"""What files declare about a cluster: settings, each with its file and line.
+"""The settings that files declare about a cluster, each with its file and line.
 
 Every reader returns the same: scopes. A scope is one cluster, or one kind of its nodes, with
 settings under Kafka's own names. Settings that Kafka has no name for:
