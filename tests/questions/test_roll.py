@@ -101,6 +101,10 @@ def rolled_back(lines: list[Line], *ids: int) -> list[Line]:
     return found
 
 
+def others_of(lines: list[Line], ids: tuple[int, ...]) -> list[Line]:
+    return [line for line in lines if line.get("node_id") not in ids]
+
+
 def test_controllers_that_run_the_older_software_have_replayed_their_logs() -> None:
     lines = recorded("orders-prod-eu", SAMPLES)
     newest = max(line["observed_at"] for line in lines)[:10]
@@ -117,6 +121,14 @@ def test_controllers_that_run_the_older_software_have_replayed_their_logs() -> N
         [one | {"finalized_features": []} if one.get("node_id") == 101 else one for one in answers],
     ):
         assert replays(ask([*before, *after, *seen], "4.1")) == waits
+    # They ran the older software before the level was raised, and nobody asked them since.
+    early = [later(line, -4) for line in answers]
+    assert (
+        replays(
+            ask([*early, *others_of(before, controllers), *others_of(after, controllers)], "4.1")
+        )
+        == waits
+    )
 
 
 def test_a_downgrade_in_the_journal_is_evidence() -> None:
