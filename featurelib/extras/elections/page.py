@@ -2,55 +2,27 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
+from importlib import resources
 
-from featurelib.core.features_znode import ENABLED, ZnodeChange, ZnodeContent, ZnodeReason
-from featurelib.extras.elections.foresee import Doubt, ElectionOutcome, Foreseen
+from featurelib.core.features_znode import ENABLED, ZnodeContent
+from featurelib.extras.elections.foresee import ElectionOutcome, Foreseen
 from featurelib.view.layout import Page
 from featurelib.view.questions import QuestionPage, judges_line
 from featurelib.words import clean, count, nodes
 
-# What the next controller election makes of the features node, why, and what nobody knows of it.
-CHANGES = {
-    ZnodeChange.CREATED: "the features node is created",
-    ZnodeChange.REWRITTEN: "the features node is rewritten",
-    ZnodeChange.UNCHANGED: "the features node stays as it is",
-    ZnodeChange.NOBODY: "NOBODY can be elected, and the features node stays as it is",
-}
-REASONS = {
-    ZnodeReason.ABSENT: "there is none",
-    ZnodeReason.ENABLED: "it is Disabled, and from protocol version 2.7 on the system is on",
-    ZnodeReason.DISABLED: "it is Enabled, and below protocol version 2.7 the system is off",
-    ZnodeReason.EMPTIED: "it is Disabled and holds features all the same, which go away",
-    ZnodeReason.SCHEMA_UP: "from protocol version 3.3 on schema 2 is written: minimums are dropped",
-    ZnodeReason.SCHEMA_DOWN: (
-        "below protocol version 3.3 schema 1 is written: each minimum is its level"
-    ),
-    ZnodeReason.UNDECODABLE: "no broker of these releases can read it: every election fails",
-    ZnodeReason.WRONG_TYPE: "a broker of these releases cannot start with such a node",
-    ZnodeReason.INCOMPATIBLE: (
-        "no broker supports what is finalized: each stops before it is elected"
-    ),
-}
-DOUBTS = {
-    Doubt.MALFORMED: "its snapshot cannot be judged",
-    Doubt.NOT_ZOOKEEPER: "nothing shows that it is in ZooKeeper mode",
-    Doubt.NOT_READ: "the features node was not read; featurelib collect with --zookeeper reads it",
-    Doubt.TOO_OLD: "the features node was read too long ago; collect it again",
-    Doubt.NO_DIALECT: "no release that may run there knows that protocol version",
-    Doubt.NO_BROKER: "no broker is known there that could be elected",
-}
-FOR_GOOD = (
-    "No later election brings them back: what is wanted again has to be finalized again, once "
-    "brokers run with 2.7 or above."
-)
+_WORDS = resources.files(__package__).joinpath("words.toml").read_text(encoding="utf-8")
+WORDS = tomllib.loads(
+    _WORDS
+)  # what an election makes of the node, why, and what nobody knows of it
 
 
 def show_election(foreseen: Foreseen, page: QuestionPage) -> None:
     """Show the outcomes of elections, a paragraph each; after a line that says what they are of."""
     page.head("the next controller election")
     if foreseen.doubt is not None:
-        page.item(f"UNKNOWN: {DOUBTS[foreseen.doubt]}", 2)
+        page.item(f"UNKNOWN: {WORDS['doubts'][foreseen.doubt]}", 2)
     for outcome in foreseen.outcomes:
         _outcome(foreseen, outcome, page)
 
@@ -60,9 +32,9 @@ def _outcome(foreseen: Foreseen, outcome: ElectionOutcome, page: Page) -> None:
     anyone = "any of " if len(outcome.leaders) > 1 else ""
     leaders = f"; elected: {anyone}{nodes('broker', outcome.leaders)}" if outcome.leaders else ""
     page.item(f"{judges_line(outcome.dialects)}{leaders}", 2)
-    page.item(CHANGES[election.change], 4)
+    page.item(WORDS["changes"][election.change], 4)
     for reason in election.reasons:
-        page.item(f"because {REASONS[reason]}", 6)
+        page.item(f"because {WORDS['reasons'][reason]}", 6)
     if election.fault is not None:
         page.item(clean(election.fault, 300), 6)
     if election.unfit:
@@ -92,7 +64,7 @@ def _content(foreseen: Foreseen, outcome: ElectionOutcome, after: ZnodeContent, 
     ]
     page.table([("of the node", "before", "after"), *rows], 4)
     if lost:
-        page.item(f"{count(len(lost), 'finalized level')} LOST. {FOR_GOOD}", 4)
+        page.item(f"{count(len(lost), 'finalized level')} LOST. {WORDS['for_good']}", 4)
     if after.status != ENABLED:
         text = "brokers then show epoch -1 and nothing finalized, and every update is refused"
         page.item(text, 4)

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
+from importlib import resources
 
 from msgspec.structs import replace
 
@@ -16,30 +18,12 @@ from featurelib.core.rules import RULES, Rule
 from featurelib.findings import FindingRow, finding_rows, rule_rows
 
 DIALECTS = (*GENERATIONS, KIP, STRICT)
-_KRAFT = tuple(name for name in GENERATIONS if name.startswith("kraft"))
-# Rows that were read in Kafka's source and that no recorded exchange reaches, and why none does.
-_UNRECORDED: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    ("not_authorized.1", GENERATIONS, "no recorded cluster had an authorizer"),
-    ("unknown_metadata_version.1", _KRAFT, "the controller's own range refuses such levels first"),
-    ("unknown_level.1", _KRAFT[5:], "the controller's own range refuses such levels first"),
-    (
-        "during_zk_migration.1",
-        _KRAFT[1:5],
-        "seen in a migration of 3.9.2, of which no exchange was recorded",
-    ),
-    (
-        "unsupported_by_node.2",
-        _KRAFT[:1],
-        "in the recordings the active controller refused the same levels itself",
-    ),
-    (
-        "unsupported_by_node.3",
-        _KRAFT[2:3],
-        "no recorded cluster had registered an older controller by metadata.version 15",
-    ),
-)
+_ROWS = resources.files(__package__).joinpath("unrecorded.toml").read_text(encoding="utf-8")
+# Rows that no recorded exchange reaches, and why none does.
 UNRECORDED: dict[str, str] = {
-    f"{dialect}.{row}": reason for row, dialects, reason in _UNRECORDED for dialect in dialects
+    f"{dialect}.{row['id']}": row["reason"]
+    for row in tomllib.loads(_ROWS)["row"]
+    for dialect in GENERATIONS[GENERATIONS.index(row["first"]) : GENERATIONS.index(row["last"]) + 1]
 }
 
 
