@@ -152,6 +152,11 @@ def render_sarif(report: Report, listed_in: str = NO_SITE.inventory) -> str:
         "automationDetails": {"id": f"featurelib/{report.run.number}"},
         "results": results,
     }
+    return write_sarif(run)
+
+
+def write_sarif(run: dict[str, Any]) -> str:
+    """Return the log of one SARIF run."""
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return msgspec.json.format(msgspec.json.encode(log), indent=1).decode() + "\n"
 
@@ -175,7 +180,7 @@ def _result(
     node = "" if found.node_id is None else f"{found.role or 'node'} {found.node_id}"
     about = [part for part in (cluster.name, found.feature, node) if part]
     named = {"name": about[-1], "fullyQualifiedName": "/".join(about), "kind": "resource"}
-    place = _place(found.line or f"{listed_in}:1")
+    place = sarif_place(found.line or f"{listed_in}:1")
     return {
         "ruleId": found.code,
         "ruleIndex": rule,
@@ -192,7 +197,7 @@ def _result(
     }
 
 
-def _place(line: str) -> dict[str, Any]:
+def sarif_place(line: str) -> dict[str, Any]:
     """Return the place of `file:line` as a URI: of a local file, of a store, or relative."""
     path, _, number = line.rpartition(":")
     scheme, is_store, rest = path.partition("://")

@@ -18,6 +18,7 @@ from featurelib.feature import METADATA_VERSION
 
 Number = tuple[int, ...]
 KRAFT_ONLY = (4, 0)  # Kafka 4.0 knows no ZooKeeper mode
+DYNAMIC_FROM = (4, 1)  # the first release that upgrades kraft.version (KAFKA-16538)
 _RELEASE = re.compile(r"\d{1,3}(?:\.\d{1,3}){1,3}")
 
 
@@ -29,11 +30,13 @@ def number_of(text: str | None, parts: int = 2) -> Number | None:
 
 @dataclass(frozen=True)
 class FileChange:
-    """A scope before and after; `before` None: there is none to compare with."""
+    """A scope before and after; `before` None: there is none to compare with. `is_removed`: the
+    files declare it no more."""
 
     before: Scope | None
     after: Scope
     cluster: KnownCluster
+    is_removed: bool = False
 
     def value(self, key: str) -> str | None:
         """Return the value of a setting after the change, if it is known."""

@@ -6,6 +6,7 @@ settings under Kafka's own names. Settings that Kafka has no name for:
     version         the release of the software
     metadata        the metadata.version that the file asks for
     controllers     the number of controllers
+    pools           Strimzi's node pools with controllers
     zookeeper       an ensemble is declared
     migration       Strimzi's annotation strimzi.io/kraft
     kraft           the kraft.version that a chart is told, or made its clusters with
@@ -26,7 +27,7 @@ import msgspec
 
 VERSION, METADATA, CONTROLLERS = "version", "metadata", "controllers"
 ZOOKEEPER, MIGRATION, KRAFT, API = "zookeeper", "migration", "kraft", "api"
-VENDOR = "vendor"
+VENDOR, POOLS = "vendor", "pools"
 VOTERS, SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 ROLES, PROTOCOL = "process.roles", "inter.broker.protocol.version"
 CONNECT, MIGRATES = "zookeeper.connect", "zookeeper.metadata.migration.enable"
@@ -88,10 +89,12 @@ class Fault(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """The scopes of files by place and name, and what could not be read."""
+    """The scopes of files by place and name, what could not be read, and files that declare nothing
+    of Kafka's."""
 
     scopes: dict[tuple[str, str, str], Scope] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
 
     def scope(
         self, kind: str, place: str, name: str, file: str, line: int, node: str = ""

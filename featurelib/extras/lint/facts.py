@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from featurelib.extras.lint import declared as of
 from featurelib.extras.lint.change import (
+    DYNAMIC_FROM,
     KRAFT_ONLY,
     FileChange,
     Number,
@@ -20,23 +21,17 @@ from featurelib.extras.lint.change import (
 )
 from featurelib.extras.lint.declared import Scope
 from featurelib.feature import METADATA_VERSION
-from featurelib.words import clean, level_text
+from featurelib.words import clean, level_text, nodes
 
 BRIDGE_BELOW = (3, 3)  # the upgrade notes of Kafka 4.0 ask for software of 3.3 or later
+MIGRATES_FROM = (3, 4)  # KIP-866
 ON_ZOOKEEPER = ("zookeeper", "migrating")
-MOVES = {
-    ("zookeeper", "kraft"): "direct",
-    ("zookeeper", "migrating"): "starts",
-    ("migrating", "kraft"): "ends",
-    ("migrating", "zookeeper"): "back",
-    ("kraft", "zookeeper"): "from_kraft",
-    ("kraft", "migrating"): "from_kraft",
-}
 # Texts that are settings.
 _SETTINGS = {
     "version": of.VERSION,
     "level": of.METADATA,
     "controllers": of.CONTROLLERS,
+    "pools": of.POOLS,
     "protocol": of.PROTOCOL,
     "roles": of.ROLES,
     "api": of.API,
@@ -52,10 +47,11 @@ def facts_of(change: FileChange) -> dict[str, str]:
         "api": "unknown" if of.API in has else "known",
         "unstable": "on" if change.value(of.UNSTABLE) == "true" else "off",
         "mode": mode,
-        "move": MOVES.get((before, mode), "none"),
+        "mode_before": before,
         "steps": _steps(change, mode, before),
         "kraft": _kraft(change),
-        "quorum": _quorum(_named(change.before), _named(change.after)),
+        "quorum": _named(change.after),
+        "quorum_before": _named(change.before),
         "voters": _voters(change),
         "controllers": _controllers(change),
         "roles": _roles(roles_of(change.before), roles_of(change.after)),
@@ -84,13 +80,17 @@ def _level_facts(change: FileChange) -> dict[str, str]:
         "finalized_fits": change.fits(change.finalized[0]),
         "basis": change.finalized[1],
         "protocol": change.turn(of.PROTOCOL, *protocol),
-        "protocol_fits": _protocol_fits(protocol[0], software),
+        "protocol_fits": _protocol_fits(protocol[0], software, mode_of(change.after)),
         "register": "unknown" if refusals is None else "refused" if refusals else "joins",
         "request": "unknown" if change.blockers is None else request,
     }
 
 
-def _protocol_fits(protocol: Number | None, software: Number | None) -> str:
+def _protocol_fits(protocol: Number | None, software: Number | None, mode: str) -> str:
+    if protocol is not None and protocol >= KRAFT_ONLY and mode in ON_ZOOKEEPER:
+        return "no_zookeeper"
+    if protocol is not None and protocol < MIGRATES_FROM and mode == "migrating":
+        return "no_migration"
     if protocol is None or software is None:
         return "unknown"
     return "above" if protocol > software else "fits"
@@ -108,9 +108,12 @@ def _steps(change: FileChange, mode: str, before: str) -> str:
 
 
 def _kraft(change: FileChange) -> str:
-    """Return the kraft.version of the cluster, or the one that a chart made it with."""
-    known = change.cluster.kraft
+    """Return the kraft.version of the cluster, or the one that a chart made it with. A quorum that
+    is named by voters has 0 until software upgrades it."""
+    known, release = change.cluster.kraft, change.numbers(of.VERSION)[1]
     word = change.value_before(of.KRAFT) if known is None else str(known)
+    if word is None and _named(change.before) == "voters" and release and release < DYNAMIC_FROM:
+        return "0"
     return word if word in ("0", "1") else "unknown"
 
 
@@ -121,26 +124,27 @@ def _named(scope: Scope | None) -> str:
     return "servers" if of.SERVERS in has else "none"
 
 
-def _quorum(then: str, now: str) -> str:
-    if then in ("voters", "both") and now == "servers":
-        return "replaced"
-    if then == "servers" and now in ("voters", "both"):
-        return "returned"
-    return "dropped" if then != "none" and now == "none" else now
-
-
 def _voters(change: FileChange) -> str:
     removed, added = change.voter_ids or (set(), set())
+    if removed and len(added) * 2 > len(voters_of(change.after) or ()):
+        return "majority"
     if removed:
         return "exchanged" if added else "removed"
     return "unknown" if change.voter_ids is None else "added" if added else "same"
 
 
 def _controllers(change: FileChange) -> str:
-    """Return the change of their number; `gone` where the files before had some."""
+    """Return the change of their number; `gone` where the files before had some, `moved` where
+    other node pools have them now."""
     now, then = change.value(of.CONTROLLERS), change.value_before(of.CONTROLLERS)
     if then and of.CONTROLLERS not in change.after.settings:
         return "gone"
+    pools, pools_before = (
+        set((value or "").split(", ")) - {""}
+        for value in (change.value(of.POOLS), change.value_before(of.POOLS))
+    )
+    if pools - pools_before and pools_before - pools:
+        return "moved"
     if not (now and then and now.isdecimal() and then.isdecimal()):
         return "unknown"
     return "same" if int(now) == int(then) else "fewer" if int(now) < int(then) else "more"
@@ -205,16 +209,17 @@ def texts_of(change: FileChange) -> dict[str, str]:
 
     removed, added = change.voter_ids or (set[int](), set[int]())
     every, stale = change.blockers or ((), ())
-    values = {name: change.value(key) for name, key in _SETTINGS.items()}
+    values: dict[str, str | None] = {"name": change.after.name}
+    values |= {name: change.value(key) for name, key in _SETTINGS.items()}
     values |= {f"{name}_before": change.value_before(key) for name, key in _SETTINGS.items()}
     values |= {
         "next_level": level(change.next_level),
         "finalized": level(change.finalized[0]),
-        "no_return": level(change.no_return) if change.no_return else "none",
+        "no_return": level(change.no_return) if change.no_return else "none, each can be left",
         "reasons": " ".join(stale or every),
         "refusals": " ".join(change.refusals or ()),
-        "removed": ", ".join(map(str, sorted(removed))),
-        "added": ", ".join(map(str, sorted(added))),
+        "removed": nodes("controller", sorted(removed)),
+        "added": nodes("controller", sorted(added)),
         "node_id": _node_id(change.after),
         "node_id_before": _node_id(change.before),
     }

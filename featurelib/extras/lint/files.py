@@ -23,46 +23,52 @@ from featurelib.words import clean
 STRIMZI = "kafka.strimzi.io/"
 KNOWN_APIS = ("kafka.strimzi.io/v1beta2", "kafka.strimzi.io/v1")
 CLUSTER_LABEL, KRAFT_ANNOTATION = "strimzi.io/cluster", "strimzi.io/kraft"
-EXPECTED = "expected Strimzi resources, properties, an inventory or values of Kafka"
 _START = re.compile(r"^---(?=\s|$)", re.MULTILINE)
+_INI = re.compile(r"^\[(kafka_broker|kafka_controller)(:\w+)?\]", re.MULTILINE)
 
 
 def read_file(content: bytes, file: str, into: Declared) -> None:
     """Add what a file declares; what cannot be read becomes a fault of it."""
+    faults = len(into.faults)
     try:
         text = of.mask(content.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        into.faults.append(Fault(file, 1, f"{EXPECTED}, found no text in UTF-8. Leave it out."))
-        return
-    if ".properties" in PurePath(file).name:
-        _read_properties(text, file, into)
+        is_read = False
     else:
-        _read_yaml(text, file, into)
+        read = _read_properties if ".properties" in PurePath(file).name else _read_yaml
+        is_read = read(text, file, into)
+    if not is_read and len(into.faults) == faults:
+        into.others.append(file)
 
 
-def _read_properties(text: str, file: str, into: Declared) -> None:
+def _read_properties(text: str, file: str, into: Declared) -> bool:
     pairs = list(of.read_properties(text))
     if not of.OF_KAFKA.intersection(key for key, _, _ in pairs):
-        into.faults.append(Fault(file, 1, f"{EXPECTED}, found none of their keys. Leave it out."))
-        return
+        return False
     of.add_properties(into.scope("properties", file, file, file, 1), pairs, file)
+    return True
 
 
 # --- YAML -----------------------------------------------------------------------------------------
 
 
-def _read_yaml(text: str, file: str, into: Declared) -> None:
-    passed_over, faults = 0, len(into.faults)
+def _read_yaml(text: str, file: str, into: Declared) -> bool:
+    """Add the settings of all documents; False if none is of Kafka."""
+    if group := _INI.search(text):
+        line = text.count("\n", 0, group.start()) + 1
+        advice = "Write it as YAML: ansible-inventory --list --yaml -i"
+        message = f"expected YAML, found an inventory in INI form. {advice} {clean(file, 250)}"
+        into.faults.append(Fault(file, line, message))
+        return False
+    is_read = False
     for document in _documents(text, file, into):
         try:
-            for resource in _resources(document):
-                # Another object of Kubernetes may stand beside Kafka's.
-                is_read = _read_resource(resource, file, into)
-                passed_over += not is_read and not text_at(resource, "apiVersion")
-        except RecursionError:  # an anchor within itself
-            passed_over += 1
-    if passed_over and len(into.faults) == faults:
-        into.faults.append(Fault(file, 1, f"{EXPECTED}, found other YAML. Leave it out."))
+            for resource in _resources(document):  # others may stand beside Kafka's
+                is_read |= _read_resource(resource, file, into)
+        except RecursionError:
+            message = "expected YAML, found an anchor within itself."
+            into.faults.append(Fault(file, line_of(document), message))
+    return is_read
 
 
 def _documents(text: str, file: str, into: Declared) -> Iterator[Node]:
@@ -157,3 +163,6 @@ def _read_pool(scope: Scope, node: Node, file: str) -> None:
     if number and number.isdecimal() and (before is None or before.is_known):
         value = str(int(number) + int(before.value if before else 0))
     scope.settings[of.CONTROLLERS] = Setting(value, file, line_of(replicas))
+    pools = {text_at(node, "metadata", "name") or of.TEMPLATE}
+    pools |= {*scope.settings[of.POOLS].value.split(", ")} if of.POOLS in scope.settings else set()
+    scope.settings[of.POOLS] = Setting(", ".join(sorted(pools)), file, line_of(node))

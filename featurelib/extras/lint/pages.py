@@ -8,22 +8,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import PurePath
-from typing import Any
-from urllib.parse import quote
-
-import msgspec
 
 import featurelib
-from featurelib.extras.exports.ci import SARIF_LEVELS, SCHEMA
+from featurelib.extras.exports.ci import SARIF_LEVELS, sarif_place, write_sarif
 from featurelib.extras.lint.declared import Fault
 from featurelib.extras.lint.rules import LintFinding, rules
 from featurelib.feature import Severity
 from featurelib.view.layout import Page
-from featurelib.words import clean_place, count
+from featurelib.words import clean_place, count, some
 
 MARK = "<!-- featurelib lint -->"
-NOTHING = "Nothing to report: no change of levels, quorum or way back."
+NOTHING = "Nothing to report."
+COUNTED = (Severity.BLOCKER, Severity.WARNING)  # words with a plural
+SHOWN = 10  # skipped files that are named
 NOT_JUDGED = "not_judged"  # the rule of a fault, in SARIF
 _SPECIAL = re.compile(r"[\\`*_\[\]|#~]")
 
@@ -31,16 +28,25 @@ _SPECIAL = re.compile(r"[\\`*_\[\]|#~]")
 def summary(findings: Sequence[LintFinding], faults: Sequence[Fault]) -> str:
     """Return the numbers of findings by severity, as `1 critical, 2 warnings`."""
     numbers = Counter(finding.severity for finding in findings)
-    parts = [f"{numbers[severity]} {severity}" for severity in Severity if numbers[severity]]
+    parts = [
+        count(number, severity) if severity in COUNTED else f"{number} {severity}"
+        for severity in Severity
+        if (number := numbers[severity])
+    ]
     parts += [f"{count(len(faults), 'place')} not judged"] if faults else []
     return ", ".join(parts) or NOTHING
 
 
-def basis(before: str | None, clusters: Sequence[str]) -> str:
-    """Return what the files were compared with."""
+def basis(
+    files: Sequence[str], skipped: Sequence[str], before: str | None, clusters: Sequence[str]
+) -> str:
+    """Return what was judged, compared with what, and what was skipped."""
     change = f"the change since {before}" if before else "the files as they are"
-    evidence = ", ".join(clusters) or "no cluster"
-    return f"Judged: {change}, with the evidence of {evidence}."
+    evidence = f"with the evidence of {', '.join(clusters)}" if clusters else "without evidence"
+    judged = f"Judged: {change} ({count(len(files), 'file')}), {evidence}."
+    text = judged if files else "Nothing was judged."
+    left_out = f" Skipped, since no settings of Kafka are there: {some(skipped, SHOWN)}."
+    return text + left_out * bool(skipped)
 
 
 def render_text(findings: Sequence[LintFinding], faults: Sequence[Fault], basis: str) -> str:
@@ -87,45 +93,28 @@ def render_sarif(findings: Sequence[LintFinding], faults: Sequence[Fault]) -> st
     known = {code: rule.title for code, rule in rules().items()}
     known[NOT_JUDGED] = "A file could not be judged"
     codes = list(known)
-    results = [
-        _result(
-            codes,
-            finding.code,
-            SARIF_LEVELS[finding.severity],
-            " ".join(filter(None, (finding.message, finding.consequence, finding.remedy))),
-            (finding.file, finding.line, finding.subject),
+    rows = [
+        (
+            found.code,
+            SARIF_LEVELS[found.severity],
+            " ".join(filter(None, (found.message, found.consequence, found.remedy))),
+            (found.file, found.line, found.subject),
         )
-        for finding in findings
+        for found in findings
     ]
-    results += [
-        _result(codes, NOT_JUDGED, "warning", fault.message, (fault.file, fault.line, fault.file))
-        for fault in faults
+    rows += [(NOT_JUDGED, "warning", of.message, (of.file, of.line, of.file)) for of in faults]
+    rules_of = [{"id": code, "shortDescription": {"text": text}} for code, text in known.items()]
+    driver = {"name": "featurelib lint", "version": featurelib.__version__, "rules": rules_of}
+    results = [
+        {
+            "ruleId": code,
+            "ruleIndex": codes.index(code),
+            "level": level,
+            "message": {"text": text},
+            "locations": [{"physicalLocation": sarif_place(f"{file}:{line}")}],
+            # The finding of a setting stays the same while lines move.
+            "partialFingerprints": {"lint/v1": f"{code}/{file}/{subject}"},
+        }
+        for code, level, text, (file, line, subject) in rows
     ]
-    driver = {"name": "featurelib lint", "version": featurelib.__version__, "rules": _rules(known)}
-    run = {"tool": {"driver": driver}, "results": results}
-    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
-    return msgspec.json.format(msgspec.json.encode(log), indent=1).decode() + "\n"
-
-
-def _rules(known: dict[str, str]) -> list[dict[str, Any]]:
-    return [{"id": code, "shortDescription": {"text": text}} for code, text in known.items()]
-
-
-def _result(
-    codes: Sequence[str], code: str, level: str, text: str, place: tuple[str, int, str]
-) -> dict[str, Any]:
-    file, line, subject = place
-    uri = quote(PurePath(file).as_posix())
-    location = {
-        "artifactLocation": {"uri": f"file://{uri}" if file.startswith("/") else uri},
-        "region": {"startLine": line},
-    }
-    return {
-        "ruleId": code,
-        "ruleIndex": codes.index(code),
-        "level": level,
-        "message": {"text": text},
-        "locations": [{"physicalLocation": location}],
-        # The finding of a setting stays the same while lines move.
-        "partialFingerprints": {"lint/v1": f"{code}/{file}/{subject}"},
-    }
+    return write_sarif({"tool": {"driver": driver}, "results": results})

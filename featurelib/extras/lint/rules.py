@@ -1,7 +1,7 @@
 """The rules of `featurelib lint`: rows of rules.toml, and the findings that they make of facts.
 
 A row applies where its conditions hold. Its first case whose conditions hold, too, is the finding;
-without one there is none. A row that is wrong fails when it is loaded, with file and line.
+without one there is none. The row REMOVED is about what files declare no more, and no other row is.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
-from string import Formatter
-from typing import Any
 
 import msgspec
 
@@ -21,6 +19,7 @@ from featurelib.extras.lint.facts import facts_of, texts_of
 from featurelib.feature import Severity
 
 FILE, TABLES = "rules.toml", ("facts", "texts")
+REMOVED = "declaration_removed"
 Conditions = dict[str, str | list[str]]
 
 
@@ -61,15 +60,16 @@ class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def rules() -> dict[str, LintRule]:
     """Return the rules by code, in the order of the file."""
-    text = resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8")
-    return {code: check_rule(text, code) for code in tomllib.loads(text) if code not in TABLES}
+    rows = tomllib.loads(resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8"))
+    own = {code: row for code, row in rows.items() if code not in TABLES}
+    return msgspec.convert(own, dict[str, LintRule])
 
 
 def find(change: FileChange) -> Iterator[LintFinding]:
     """Yield the findings of all rules about one change."""
     facts, texts = facts_of(change), texts_of(change)
     for code, rule in rules().items():
-        if not holds(rule.conditions, facts):
+        if (code == REMOVED) is not change.is_removed or not holds(rule.conditions, facts):
             continue
         for case in (case for case in rule.cases if holds(case.conditions, facts)):
             at = _place(change, rule.at)
@@ -101,35 +101,3 @@ def _place(change: FileChange, keys: Sequence[str]) -> Setting:
     own = change.after
     settings = (own.settings[key] for key in keys if key in own.settings)
     return next(settings, Setting("", own.file, own.line))
-
-
-# --- Loading --------------------------------------------------------------------------------------
-
-
-def check_rule(text: str, code: str) -> LintRule:
-    """Return the row of a code. Raises ValueError with file and line for an unknown key, fact, word
-    of a fact or placeholder."""
-    tables: dict[str, Any] = tomllib.loads(text)
-    try:
-        rule = msgspec.convert(tables[code], LintRule)
-        fault = next(_faults(rule, tables["facts"], {*tables["texts"]["names"]}), "")
-    except msgspec.ValidationError as error:
-        fault = str(error)
-    if fault:
-        line = text.splitlines().index(f"[{code}]") + 1
-        raise ValueError(f"{FILE}:{line}: [{code}] {fault}")
-    return rule
-
-
-def _faults(rule: LintRule, facts: Mapping[str, list[str]], texts: set[str]) -> Iterator[str]:
-    for conditions in (rule.conditions, *(case.conditions for case in rule.cases)):
-        for name, words in conditions.items():
-            if name not in facts:
-                yield f"names the fact {name}, which there is not. Facts: {', '.join(facts)}."
-            elif strange := {*_words(words)} - {*facts[name]}:
-                words = ", ".join(facts[name])
-                yield f"compares {name} with {min(strange)}. It is one of: {words}."
-    for case in rule.cases:
-        parts = Formatter().parse(case.message + case.consequence + case.remedy)
-        if strange := {name for _, name, _, _ in parts if name is not None} - texts:
-            yield f"names {{{min(strange)}}}, which is none of the texts."

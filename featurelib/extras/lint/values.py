@@ -14,12 +14,12 @@ from typing import NamedTuple
 from yaml import Node, ScalarNode, SequenceNode
 
 from featurelib.extras.lint import declared as of
-from featurelib.extras.lint.change import KRAFT_ONLY, number_of
+from featurelib.extras.lint.change import DYNAMIC_FROM, KRAFT_ONLY, number_of
 from featurelib.extras.lint.declared import Declared, Setting
 from featurelib.extras.lint.nodes import entries, get, line_of, text_at
 
 COMPONENTS = ("controller", "broker")
-ANSIBLE = {"kafka_broker", "kafka_controller", "confluent_package_version", "zookeeper"}
+ANSIBLE = {"kafka_broker", "kafka_controller", "confluent_package_version"}
 BITNAMI = {"kraft", "kraftVersion", "controller", "broker", "extraConfig", "clusterId", "zookeeper"}
 # Confluent Platform 7.6 is built on Kafka 3.6, 8.1 on 4.1. Its levels are its own.
 CONFLUENT = {7: 3, 8: 4}
@@ -145,8 +145,10 @@ def _bitnami(chart: Node | None, file: str, items: list[_Item]) -> Iterator[_Ite
     if replicas is not None:
         yield _Item("", of.CONTROLLERS, Setting(str(replicas.value), file, line_of(replicas)))
     migrates = text_at(chart, "controller", "zookeeperMigrationMode") == "true"
-    if not migrates and text_at(chart, "zookeeper", "enabled") == "true":
-        yield _Item("", of.ZOOKEEPER, Setting("declared", file, line_of(has["zookeeper"])))
+    is_off = text_at(chart, "kraft", "enabled") == "false"
+    if not migrates and (is_off or text_at(chart, "zookeeper", "enabled") == "true"):
+        at = has.get("zookeeper") or has["kraft"]
+        yield _Item("", of.ZOOKEEPER, Setting("declared", file, line_of(at)))
         return
     at = has.get("kraftVersion") or get(chart, "image", "tag") or has.get("kraft")
     line = line_of(at) if at is not None else 1
@@ -155,5 +157,9 @@ def _bitnami(chart: Node | None, file: str, items: list[_Item]) -> Iterator[_Ite
         yield _Item("", of.VOTERS if is_static else of.SERVERS, Setting("", file, line))
         word = "migration" if migrates else "enabled"
         yield _Item("", of.MIGRATION, Setting(word, file, line))
-        if is_static or level:
+        # From 4.1 on an upgrade of kraft.version may have followed the chart's 0.
+        if (is_static and (is_old or (number or DYNAMIC_FROM) < DYNAMIC_FROM)) or level not in (
+            None,
+            "0",
+        ):
             yield _Item("", of.KRAFT, Setting("0" if is_static else level or "", file, line))

@@ -188,8 +188,11 @@ def test_files_that_are_not_there_or_cannot_be_judged_fail_the_job_with_a_commen
 ) -> None:
     state, api = github
     found = run_action(repository, api, files="none/*.yaml", before="HEAD", token="secret")
+    assert found["end"] == 0
+    assert "Nothing was judged" in state.ours[0]
+    found = run_action(repository, api, files="none.yaml", before="HEAD", token="secret")
     assert found["end"] == 2
-    assert "Not judged" in state.ours[0]
+    assert "not judged: none.yaml" in state.ours[0]
     (repository / "clusters" / "kafka2.yaml").write_text("a: [\n")
     files = "clusters/kafka2.yaml\n  clusters/**/kafka.yaml\n"
     found = run_action(repository, api, files=files, before="HEAD", token="secret")

@@ -9,12 +9,20 @@ from __future__ import annotations
 import json
 import subprocess
 import tomllib
+from importlib.resources import files
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 import pytest
 
-from featurelib.extras.lint.rules import check_rule, rules
+from featurelib.catalogue import load
+from featurelib.extras.lint import rules as of_rules
+from featurelib.extras.lint.change import FileChange
+from featurelib.extras.lint.declared import Scope
+from featurelib.extras.lint.facts import facts_of, texts_of
+from featurelib.extras.lint.known import KnownCluster
+from featurelib.extras.lint.rules import rules
 from tests.cli.commands import run
 
 HERE = Path(__file__).parent
@@ -86,7 +94,7 @@ SERVERS = "process.roles=controller\nnode.id=1\ncontroller.quorum.bootstrap.serv
     [
         (SAMPLES / "orders-prod-us", VOTERS, SERVERS, [("voters_replaced", "critical")]),
         (DATA / "moved-to-dynamic.jsonl", VOTERS, SERVERS, []),
-        (None, VOTERS, SERVERS, [("voters_replaced", "warning")]),
+        (None, VOTERS, SERVERS, [("voters_replaced", "blocker")]),
         (SAMPLES / "orders-prod-us", None, SERVERS, [("no_voters", "critical")]),
         (SAMPLES / "orders-prod-us", None, VOTERS, []),
         (DATA / "moved-to-dynamic.jsonl", None, VOTERS, [("static_voters", "warning")]),
@@ -162,9 +170,17 @@ def test_each_resource_is_judged_by_the_evidence_of_its_own_cluster(tmp_path: Pa
     assert found == [("level_refused", "kafka/orders")]
     assert "kafka/other is judged without evidence" in error
     (tmp_path / "k.yaml").write_text(text.replace("orders", "other"))
-    code, _, error = run("lint", str(tmp_path / "k.yaml"), *evidence)
-    assert code == 2
+    code, out, error = run("lint", str(tmp_path / "k.yaml"), *evidence)
+    document = json.loads(out)
+    assert (code, document["clusters"]) == (5, [])
     assert "--cluster NAME" in error
+    (tmp_path / "k.yaml").write_text(
+        KAFKA.format(version="4.0.0", level="4.2").replace("orders", "other")
+    )
+    code, out, error = run("lint", str(tmp_path / "k.yaml"), *evidence)
+    assert [one["code"] for one in json.loads(out)["findings"]] == ["level_above_software"]
+    code, *_ = run("lint", str(tmp_path / "k.yaml"), *evidence, "--fail-on", "blocker")
+    assert code == 1
 
 
 # --- Files ----------------------------------------------------------------------------------------
@@ -189,11 +205,10 @@ def test_bad_files_are_named_with_line_and_next_step_and_the_rest_is_judged(tmp_
     assert code == 2
     document = json.loads(out)
     faults = {(Path(one["file"]).name, one["line"]): one["message"] for one in document["faults"]}
+    skipped = ["other.yaml", "log4j.properties", "picture.yaml"]
+    assert [Path(name).name for name in document["skipped"]] == skipped
     assert set(faults) == {
         ("half.yaml", 10),
-        ("other.yaml", 1),
-        ("log4j.properties", 1),
-        ("picture.yaml", 1),
         ("deep.yaml", 1),
         ("loop.yaml", 1),
         ("missing.yaml", 1),
@@ -242,9 +257,46 @@ def test_another_version_of_the_api_is_read_and_named(tmp_path: Path) -> None:
     assert "v2alpha1" in found["api_unknown"]["message"]
 
 
-def test_resources_of_others_are_passed_over(tmp_path: Path) -> None:
-    text = "apiVersion: v1\nkind: Service\nmetadata: {name: x}\n"
-    assert lint(tmp_path, "service.yaml", None, text)["findings"] == []
+INI = "[all:vars]\nansible_user=root\n\n[kafka_controller]\nc1 node_id=1\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line", "words"),
+    [
+        ("service.yaml", "apiVersion: v1\nkind: Service\n", 1, "something else"),
+        ("hosts", INI, 4, "ansible-inventory --list --yaml -i"),
+    ],
+)
+def test_a_file_that_is_named_alone_has_to_be_of_kafka(
+    name: str, text: str, line: int, words: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    code, out, error = run("lint", str(tmp_path / name), "--json")
+    [fault] = json.loads(out)["faults"]
+    assert (code, fault["line"]) == (2, line)
+    assert words in fault["message"]
+    assert words in error
+
+
+def test_files_of_others_below_a_glob_are_skipped_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "kafka.yaml").write_text(KAFKA.format(version="4.0.0", level="4.1-IV1"))
+    (tmp_path / "a" / "service.yaml").write_text("apiVersion: v1\nkind: Service\n")
+    code, out, error = run("lint", "**/*.yaml", "none/*.yaml", "--json")
+    document = json.loads(out)
+    assert (code, error, document["faults"]) == (0, "", [])
+    assert document["files"] == ["a/kafka.yaml"]
+    assert document["skipped"] == ["none/*.yaml", "a/service.yaml"]
+    assert [one["file"] for one in document["findings"]] == ["a/kafka.yaml"]
+    code, out, _ = run("lint", "none/*.yaml")
+    assert (code, out) == (
+        0,
+        "Nothing to report.\nNothing was judged. Skipped, since no settings of Kafka are there: "
+        "none/*.yaml.\n",
+    )
 
 
 def test_a_version_stays_the_text_that_it_is(tmp_path: Path) -> None:
@@ -305,9 +357,51 @@ def test_what_the_other_branch_got_meanwhile_is_not_this_change(
     code, out, error = run("lint", "clusters/kafka.yaml", "--before-revision", "target", "--json")
     assert (code, error) == (0, "")
     assert [one["code"] for one in json.loads(out)["findings"]] == ["level_not_pinned"]
-    Path("clusters/kafka.yaml").unlink()
-    code, _, error = run("lint", "clusters/kafka.yaml", "--before-revision", "target")
-    assert (code, error) == (0, "warning: clusters/kafka.yaml: this change removes a.\n")
+
+
+@pytest.mark.parametrize("how", ["deleted", "folder deleted", "emptied", "another name"])
+@pytest.mark.parametrize("named", ["clusters/kafka.yaml", "clusters/*.yaml"])
+def test_a_cluster_that_a_change_removes_is_a_finding(
+    how: str, named: str, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
+    file = Path("clusters/kafka.yaml")
+    Path("clusters/new.yaml").unlink()
+    if "deleted" in how:
+        file.unlink()
+    else:
+        file.write_text(file.read_text().replace("name: a", "name: b") * (how != "emptied"))
+    if how == "folder deleted":
+        file.parent.rmdir()
+    code, out, _ = run("lint", named, "--before-revision", "HEAD", "--json")
+    found = [(one["code"], one["severity"], one["subject"]) for one in json.loads(out)["findings"]]
+    assert code == 0
+    assert found[0] == ("declaration_removed", "blocker", "a")
+    assert len(found) == 1 + (how == "another name")
+
+
+def test_a_renamed_file_is_compared_with_its_earlier_name(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
+    rest = "".join(f"key.{number}=value\n" for number in range(20))
+    Path("server.properties").write_text(VOTERS + rest)
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b.example", "-c", "commit.gpgsign=false")
+    for words in (("add", "server.properties"), (*identity, "commit", "-qm", "second")):
+        subprocess.run(["git", *words], check=True)
+    subprocess.run(["git", "mv", "server.properties", "clusters/c1.properties"], check=True)
+    Path("clusters/c1.properties").write_text(SERVERS + rest)
+    code, out, error = run("lint", "**/*.properties", "--before-revision", "HEAD", "--json")
+    assert (code, error) == (0, "")
+    assert [one["code"] for one in json.loads(out)["findings"]] == ["voters_replaced"]
+
+
+def test_a_folder_is_no_file_with_a_revision_either(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
+    code, _, error = run("lint", "clusters", "--before-revision", "HEAD")
+    assert (code, "is a directory" in error) == (2, True)
 
 
 @pytest.mark.parametrize("revision", ["no-such-branch", "--output=x"])
@@ -357,40 +451,24 @@ def test_nothing_to_report_is_said(tmp_path: Path) -> None:
 
 # --- Rules ----------------------------------------------------------------------------------------
 
-ROW = """[facts]
-mode = ["kraft", "zookeeper"]
-[texts]
-names = ["version"]
 
-[bad]
-title = "t"
-at = []
-when = { mode = "kraft" }
-source = "s"
-
-[[bad.case]]
-severity = "info"
-message = "m {version}"
-remedy = "r"
-"""
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "fault"),
-    [
-        ('mode = "kraft"', 'mood = "kraft"', "the fact mood"),
-        ('mode = "kraft"', 'mode = "raft"', "compares mode with raft"),
-        ("{version}", "{release}", "{release}"),
-        ('"info"', '"loud"', "loud"),
-        ('source = "s"', "", "source"),
-        ('title = "t"', 'titel = "t"\ntitle = "t"', "titel"),
-    ],
-)
-def test_a_wrong_row_fails_with_file_and_line(old: str, new: str, fault: str) -> None:
-    assert check_rule(ROW, "bad").title == "t"
-    with pytest.raises(ValueError, match=r"rules.toml:6: \[bad\]") as error:
-        check_rule(ROW.replace(old, new), "bad")
-    assert fault in str(error.value)
+def test_rows_name_known_facts_words_and_texts() -> None:
+    tables = tomllib.loads((files(of_rules.__package__) / of_rules.FILE).read_text())
+    facts, texts = tables["facts"], {*tables["texts"]["names"]}
+    used: dict[str, set[str]] = {name: set() for name in facts}
+    for code, rule in rules().items():
+        for conditions in (rule.conditions, *(case.conditions for case in rule.cases)):
+            for name, words in conditions.items():
+                used[name] |= {words} if isinstance(words, str) else {*words}
+                assert used[name] <= {*facts[name]}, (code, name)
+        for case in rule.cases:
+            parts = Formatter().parse(case.message + case.consequence + case.remedy)
+            assert {name for _, name, _, _ in parts if name is not None} <= texts, code
+    scope = Scope(kind="strimzi", name="a", file="a", line=1)
+    cluster = KnownCluster(source=None, catalogue=load())
+    change = FileChange(before=None, after=scope, cluster=cluster)
+    assert facts_of(change).keys() == facts.keys()
+    assert texts_of(change).keys() == texts
 
 
 def test_every_rule_is_shown_by_a_case() -> None:
@@ -400,5 +478,5 @@ def test_every_rule_is_shown_by_a_case() -> None:
         for row in tomllib.loads(path.read_text(encoding="utf-8"))["finding"]
     }
     shown |= {"level_refused", "software_cannot_register", "no_voters", "static_voters"}
-    shown |= {"api_unknown", "version_is_template", "version_unknown"}
+    shown |= {"api_unknown", "version_is_template", "version_unknown", of_rules.REMOVED}
     assert set(rules()) - shown == set()
