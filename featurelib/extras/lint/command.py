@@ -100,10 +100,10 @@ def lint(
             read_file(old, file, then)
     if before is not None:
         faults += [Fault(before, fault.line, fault.message) for fault in then.faults]
-    if now.others == files and before_revision is None:
-        faults += [Fault(file, 1, NOT_KAFKA) for file in now.others]
+    if now.skipped == files and before_revision is None:
+        faults += [Fault(file, 1, NOT_KAFKA) for file in now.skipped]
     else:
-        skipped += now.others
+        skipped += now.skipped
     clusters = _Evidence(Chosen(wanted=evidence, catalogue=catalogue, say=say))
     changes = [
         FileChange(before=then.scopes.get(key), after=scope, cluster=clusters.of(scope))

@@ -24,15 +24,15 @@ def expand(names: Sequence[str], revision: str | None, unmatched: list[str]) -> 
         if not _GLOB.search(name) or Path(name).exists():
             yield name
             continue
-        found = [path for path in sorted(glob(name, recursive=True)) if Path(path).is_file()]
+        paths = [path for path in sorted(glob(name, recursive=True)) if Path(path).is_file()]
         if revision is not None:
             base, options = _base(Path(), revision), ("--relative", "--name-only", "-M", "-z")
             deleted = _git(
                 Path(), "diff", *options, "--diff-filter=D", base, "--", f":(glob){name}"
             )
-            found += (deleted or b"").decode(errors="replace").split("\0")[:-1]
-        yield from found
-        unmatched += [name] * (not found)
+            paths += (deleted or b"").decode(errors="replace").split("\0")[:-1]
+        yield from paths
+        unmatched += [name] * (not paths)
 
 
 def new_content(file: str, *, is_needed: bool, faults: list[Fault]) -> bytes | None:

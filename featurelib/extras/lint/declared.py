@@ -94,7 +94,7 @@ class Declared:
 
     scopes: dict[tuple[str, str, str], Scope] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
-    others: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
 
     def scope(
         self, kind: str, place: str, name: str, file: str, line: int, node: str = ""

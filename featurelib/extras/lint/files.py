@@ -38,7 +38,7 @@ def read_file(content: bytes, file: str, into: Declared) -> None:
         read = _read_properties if ".properties" in PurePath(file).name else _read_yaml
         is_read = read(text, file, into)
     if not is_read and len(into.faults) == faults:
-        into.others.append(file)
+        into.skipped.append(file)
 
 
 def _read_properties(text: str, file: str, into: Declared) -> bool:

@@ -95,14 +95,14 @@ def render_sarif(findings: Sequence[LintFinding], faults: Sequence[Fault]) -> st
     codes = list(known)
     rows = [
         (
-            found.code,
-            SARIF_LEVELS[found.severity],
-            " ".join(filter(None, (found.message, found.consequence, found.remedy))),
-            (found.file, found.line, found.subject),
+            finding.code,
+            SARIF_LEVELS[finding.severity],
+            " ".join(filter(None, (finding.message, finding.consequence, finding.remedy))),
+            (finding.file, finding.line, finding.subject),
         )
-        for found in findings
+        for finding in findings
     ]
-    rows += [(NOT_JUDGED, "warning", of.message, (of.file, of.line, of.file)) for of in faults]
+    rows += [(NOT_JUDGED, "warning", f.message, (f.file, f.line, f.file)) for f in faults]
     rules_of = [{"id": code, "shortDescription": {"text": text}} for code, text in known.items()]
     driver = {"name": "featurelib lint", "version": featurelib.__version__, "rules": rules_of}
     results = [
