@@ -7,13 +7,7 @@ from enum import StrEnum
 
 from featurelib.cli.entrance import say
 from featurelib.config.files import open_catalogue
-from featurelib.errors import (
-    ConfigError,
-    InputError,
-    LandingError,
-    NoEvidenceError,
-    install_line,
-)
+from featurelib.errors import ConfigError, InputError, LandingError, NoEvidenceError, install_line
 from featurelib.extras.lint.change import FileChange
 from featurelib.extras.lint.contents import expand, new_content, old_content
 from featurelib.extras.lint.declared import Declared, Fault, Scope
@@ -27,10 +21,7 @@ from featurelib.view.documents import as_json as to_json
 from featurelib.words import clean
 
 _SEVERITIES = list(Severity)
-NOT_KAFKA = (
-    "expected Strimzi resources, properties, an inventory or values of Kafka, found something else."
-    " Leave it out."
-)
+KINDS = "Strimzi resources, properties, an inventory or values of Kafka"
 
 
 class LintForm(StrEnum):
@@ -79,31 +70,8 @@ def lint(
     Exit codes: 0 done; 1 with --fail-on, if a finding is as severe; 2 usage, or a file was not
     judged; 5 the named evidence is of none of these clusters, and they are judged without.
     """
-    skipped = list[str]()
-    names = list(dict.fromkeys(expand(files, before_revision, skipped)))
-    if before is not None and (len(names) > 1 or before_revision is not None):
-        raise ConfigError("--before: expected one FILE, and no --before-revision beside it.")
-    try:
-        from featurelib.extras.lint.files import read_file
-    except ImportError as error:
-        raise ConfigError(
-            f"lint needs the package pyyaml. Install it, {install_line('lint')}"
-        ) from error
-    catalogue, faults = open_catalogue(overlay, say), list[Fault]()
-    now, then = Declared(faults=faults), Declared()
-    for file in names:
-        old = old_content(file, before, before_revision)
-        content = new_content(file, is_needed=old is None, faults=faults)
-        if content is not None:
-            read_file(content, file, now)
-        if old is not None:
-            read_file(old, file, then)
-    if before is not None:
-        faults += [Fault(before, fault.line, fault.message) for fault in then.faults]
-    if now.skipped == files and before_revision is None:
-        faults += [Fault(file, 1, NOT_KAFKA) for file in now.skipped]
-    else:
-        skipped += now.skipped
+    catalogue = open_catalogue(overlay, say)
+    names, now, then = _read(files, before, before_revision)
     clusters = _Evidence(Chosen(wanted=evidence, catalogue=catalogue, say=say))
     changes = [
         FileChange(before=then.scopes.get(key), after=scope, cluster=clusters.of(scope))
@@ -118,17 +86,17 @@ def lint(
     findings = sorted(unique, key=lambda of: (_SEVERITIES.index(of.severity), of.file, of.line))
     document = fill(
         LintDocument,
-        files=[name for name in names if name not in skipped],
-        skipped=skipped,
+        files=names,
+        skipped=now.skipped,
         before=before or before_revision,
         clusters=clusters.names,
         findings=findings,
-        faults=faults,
+        faults=now.faults,
     )
     print(to_json(document) + "\n" if as_json else _render(as_form, document), end="")
-    for fault in faults:
+    for fault in now.faults:
         say(f"error: {clean(fault.file, 250)}:{fault.line}: {fault.message}")
-    if faults:
+    if now.faults:
         return ConfigError.exit_code
     worst = -1 if fail_on is None else _SEVERITIES.index(fail_on)
     if any(_SEVERITIES.index(finding.severity) <= worst for finding in findings):
@@ -136,13 +104,44 @@ def lint(
     return NoEvidenceError.exit_code if clusters.is_of_others() else 0
 
 
+def _read(
+    files: list[str], before: str | None, revision: str | None
+) -> tuple[list[str], Declared, Declared]:
+    """Return the files that are judged, their declarations, and those of before."""
+    try:
+        from featurelib.extras.lint.files import read_file
+    except ImportError as error:
+        raise ConfigError(f"lint needs pyyaml. Install it, {install_line('lint')}") from error
+    now, then, unmatched = Declared(), Declared(), list[str]()
+    names = list(dict.fromkeys(expand(files, revision, unmatched)))
+    if before is not None and (len(names) > 1 or revision is not None):
+        raise ConfigError("--before: expected one FILE, and no --before-revision beside it.")
+    for file in names:
+        old = old_content(file, before, revision)
+        content = new_content(file, is_needed=old is None, faults=now.faults)
+        if content is not None:
+            read_file(content, file, now)
+        if old is not None:
+            read_file(old, file, then)
+    if before is not None:
+        now.faults.extend(Fault(before, fault.line, fault.message) for fault in then.faults)
+    if now.skipped == files and revision is None:
+        now.faults.extend(
+            Fault(file, 1, f"expected {KINDS}, found something else. Leave it out.")
+            for file in files
+        )
+        now.skipped.clear()
+    names = [name for name in names if name not in now.skipped]
+    now.skipped.extend(unmatched)
+    return names, now, then
+
+
 def _render(form: LintForm, document: LintDocument) -> str:
-    findings, faults = document.findings, document.faults
     if form is LintForm.SARIF:
-        return render_sarif(findings, faults)
+        return render_sarif(document.findings, document.faults)
     render = render_markdown if form is LintForm.MARKDOWN else render_text
     about = basis(document.files, document.skipped, document.before, document.clusters)
-    return render(findings, faults, about)
+    return render(document.findings, document.faults, about)
 
 
 # --- The cluster ----------------------------------------------------------------------------------
