@@ -94,6 +94,10 @@ class Sources:
         # Which half of its process an observer is nothing says.
         self.follow_key = distinct(np.append(self.follower_key, broker_key(self.follower_key)))
         self.quorum_at = snapshots.scalar("quorum_at")
+        # When nodes were last asked about the whole cluster.
+        self.looked_at = self.quorum_at.copy()
+        for part in ("members", "configs", "probe", "leaderless", "refusals"):
+            np.maximum.at(self.looked_at, snapshots[part].row, snapshots[part].field("at"))
         # Lists of DescribeCluster, and who is in them.
         self.lists, listed = snapshots["members"], snapshots["member"]
         at, role, shows = (self.lists.field(name) for name in ("at", "role", "fenced_shown"))
@@ -517,25 +521,22 @@ def _describe(
 
 
 def _left_out(said: Sources, keys: Int, heard_at: Int, failed_at: Int, registered_at: Int) -> Bool:
-    """Return which node halves were last seen before the look in which at least half of the other
-    nodes of their role were asked, or their other half, or in which a list names them; [keys].
-    Times are microseconds, 0 = never."""
+    """Return which node halves were last seen before a later look at their cluster, in which Kafka
+    was asked about all of it, or about half of the other nodes of a role were asked, or the other
+    half of the process; [keys]. Times are microseconds, 0 = never."""
     asked_at = np.maximum(heard_at, failed_at)
-    seen_at = np.maximum(asked_at, registered_at)
-    cluster, role, _ = split_key(keys)
-    left_out = said.half_left_out(keys, heard_at)
-    left_out |= (asked_at > 0) & (seen_at + ONE_LOOK < said.listed_at(keys))
-    if not len(keys):
-        return left_out
-    group = np.cumsum(np.append(0, (np.diff(cluster) != 0) | (np.diff(role) != 0)))
-    starts = np.flatnonzero(np.append(True, np.diff(group) > 0))
-    newest = np.maximum.reduceat(asked_at, starts)
-    for here in np.unique(group[(asked_at > 0) & (seen_at + ONE_LOOK < newest[group])]).tolist():
-        part = slice(starts[here], starts[here + 1] if here + 1 < len(starts) else None)
-        times = np.sort(asked_at[part][asked_at[part] > 0])
-        later = len(times) - np.searchsorted(times, seen_at[part] + ONE_LOOK, side="right")
-        left_out[part] |= (asked_at[part] > 0) & (later > 0) & (2 * later >= len(times) - 1)
-    return left_out
+    look_end = np.maximum(asked_at, registered_at) + ONE_LOOK
+    (cluster, role, _), asked = split_key(keys), asked_at > 0
+    looked_at, newest = np.stack((said.looked_at, said.looked_at))
+    np.maximum.at(newest, cluster, asked_at)
+    is_later = marked(len(newest), cluster[asked & (look_end < newest[cluster])])
+    at = np.flatnonzero(asked & is_later[cluster])
+    at = at[np.lexsort((-asked_at[at], role[at], cluster[at]))]
+    start = np.flatnonzero(first_of_equals(node_key(cluster[at], role[at], 0)))
+    half = np.maximum(np.diff(np.append(start, len(at))) // 2, 1)
+    middle = at[start + half - 1]
+    np.maximum.at(looked_at, cluster[middle], asked_at[middle])
+    return said.half_left_out(keys, heard_at) | (asked & (look_end < looked_at[cluster]))
 
 
 def _beside_metrics(

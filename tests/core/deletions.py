@@ -266,10 +266,10 @@ def _failures(capture: Capture, without: Without) -> set[int]:
     which too few other lines are left. The node's answer of before counts as long as evidence may
     be old (conf/audit.toml), because a collector may be told to ask some nodes only.
 
-    Where at least half of the other nodes of its role were asked more than ONE_LOOK later, the node
-    is `node_not_asked`; so is the half of a process whose other half answered with it and failed
-    later. What is left takes two lines or more: a node that nobody was asked beside, or nodes asked
-    seconds later, which one slow look asks, too."""
+    Where the cluster, or about half of the nodes of one role, was asked more than ONE_LOOK later,
+    the node is `node_not_asked`; so is the half of a process whose other half answered with it and
+    failed later. What is left takes two lines or more: a node that nobody was asked beside, or
+    nodes asked seconds later, which one slow look asks, too."""
     return {
         i
         for i in without

@@ -370,8 +370,22 @@ def is_of_earlier_look(node: Node, half: Node) -> bool:
     return half.failed < half.answered and is_nearer
 
 
+def look_age(cluster: Cluster, who: list[Node]) -> int:
+    """The age of the newest look: somebody was asked about the whole cluster, or about half of the
+    nodes of a role were asked about themselves."""
+    lists_brokers = not cluster.zookeeper and cluster.registry in ("fenced", "live")
+    ages = [STALE, *[cluster.registry_age] * (lists_brokers or cluster.controllers_listed)]
+    ages += [1] * (cluster.voters is not None or cluster.configured is not None)
+    ages += [0] * cluster.refused
+    for role in (BROKER, CONTROLLER):
+        asked = (asked_age(node) for node in who if node.role == role)
+        of_role = sorted(age for age in asked if age is not None)
+        ages += of_role[max(len(of_role) // 2 - 1, 0) :][:1]
+    return min(ages)
+
+
 def is_left_out(cluster: Cluster, who: list[Node], node: Node) -> bool:
-    """Whether half of the others of its role were asked in a look after it was seen last."""
+    """Whether it was seen last before the newest look."""
     seen = asked_age(node)
     if seen is None:
         return False
@@ -379,10 +393,7 @@ def is_left_out(cluster: Cluster, who: list[Node], node: Node) -> bool:
         return True
     if cluster.log and is_registered(cluster, node):
         seen = min(seen, cluster.registry_age)
-    ages = [asked_age(other) for other in who if other.role == node.role and other is not node]
-    others = [age for age in ages if age is not None]
-    later = [age for age in others if age < seen]
-    return bool(later) and 2 * len(later) >= len(others)
+    return look_age(cluster, who) < seen
 
 
 def unknown_reasons(cluster: Cluster, who: list[Node], said: Believed) -> set[tuple[str, object]]:

@@ -46,7 +46,7 @@ AGAIN = ONE[1].replace(at(1, 1).encode(), at(1, 3 + LOOK).encode())  # controlle
         ([*was_combined(NEW), ALONE, controller(OLD)], 27, "BLOCKED", -1),
         ([*was_combined(OLD), ALONE, controller(NEW)], 29, "READY", 0),
         ([*was_combined(NEW), BOTH, controller(OLD)], None, "BLOCKED", -1),
-        ([AGAIN, AT_ONCE, BOTH, controller(OLD, LOOK)], 27, "BLOCKED", -1),
+        ([AGAIN, AT_ONCE, BOTH, controller(OLD, LOOK)], None, "BLOCKED", -1),
         ([AT_ONCE, ALONE, controller(OLD, MINUTE)], 27, "BLOCKED", -1),
         ([AT_ONCE, FENCED, controller(OLD, MINUTE)], 27, "BLOCKED", -1),
         ([AT_ONCE, BOTH, moved(silence(3), MINUTE), controller(OLD, MINUTE)], None, "BLOCKED", -1),

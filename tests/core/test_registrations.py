@@ -25,6 +25,7 @@ from tests.core.lines import (
     answer_line,
     at,
     codes,
+    configs_line,
     failure_line,
     findings,
     judge_clusters,
@@ -35,6 +36,7 @@ from tests.core.lines import (
     log_lines,
     quorum_line,
     readiness,
+    refusal_line,
     told,
 )
 from tests.core.oracle import BROKER, CONTROLLER, METADATA, Cluster, Node
@@ -90,6 +92,7 @@ NUMBERS = (b"1", b"2", b"3")
 ALL_LOST = [KNOWS_NONE.replace(b'"asked_node": 1', b'"asked_node": ' + i) for i in NUMBERS]
 ALL_LOST += ALL_RUN
 TWO_LOST = ALL_LOST[1:]
+AGAIN = [answer(1, answered=0), *(answer(i, CONTROLLER, answered=0) for i in (1, 2, 3))]
 AWAY = (7, 0), (8, 0), (9, 0)
 UNASKED = [answer(1), answer(2), IN_VAIN, listing((1, False), (2, False))]
 HALVES = [answer(1), *(silence(i, CONTROLLER) for i in (1, 2, 3)), quorum([1, 2, 3], age=30)]
@@ -172,9 +175,9 @@ SCENES: dict[str, tuple[str, Lines]] = {
     "where all voters know of none an older leader does not count": ("UNKNOWN", ALL_LOST),
     "where no broker waits and a voter knows of one they may be electing": ("READY", TWO_LOST),
     "and have done so where it was described since": (
-        "READY", [*ALL_LOST, IN_VAIN, quorum([(1, 0), (2, 0), (3, 0)], age=0)]),
+        "READY", [*ALL_LOST, *AGAIN, IN_VAIN, quorum([(1, 0), (2, 0), (3, 0)], age=0)]),
     "what they knew in another night is over": (
-        "READY", [*ALL_LOST, IN_VAIN, *(answer(i, CONTROLLER, answered=0) for i in (1, 2, 3))]),
+        "READY", [*ALL_LOST, IN_VAIN, *AGAIN]),
     "a broker waits in vain for voters whom nobody asks, too": (
         "UNKNOWN", [*UNASKED, quorum(AWAY, age=30)]),
     "but not where another is answered": ("UNKNOWN", [*UNASKED, quorum(AWAY)]),
@@ -543,28 +546,48 @@ def test_the_word_is_not_for_brokers_and_silences_no_controller_known_to_be_unfi
     assert {"unsupported_by_node", "controller_vouched"} <= codes(said)
 
 
+EACH = {"controller 1", *(f"broker {i}" for i in (1, 2, 3))}
+
+
+def old(*brokers: int) -> list[bytes]:
+    return [answer(i, answered=24) for i in brokers]
+
+
 @pytest.mark.parametrize(
     ("lines", "left_out"),
     [
-        ([answer(2, answered=24), answer(3)], {2}),
-        ([answer(2, answered=24), answer(3, answered=24)], {2, 3}),
-        ([answer(2, answered=24), answer(3, answered=24), answer(4, answered=24)], set()),
-        ([answer(2), answer(3)], set()),
-        ([answer(2, answered=24), answer(3), listing((1, False), (3, False))], set()),
-        ([answer(2, answered=24), answer(3), *log(*ME, node(2), node(3), age=0)], set()),
+        ([answer(1), *old(2), answer(3)], {"broker 2", "controller 1"}),
+        ([answer(1), *old(2, 3)], {"broker 2", "broker 3", "controller 1"}),
+        ([answer(1), *old(2, 3, 4)], set()),
+        ([answer(i) for i in (1, 2, 3)], {"controller 1"}),
+        ([answer(1), *old(2), answer(3), listing((1, False), (3, False))], {"controller 1"}),
+        ([answer(1), *old(2), answer(3), *log(*ME, node(2), node(3), age=0)], set()),
+        (old(1, 2, 3), set()),
+        ([*old(1, 2, 3), answer(1, CONTROLLER)], {"broker 1", "broker 2", "broker 3"}),
+        ([*old(1, 2, 3), quorum([(1, 0)])], EACH),
+        ([*old(1, 2, 3), listing((1, False), (2, False), (3, False))], EACH),
+        ([*old(1, 2, 3), configs_line(1, BROKER, {"1": {}})], EACH),
+        ([*old(1, 2, 3), refusal_line("c")], EACH),
     ],
     ids=["one of three", "two of three", "three of four", "none", "unregistered since",
-         "its registration was read since"],
+         "its registration was read since", "all of an earlier look", "the controller was asked",
+         "who votes", "who is registered", "how one is configured", "and that was refused"],
 )  # fmt: skip
-def test_a_node_that_was_left_out_when_the_others_were_asked_is_not_known(
-    lines: list[bytes], left_out: set[int]
+def test_a_node_that_was_not_asked_in_the_newest_look_is_not_known(
+    lines: list[bytes], left_out: set[str]
 ) -> None:
     ids = [(1, False), (2, False), (3, False), (4, False)]
     brokers = [*ids] if any(b'"node_id": 4' in line for line in lines) else ids[:3]
-    scene = [answer(1), answer(1, CONTROLLER), quorum([(1, 0)]), listing(*brokers, age=24), *lines]
-    said = judge_lines(scene)
-    assert {row["node_id"] for row in findings(said, "node_not_asked")} == left_out
-    assert readiness(said, METADATA)["verdict"] == ("UNKNOWN" if left_out else "READY")
+    scene = [
+        answer(1, CONTROLLER, answered=24),
+        quorum([(1, 0)], age=24),
+        listing(*brokers, age=24),
+    ]
+    said = judge_lines([*scene, *lines])
+    found = findings(said, "node_not_asked")
+    assert {f"{row['role']} {row['node_id']}" for row in found} == left_out
+    verdict = readiness(said, METADATA)["verdict"]
+    assert verdict == ("UNKNOWN" if left_out else "READY")
 
 
 @pytest.mark.parametrize(
