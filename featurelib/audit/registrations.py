@@ -532,7 +532,7 @@ def _left_out(said: Sources, keys: Int, heard_at: Int, failed_at: Int, registere
     is_later = marked(len(newest), cluster[asked & (look_end < newest[cluster])])
     at = np.flatnonzero(asked & is_later[cluster])
     at = at[np.lexsort((-asked_at[at], role[at], cluster[at]))]
-    start = np.flatnonzero(first_of_equals(node_key(cluster[at], role[at], 0)))
+    start = np.flatnonzero(first_of_equals(node_key(cluster[at], role[at], at * 0)))
     half = np.maximum(np.diff(np.append(start, len(at))) // 2, 1)
     middle = at[start + half - 1]
     np.maximum.at(looked_at, cluster[middle], asked_at[middle])
