@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -478,7 +478,7 @@ def carry_out(
     settings, ruled = find_settings(chosen.wanted.config)
     if writable := find_writable(Path(ruled)):
         chosen.say(f"warning: every user of this machine can write {writable}: {ruled} is no guard")
-    entry, check = reached.entry_of(plan.cluster), needs_none
+    entry, check, again = reached.entry_of(plan.cluster), needs_none, ""
     if approval is not None:
         where = approval if isinstance(approval, str) else "the approval"
         words = quote(path) + Wanted(fleet=chosen.wanted.fleet, config=chosen.wanted.config).ways[0]
@@ -511,11 +511,15 @@ def carry_out(
             if opened.is_new:
                 chosen.say(f"new journal: {opened.path}")
             ending = controller.apply(order, watcher, opened)
+            with suppress(ApprovalError):  # it may have been withdrawn since, or be over
+                controller.check_clearance(order, opened)
+                again = ""
     except FeatureLibError as error:
         word, code = ERROR_WORDS[error.exit_code], error.exit_code
         error.facts = msgspec.to_builtins(document(clearance, word, code, str(error)))
         raise
-    kind, says = ending.kind, sentence(ending, chosen.catalogue, name, order.way, again=command)
+    commands = {"again": command, "approve": again}
+    kind, says = ending.kind, sentence(ending, known, name, order.way, **commands)
     says += before_return(ending, plan)
     updates = [outcome for step in ending.steps for outcome in step.updates]
     return Carried(

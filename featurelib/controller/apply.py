@@ -106,7 +106,7 @@ def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
     if fault := next(plan_faults(plan), None):
         raise PlanError(f"plan for {plan.cluster}: {fault}. Nothing was sent. Make it again.")
     expect_ours(plan.cluster, plan.moves, watcher.fleet, watcher.catalogue, plan.guards)
-    clearance = _cleared(order, journal)
+    clearance = check_clearance(order, journal)
     with ExitStack() as held:
         try:
             sender = held.enter_context(
@@ -138,7 +138,7 @@ def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
         return _Run(order, sender, clearance.approval).carry_out()
 
 
-def _cleared(order: ApplyOrder, journal: Journal) -> Clearance:
+def check_clearance(order: ApplyOrder, journal: Journal) -> Clearance:
     """Return the approval to send the plan now. Raises ApprovalError, also if it was revoked."""
     clearance = order.check_approval(datetime.now(UTC))
     for item in journal.withdrawals():
@@ -165,7 +165,10 @@ class _Run:
 
     def carry_out(self) -> Ending:
         """Go on from the first step that is not known to be applied."""
-        position, clearance = self._before, partial(_cleared, self._order, self._sender.journal)
+        position, clearance = (
+            self._before,
+            partial(check_clearance, self._order, self._sender.journal),
+        )
         while True:
             try:
                 look = self._sender.look or self._watcher.look(self._plan.cluster)

@@ -237,10 +237,17 @@ def _is_at(feature: str, level: int | None, catalogue: Catalogue) -> str:
 
 
 def sentence(
-    ending: Ending, catalogue: Catalogue, name: str = "", way: Way | None = None, again: str = ""
+    ending: Ending,
+    catalogue: Catalogue,
+    name: str = "",
+    way: Way | None = None,
+    *,
+    again: str = "",
+    approve: str = "",
 ) -> str:
     """One sentence that says what is true of the cluster now, and what to do next: `again` is the
-    command that goes on with the same plan, `way` has those that settle it or plan anew."""
+    command that goes on with the same plan, `approve` the one that has to run before, `way` has
+    those that settle it or plan anew."""
     title, levels = f"cluster {clean(name or ending.cluster)}", _where(ending.steps, catalogue)
     done, cause = f"{ending.applied} of {count(ending.total, 'step')}", _cause(ending)
     if ending.kind is EndingKind.APPLIED:
@@ -259,7 +266,7 @@ def sentence(
     if ending.kind is EndingKind.UNKNOWN:
         run = (way or Way()).resume
         return f"Unknown: {title}: {done} known to be applied; {cause}. Run: {run}"
-    go_on = _go_on(ending, way, again)
+    go_on = _go_on(ending, way, again, approve)
     if ending.kind is EndingKind.REJECTED:
         how = cause or "the controller refused"
         return f"Rejected: {title}: nothing was written: {how}.{go_on}"
@@ -272,7 +279,7 @@ def _cause(ending: Ending) -> str:
     return "; ".join([*texts, *(text for step in ending.steps[-1:] for text in _whys_of(step))])
 
 
-def _go_on(ending: Ending, way: Way | None, again: str) -> str:
+def _go_on(ending: Ending, way: Way | None, again: str, approve: str) -> str:
     """Return the command that goes on after a rejected or stopped plan, in a sentence."""
     updates = (update for step in ending.steps for update in step.updates)
     codes = {u.code for u in updates if u.fate in {Fate.REJECTED, Fate.OVERTAKEN}}
@@ -280,6 +287,8 @@ def _go_on(ending: Ending, way: Way | None, again: str) -> str:
         return f" Run the same plan and approval again, as a user with ALTER: {again}"
     if codes:  # it can be carried out no more
         return f" Make a new plan: {way.plan}" if way else ""
+    if approve:
+        return f" Approve the plan again: {approve}"
     return f" Go on with the same plan: {again}" if again else ""
 
 

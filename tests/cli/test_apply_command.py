@@ -27,6 +27,7 @@ from featurelib.planning.planner import make_plan
 from tests.backends.simulator import Simulated
 from tests.cli.commands import run
 from tests.controller.clusters import AGE, say_nothing, zookeeper
+from tests.controller.test_stalled import after_the_intent
 from tests.seeing import see
 
 CATALOGUE = load()
@@ -104,6 +105,26 @@ def test_where_the_file_of_an_approval_is_gone_it_is_said_by_whom_and_what_to_ru
     assert code == 2
     assert "An approval of this plan was taken back by " in err
     assert err.endswith(f"(CHG-18). {again}")
+
+
+def test_what_goes_on_after_an_approval_was_taken_back_meanwhile_begins_with_a_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+
+    def take_back(_: Journal) -> None:
+        assert run("approve", "plan.json", "--withdraw", "--reason", "CHG-18")[0] == 0
+
+    with monkeypatch.context() as patch:
+        after_the_intent(patch, take_back)
+        code, out, _ = run(*APPLY, "--yes")
+    assert code == 3
+    assert "found one that was taken back by " in out
+    again = "featurelib approve plan.json --expires 24h"
+    assert " ".join(out.split()).endswith(f"Approve the plan again: {again}")
+    assert run(*again.split()[1:], "--yes")[0] == 0
+    assert run(*APPLY, "--yes")[0] == 0
 
 
 def test_an_approval_that_is_replaced_is_said() -> None:
