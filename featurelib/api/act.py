@@ -518,10 +518,9 @@ def carry_out(
         word, code = ERROR_WORDS[error.exit_code], error.exit_code
         error.facts = msgspec.to_builtins(document(clearance, word, code, str(error)))
         raise
-    commands = {"again": command, "approve": again}
-    kind, says = ending.kind, sentence(ending, known, name, order.way, **commands)
+    says = sentence(ending, known, name, order.way, again=command, approve=again)
     says += before_return(ending, plan)
-    updates = [outcome for step in ending.steps for outcome in step.updates]
+    kind, updates = ending.kind, [outcome for step in ending.steps for outcome in step.updates]
     return Carried(
         value=ending,
         make_rows=lambda: map(msgspec.to_builtins, result_documents(updates)),

@@ -533,8 +533,7 @@ def _left_out(said: Sources, keys: Int, heard_at: Int, failed_at: Int, registere
     at = np.flatnonzero(asked & is_later[cluster])
     at = at[np.lexsort((-asked_at[at], role[at], cluster[at]))]
     start = np.flatnonzero(first_of_equals(node_key(cluster[at], role[at], at * 0)))
-    half = np.maximum(np.diff(np.append(start, len(at))) // 2, 1)
-    middle = at[start + half - 1]
+    middle = at[start + np.maximum(np.diff(np.append(start, len(at))) // 2, 1) - 1]
     np.maximum.at(looked_at, cluster[middle], asked_at[middle])
     return said.half_left_out(keys, heard_at) | (asked & (look_end < looked_at[cluster]))
 

@@ -241,7 +241,6 @@ def sentence(
     catalogue: Catalogue,
     name: str = "",
     way: Way | None = None,
-    *,
     again: str = "",
     approve: str = "",
 ) -> str:
@@ -287,9 +286,8 @@ def _go_on(ending: Ending, way: Way | None, again: str, approve: str) -> str:
         return f" Run the same plan and approval again, as a user with ALTER: {again}"
     if codes:  # it can be carried out no more
         return f" Make a new plan: {way.plan}" if way else ""
-    if approve:
-        return f" Approve the plan again: {approve}"
-    return f" Go on with the same plan: {again}" if again else ""
+    again = f" Go on with the same plan: {again}" if again else ""
+    return f" Approve the plan again: {approve}" if approve else again
 
 
 def before_return(ending: Ending, plan: Plan) -> str:
