@@ -244,9 +244,8 @@ def sentence(
     again: str = "",
     approve: str = "",
 ) -> str:
-    """One sentence that says what is true of the cluster now, and what to do next: `again` is the
-    command that goes on with the same plan, `approve` the one that has to run before, `way` has
-    those that settle it or plan anew."""
+    """Return what is true of the cluster now, and what to do next: `again` goes on with the same
+    plan, `approve` has to run before that, `way` has what settles it or plans anew."""
     title, levels = f"cluster {clean(name or ending.cluster)}", _where(ending.steps, catalogue)
     done, cause = f"{ending.applied} of {count(ending.total, 'step')}", _cause(ending)
     if ending.kind is EndingKind.APPLIED:
