@@ -167,7 +167,7 @@ FOLDED = schema.SNAPSHOT.with_last("learned", BYTES).with_last("set_aside", SET_
 CLUSTER_SNAPSHOT = Table(
     layer="silver",
     name="cluster_snapshot",
-    comment="One cluster as everything read so far shows it, as one row; rewritten every night.",
+    comment="One cluster as everything read so far shows it, as one row; rewritten by every run.",
     grain=("cluster",),
     schema=FOLDED.with_first("run", LONG),
     required=frozenset({"run", "cluster"}),
@@ -219,7 +219,7 @@ UPGRADE_PLANS = Table(
     comment="One row a cluster: its phase, its worst verdict, and the upgrade-all steps, if any.",
     grain=("run", "cluster"),
     schema=with_run(schema.UPGRADE_PLAN),
-    version=4,  # 2: the dialects asked; 3: who may join; 4: how far back afterwards
+    version=4,  # 2: the dialects asked; 3: who can register; 4: how far back afterwards
     skip_by=_SKIP_BY,
     required=frozenset({"run", "cluster", "verdict", "phase"}),
 )

@@ -214,7 +214,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "dialects.md": dialects_page,
     "vocabulary.md": vocabulary_page,
     "side_effects.md": side_effects_page,
-    "pictures/ghost-broker.svg": picture,
+    "pictures/stale-broker.svg": picture,
     "reference/commands.md": commands_page,
     "reference/commands.schema.json": commands_schema,
     "reference/errors.md": errors_page,

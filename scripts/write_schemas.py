@@ -38,9 +38,9 @@ from scripts.markdown import code, page, table
 PACKAGE = Path(__file__).parents[1] / "featurelib"
 SCHEMAS = tuple(sorted(PACKAGE.rglob("*.schema.json")))
 LAYERS = {
-    "bronze": "what landed, line by line",
+    "bronze": "the lines of the landing files",
     "silver": "what the lines say: histories, and one snapshot row a cluster",
-    "gold": "what the audit says of it, night by night",
+    "gold": "what each audit says of it",
 }
 
 

@@ -35,7 +35,7 @@ def side_effects_page() -> str:
         table(["level", "key", "what happens", "afterwards", "restored", "source"], effects),
         SIDE_EFFECTS_MEASURED,
         table(
-            ["step", "releases", "records beside the level's own", "what differs", "the way back"],
+            ["step", "releases", "records beside the level's own", "what differs", "the downgrade"],
             [_cells(rows) for rows in _alike(measured)],
         ),
     )

@@ -472,7 +472,7 @@ def test_tables_are_opened_for_the_clusters_of_one_owner(night: str) -> None:
 def test_a_roll_is_asked_of_a_look_and_of_a_night(tmp_path: Path, night: str) -> None:
     live_one = can_roll(live(tmp_path), "4.2")
     assert live_one.value.may_join
-    assert str(live_one).startswith("c-1: software of 4.2 may join now")
+    assert str(live_one).startswith("c-1: software of 4.2 can register now")
     [row] = live_one.rows
     assert (row["feature"], row["level"], row["min_version"], row["fits"]) == (
         METADATA,

@@ -248,14 +248,14 @@ def _outcome(planned: Planned) -> str:
 def show(plan: str, fleet: str | None = None, overlay: str | None = None) -> Answer[PlanFile]:
     """Show what a plan would do, request by request.
 
-    What each brings, and whether there is a way back:
+    What each brings, and whether it can be downgraded:
 
     \b
         featurelib show plans/payments-eu.json
         featurelib show plans/payments-eu.json --json
 
     Shown are each level with its name, what it brings and unlocks, how far metadata.version can be
-    lowered again afterwards, which releases may join, and what has to be found again before
+    lowered again afterwards, which releases can register, and what has to be found again before
     `featurelib apply` sends anything. A plan that was changed after it was made is refused; what
     the digest does not cover stands apart, and the cluster's name is the inventory's. Nothing is
     sent. Exit codes: 0 done, 2 usage, or no plan.

@@ -67,7 +67,7 @@ def journal(
 
     Each record has a digest of it and of the digest before. --verify says whether one was changed,
     put in or taken out, and prints the newest: kept elsewhere, it tells later with --kept that
-    nothing was cut off or written anew. Nothing is asked of a cluster.
+    nothing was cut off or rewritten. Nothing is asked of a cluster.
 
     Exit codes: 0 done; 1 with --verify, if a record is not as it was written, or none has the
     digest; 2 usage, or no journal is there; 3 it is damaged.

@@ -163,7 +163,7 @@ def turn_row(turn: Turn) -> Row:
 
 
 def can_roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
-    """Say whether a release may join now, and be rolled back later.
+    """Say whether a release can register now, and be rolled back later.
 
     \b
         featurelib can-roll payments-eu --to 4.2
@@ -179,7 +179,7 @@ def can_roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
     In Python: can_roll("payments-eu", "4.2").value.may_join. A row is one finalized feature: its
     level, the range of that software, None = no such feature, and whether that fits.
 
-    Exit codes: 0 answered, also where it may not join; 2 usage; 5 no evidence.
+    Exit codes: 0 answered, also where it cannot register; 2 usage; 5 no evidence.
     """
     chosen = choose(cluster)
     source = chosen.question()

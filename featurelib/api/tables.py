@@ -338,7 +338,7 @@ def history(cluster: AnyCluster, *, journal: str | None = None) -> Answer[Timeli
     \b
         featurelib history payments-eu --tables TABLES
 
-    Ranges, finalized levels by epoch, and what went back, from the histories that the nightly keeps
+    Ranges, finalized levels by epoch, and what decreased, from the histories that the nightly keeps
     (silver.node_advertisement, finalized_features). Marked as going back: a node whose range ends
     lower or that lost a feature, a level that went down, an epoch that is smaller than before.
     Who sent a level stands there where the journal of this machine knows.

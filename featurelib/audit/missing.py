@@ -519,7 +519,7 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
 
 
 def least_software(judge: Judge, clusters: Int) -> Texts:
-    """The oldest release that may join each of `clusters` now and at its ceilings; "" = none."""
+    """Return the oldest release that can register now, and at the ceilings; "" = none."""
     levels = judge.asked.current, judge.bounds.ceiling
     now, then = (who_may_join(judge.evidence, judge.catalogue, level) for level in levels)
     kinds, codes = np.unique(clusters, return_inverse=True)

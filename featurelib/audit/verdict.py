@@ -207,12 +207,12 @@ def _phases(evidence: Evidence, worst: Int, unknown: Bool) -> Int:
 def who_may_join(
     evidence: Evidence, catalogue: Catalogue, level: Int, only: Bool | None = None
 ) -> Lists:
-    """The releases that may join each cluster with its features at `level`, by question; oldest
-    first, null where nobody knows or `only` leaves the cluster out.
+    """Return the releases that can register in each cluster with its features at `level`, oldest
+    first; null where they are unknown or `only` leaves the cluster out.
 
-    A release may join whose production software supports everything that is finalized; of a
-    cluster that migrates only one that has ZooKeeper mode, too. Only KRaft's releases are in the
-    catalogue, so a cluster in ZooKeeper mode has no answer, nor has one of a vendor's builds.
+    A release can register if its production software supports every finalized level. In a cluster
+    that migrates, it needs ZooKeeper mode, too. The catalogue has KRaft's releases only: clusters
+    in ZooKeeper mode and clusters with a vendor's builds have no answer.
     """
     query, levels, tables = evidence.questions, evidence.levels, catalogue.tables
     known: Bool = levels.trusted & ~levels.too_old & ~evidence.membership.on_zookeeper

@@ -257,7 +257,7 @@ def upgrade_under_downgrade_type(level: Level, current: Level, kind: Level) -> M
     return (level > current) & ((kind == _SAFE) | (kind == _UNSAFE))
 
 
-@of_updates("KRaftVersion: the raft layer's version never goes back (KAFKA-16538)")
+@of_updates("KRaftVersion: the raft layer's version never decreases (KAFKA-16538)")
 def change_under_downgrade_type(level: Level, current: Level, kind: Level) -> Mask:
     """kraft.version would move under a downgrade type."""
     return (level != current) & ((kind == _SAFE) | (kind == _UNSAFE))
@@ -313,7 +313,7 @@ def unknown_level(level: Level, known_feature: Mask, known_level: Mask) -> Mask:
 
 @of_updates("KIP-584, Goals: features are known by name and level")
 def level_newer_than_catalogue(level: Level, newest_known: Level) -> Mask:
-    """A level of a known feature that the catalogue has never heard of cannot be vouched for."""
+    """A level of a known feature that the catalogue does not list is refused."""
     return (newest_known >= 0) & (level > newest_known)
 
 

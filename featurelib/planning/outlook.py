@@ -52,7 +52,7 @@ class ChangeOutlook:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutlook:
     """One request. `floor` is the lowest metadata.version that can be had again without loss, -1
-    where there is none to speak of; releases are those whose production software may join."""
+    where there is none to speak of; releases are those whose production software can register."""
 
     changes: tuple[ChangeOutlook, ...]
     timeout_ms: int

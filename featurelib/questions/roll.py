@@ -1,4 +1,4 @@
-"""Say whether software of a release may join a cluster now, what comes first, and the way back.
+"""Say whether software of a release can register now, what must happen first, and the rollback.
 
 The way back, right after the rolling upgrade and once its levels are finalized, is worked out on
 levels alone, as the catalogue has them; KRaft mode only.

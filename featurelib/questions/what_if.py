@@ -1,6 +1,6 @@
 """Judge a cluster as if its nodes or levels were others, by the same core and the same terms.
 
-A node that may not join does not come; what is left is judged. The controller judges a broker that
+A node that cannot register is left out. The controller checks the range of a broker that
 registers. A controller reads the finalized levels, and ends over one that it does not support.
 """
 
@@ -88,11 +88,10 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """The differences. `turns` are features whose row differs, `unchanged` counts the others; `new`
-    and `gone` are findings, and none is gone because its node may not come; `critical` were there
-    before, and stay. `refused` is who may not join, or would end over a level; `off` who does not
-    run, and `silent` who only did not answer us, are left; `runs` is who was to be gone, and
-    runs."""
+    """The differences. `turns`: features with another row; `unchanged` counts the others. `new` and
+    `gone`: findings; none is gone because its node cannot register. `critical`: findings that stay.
+    `refused`: nodes that cannot register, or would end over a level. `off`: nodes that are down.
+    `silent`: nodes that did not respond. `runs`: nodes to be removed that run."""
 
     before: Sight
     after: Sight

@@ -130,7 +130,7 @@ def _silent(shown: Sequence[NodeShown]) -> Iterator[str]:
 
 def _state(node: NodeShown) -> str:
     parts = [node.state]
-    if node.is_fenced and node.state not in ("fenced", "ghost"):
+    if node.is_fenced and node.state not in ("fenced", "stale"):
         parts.append("fenced")
     if node.is_active:
         parts.append("active controller")

@@ -110,7 +110,7 @@ class _Key(NamedTuple):
     severity: Severity
     feature: str | None = None
     supported: model.Range | None = None
-    ghosts: bool = False
+    stale: bool = False
 
 
 def rank_causes(clusters: Sequence[model.ReportedCluster]) -> tuple[model.Cause, ...]:
@@ -152,7 +152,7 @@ def _causes_of(cluster: model.ReportedCluster) -> Iterator[tuple[_Key, model.Rep
     for finding in others or found:
         key = _Key(finding.code, finding.severity)
         if titles_of(finding.code)[1] and (finding.role, finding.node_id) in ghosts:
-            key = key._replace(ghosts=True)  # to be unregistered, whatever it supported
+            key = key._replace(stale=True)  # to be unregistered, whatever it supported
         elif finding.code in by_range and finding.node_id in metadata:
             key = key._replace(feature=METADATA_VERSION, supported=metadata[finding.node_id])
         elif finding.code in by_range:
@@ -184,7 +184,7 @@ def _cause(
     who = {(c.key, finding.node_id) for c, finding in rows if finding.node_id is not None}
     features = {finding.feature for _, finding in rows if finding.feature is not None}
     title, title_stale = titles_of(key.code)
-    if key.ghosts:
+    if key.stale:
         title = title_stale
     elif key.code in tagged("unsupported") and key.supported is None:
         title = f"nodes that do not support {key.feature} at all"
@@ -200,7 +200,7 @@ def _cause(
         clusters=len(clusters),
         alone=len(alone),
         unlocked=tuple(alone),
-        ghosts=key.ghosts,
+        stale=key.stale,
         nodes=len(who),
         held=tuple(clusters.values()),
         muted=len(clusters.keys() - {c.key for c, finding in rows if finding.muted is None}),
@@ -497,7 +497,7 @@ def until_text(muted: int, until: date | None) -> str:
     return "" if until is None else f"{first}until {until.isoformat()}"
 
 
-# The way back, and who may join.
+# Downgrades, and releases that can register.
 
 
 def managers_of(steps: Iterable[model.ReportedStep]) -> list[str]:
@@ -531,7 +531,7 @@ def ahead_lines(cluster: model.ReportedCluster) -> list[str]:
         lines.append(f"can be lowered without loss, {after_all(cluster.steps)}: {after}")
         lines.append(f"point of no return: {points or 'none known'}")
     if cluster.joining is not None:
-        lines += [f"releases that may join: {cluster.joining.text}", ROLL_BACK]
+        lines += [f"releases that can register: {cluster.joining.text}", ROLL_BACK]
     return lines
 
 

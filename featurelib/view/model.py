@@ -138,7 +138,7 @@ class QuarantinedLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quarantine:
-    """The lines of all nights that are left out, and the first of the newest night with any."""
+    """The quarantined lines of all runs, and the first of the newest run that has any."""
 
     lines: Count
     newest: tuple[QuarantinedLine, ...]
@@ -148,7 +148,7 @@ class Quarantine:
 class ReportedRun:
     """The run: its number, the time it judged as of, and by which catalogue and dialect.
 
-    `newest_line`: when the newest line of all clusters was read, null where none landed. Evidence
+    `newest_line`: when the newest line of all clusters was read, null where there is none. Evidence
     older than `max_age_hours` decides nothing. `tables`: where the tables are. `out`: the folder of
     the report and of plans/, null where none was written. `quarantine`: what the tables hold that
     was left out, null where nobody looked.
@@ -177,8 +177,8 @@ class FleetCounts:
     `need_person`: clusters where a person has to look, or has a plan to approve. `can_move`:
     clusters whose plan has steps. `incompatible_nodes`: nodes that do not fit what is finalized
     already. `all_too_old`: nothing could be judged for the age of the evidence. `too_old`: clusters
-    that are UNKNOWN and have such evidence. `not_landed`: expected clusters from which nothing
-    landed.
+    that are UNKNOWN and have such evidence. `not_landed`: expected clusters without
+    any data.
     """
 
     clusters: Count
@@ -204,7 +204,7 @@ class Cause:
     """One thing that holds clusters back; what unlocks most clusters comes first.
 
     `alone`: clusters that nothing else holds back, so that removing it unlocks them; `unlocked` are
-    their keys. `ghosts`: the nodes are off and still registered. `feature` and `supported` say what
+    their keys. `stale`: the nodes are off and still registered. `feature` and `supported` say what
     the nodes in the way have in common; `supported` null = they do not list the feature.
     `features`: all that it holds back. `held`: the names of the clusters. `muted`: the clusters
     where all of it is muted, and holds back all the same.
@@ -219,7 +219,7 @@ class Cause:
     clusters: Count
     alone: Count
     unlocked: tuple[str, ...]
-    ghosts: bool
+    stale: bool
     nodes: Count
     held: tuple[str, ...]
     muted: Count
@@ -314,9 +314,9 @@ class ReportedProfile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedMove:
-    """A finalized level that became another. `at`: when that was read. `epoch`: null where only a
-    tool told it, which names none. `epoch_before`: null but where the epoch went back, from there;
-    the level may be the same."""
+    """A change of a finalized level, or an epoch that decreased. `at`: when it was read. `epoch`:
+    null where only a tool's output shows the level. `epoch_before`: the earlier epoch if the epoch
+    decreased, else null; the level may be the same then."""
 
     at: Time
     epoch: int | None
@@ -341,8 +341,8 @@ class ReportedCluster:
     nobody knows. `owner_command`: what moves the steps of `managed_by`, null where none of them
     waits or no command is known. `commands`: the one that shows the plan
     file of our own part, to be read and approved before anything is sent, or that makes it where
-    none was written; none without such a part. `collect`: what collects it by hand, null where
-    something of this night landed. `joining`: who may join, null where that is not known.
+    none was written; none without such a part. `collect`: the command that collects it, null where
+    this run has data of it. `joining`: releases that can register, null where that is unknown.
     `returns`: how far back it goes once the plan is carried out, of what moves and of
     metadata.version. `profiles`: who supports what, of the 5,000 worst clusters. `history`: how
     finalized levels moved, oldest first, of the 100 worst. Both are null where nobody looked.
@@ -382,10 +382,10 @@ class ReportedCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedVerdict:
-    """A cluster whose verdict is another than in the night before, or that is critical and was not;
-    null = it was not judged then, or is not now. `key` is its id exactly as in the tables, and
-    `name` what to show. `severity`: of its worst finding now that is not muted; null without one,
-    and where it was not judged."""
+    """A cluster whose verdict changed since the run before, or that became critical. `before` and
+    `after`: null where the run did not judge it. `key`: its id as in the tables. `name`: the text
+    to show. `severity`: of its worst finding now that is not muted; null without one, and where it
+    was not judged."""
 
     key: str
     name: str
@@ -396,10 +396,9 @@ class ChangedVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedLevel:
-    """A feature of a cluster that is finalized at another level than in the night before, as far as
-    both nights knew it. `key` is the cluster's id as in the tables, and `name` what to show.
-    `seen`: as of when the night was that found the level of now first. `unfit`: the nodes that it
-    does not fit, as `broker 2`."""
+    """A feature of a cluster whose finalized level differs from the run before; both runs knew the
+    level. `key`: the cluster's id as in the tables. `name`: the text to show. `seen`: the time of
+    the first run with the new level. `unfit`: the nodes that do not support it, as `broker 2`."""
 
     key: str
     name: str
@@ -412,8 +411,8 @@ class ChangedLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedNodes:
-    """The nodes of a cluster, as `brokers 2-3`, that do not answer and were not silent in the night
-    before. `key` is the cluster's id as in the tables, and `name` what to show."""
+    """The nodes of a cluster, as `brokers 2-3`, that stopped responding since the run before.
+    `key`: the cluster's id as in the tables. `name`: the text to show."""
 
     key: str
     name: str
@@ -424,10 +423,10 @@ class ChangedNodes:
 class Change:
     """The changes since the run before: `run` and `as_of` are that run's.
 
-    Which findings are new, and which are resolved, is what `command` says. `ceilings`: the highest
-    levels possible that fell though the level stayed, as the cluster's newest software went back.
-    `lowered`: levels that could be raised now, and that were lowered last, this night or in one of
-    the 180 days before it: ask why before anybody raises them.
+    `command` prints new and resolved findings. `ceilings`: maximum levels that decreased while the
+    finalized level stayed, because the cluster's newest software is older now. `lowered`: levels
+    that can be raised now, and whose last change within 180 days was a downgrade: ask for its
+    reason before anybody raises them.
     """
 
     run: int
@@ -457,12 +456,12 @@ class AtLevel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportedNight:
-    """One night of those that are kept, as gold.audit_run counts it; releases and levels are empty
-    and hours null in nights of an earlier featurelib.
+class PastRun:
+    """The counts of an earlier run, from gold.audit_run; releases and levels are empty and hours
+    null if an earlier featurelib made the run.
 
-    `median_wait_hours`, `longest_wait_hours`: how long clusters are READY that are, each since its
-    first feature was; null where none is.
+    `median_wait_hours`, `longest_wait_hours`: how long READY clusters have been READY, each since
+    its first READY feature; null without a READY cluster.
     """
 
     run: int
@@ -505,14 +504,14 @@ class ReportedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """featurelib's report on one nightly audit of a fleet of Kafka clusters.
+    """featurelib's report on one audit of a fleet of Kafka clusters.
 
-    `version` goes up when a reader of the older one could misread; new members do not raise it.
-    `part`: the clusters it is about, null where it is about all; then counts, causes and tasks are
-    of these alone, and what is known of the night as a whole is null. `today`: what
-    is to be done, the most urgent first. `mutes`: expired ones first, then those that meet nothing.
-    `change`: since the night before, null in the first. `nights`: all that are kept up to this one,
-    oldest first; empty where nobody read them, and for a part.
+    `version` goes up when a reader of the older version could misread; new members do not raise it.
+    `part`: the chosen clusters, null for the whole fleet. Counts, causes and tasks of a part are of
+    its clusters alone, and members that describe the whole run are null. `today`: the tasks, most
+    urgent first. `mutes`: expired mutes first, then mutes that match no finding. `change`: the
+    changes since the run before, null in the first run. `runs`: the runs up to this run, oldest
+    first; empty for a part, and if no history was read.
     """
 
     format: Literal["featurelib.report"]
@@ -525,7 +524,7 @@ class Report:
     clusters: tuple[ReportedCluster, ...]
     mutes: tuple[ReportedMute, ...]
     change: Change | None
-    nights: tuple[ReportedNight, ...]
+    runs: tuple[PastRun, ...]
 
 
 def render_json(report: Report) -> bytes:

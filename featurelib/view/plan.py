@@ -267,7 +267,7 @@ def _after(step: StepOutlook, plan: Plan, catalogue: Catalogue, page: Page) -> N
     if plan.requirements.features_node_version is not None:
         return
     joins = releases_text(catalogue, step.joins)
-    page.text(f"Nodes that may join then: Kafka {joins} (production software).", 2, 6)
+    page.text(f"Nodes that can register then: Kafka {joins} (production software).", 2, 6)
     never = step.never_again(catalogue)
     if lowered := tuple(name for name in step.joins_no_more if name not in never):
         gone = releases_text(catalogue, lowered)

@@ -279,14 +279,14 @@ def what_if_page(
     if cause is not None:
         cause(page)
     if found.joined:
-        page.text(f"{words.nodes(None, found.joined)} may join with that software")
+        page.text(f"{words.nodes(None, found.joined)} can register with that software")
     show_refused(found.refused, page)
     if left := idle_text(found.off, found.silent):
         page.text(f"{left}: name it with --node or --remove")
     if found.runs:
         who = f"{words.nodes(None, found.runs)} {'runs' if len(found.runs) == 1 else 'run'}"
         gone = "stopped for good, and counted neither by Kafka nor by the inventory"
-        page.text(f"{who}: gone means {gone} (docs/how-to/ghosts.md)")
+        page.text(f"{who}: gone means {gone} (docs/how-to/stale.md)")
     sides = (found.was, found.gone), (found.now, found.new)
     was, now = (
         f"{side.verdict} ({side.phase})" + ", critical" * is_critical((*rows, *found.critical))

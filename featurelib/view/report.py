@@ -162,7 +162,7 @@ def summarize(
         clusters=tuple(clusters),
         mutes=tuple(sorted(shown, key=_mute_order)),
         change=change,
-        nights=kept,
+        runs=kept,
     )
 
 
@@ -254,7 +254,7 @@ def narrow(report: model.Report, part: FleetPart) -> model.Report:
         clusters=tuple(clusters),
         mutes=tuple(mute for mute in mutes if mute.findings),
         change=change,
-        nights=(),
+        runs=(),
     )
 
 

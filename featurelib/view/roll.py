@@ -41,12 +41,12 @@ def roll_page(found: Roll, source: Source, width: int | None = None) -> Page:
 
 
 def _may_join(found: Roll) -> str:
-    """Return whether software of the release may join, in words."""
+    """Return whether software of the release can register, in words."""
     if found.may_join:
         waits = found.mend_first or found.replays
-        yet = "may join, but not yet" if waits else "may join now"
+        yet = "can register, but not yet" if waits else "can register now"
         return yet if found.levels_known else f"{yet}, if it is as shown"
-    return "may NOT join now" if found.misfits or found.refused else "joins or not: UNKNOWN"
+    return "can NOT register now" if found.misfits or found.refused else "joins or not: UNKNOWN"
 
 
 def _replays(found: Roll, page: QuestionPage) -> Iterator[str]:
@@ -129,9 +129,9 @@ def _after(found: Roll, page: QuestionPage) -> None:
         page.text(text + "; nothing is lost" * (not found.mend_first))
     elif found.levels and not found.may_join:
         joins = releases_text(page.catalogue, found.joins_now)
-        page.text(f"releases that may join as things are: {joins}")
+        page.text(f"releases that can register as things are: {joins}")
     elif found.way_back is not None:
-        page.line("the way back")
+        page.line("rollback")
         for line in _way_back(found, found.way_back, page):
             page.item(line, 2)
     if tool := found.format_with:
@@ -165,7 +165,7 @@ def _way_back(found: Roll, way: WayBack, page: QuestionPage) -> Iterator[str]:
         floor = page.level(METADATA_VERSION, way.downgrade_floor)
         yield f"with it finalized, {METADATA_VERSION} goes down to {floor} without loss, no further"
     releases = releases_text(catalogue, way.joins_after_finalizing)
-    yield f"with it finalized, these may join: {releases}"
+    yield f"with it finalized, these can register: {releases}"
 
 
 def _later(back: Back, page: QuestionPage) -> str:

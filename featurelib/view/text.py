@@ -196,10 +196,10 @@ def _trends(report: model.Report, page: Page) -> None:
     """A table of each trend: its first number, its line as blocks, and tonight's."""
     for number, trend in enumerate(trends(report)):
         if number == 0:
-            nights = f"Over {count(len(report.nights), 'run')}"
+            nights = f"Over {count(len(report.runs), 'run')}"
             page.line()
             page.text(paint(nights, "bold underline"))
-            page.text(_dim(span_text(report.nights[0].as_of, report.run.as_of)))
+            page.text(_dim(span_text(report.runs[0].as_of, report.run.as_of)))
         rows = [[one.name, one.first, blocks(one.values), one.last] for one in trend.series]
         page.line()
         _table([[trend.title, "first", "", "now"], *rows], page)

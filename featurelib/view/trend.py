@@ -44,21 +44,19 @@ class PreviousRuns(NamedTuple):
     lowered: Mapping[str, Sequence[tuple[history.LevelMove, datetime]]] = {}  # never changed
 
 
-def read_nights(
-    rows: Iterable[Night], run: int, catalogue: Catalogue
-) -> tuple[model.ReportedNight, ...]:
+def read_nights(rows: Iterable[Night], run: int, catalogue: Catalogue) -> tuple[model.PastRun, ...]:
     """Return the nights up to `run`, oldest first."""
     ordered = sorted((row for row in rows if row["run"] <= run), key=lambda row: int(row["run"]))
     return tuple(_night(row, catalogue) for row in ordered)
 
 
-def _night(row: Night, catalogue: Catalogue) -> model.ReportedNight:
+def _night(row: Night, catalogue: Catalogue) -> model.PastRun:
     def level(number: int) -> model.Level:
         return model.Level(
             number=number, text=words.level_text(catalogue, METADATA_VERSION, number)
         )
 
-    return model.ReportedNight(
+    return model.PastRun(
         run=row["run"],
         as_of=row["as_of"],
         clusters_by_verdict={verdict: row[verdict.name.lower()] or 0 for verdict in Verdict},
@@ -78,7 +76,7 @@ def _night(row: Night, catalogue: Catalogue) -> model.ReportedNight:
 
 def compare(
     clusters: Sequence[model.ReportedCluster],
-    nights: Sequence[model.ReportedNight],
+    nights: Sequence[model.PastRun],
     past: PreviousRuns,
     names: Mapping[str, str],
     catalogue: Catalogue,
@@ -309,7 +307,7 @@ class Trend:
 
 def trends(report: model.Report) -> tuple[Trend, ...]:
     """Return how the fleet went; nothing before the second night."""
-    if len(nights := report.nights) < 2:
+    if len(nights := report.runs) < 2:
         return ()
     releases = [{one.release: one.clusters for one in night.releases} for night in nights]
     levels = [{at.level.text: at.clusters for at in n.metadata_versions} for n in nights]
@@ -327,12 +325,12 @@ def trends(report: model.Report) -> tuple[Trend, ...]:
     return tuple(Trend(title=title, series=tuple(rows)) for title, rows in kept if rows)
 
 
-def _verdicts(nights: Sequence[model.ReportedNight]) -> list[Series]:
+def _verdicts(nights: Sequence[model.PastRun]) -> list[Series]:
     counts = [night.clusters_by_verdict for night in nights]
     return [_series(verdict.value, [of[verdict] for of in counts]) for verdict in Verdict]
 
 
-def _oldest(nights: Sequence[model.ReportedNight]) -> Series:
+def _oldest(nights: Sequence[model.PastRun]) -> Series:
     """The oldest metadata.version of any cluster."""
     texts = [{at.level.number: at.level.text for at in n.metadata_versions} for n in nights]
     named = {number: text for of in texts for number, text in of.items()}
@@ -344,7 +342,7 @@ def _age(hours: int) -> str:
 
 
 def _by(
-    nights: Sequence[model.ReportedNight],
+    nights: Sequence[model.PastRun],
     rows: Sequence[Mapping[str, int]],
     order: Callable[[str], Any],
 ) -> list[Series]:

@@ -62,7 +62,7 @@ def update_text(update: Move, catalogue: Catalogue) -> str:
 
 
 def no_return_text(feature: str, before: int, point: int, catalogue: Catalogue) -> str:
-    """From which level on there is no way back to the one before."""
+    """Return the sentence about the first level that cannot be downgraded to `before`."""
     start = level_text(catalogue, feature, point)
     now = level_text(catalogue, feature, before)
     return (
@@ -173,8 +173,8 @@ def one_way(points: Mapping[str, Sequence[str]]) -> str:
     kept = [name for name, levels in points.items() if levels]
     if len(kept) != 1:
         return f"Some levels of {some(kept, 2)} cannot be taken back. " if kept else ""
-    place = f"In {kept[0]} there" if len(points) > 1 else "There"
-    return f"{place} is no way back from {some(points[kept[0]], FEATURES)} on. "
+    place = f" of {kept[0]}" if len(points) > 1 else ""
+    return f"Point of no return{place}: {some(points[kept[0]], FEATURES)}. "
 
 
 # --- The sentences above a report ---

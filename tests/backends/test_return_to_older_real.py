@@ -26,7 +26,7 @@ from tests.walk.world import Member, World
 
 pytestmark = pytest.mark.kafka
 NEWER, OLDER = "4.2.1", "4.1.2"
-NOW, NOT_YET, NOT = "may join now", "may join, but not yet", "may NOT join now"
+NOW, NOT_YET, NOT = "can register now", "can register, but not yet", "can NOT register now"
 REPLAYED = "Unable to apply FeatureLevelRecord"
 
 

@@ -199,7 +199,7 @@ def test_requests_that_another_tool_showed_tell_the_release_and_no_level(
             f"c: software of {release} joins or not: UNKNOWN",
             "finalized: not known",
         ]
-        assert "may join" not in out
+        assert "can register" not in out
         assert "its controllers would let" not in out
         told = run("can-roll", "--capture", "L", "--to", release, "--as-of", "newest", "--json")
         assert json.loads(told[1])["may_join"] is False

@@ -78,7 +78,7 @@ def test_a_page_opened_from_a_folder_can_be_searched_and_fits_a_phone(site: Path
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         wide, phone = (browser.new_page(viewport=SIZES[size]) for size in ("wide", "phone"))
-        wide.goto((site / "how-to" / "ghosts.html").as_uri())
+        wide.goto((site / "how-to" / "stale.html").as_uri())
         wide.fill(".md-search__input", "unregister")
         found = wide.wait_for_selector(".md-search-result__item", timeout=30_000)
         assert found is not None

@@ -27,7 +27,7 @@ from tests.report.forms import HEAD, TABLE, Places, places_of_page, places_of_te
 from tests.report.samples import report_samples
 
 FOUND = (*(severity.value for severity in Severity), "do", "run", "muted")
-BACK = "The way back, and who may join"
+BACK = "Downgrades, and releases that can register"
 PLOTS = "Who supports what"
 # Where the page and the text have a field of a cluster; a row of "*" is one unit: a table's row, a
 # line, a picture.
@@ -63,7 +63,7 @@ OF_WHOLE: dict[str, tuple[str, str]] = {
     "causes": ("*What holds the fleet back", "What holds the fleet back most"),
     "mutes": ("*Mutes", "*Mutes"),
     "change": ("Since the run before", "Since the run before"),
-    **dict.fromkeys(("run", "nights"), ("", "")),  # anywhere but with a cluster
+    **dict.fromkeys(("run", "runs"), ("", "")),  # anywhere but with a cluster
 }
 # Facts of the JSON that another form says otherwise, with the reason.
 OTHERWISE = {
@@ -75,7 +75,7 @@ OTHERWISE = {
     "causes.code": "its title is made of it",
     "change.verdicts.severity": "what is critical is said there; the rest is with the cluster",
     "clusters.key": "the id is there to be shown",
-    "nights.as_of": "a trend names its first night and its last",
+    "runs.as_of": "a trend names its first night and its last",
     "today.clusters": "names stand for keys",
     "causes.unlocked": "names stand for keys",
     "change.verdicts.key": "names stand for keys",

@@ -499,15 +499,15 @@ def test_a_plan_without_a_way_back_says_so() -> None:
     [task] = report(judged(plans)).today
     assert (task.text, task.how) == ("a: f 11 → 19, and levels of 2 more clusters.", several)
     [task] = report(judged(plans[:1])).today
-    assert task.how == "There is no way back from f 9 on. Read the plan, then approve it."
+    assert task.how == "Point of no return: f 9. Read the plan, then approve it."
 
 
 def test_trends_count_the_clusters_whose_software_nobody_knows() -> None:
     said = report(judged([plan("a", "READY")]), nights=made_up_nights(20261121080000, SEEN))
-    less = tuple(replace(night, releases=night.releases[1:]) for night in said.nights)
-    for nights, expected in ((said.nights, None), (less, said.nights[-1].releases[0].clusters)):
+    less = tuple(replace(night, releases=night.releases[1:]) for night in said.runs)
+    for nights, expected in ((said.runs, None), (less, said.runs[-1].releases[0].clusters)):
         [by_software] = [
-            trend for trend in trends(replace(said, nights=nights)) if "software" in trend.title
+            trend for trend in trends(replace(said, runs=nights)) if "software" in trend.title
         ]
         rest = {one.name: one.values[-1] for one in by_software.series}
         assert rest.get("none, or not known") == expected

@@ -105,7 +105,7 @@ def test_there_are_ten_questions_and_their_answers_are_right(ask_duckdb: Ask) ->
     rows = {name: ask_duckdb(BLOCKS[name]) for name in ASKED}
     assert {row[0] for row in rows["critical"]} == {"payments-prod-eu"}
     assert "logs-prod-ap" in {row[0] for row in rows["silent"]}
-    assert "unregister" in {row[0]: row[5] for row in rows["ghosts"]}["orders-prod-us"]
+    assert "unregister" in {row[0]: row[5] for row in rows["stale_nodes"]}["orders-prod-us"]
     nights = {row[0] for row in rows["adoption"]}
     assert len(nights) == len(rows["verdicts"]) == 30
     since = {(row[0], row[6]) for row in rows["ready_for_long"]}

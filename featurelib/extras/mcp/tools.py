@@ -70,7 +70,7 @@ class TableTools:
         document: Json = msgspec.to_builtins(report)
         clusters = document["clusters"][: max(most, 0)]
         kept = [{name: cluster[name] for name in OF_CLUSTER.split()} for cluster in clusters]
-        return document | {"clusters": kept, "nights": []}
+        return document | {"clusters": kept, "runs": []}
 
     def check(self, cluster: str, run: int | None = None) -> Json:
         """Show everything that a run found in one cluster: the verdict of each feature (READY,
@@ -128,8 +128,8 @@ class TableTools:
         )
 
     def can_roll(self, cluster: str, to: str) -> Json:
-        """Say whether nodes of Kafka release `to` may join a cluster now, and whether the software
-        can be rolled back later. It covers feature levels only: no API, configuration or client
+        """Say whether nodes of Kafka release `to` can register now, and whether the software can be
+        rolled back later. It covers feature levels only: no API, configuration or client
         compatibility. It is the JSON of `featurelib can-roll`."""
         return _document(can_roll(self._night()[cluster], to))
 

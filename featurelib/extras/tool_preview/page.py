@@ -31,4 +31,4 @@ def show_tool_run(run: ToolRun, page: QuestionPage) -> None:
         page.text("whether kraft.version moves depends on the order of a hash map", 2)
     if run.joins_no_more:
         names = releases_text(page.catalogue, run.joins_no_more)
-        page.text(f"software of {names} may join now, and not after that", 2)
+        page.text(f"software of {names} can register now, and not after that", 2)

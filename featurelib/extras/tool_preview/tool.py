@@ -90,7 +90,7 @@ class ToolRun:
 
     @property
     def joins_no_more(self) -> tuple[str, ...]:
-        """The releases whose software may join now, and may not afterwards."""
+        """The releases whose software can register now, and may not afterwards."""
         return self.ahead.joins_no_more if self.ahead else ()
 
     @property

@@ -99,7 +99,7 @@ def _target_text(plan: WavePlan, catalogue: Catalogue) -> str:
 
 def _wave_step(step: WaveStep, number: int, catalogue: Catalogue, limit: int, page: Page) -> None:
     """A step: its gate, and who does what in which batch."""
-    kind = "each has a way back" if step.way_back else "NO WAY BACK"
+    kind = "each can be downgraded" if step.way_back else "NO DOWNGRADE"
     why = f", since {clean(step.soak_why, 400)}" if step.soak_why else ""
     page.item(f"Step {number}, {kind}; soaks {say_span(step.span)}{why}", 2)
     shown, left = limit or len(step.works), len(step.works)
@@ -140,8 +140,8 @@ def _wave_return(move: WaveMove, catalogue: Catalogue) -> str:
     if move.way_back:
         return ""
     if move.no_return is None:
-        return "; nobody can tell whether it goes back"
-    return f"; no way back from {level_text(catalogue, move.feature, move.no_return)} on"
+        return "; it is unknown whether it can be downgraded"
+    return f"; no downgrade from {level_text(catalogue, move.feature, move.no_return)} on"
 
 
 def _wave_held(held: Sequence[WaveHeld], limit: int, page: Page) -> None:
@@ -191,7 +191,7 @@ def waves_status_page(
         f"{count(found.nights, 'night')} since the plan"
     )
     page.line()
-    rows = [("step", "ring", "way back", "at level", "state")]
+    rows = [("step", "ring", "downgrade", "at level", "state")]
     for step in found.steps:
         there, way = f"{step.at_level:,} of {step.clusters:,}", "yes" if step.way_back else "NO"
         rows.append((str(step.number), clean(step.ring), way, there, _wave_state(step)))

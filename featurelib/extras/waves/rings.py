@@ -90,7 +90,7 @@ class WaveWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveStep:
-    """The work in a ring at one time: all of it has a way back, or none of it has.
+    """The work in a ring at one time: all of it can be downgraded, or none of it.
 
     `batches`: works that may be done at once; a batch begins when the one before is at its level.
     `soak`: how long all of it stays healthy before the next step: 30m, 24h, 7d. `soak_why`: what
@@ -159,7 +159,7 @@ class WavePlan:
     """In which order a fleet goes to a target.
 
     `level`: the metadata.version that the target stands for, null for upgrade-all. `run` is the
-    night it was made from, `as_of` when that was judged. `part`: the clusters it is about, null for
+    run it was made from, `as_of` when that was judged. `part`: the clusters it is about, null for
     all. `by`: the labels whose values are rings. `notes`: what to know before it is agreed to.
     """
 

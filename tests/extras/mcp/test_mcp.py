@@ -96,7 +96,7 @@ def test_the_fleet_and_one_cluster_are_parts_of_the_report(tables: Path) -> None
     async def work(_: Client, call: Call) -> None:
         report = printed("report", "--config", CONFIG, tables=tables)
         fleet = await call("fleet", most=3)
-        for name in report.keys() - {"clusters", "nights"}:
+        for name in report.keys() - {"clusters", "runs"}:
             assert fleet[name] == report[name], name
         assert [c["name"] for c in fleet["clusters"]] == [c["name"] for c in report["clusters"][:3]]
         check = await call("check", cluster=CLUSTER)
