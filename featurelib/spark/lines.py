@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
+from io import FileIO
 
 import numpy as np
 import pyarrow as pa
@@ -120,11 +121,10 @@ def parse_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for path, content in zip(*batch.select(["path", "content"]).columns, strict=True):
             name = path.as_py()
+            opening = partial(FileIO, name.removeprefix("file:"))  # nothing in it is escaped
             if content.is_valid:
-                pieces = partial(cut_buffer, content.as_buffer())
-            else:
-                pieces = partial(read_local, name)
-            yield from parse_file(name, pieces)
+                opening = partial(pa.BufferReader, content.as_buffer())
+            yield from parse_file(name, partial(read_pieces, opening))
 
 
 def parse_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -189,14 +189,9 @@ def parse_file(path: str, stored: Pieces) -> Iterator[pa.RecordBatch]:
         yield _batch(path, rows, content.line_count, doubled)
 
 
-def cut_buffer(stored: pa.Buffer) -> Iterator[bytes]:
-    for start in range(0, stored.size, CHUNK_BYTES):
-        yield stored.slice(start, min(CHUNK_BYTES, stored.size - start)).to_pybytes()
-
-
-def read_local(uri: str) -> Iterator[bytes]:
-    """The file behind a `file:` URI as Spark writes them: nothing in it is escaped."""
-    with open(uri.removeprefix("file:"), "rb") as file:
+def read_pieces(opening: Callable[[], FileIO]) -> Iterator[bytes]:
+    """Yield what a file holds in pieces; `opening` opens it."""
+    with opening() as file:
         while chunk := file.read(CHUNK_BYTES):
             yield chunk
 

@@ -11,7 +11,7 @@ import functools
 import json
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Literal, TypeAlias
@@ -66,9 +66,14 @@ Commit = tuple[int, str, str | None]  # version, Delta's name of the operation, 
 RECENT = 20  # commits of a local log that are read first
 
 
+def row_schema(table: Table) -> T.StructType:
+    """The table's columns in Spark's types; all of them, and all of their parts, may be null."""
+    return from_arrow_schema(arrow.schema_of(table.schema))
+
+
 def spark_schema(table: Table) -> T.StructType:
     """The table's schema in Spark's types and with its comments; required columns are NOT NULL."""
-    fields = from_arrow_schema(arrow.schema_of(table.schema)).fields
+    fields = row_schema(table).fields
     about = {name: {"comment": comment} for name, comment in table.about.items()}
     return T.StructType(
         [
@@ -154,7 +159,7 @@ class PathLog:
         a word."""
         opened = self._opened()  # what comes after this is a conflict
         if not _is_plain(opened):
-            fitted = fit(self._table, _frame_of(session, self._table, rows))
+            fitted = _frame_of(session, self._table, rows).to(row_schema(self._table))
             writing = fitted.write.format("delta").options(**_options(self._table, run, note))
             return writing.mode(mode).save(self._uri)
         newest = opened.transaction_version(self._table.application)
@@ -197,7 +202,9 @@ class PathLog:
         ConfigError where an executor wrote to a folder of its own machine: nobody else sees its
         files, and the table could not be read any more."""
         part, observation = f"{run}-{uuid4().hex}", Observation()
-        counting = fit(self._table, rows).observe(observation, F.count(F.lit(1)).alias("rows"))
+        counting = rows.to(row_schema(self._table)).observe(
+            observation, F.count(F.lit(1)).alias("rows")
+        )
         counting.write.options(**_form(self._table)).parquet(f"{self._uri}/{part}")
         files = files_at(self._place, self._options)
         written = files.get_file_info(FileSelector(part, allow_not_found=True))
@@ -317,7 +324,7 @@ class CatalogLog:
 
     def write(self, session: SparkSession, rows: Rows, run: int, note: str, mode: Mode) -> None:
         frame = _frame_of(session, self._table, rows)
-        writing = fit(self._table, frame).writeTo(self._name)
+        writing = frame.to(row_schema(self._table)).writeTo(self._name)
         writing = writing.options(**_options(self._table, run, note))
         if mode == "append":
             writing.append()
@@ -466,35 +473,6 @@ def _in_log(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return value.isoformat() if isinstance(value, date) else value
-
-
-def fit(table: Table, df: DataFrame) -> DataFrame:
-    """Exactly the table's columns, in its order and types; what does not fit is an error."""
-    return df.select([F.col(f.name).cast(f.dataType) for f in spark_schema(table).fields])
-
-
-def by_name(own: T.StructType, stored: T.StructType, part: Callable[[str], Column]) -> list[Column]:
-    """Return the columns of `own`, found by their names at every depth, where a cast would take
-    parts by their places; those that are not `stored` are null."""
-    kinds = {field.name: field.dataType for field in stored.fields}
-    return [
-        (_as(part(f.name), kinds[f.name], f.dataType) if f.name in kinds else F.lit(None))
-        .cast(f.dataType)
-        .alias(f.name)
-        for f in own.fields
-    ]
-
-
-def _as(column: Column, stored: T.DataType, own: T.DataType) -> Column:
-    if stored.simpleString() == own.simpleString():
-        return column
-    match stored, own:
-        case T.StructType(), T.StructType():
-            parts = F.struct(*by_name(own, stored, column.getField))
-            return F.when(column.isNotNull(), parts)
-        case T.ArrayType(elementType=before), T.ArrayType(elementType=after):
-            return F.transform(column, lambda item: _as(item, before, after))
-    return column
 
 
 def as_column(table: Table, conditions: Sequence[Wanted]) -> Column:

@@ -33,26 +33,9 @@ from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableErro
 from featurelib.faults import damaged, explaining, in_a_line
 from featurelib.lake import VERSION_PROPERTY
 from featurelib.rows import TableRows
+from featurelib.spark import log
 from featurelib.spark.hold import HoldingRun, Lease, expect_lock, hold_folder, telling
-from featurelib.spark.log import (
-    CHANGE_FEED,
-    LOCAL,
-    CatalogLog,
-    Head,
-    Mode,
-    PathLog,
-    Rows,
-    Wanted,
-    as_column,
-    by_name,
-    column_of,
-    comment_of,
-    flatten,
-    pairs,
-    read_note,
-    spark_schema,
-    storage_options,
-)
+from featurelib.spark.log import LOCAL, CatalogLog, Head, Mode, PathLog, Rows, Wanted
 from featurelib.tables import CHANGED, GOLD, LANDING_LINE, Table, is_name
 
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -73,7 +56,7 @@ class Store:
         self.root = root if self.is_named else resolve_uri(root)
         # Where the files are; empty = the catalog does not say.
         self.folder = find_schema(session, root) if self.is_named else self.root
-        self._options = storage_options(session, self.folder)
+        self._options = log.storage_options(session, self.folder)
         self._made: set[str] = set()  # as this release writes them
         self._runs: dict[str, int] = {}  # the newest of each table when it was last looked at
         self._expect: list[Callable[[], None]] = []  # what has to hold before a commit
@@ -127,8 +110,8 @@ class Store:
         whose bounds in the log exclude it are not opened."""
         self._expect_readable(table)
         frame = self._log(table).frame(self.session, version, conditions)
-        rows = frame.select(by_name(spark_schema(table), frame.schema, F.col))
-        return rows.filter(as_column(table, conditions)) if conditions else rows
+        rows = frame.to(log.row_schema(table))  # by names at every depth; what is missing is null
+        return rows.filter(log.as_column(table, conditions)) if conditions else rows
 
     def fetch(
         self,
@@ -139,11 +122,11 @@ class Store:
     ) -> pa.Table:
         """The same rows in the driver's memory: for what is known to be few."""
         names = list(columns or table.schema.names)
-        log = self._log(table)
-        if isinstance(log, PathLog):
+        own = self._log(table)
+        if isinstance(own, PathLog):
             self._expect_readable(table)
             with explaining(self.path(table)):
-                if (opened := log.dataset(version)) is not None:
+                if (opened := own.dataset(version)) is not None:
                     return arrow.read(opened, table.schema, conditions, names)
         # Not Spark's own idea of these types, which is another for times and what may be null.
         types = arrow.schema_of(table.schema.select(names))
@@ -212,7 +195,7 @@ class Store:
         """Return the note of the table's newest commit by featurelib: `commit` is its own id, and
         `folded` the id of the commit that its rows were made from. Empty = there is none."""
         commits = head.commits if (head := self._head(table)) is not None else ()
-        return next(filter(None, (read_note(note) for _, _, note in commits)), {})
+        return next(filter(None, (log.read_note(note) for _, _, note in commits)), {})
 
     def find_change(self, table: Table, since: str | None = None) -> str | None:
         """Return in words how another writer changed the table's rows after the commit `since`
@@ -223,7 +206,7 @@ class Store:
         if (head := self._head(table)) is None:
             return None
         for version, operation, note in head.commits:
-            if own := read_note(note):
+            if own := log.read_note(note):
                 if since in (None, own.get("commit")):
                     return None
             elif KEEPS_ROWS.match(operation) is None:
@@ -298,7 +281,7 @@ class Store:
         if any(known.get(key) != value for key, value in goal.items()):
             self._expect_fit()
             with explaining(self.path(table)):
-                self._alter(table, f"SET TBLPROPERTIES ({pairs(goal)})")
+                self._alter(table, f"SET TBLPROPERTIES ({log.pairs(goal)})")
         if vacuum:  # by the table's own retention
             self._expect_fit()
             with explaining(self.path(table)):
@@ -354,8 +337,8 @@ class Store:
     def _check_columns(self, table: Table, head: Head) -> None:
         """Those of an earlier release may lack, those of a later one have more: none required."""
         # Not nullability of what both have: Delta holds the required columns by itself.
-        own, stored = _types(spark_schema(table)), _types(head.schema)
-        needed = {f.name for f in (*spark_schema(table), *head.schema) if not f.nullable}
+        own, stored = _types(log.spark_schema(table)), _types(head.schema)
+        needed = {f.name for f in (*log.spark_schema(table), *head.schema) if not f.nullable}
         differ = [
             f"{name}: expected {own.get(name, 'none')}, found {stored.get(name, 'none')}"
             for name in dict.fromkeys((*own, *stored))
@@ -371,11 +354,11 @@ class Store:
     def _carry_over(self, table: Table, head: Head) -> None:
         """Give the table the columns that this release added, and comments where it has none; rows
         that are there have null."""
-        fields, known = spark_schema(table).fields, {f.name: f.metadata for f in head.schema}
-        parts, stored = flatten(spark_schema(table)), flatten(head.schema)
+        fields, known = log.spark_schema(table).fields, {f.name: f.metadata for f in head.schema}
+        parts, stored = log.flatten(log.spark_schema(table)), log.flatten(head.schema)
         # A new column brings its parts along.
         new = [
-            column_of(field, name)
+            log.column_of(field, name)
             for name, field in parts.items()
             if name not in stored
             and name.rpartition(".")[0].removesuffix(".element") in ("", *stored)
@@ -385,12 +368,12 @@ class Store:
             self._alter(table, f"ADD COLUMNS ({columns})")
         bare = [f for f in fields if "comment" in f.metadata and known.get(f.name) == {}]
         if bare:
-            columns = ", ".join(f"`{f.name}`{comment_of(f)}" for f in bare)
+            columns = ", ".join(f"`{f.name}`{log.comment_of(f)}" for f in bare)
             self._alter(table, f"ALTER COLUMN {columns}")
         own = {key: of for key, of in head.properties.items() if key != VERSION_PROPERTY}
         changed = {key: of for key, of in _properties(table).items() if key not in own}
         if changed.items() - head.properties.items():
-            self._alter(table, f"SET TBLPROPERTIES ({pairs(changed)})")
+            self._alter(table, f"SET TBLPROPERTIES ({log.pairs(changed)})")
 
     def _alter(self, table: Table, change: str) -> None:
         self.session.sql(f"ALTER TABLE {self.in_sql(table)} {change}")
@@ -432,7 +415,7 @@ def _is_outdated(table: Table, head: Head) -> bool:
 
 def _types(schema: T.StructType) -> dict[str, str]:
     """Return the type of each column, without its parts: they are columns of their own."""
-    kinds = {name: field.dataType for name, field in flatten(schema).items()}
+    kinds = {name: field.dataType for name, field in log.flatten(schema).items()}
     texts = {name: kind.simpleString() for name, kind in kinds.items()}
     return {n: kinds[n].typeName() if "struct<" in text else text for n, text in texts.items()}
 
@@ -448,7 +431,7 @@ def _properties(table: Table) -> dict[str, str]:
         VERSION_PROPERTY: str(table.version),
         "delta.enableDeletionVectors": "false",  # readers that know only Parquet must be right
         **_retention(RETENTION_DAYS),
-        **({CHANGE_FEED: "true"} if table in GOLD else {}),
+        **({log.CHANGE_FEED: "true"} if table in GOLD else {}),
         **({"delta.dataSkippingStatsColumns": ",".join(table.skip_by)} if table.skip_by else {}),
     }
 

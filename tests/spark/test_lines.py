@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from featurelib.spark import lines
-from featurelib.spark.lines import SCHEMA, cut_buffer, parse_file, parse_files, split_lines
+from featurelib.spark.lines import SCHEMA, parse_file, parse_files, read_pieces, split_lines
 from featurelib.spark.local_files import list_local
 
 GOOD = (
@@ -25,7 +25,7 @@ GOOD = (
 
 
 def parse(content: bytes, path: str = "file:/a.jsonl") -> list[dict[str, Any]]:
-    batches = list(parse_file(path, partial(cut_buffer, pa.py_buffer(content))))
+    batches = list(parse_file(path, partial(read_pieces, partial(pa.BufferReader, content))))
     return pa.Table.from_batches(batches, schema=SCHEMA).to_pylist()
 
 
@@ -112,7 +112,7 @@ def test_batches_are_bounded_in_lines_and_bytes(monkeypatch: pytest.MonkeyPatch)
     content = b"a\nb\nc\nd\n" + b"0123456789\n9876543210\n"
     sizes = [
         batch.num_rows
-        for batch in parse_file("file:/a", partial(cut_buffer, pa.py_buffer(content)))
+        for batch in parse_file("file:/a", partial(read_pieces, partial(pa.BufferReader, content)))
     ]
     assert sizes == [3, 2, 1]
 
@@ -170,7 +170,7 @@ def test_two_damaged_files_are_two_lines() -> None:
 
 
 def test_what_a_gzip_file_unpacks_to_is_never_held_whole() -> None:
-    packed = partial(cut_buffer, pa.py_buffer(gzip.compress(bytes(128 << 20))))
+    packed = partial(read_pieces, partial(pa.BufferReader, gzip.compress(bytes(128 << 20))))
     tracemalloc.start()
     (batch,) = parse_file("file:/bomb.gz", packed)
     _, peak = tracemalloc.get_traced_memory()

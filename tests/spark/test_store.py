@@ -37,7 +37,14 @@ from featurelib.lake import Lake, expect_whole_log, log_entries
 from featurelib.schema import INT, LONG, SHORT, TEXT, TIME, ListOf, Schema, columns
 from featurelib.spark import log
 from featurelib.spark import store as store_module
-from featurelib.spark.log import CHANGE_FEED, Mode, Wanted, fit, spark_schema, storage_options
+from featurelib.spark.log import (
+    CHANGE_FEED,
+    Mode,
+    Wanted,
+    row_schema,
+    spark_schema,
+    storage_options,
+)
 from featurelib.spark.store import Store, resolve_uri
 from featurelib.tables import AUDIT_RUN, FINDINGS, INGEST_RUN, Table
 
@@ -109,7 +116,7 @@ def test_append_adds_overwrite_replaces_a_run_counts_once_and_every_version_can_
     before = store.version(THING)
     assert store.append(THING, things(session, RUN + 1), RUN + 1) == before + 1  # of no row
     after = store.overwrite(THING, things(session, RUN + 2, 9), RUN + 2)
-    expected = fit(THING, things(session, RUN, 1, 2))
+    expected = things(session, RUN, 1, 2).to(row_schema(THING))
     there = store.read(THING, before)
     assert_df_equality(
         there, expected, ignore_row_order=True, ignore_nullable=True, ignore_metadata=True
@@ -324,7 +331,7 @@ def test_rows_in_the_drivers_memory_have_the_types_of_the_table(store: Store) ->
 
 def test_a_value_that_does_not_fit_its_column_is_an_error(session: SparkSession) -> None:
     with pytest.raises(ArithmeticException, match="CAST_OVERFLOW"):
-        fit(THING, things(session, RUN, 40_000)).collect()
+        things(session, RUN, 40_000).to(row_schema(THING)).collect()
 
 
 def test_a_table_that_is_not_there_is_no_evidence(store: Store) -> None:
