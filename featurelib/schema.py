@@ -73,11 +73,11 @@ class Schema:
 Kind = Scalar | ListOf | Schema
 BOOL, SHORT, INT, LONG = Scalar.BOOL, Scalar.SHORT, Scalar.INT, Scalar.LONG
 TEXT, BYTES, TIME, DATE = Scalar.TEXT, Scalar.BYTES, Scalar.TIME, Scalar.DATE
-LEVEL, NODE = SHORT, INT
+LEVEL = SHORT
 
 # The type of a column by its name, in every table that has it; the type of any other is TEXT.
 _NAMES = {
-    BOOL: "fenced",
+    BOOL: "fenced registered voter active_controller stale",
     LEVEL: "finalized_level level min_level min_version max_version target ceiling available "
     "downgrade_floor point_of_no_return from_level to_level metadata_version request",
     INT: "waiting node_id nodes blockers unknowns timeout_ms",
@@ -85,7 +85,7 @@ _NAMES = {
     "repeated quarantined clusters ready blocked up_to_date unknown findings median_wait_hours "
     "longest_wait_hours first_seen_run",
     BYTES: "content_hash raw state learned",
-    TIME: "observed_at ready_since newest_line modified_at as_of",
+    TIME: "observed_at ready_since newest_line modified_at as_of answered_at failed_at",
     DATE: "muted_until run_date",
 }
 _KINDS = {name: kind for kind, names in _NAMES.items() for name in names.split()}
@@ -135,6 +135,11 @@ FINALIZED_LEVEL = columns("cluster feature min_level level epoch source")
 INCOMPATIBLE_BROKER = columns(
     "cluster role node_id feature finalized_level min_version max_version fenced observed_at "
     "line_id"
+)
+
+NODE = columns(
+    "cluster role node_id registered voter active_controller fenced stale release answered_at "
+    "failed_at observed_at line_id"
 )
 
 READINESS = columns(

@@ -234,6 +234,16 @@ CLUSTERS = Table(
     required=frozenset({"run", "cluster", "name", "phase", "verdict"}),
 )
 
+NODES = Table(
+    layer="gold",
+    name="node",
+    comment="The nodes that must respond, a row a broker or controller half of a process.",
+    grain=("run", "cluster", "role", "node_id"),
+    schema=with_run(schema.NODE),
+    skip_by=_SKIP_BY,
+    required=frozenset({"run", "cluster", "role", "node_id"}),
+)
+
 INPUT = columns("table version")
 
 ON_RELEASE, AT_LEVEL = columns("release clusters"), columns("level clusters")
@@ -254,6 +264,7 @@ AUDIT_RUN = Table(
     skip_by=("run",),
 )
 
-GOLD = (FINDINGS, INCOMPATIBLE_BROKERS, FEATURE_READINESS, UPGRADE_PLANS, CLUSTERS, AUDIT_RUN)
+_OF_CLUSTERS = (FEATURE_READINESS, UPGRADE_PLANS, CLUSTERS)
+GOLD = (FINDINGS, INCOMPATIBLE_BROKERS, *_OF_CLUSTERS, NODES, AUDIT_RUN)
 
 ALL: tuple[Table, ...] = (*BRONZE, *SILVER, *GOLD)

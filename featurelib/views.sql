@@ -21,6 +21,9 @@ JOIN latest_cluster AS c ON f.cluster = c.cluster WHERE f.muted IS NULL;
 CREATE VIEW latest_incompatible_broker AS
 SELECT * FROM gold_incompatible_broker WHERE run IN (SELECT max(run) FROM gold_audit_run);
 
+CREATE VIEW latest_node AS
+SELECT * FROM gold_node WHERE run IN (SELECT max(run) FROM gold_audit_run);
+
 CREATE VIEW latest_upgrade_plan AS
 SELECT * FROM gold_upgrade_plan WHERE run IN (SELECT max(run) FROM gold_audit_run);
 

@@ -28,7 +28,7 @@ def audit(
         found.readiness
 
     `lines` is a table of Arrow, Polars, DuckDB or pandas with a column `raw` or `value`, a landing
-    line a row. The result has the pyarrow tables clusters, readiness, incompatible_brokers,
+    line a row. The result has the pyarrow tables clusters, readiness, incompatible_brokers, nodes,
     findings and plans. `fleet` are the expected clusters, `as_of` is the time to judge ages as of
     (None = the newest line's). Raises InputError for another table, ConfigError without pyarrow.
     """

@@ -24,6 +24,7 @@ from featurelib.audit.verdict import (
     READY,
     beyond_ceiling,
     find_forgotten,
+    nodes,
     plans,
     readiness,
     remember,
@@ -41,12 +42,13 @@ from featurelib.words import toml_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """The judgement of a batch: rows of four tables, by the schemas in featurelib.schema."""
+    """The judgement of a batch: rows of five tables, by the schemas in featurelib.schema."""
 
     findings: TableRows
     incompatible: TableRows
     readiness: TableRows
     plans: TableRows
+    nodes: TableRows | None = None  # None = whoever reads the others from tables needs none
     evidence: Evidence | None = None  # what they were judged from, where it is still at hand
     # By subject: what its controller agreed to in its place, feature → (level from, level to).
     probed: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
@@ -109,6 +111,7 @@ def judge(
         incompatible=unfit,
         readiness=rows,
         plans=plans(evidence, verdict, target, unknown > 0, agreed.dialects, catalogue, software),
+        nodes=nodes(evidence, software),
         evidence=evidence,
         probed={
             row: agreed.probed.get(int(evidence.subjects.cluster[row]), anything)

@@ -167,16 +167,22 @@ class Software:
         weight[self.beyond[subjects] | on_zookeeper] = RULED_OUT
         return weight.astype(np.int64)
 
+    def releases_of(self, subjects: Int) -> Texts:
+        """Return the release that each node runs, of several that are as likely the oldest, which
+        knows least; null where nothing tells."""
+        evidence, kind = self._evidence, self._kind[subjects]
+        size, release = self._kinds.sum(axis=1)[kind], self._kinds.argmax(axis=1)[kind]
+        release[size > 1] = self.weigh(subjects[size > 1]).argmin(axis=1)
+        unknown = evidence.membership.on_zookeeper[evidence.subjects.cluster[subjects]]
+        release[unknown | self.beyond[subjects] | (size == 0)] = NOBODY
+        return Texts(words=self._tables.releases, codes=release)
+
     def span(self) -> tuple[Texts, Texts]:
         """By cluster the oldest and the newest release that its nodes run, as far as they
         do; where no node tells, as in ZooKeeper mode, the inventory's word. Null = not known."""
-        node, evidence = self._evidence.subjects, self._evidence
-        ok = node.runs & ~evidence.membership.on_zookeeper[node.cluster]
-        size = self._kinds.sum(axis=1)[self._kind]
-        nodes = np.flatnonzero(ok & (size > 0) & ~self.beyond)
-        release, several = self._kinds.argmax(axis=1)[self._kind[nodes]], size[nodes] > 1
-        # Of two that are as likely the older one, which knows less.
-        release[several] = self.weigh(nodes[several]).argmin(axis=1)
+        node, nodes = self._evidence.subjects, np.flatnonzero(self._evidence.subjects.runs)
+        release = self.releases_of(nodes).codes
+        nodes, release = nodes[release >= 0], release[release >= 0]
         known = [*self._tables.releases, *map(release_line, self._told)]
         codes = np.arange(len(known) - len(self._told), len(known))
         codes[[not text for text in self._told]] = NOBODY

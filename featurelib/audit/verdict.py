@@ -30,7 +30,7 @@ from featurelib.core.batch import NOT_HERE, Flags
 from featurelib.core.compatibility import advertised, misfits
 from featurelib.core.dialect import load, zookeeper_releases
 from featurelib.core.downgrade import Position, WaysBack, of_metadata_version, of_other_feature
-from featurelib.feature import METADATA_VERSION, ClusterMode, Phase, UpgradeType, Verdict
+from featurelib.feature import METADATA_VERSION, ClusterMode, Phase, Role, UpgradeType, Verdict
 from featurelib.rows import (
     NONE,
     Bool,
@@ -45,7 +45,7 @@ from featurelib.rows import (
     spread,
     texts_of,
 )
-from featurelib.schema import READINESS, STEP, UPGRADE_PLAN
+from featurelib.schema import NODE, READINESS, STEP, UPGRADE_PLAN
 from featurelib.words import moment
 
 # A ZooKeeper-mode controller that is given 0 writes, and then answers 96.
@@ -156,8 +156,7 @@ def plans(
     after = query.current.copy()
     after[ready] = target[ready]
     mode, (oldest, newest) = evidence.membership.mode, software.span()
-    strangers = distinct(record_keys(evidence.listeners)[evidence.strangers()])
-    own = np.flatnonzero(find(strangers, node.key) < 0)
+    own = _members(evidence)
     processes, _, _ = split_key(distinct(node_key(node.cluster[own], BROKER, node.node_id[own])))
     columns: dict[str, Column | Int] = {
         "cluster": texts_of(evidence.clusters),
@@ -176,6 +175,38 @@ def plans(
         "newest_line": evidence.snapshots.observed_at,
     }
     return make_rows(UPGRADE_PLAN, clusters, columns)
+
+
+def _members(evidence: Evidence) -> Int:
+    """Return the subjects that belong to their cluster for all that its own lists say."""
+    strangers = distinct(record_keys(evidence.listeners)[evidence.strangers()])
+    return np.flatnonzero(find(strangers, evidence.subjects.key) < 0)
+
+
+def nodes(evidence: Evidence, software: Software) -> TableRows:
+    """Return a row of featurelib.schema.NODE for each node half that must respond."""
+    node, at = evidence.subjects, _members(evidence)
+    active, fenced = software.active[node.cluster[at]], node.fenced[at]
+
+    def time(times: Int) -> Int:
+        return np.where(times[at] > 0, times[at], NONE)
+
+    columns: dict[str, Column | Int] = {
+        "cluster": Texts(words=evidence.clusters, codes=node.cluster[at]),
+        "role": Texts(words=[role.text for role in Role], codes=node.role[at]),
+        "node_id": node.node_id[at],
+        "registered": node.registered[at].astype(np.int64),
+        "voter": node.voter[at].astype(np.int64),
+        "active_controller": np.where(active < 0, NONE, active == at),
+        "fenced": np.where(fenced < 0, NONE, fenced == 1),
+        "stale": node.gone[at].astype(np.int64),
+        "release": software.releases_of(at),
+        "line_id": np.where(node.at[at] > 0, node.line[at], NONE),
+        "observed_at": time(node.at),
+        "answered_at": time(node.answered_at),
+        "failed_at": time(node.failed_at),
+    }
+    return make_rows(NODE, len(at), columns)
 
 
 @cache

@@ -12,7 +12,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from featurelib import arrow, tables
+from featurelib import arrow
 from featurelib.audit.columns import latest
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
@@ -33,6 +33,7 @@ class ArrowAudit:
     readiness: pa.Table  # a row a cluster and feature: the verdicts
     incompatible_brokers: pa.Table  # a row a node and feature that a finalized level excludes
     findings: pa.Table
+    nodes: pa.Table  # a row a broker or controller half that must respond
     plans: pa.Table  # a row a cluster: the upgrade-all plans
 
 
@@ -59,16 +60,11 @@ def audit(
     judge = judge_as_of(moment, inventory, settings or Settings(), catalogue)
     judged = judged_in(pa.Table.from_batches(judge(rows.to_batches()), CELLS))
 
-    def table(of: tables.Table) -> pa.Table:
-        return arrow.table_of(gold.rows_of(of, judged, inventory, known))
-
-    return ArrowAudit(
-        clusters=table(tables.CLUSTERS),
-        readiness=table(tables.FEATURE_READINESS),
-        incompatible_brokers=table(tables.INCOMPATIBLE_BROKERS),
-        findings=table(tables.FINDINGS),
-        plans=table(tables.UPGRADE_PLANS),
-    )
+    made = {
+        name: arrow.table_of(gold.rows_of(table, judged, inventory, known))
+        for name, table in gold.RESULTS.items()
+    }
+    return ArrowAudit(**made)
 
 
 def _fold(parsed: pa.Table, limit: int | None) -> pa.Table:

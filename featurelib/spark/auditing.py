@@ -62,7 +62,7 @@ HOUR = 3_600_000_000  # microseconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audited:
-    """The judgement of one run, collected: the four tables, as of when, and what was read."""
+    """The judgement of one run, collected: its tables, as of when, and what was read."""
 
     run: int
     as_of: int
@@ -144,7 +144,7 @@ def write_gold(
 
     store.create(*tables.GOLD)
     with ThreadPoolExecutor(max_workers=WRITERS) as pool:
-        list(pool.map(write, gold.TABLES))
+        list(pool.map(write, gold.RESULTS.values()))
 
 
 def first_seen(store: Store, findings: pa.Table) -> pa.Array:

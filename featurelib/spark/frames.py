@@ -177,6 +177,11 @@ class Audit:
         return self._table(tables.INCOMPATIBLE_BROKERS)
 
     @property
+    def nodes(self) -> DataFrame:
+        """The nodes that must respond, a row a broker or controller half: release, responses."""
+        return self._table(tables.NODES)
+
+    @property
     def findings(self) -> DataFrame:
         """The findings with message, remedy and command, a row a node and feature."""
         return self._table(tables.FINDINGS)

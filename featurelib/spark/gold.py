@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from featurelib import tables
 from featurelib.audit.audit import Judged
 from featurelib.audit.findings import NO_SITE, FindingWords, Site
 from featurelib.catalogue import Catalogue
@@ -30,10 +31,17 @@ from featurelib.rows import (
 )
 from featurelib.schema import CLUSTER, FINDING_TEXTS, LEVEL_OF
 from featurelib.spark.judging import PARTS
-from featurelib.tables import AUDIT_RUN, CLUSTERS, FINDINGS, GOLD, Table
+from featurelib.tables import CLUSTERS, FINDINGS, Table
 from featurelib.words import clean, metadata_first
 
-TABLES = tuple(table for table in GOLD if table is not AUDIT_RUN)
+RESULTS = {  # of an audit, by the names that users of the library know
+    "clusters": tables.CLUSTERS,
+    "readiness": tables.FEATURE_READINESS,
+    "incompatible_brokers": tables.INCOMPATIBLE_BROKERS,
+    "nodes": tables.NODES,
+    "findings": tables.FINDINGS,
+    "plans": tables.UPGRADE_PLANS,
+}
 NOWHERE = (NO_SITE.landing, NO_SITE.inventory)  # the places in commands where none is known
 _PART_OF = {table: part for part, (table, _) in PARTS.items()}
 
@@ -45,7 +53,7 @@ def rows_of(
     catalogue: Catalogue,
     places: tuple[str, str] = NOWHERE,
 ) -> TableRows:
-    """Return the rows of one of TABLES, without the run."""
+    """Return the rows of one of RESULTS, without the run."""
     if table == CLUSTERS:  # a worker has a copy
         return clusters(judged, fleet, catalogue)
     if table != FINDINGS:

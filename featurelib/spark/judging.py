@@ -12,7 +12,7 @@ from math import ceil
 
 import pyarrow as pa
 
-from featurelib import arrow, tables
+from featurelib import arrow, schema, tables
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions, Evidence, Waiting, read
 from featurelib.catalogue import Catalogue
@@ -25,29 +25,19 @@ from featurelib.feature import Severity
 from featurelib.planning import outlook
 from featurelib.planning.requirements import Guarding
 from featurelib.rows import Column, Int, TableRows, cells_of, make_rows
-from featurelib.schema import (
-    BYTES,
-    FINDING,
-    INCOMPATIBLE_BROKER,
-    LONG,
-    READINESS,
-    SNAPSHOT,
-    UPGRADE_PLAN,
-    Schema,
-)
-from featurelib.tables import FEATURE_READINESS, Table
+from featurelib.schema import BYTES, SNAPSHOT, Schema
+from featurelib.tables import Table
 
 BATCH_CLUSTERS = 2000  # the columns of more no longer fit a processor's cache
 CORE_COLUMNS = [name for name in SNAPSHOT.names if name != "state"]
 PARTS: dict[str, tuple[Table, Schema]] = {
-    "findings": (tables.FINDINGS, FINDING),
-    "incompatible": (tables.INCOMPATIBLE_BROKERS, INCOMPATIBLE_BROKER),
-    "readiness": (FEATURE_READINESS, READINESS),
-    "plans": (tables.UPGRADE_PLANS, UPGRADE_PLAN),
+    "findings": (tables.FINDINGS, schema.FINDING),
+    "incompatible": (tables.INCOMPATIBLE_BROKERS, schema.INCOMPATIBLE_BROKER),
+    "readiness": (tables.FEATURE_READINESS, schema.READINESS),
+    "plans": (tables.UPGRADE_PLANS, schema.UPGRADE_PLAN),
+    "nodes": (tables.NODES, schema.NODE),
 }
-# An Arrow stream of each part; and when the newest line of these clusters was read, microseconds,
-# null without any.
-_CELLS = Schema.of([*((part, BYTES) for part in PARTS), ("newest", LONG)])
+_CELLS = Schema.of((part, BYTES) for part in PARTS)  # an Arrow stream of each part
 CELLS = arrow.schema_of(_CELLS)
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
@@ -73,7 +63,7 @@ def judge_by(
                 read = arrow.rows_of(rows, SNAPSHOT)
                 out = judge(read, conditions, known, dialect, severities)
                 plans = outlook.with_texts(out, dialect=STRICT, catalogue=known, guarding=guarding)
-                yield _cells(replace(out, plans=plans), read.numbers("observed_at"))
+                yield _cells(replace(out, plans=plans))
 
     return judge_batches
 
@@ -98,9 +88,9 @@ def judge_as_of(
     return judge_by(conditions, settings.severities, catalogue, Guarding.by(settings, fleet))
 
 
-def _cells(judged: Judged, observed_at: Int) -> pa.RecordBatch:
+def _cells(judged: Judged) -> pa.RecordBatch:
     """One row of CELLS."""
-    cells: dict[str, Column | Int] = {"newest": observed_at.max(keepdims=True)}
+    cells: dict[str, Column | Int] = {}
     for part in PARTS:
         rows, sink = arrow.batch_of(getattr(judged, part), coded=True), pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema, options=_COMPRESSED) as writer:

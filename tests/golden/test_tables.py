@@ -28,6 +28,7 @@ GOLD = (
     "gold/feature_readiness",
     "gold/upgrade_plan",
     "gold/cluster",
+    "gold/node",
     "gold/audit_run",
 )
 VARIES = ("inputs", "out")  # files, and a folder of their own in each run

@@ -21,7 +21,7 @@ from featurelib.errors import InputError
 from tests.report.samples import SAMPLES
 
 NAMES = ("ghost-broker", "k39-dynamic", "zk-392-stock")
-TABLES = ("clusters", "readiness", "incompatible_brokers", "findings", "plans")
+TABLES = ("clusters", "readiness", "incompatible_brokers", "nodes", "findings", "plans")
 
 
 def lines_of(*names: str) -> list[bytes]:

@@ -25,6 +25,7 @@ from featurelib.tables import (
     FINDINGS,
     INCOMPATIBLE_BROKERS,
     LANDING_LINE,
+    NODES,
     OF_RUN,
     SILVER,
     UPGRADE_PLANS,
@@ -36,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 SAMPLES = LABORATORY
 RUN = 20261121000000
 Row = dict[str, object]
-GOLD = (FINDINGS, INCOMPATIBLE_BROKERS, FEATURE_READINESS, UPGRADE_PLANS, CLUSTERS)
+GOLD = (FINDINGS, INCOMPATIBLE_BROKERS, FEATURE_READINESS, UPGRADE_PLANS, CLUSTERS, NODES)
 
 
 def sample_lines(*names: str) -> list[bytes]:

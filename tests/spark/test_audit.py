@@ -114,7 +114,6 @@ def test_spark_says_what_the_core_says_whatever_the_batches(
     conditions = Conditions(as_of=newest(samples), max_age=MAX_AGE, inventory=fleet.inventory)
     severities = {"ghost_broker": Severity.CRITICAL}
     cells = judge_snapshots(store, judge_by(conditions, severities))
-    assert pc.max(cells["newest"]).as_py() == newest(samples)
     assert cells.num_rows >= samples.num_rows / min(batch_size, 5)
     found, expected = judged_in(cells), core_says(samples, conditions, severities)
     for part, (_, schema) in PARTS.items():

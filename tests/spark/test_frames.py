@@ -34,6 +34,7 @@ GOLD = {
     "incompatible_brokers": tables.INCOMPATIBLE_BROKERS,
     "findings": tables.FINDINGS,
     "plans": tables.UPGRADE_PLANS,
+    "nodes": tables.NODES,
 }
 SILENT = "a cluster that sent nothing"
 FLEET = Fleet(cluster=(FleetEntry(id=SILENT, name="silent", brokers=(1,)),))
