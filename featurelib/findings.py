@@ -291,7 +291,10 @@ def code_of(tag: str) -> str:
 
 
 def _load(name: str) -> dict[str, Any]:
-    return tomllib.loads(_text(name))
+    return _parsed(_text(name))
+
+
+_parsed = cache(tomllib.loads)  # each row is checked beside the text that it stands in
 
 
 @cache
@@ -308,7 +311,7 @@ def check_row(file: str, text: str, code: str) -> FindingRow:
     """Return the row of a code. Raises ValueError with file and line for a key, condition or tag
     that is unknown, a placeholder that is no fact of the row, a command that no shell can read, and
     remedies of which not just the last one always holds."""
-    table, at = tomllib.loads(text)[code], 0
+    table, at = _parsed(text)[code], 0
     try:
         row = msgspec.convert(table, FindingRow)
         fault, at = next(_faults(row), ("", 0))
