@@ -27,9 +27,12 @@ SELECT * FROM gold_node WHERE run IN (SELECT max(run) FROM gold_audit_run);
 CREATE VIEW latest_upgrade_plan AS
 SELECT * FROM gold_upgrade_plan WHERE run IN (SELECT max(run) FROM gold_audit_run);
 
--- The newest response of each node, a row a feature; registrations are left out.
+-- The newest response of each node, a row a feature; registrations are left out. The source is the
+-- node itself, so its role, by which gold's tables are joined.
 CREATE VIEW latest_node_advertisement AS
-SELECT a.* FROM silver_node_advertisement AS a
+SELECT a.run, a.cluster, a.witness AS role, a.node_id, a.feature, a.min_version, a.max_version,
+       a.observed_at, a.line_id
+FROM silver_node_advertisement AS a
 JOIN (SELECT cluster, witness, node_id, max(observed_at) AS observed_at
       FROM silver_node_advertisement WHERE witness IN ('broker', 'controller')
       GROUP BY cluster, witness, node_id) AS n
@@ -49,7 +52,7 @@ WHERE f.witness IN ('broker', 'features_node') AND f.level > 0;
 -- What nodes support beside what is finalized, as they said it last: a look at the raw
 -- responses. The verdict is the audit's, which weighs sources and ages.
 CREATE VIEW supported_vs_finalized AS
-SELECT a.cluster, a.witness AS role, a.node_id, a.feature, a.min_version, a.max_version,
+SELECT a.cluster, a.role, a.node_id, a.feature, a.min_version, a.max_version,
        f.level AS finalized_level, a.observed_at,
        f.level >= a.min_version AND f.level <= a.max_version AS fits
 FROM latest_node_advertisement AS a

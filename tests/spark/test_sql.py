@@ -88,6 +88,23 @@ def test_views_show_the_newest_run_and_what_nodes_support_beside_what_is_finaliz
     assert found == {("payments-prod-eu", "broker", 5)}
 
 
+def test_tables_and_views_of_nodes_are_joined_by_one_word(ask_duckdb: Ask) -> None:
+    by = "USING (cluster, role, node_id)"
+    answered = "SELECT DISTINCT cluster, role, node_id FROM latest_node_advertisement"
+    strangers = ask_duckdb(f"SELECT * FROM ({answered}) AS a ANTI JOIN latest_node AS n {by}")
+    assert strangers == []
+    silent = ask_duckdb(
+        "SELECT c.name, n.role, n.node_id, n.stale FROM latest_node AS n JOIN latest_cluster AS c "
+        f"USING (cluster) ANTI JOIN ({answered}) AS a {by}"
+    )
+    assert silent
+    [(nodes, processes)] = ask_duckdb(
+        "SELECT (SELECT sum(nodes) FROM latest_upgrade_plan), "
+        "count(DISTINCT (cluster, node_id)) FROM latest_node"
+    )
+    assert nodes == processes
+
+
 def test_views_of_a_catalog_are_kept_in_its_schema(session: SparkSession, tables: str) -> None:
     session.sql("CREATE SCHEMA spark_catalog.analysts")
     for table in ALL:
