@@ -10,7 +10,9 @@ import os
 import tarfile
 import tempfile
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 
 from featurelib.cli.entrance import choose_run, run_job, say
@@ -59,14 +61,19 @@ def main(
         return say_failed(fail_on, standing.exit_code)
     whose = f"landing {landing}" if landing else "no --landing, so the samples, not your clusters"
     say(f"nightly: run {number}, {whose}; starting Spark …")
+    from featurelib.spark.session import open_session
+
+    with ThreadPoolExecutor(max_workers=1) as beside:  # Spark's start is mostly Java's
+        put = None if landing else beside.submit(put_nights_before, places.tables)
+        imported = beside.submit(import_module, "featurelib.spark.auditing")
+        session = open_session("featurelib nightly")
+        for done in filter(None, (put, imported)):
+            done.result()
     from featurelib.spark.ingest import ingest
     from featurelib.spark.refine import refine
-    from featurelib.spark.session import open_session
     from featurelib.spark.store import Store
 
-    if landing is None:
-        put_nights_before(places.tables)
-    store = Store(open_session("featurelib nightly"), places.tables)
+    store = Store(session, places.tables)
     with store.hold(number, "nightly", say):
         expect_tables(store)
         number = go_on(store, run, number)
