@@ -65,10 +65,10 @@ def main(
 
     with ThreadPoolExecutor(max_workers=1) as beside:  # Spark's start is mostly Java's
         put = None if landing else beside.submit(put_nights_before, places.tables)
-        imported = beside.submit(import_module, "featurelib.spark.auditing")
+        beside.submit(import_module, "featurelib.spark.auditing")
         session = open_session("featurelib nightly")
-        for done in filter(None, (put, imported)):
-            done.result()
+    if put is not None:
+        put.result()
     from featurelib.spark.ingest import ingest
     from featurelib.spark.refine import refine
     from featurelib.spark.store import Store
