@@ -179,7 +179,8 @@ def local_path(uri: str) -> str | None:
 def go_on(store: Store, asked: int | None, number: int) -> int:
     """The number of this run: `number`, or the next after the newest in the tables where that is
     later, as a run with a wrong clock leaves it. One that was `asked` for stays, to be refused."""
-    newest = store.newest_of(LANDING_LINE, CLUSTER_SNAPSHOT, AUDIT_RUN) or 0
+    known = (LANDING_LINE, CLUSTER_SNAPSHOT, AUDIT_RUN)
+    newest = max(store.newest_run(table) or 0 for table in known)
     if asked is not None or number > newest:
         return number
     say(

@@ -45,15 +45,7 @@ from featurelib.spark.judging import (
 )
 from featurelib.spark.log import Wanted
 from featurelib.spark.store import Store
-from featurelib.tables import (
-    AUDIT_RUN,
-    CLUSTER_SNAPSHOT,
-    FEATURE_READINESS,
-    FINALIZED_FEATURES,
-    LANDING_LINE,
-    UPGRADE_PLANS,
-    Table,
-)
+from featurelib.tables import Table
 from featurelib.words import count, microseconds, newer_than
 
 WRITERS = 4
@@ -88,35 +80,36 @@ def audit(
 
     Raises NoEvidenceError when there is no cluster to judge, TableError and ConfigError (Store).
     """
-    change = store.find_change(CLUSTER_SNAPSHOT)
-    if change := change or store.find_lag(FINALIZED_FEATURES, CLUSTER_SNAPSHOT):
+    snapshots = tables.CLUSTER_SNAPSHOT
+    change = store.find_change(snapshots)
+    if change := change or store.find_lag(tables.FINALIZED_FEATURES, snapshots):
         raise TableError(
-            f"table {CLUSTER_SNAPSHOT.full_name} at {store.path(CLUSTER_SNAPSHOT)}: {change}; "
+            f"table {snapshots.full_name} at {store.path(snapshots)}: {change}; "
             "nothing was judged. Run nightly, or refine: both fold it again from bronze."
         )
-    known = store.fetch(CLUSTER_SNAPSHOT, columns=["cluster", "observed_at"])
+    known = store.fetch(tables.CLUSTER_SNAPSHOT, columns=["cluster", "observed_at"])
     store.expect_newer(run, *tables.GOLD)
-    store.expect_ahead(AUDIT_RUN, *(table for table in tables.GOLD if table is not AUDIT_RUN))
-    inputs = {table.full_name: store.version(table) for table in (LANDING_LINE, CLUSTER_SNAPSHOT)}
+    store.expect_ahead(tables.AUDIT_RUN, *gold.RESULTS.values())
+    read_from = (tables.LANDING_LINE, tables.CLUSTER_SNAPSHOT)
+    waiting, inputs = read_waiting(store)
+    inputs |= {table.full_name: store.version(table) for table in read_from}
     newest = pc.max(known["observed_at"].cast(pa.int64())).as_py() or 0
     as_of_run = newest if as_of is None else as_of
-    waiting, read = read_waiting(store)
-    inputs |= read
     judging = judge_as_of(as_of_run, fleet, settings, catalogue, waiting)
     lost = lost_clusters(store, known["cluster"])
     if lost:
         say(f"warning: {count(len(lost), 'cluster')} lost in silver.cluster_snapshot: UNKNOWN.")
     absent = expected_rows(known["cluster"], fleet, lost)
     judged = judged_in(judge_snapshots(store, judging, absent))
-    clusters = len(judged.plans)
-    if clusters == 0:
+    if not (clusters := len(judged.plans)):
         raise NoEvidenceError(
             f"tables {store.root}: no cluster to judge, because no accepted line landed and "
             "the inventory expects none. Look at the reasons in bronze.landing_line."
         )
     say(f"audit: {clusters} clusters judged")
     write_gold(store, judged, fleet, catalogue or load_catalogue(), run, places[:2])
-    store.append(AUDIT_RUN, run_row(judged, run, as_of_run, inputs, catalogue, places[2]), run)
+    row = run_row(judged, run, as_of_run, inputs, catalogue, places[2])
+    store.append(tables.AUDIT_RUN, row, run)
     say("audit: gold tables written")
     return Audited(run=run, as_of=as_of_run, judged=judged, inputs=inputs)
 
@@ -150,7 +143,7 @@ def write_gold(
 def first_seen(store: Store, findings: pa.Table) -> pa.Array:
     """Return for each finding the first of the runs, one after the other, that found it: this run,
     or the one that the last run names. Rows of an earlier release name their own."""
-    conditions: list[Wanted] = [("run", "=", store.newest_run(AUDIT_RUN) or 0)]
+    conditions: list[Wanted] = [("run", "=", store.newest_run(tables.AUDIT_RUN) or 0)]
     grain = tables.FINDINGS.grain[1:]
     before = store.fetch(tables.FINDINGS, conditions, ["run", "first_seen_run", *grain])
     keys, earlier = (
@@ -187,7 +180,7 @@ def run_row(
     }
     row |= {verdict.name.lower(): verdicts.count(verdict.value) for verdict in Verdict}
     row |= _adoption(judged, as_of, catalogue or load_catalogue())
-    return pa.Table.from_pylist([row], schema=arrow.schema_of(AUDIT_RUN.schema))
+    return pa.Table.from_pylist([row], schema=arrow.schema_of(tables.AUDIT_RUN.schema))
 
 
 def _adoption(judged: Judged, as_of: int, catalogue: Catalogue) -> dict[str, object]:
@@ -225,35 +218,35 @@ def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:
     def clusters(table: Table, *conditions: Wanted) -> set[str]:
         return set(store.fetch(table, conditions, ["cluster"])["cluster"].to_pylist())
 
-    folded = store.newest_run(CLUSTER_SNAPSHOT) or 0
-    landed = clusters(LANDING_LINE, ("reason", "is null", None), ("run", ">", folded))
-    newest = store.newest_run(AUDIT_RUN)  # of a run that ended
-    if newest is not None and store.exists(UPGRADE_PLANS) and store.exists(tables.FINDINGS):
+    folded = store.newest_run(tables.CLUSTER_SNAPSHOT) or 0
+    landed = clusters(tables.LANDING_LINE, ("reason", "is null", None), ("run", ">", folded))
+    newest = store.newest_run(tables.AUDIT_RUN)  # of a run that ended
+    if newest is not None and store.exists(tables.UPGRADE_PLANS) and store.exists(tables.FINDINGS):
         of: Wanted = ("run", "=", newest)
         silent = clusters(tables.FINDINGS, of, ("code", "=", code_of("no_data")))
-        landed |= clusters(UPGRADE_PLANS, of) - silent
+        landed |= clusters(tables.UPGRADE_PLANS, of) - silent
     return sorted(landed.difference(known.to_pylist()))
 
 
 def judge_snapshots(store: Store, judging: Judging, absent: pa.Table | None = None) -> pa.Table:
     """Return CELLS of the snapshot table and of `absent` clusters, judged by Spark's workers."""
-    rows = store.read(CLUSTER_SNAPSHOT).select(*CORE_COLUMNS)
+    rows = store.read(tables.CLUSTER_SNAPSHOT).select(*CORE_COLUMNS)
     if absent is not None and absent.num_rows:
         rows = rows.unionByName(store.session.createDataFrame(absent))
-    with explaining(store.path(CLUSTER_SNAPSHOT)):
+    with explaining(store.path(tables.CLUSTER_SNAPSHOT)):
         return rows.mapInArrow(judging, from_arrow_schema(CELLS)).select(*CELLS.names).toArrow()
 
 
 def read_waiting(store: Store) -> tuple[WaitingClusters, dict[str, int]]:
     """Return what the previous run knew to be READY, and since when, by cluster and feature, and
     the version of the table read; both are empty if no run ended before."""
-    newest = store.newest_run(AUDIT_RUN)
+    newest = store.newest_run(tables.AUDIT_RUN)
     if newest is None:
         return {}, {}
-    inputs = {FEATURE_READINESS.full_name: store.version(FEATURE_READINESS)}
+    inputs = {tables.FEATURE_READINESS.full_name: store.version(tables.FEATURE_READINESS)}
     columns = ["cluster", "feature", "finalized_level", "ready_since"]
     ready: list[Wanted] = [("run", "=", newest), ("ready_since", "is not null", None)]
-    table = store.fetch(FEATURE_READINESS, ready, columns, *inputs.values())
+    table = store.fetch(tables.FEATURE_READINESS, ready, columns, *inputs.values())
     waiting: dict[str, dict[str, Waiting]] = defaultdict(dict)
     for cluster, feature, level, since in zip(*(of.to_pylist() for of in table), strict=True):
         waiting[cluster][feature] = Waiting(since=microseconds(since), level=level)

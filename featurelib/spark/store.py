@@ -228,10 +228,6 @@ class Store:
             if lag is not None and self.exists(table):
                 raise damaged(lag, self.path(table))
 
-    def newest_of(self, *tables: Table) -> int | None:
-        """The greatest run that wrote any of the tables."""
-        return max((run for run in map(self.newest_run, tables) if run), default=None)
-
     def expect_newer(self, run: int, *tables: Table) -> None:
         """ConfigError unless `run` is greater than every run in `tables`."""
         for table in tables:
