@@ -31,7 +31,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from featurelib.audit.cluster_view import Sight, Terms
+from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.backends.base import Backend, Say, id_of, is_honoured, look, moves_text, validate
 from featurelib.backends.kubernetes import PREFIX, list_resources
 from featurelib.catalogue import Catalogue
@@ -406,7 +406,9 @@ def probe(
     return write_line("probe", sight.cluster_id, time.time_ns() // 1000, keys), sentence
 
 
-def _sight(entry: FleetEntry, lines: Sequence[bytes], catalogue: Catalogue) -> tuple[Sight, bool]:
+def _sight(
+    entry: FleetEntry, lines: Sequence[bytes], catalogue: Catalogue
+) -> tuple[ClusterView, bool]:
     """The cluster as if every registration had been seen, and supported everything: whether that
     is so is what is asked. And whether there is anything to ask for but a level above."""
     cluster_id = id_of(lines[0])
@@ -423,7 +425,7 @@ def _sight(entry: FleetEntry, lines: Sequence[bytes], catalogue: Catalogue) -> t
     return replace(terms, controller_decides=True).see(row), bool(findings)
 
 
-def _question(backend: Backend, sight: Sight, is_unsure: bool) -> Step:
+def _question(backend: Backend, sight: ClusterView, is_unsure: bool) -> Step:
     """The first request of the plan. Raises RefusedError where there is none, or where it might be
     applied."""
     if not is_honoured(backend, sight.dialects):

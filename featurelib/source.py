@@ -20,7 +20,7 @@ from typing import TypedDict
 
 import msgspec
 
-from featurelib.audit.cluster_view import Sight, Terms
+from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.audit.findings import InForce, Mute
 from featurelib.backends.base import TIMEOUT_SECONDS, Backend, Say, look, open_backend
 from featurelib.catalogue import Catalogue
@@ -50,7 +50,7 @@ from featurelib.config.fleet import (
 )
 from featurelib.config.settings import Settings, mutes_of
 from featurelib.controller.holder import say_seconds
-from featurelib.controller.journal import Way
+from featurelib.controller.journal import ClusterArgs
 from featurelib.controller.look import Watcher
 from featurelib.errors import ConfigError, NoEvidenceError, SurroundingsError, TableError
 from featurelib.lake import Lake, places
@@ -325,7 +325,7 @@ def relative(path: Path) -> Path:
 class Source:
     """A look at one cluster, what the inventory says of it, and where the look came from."""
 
-    sight: Sight
+    sight: ClusterView
     entry: FleetEntry
     made_from: str
     wanted: Wanted  # what chose it
@@ -385,14 +385,16 @@ class Chosen:
         """Reach the cluster. Raises ConfigError if no option or inventory has an address."""
         return reach(self.wanted, self.catalogue)
 
-    def way(self, journal: str | None = None, *, cluster: str = "") -> Way:
+    def way(self, journal: str | None = None, *, cluster: str = "") -> ClusterArgs:
         """Return the options that reach the cluster from any folder, and a named journal."""
         options = self.wanted
         given = options.addresses_anywhere.items()
         words = [f"--{option} {shlex.quote(value)}" for option, value in given if value]
         reach = " ".join(words) or shlex.quote(options.cluster or cluster)
         journal = (named := named_journal(journal)) and _absolute(named)
-        return Way(reach=reach, fleet=options.fleet and _absolute(options.fleet), journal=journal)
+        return ClusterArgs(
+            reach=reach, fleet=options.fleet and _absolute(options.fleet), journal=journal
+        )
 
     @contextmanager
     def watcher(self) -> Iterator[Watcher]:
@@ -484,7 +486,7 @@ class Chosen:
 
     def _seen(
         self,
-        sight_of: Callable[[Terms], Sight],
+        sight_of: Callable[[Terms], ClusterView],
         as_of: int | None,
         fleet: Fleet,
         entry: FleetEntry,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from featurelib.audit.cluster_view import NO_FLEET, Sight, Terms
+from featurelib.audit.cluster_view import NO_FLEET, ClusterView, Terms
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.feature import Severity
@@ -19,7 +19,7 @@ def see(
     fleet: Fleet = NO_FLEET,
     cluster_id: str | None = None,
     severities: dict[str, Severity] | None = None,
-) -> Sight:
+) -> ClusterView:
     """Terms.see_lines by these terms."""
     terms = Terms(
         catalogue=catalogue, as_of=as_of, max_age=max_age, fleet=fleet, severities=severities

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import ClusterView
 from featurelib.backends.base import Abilities, Backend, Check, Say, open_backend
 from featurelib.catalogue import load
 from featurelib.collect import (
@@ -94,7 +94,7 @@ def contents(lines: list[bytes], kind: type[Kind]) -> list[Kind]:
     return [c for one in said if isinstance(one, Landing) and isinstance(c := one.content, kind)]
 
 
-def judged(lines: list[bytes], *entries: FleetEntry) -> Sight:
+def judged(lines: list[bytes], *entries: FleetEntry) -> ClusterView:
     return see(lines, catalogue=CATALOGUE, as_of=None, max_age=10**18, fleet=Fleet(cluster=entries))
 
 

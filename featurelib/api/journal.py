@@ -26,7 +26,7 @@ from featurelib.catalogue import Catalogue
 from featurelib.config.files import journal_path, named_journal, open_catalogue
 from featurelib.config.fleet import Choice, Fleet, FleetPart
 from featurelib.controller.holder import say_seconds
-from featurelib.controller.journal import Journal, JournalEntry, Verified, Way
+from featurelib.controller.journal import ClusterArgs, Journal, JournalEntry, Verified
 from featurelib.controller.look import Watcher
 from featurelib.controller.send import Resumed, find_unexplained
 from featurelib.controller.send import resume as settle_open
@@ -118,7 +118,7 @@ def _entries(
     ]
     about = ReadJournal(
         path=str(path),
-        choice=Way(journal=journal),
+        choice=ClusterArgs(journal=journal),
         only_open=only_open,
         part=part,
         faults=verified.faults,
@@ -154,7 +154,9 @@ def _verified(journal: str | None, kept: str | None) -> Answer[Verified]:
         value=result,
         make_rows=lambda: ({"fault": fault} for fault in result.faults),
         make_document=lambda: fill(JournalDocument, journal=str(path), verified=result),
-        page=lambda width: verified_page(result, str(path), Way(journal=journal), kept, width),
+        page=lambda width: verified_page(
+            result, str(path), ClusterArgs(journal=journal), kept, width
+        ),
         exit_code=0 if result.is_right else 1,
     )
 
@@ -329,9 +331,9 @@ def _way(entry: JournalEntry, inventory: Fleet, options: Wanted, journal: str | 
     A name alone is no way where the inventory has none."""
     cluster, used = entry.intent.cluster, entry.intent.reach
     if any(known.id == cluster and known.is_reachable for known in inventory.cluster):
-        return Way(reach=quote(cluster), fleet=options.fleet, journal=journal).resume
+        return ClusterArgs(reach=quote(cluster), fleet=options.fleet, journal=journal).resume
     is_way = used.startswith("--") or " --fleet " in used
-    return Way(reach=used if is_way else "--bootstrap HOST:PORT", journal=journal).resume
+    return ClusterArgs(reach=used if is_way else "--bootstrap HOST:PORT", journal=journal).resume
 
 
 def _resume_document(resumed: Resumed) -> ResumeDocument:

@@ -73,7 +73,7 @@ MOST = 20  # clusters, and findings of each, in the text of a difference; the ro
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AuditInputs:
     """The inputs of the waves: the inventory and its chosen clusters (None: all), the settings with
     their mutes, the catalogue; `ways`: options, after a blank each, that commands of a cluster
     need."""
@@ -120,10 +120,10 @@ class NightTables:
             raise self.nothing(f"run {self.run}")
         return part
 
-    def asked(self) -> Asked:
+    def asked(self) -> AuditInputs:
         """The inputs of a question about the whole fleet."""
         settings, file = find_settings(self._wanted.config)
-        return Asked(
+        return AuditInputs(
             fleet=self._inventory,
             part=self.part,
             settings=settings,
@@ -207,7 +207,7 @@ def report_night(
     read: Read,
     run: int,
     judged: Judged,
-    asked: Asked,
+    asked: AuditInputs,
     *,
     tables: str,
     listed_in: str,

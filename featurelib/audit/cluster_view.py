@@ -40,7 +40,7 @@ _REGISTER_FROM = load(STRICT).can.controllers_register_from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class ClusterView:
     """One cluster. `newest` is when its newest line was read, microseconds."""
 
     cluster_id: str
@@ -90,7 +90,7 @@ class Terms:
         lines: Iterable[bytes],
         cluster_id: str | None = None,
         choosing: str = "Choose one by its id.",
-    ) -> Sight:
+    ) -> ClusterView:
         """The cluster that `lines` speak of.
 
         Raises NoEvidenceError where no line of it is accepted, and InputError where they are of
@@ -117,7 +117,7 @@ class Terms:
         which no line tells is UNKNOWN. With `every` all that `lines` speak of are judged, too.
 
         Return it, as of when it is (`as_of` None = the newest line), and the quarantined lines as
-        Sight has them. Raises NoEvidenceError where none is expected and no line is accepted.
+        ClusterView has them. Raises NoEvidenceError where none is expected and no line is accepted.
         """
         accepted, unread, rejected = _gather(lines)
         landed = [name for name in accepted if every or name in expected]
@@ -146,7 +146,7 @@ class Terms:
         conditions = Conditions(as_of=as_of, max_age=self.max_age, inventory=inventory, mutes=mutes)
         return judge(rows, conditions, self.catalogue, load(STRICT), self.severities)
 
-    def see(self, row: TableRows) -> Sight:
+    def see(self, row: TableRows) -> ClusterView:
         """The same from a stored row of silver.cluster_snapshot.
 
         Raises InputError for any other number of rows than one, NoEvidenceError for a cluster that
@@ -177,7 +177,7 @@ class Terms:
         judged = self._judge(row, as_of, {cluster_id: entry})
         assert judged.evidence is not None
         plain = PlainCluster(judged.evidence, entry.release, self.catalogue, judged.probed)
-        return Sight(
+        return ClusterView(
             cluster_id=cluster_id,
             rows=row,
             judged=judged,

@@ -275,7 +275,7 @@ _REFUSED = {
 }
 
 
-class Withheld(msgspec.Struct, frozen=True, kw_only=True):
+class RefusedPermission(msgspec.Struct, frozen=True, kw_only=True):
     """One request that a node refused for want of a right, and its half of the nodes last.
 
     `node_id` -1 = the active controller, whoever it was. `elsewhere`: the other half answered it.
@@ -295,8 +295,8 @@ def _rights(report: BatchFindings) -> tuple[Int, Bool]:
     """By cluster how many missing rights keep it from a verdict, and whether what the quorum would
     say is hidden by one."""
     evidence, refused = report.evidence, report.evidence.snapshots["refusals"]
-    by_request = dict[tuple[int, str], list[Withheld]]()
-    for cluster, r in zip(refused.row.tolist(), refused.structs(Withheld), strict=True):
+    by_request = dict[tuple[int, str], list[RefusedPermission]]()
+    for cluster, r in zip(refused.row.tolist(), refused.structs(RefusedPermission), strict=True):
         by_request.setdefault((cluster, r.request), []).append(r)
     rows_by: dict[str, list[tuple[int, int, int, str, str | None]]] = {
         "right_missing": [],
@@ -317,7 +317,7 @@ def _rights(report: BatchFindings) -> tuple[Int, Bool]:
     return counts["right_missing"], counts["right_missing"] > 0
 
 
-def _detail(refusals: list[Withheld]) -> str:
+def _detail(refusals: list[RefusedPermission]) -> str:
     """Describe a missing permission: the principal, the refusing nodes, what it would show."""
     first = refusals[0]
     by_principal: dict[str, dict[Role, list[int]]] = {}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from featurelib.api.tables import Asked, look_at_worst, plan_files, report_night
+from featurelib.api.tables import AuditInputs, look_at_worst, plan_files, report_night
 from featurelib.audit.evidence import Conditions
 from featurelib.audit.findings import NO_SITE, Mute
 from featurelib.catalogue import Catalogue, load, with_overlay
@@ -217,7 +217,7 @@ def judge_and_publish(
         list(pool.map(lambda table: store.maintain(table, days, vacuum), ALL))
     # What commands without Spark can be given: not a name.
     tables = (store.is_named and store.folder.removeprefix("file:")) or places.tables
-    asked = Asked(
+    asked = AuditInputs(
         fleet=places.fleet,
         part=None,
         settings=places.settings,

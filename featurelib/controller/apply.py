@@ -20,7 +20,7 @@ from featurelib.backends.base import accepts, is_honoured, may_prove, validate
 from featurelib.config.fleet import FleetEntry
 from featurelib.controller.decide import NOT_FINALIZED, Decision, Mismatch, decide
 from featurelib.controller.holder import say_seconds
-from featurelib.controller.journal import Clearance, Journal, Way
+from featurelib.controller.journal import Clearance, ClusterArgs, Journal
 from featurelib.controller.look import Look, Watcher
 from featurelib.controller.send import Sender, Waits
 from featurelib.core.outcome import Ending, EndingKind, Fate, StepOutcome, kind_of, refused
@@ -92,7 +92,7 @@ class ApplyOrder:
     check_approval: Callable[[datetime], Clearance]
     mode: Mode = Mode.SEND
     command: str = "featurelib apply"
-    way: Way = field(default_factory=Way)
+    way: ClusterArgs = field(default_factory=ClusterArgs)
     waits: Waits = field(default_factory=Waits)
     name: str = ""  # of the cluster
     settings: str = ""  # the file that ruled
@@ -461,7 +461,7 @@ def update_features(
     *,
     validate_only: bool,
     timeout_ms: int,
-    choice: Way,
+    choice: ClusterArgs,
 ) -> UpdateResult:
     """Send one request with these updates, once, and find out what became of it. Raises before
     anything is sent: ConfigError, RefusedError, BackendError, and OutcomeUnknownError where an
@@ -488,7 +488,7 @@ def update_features(
 
 
 def _result(
-    cluster: str, outcome: StepOutcome, choice: Way, *, validate_only: bool
+    cluster: str, outcome: StepOutcome, choice: ClusterArgs, *, validate_only: bool
 ) -> UpdateResult:
     features = {
         m.update.feature: FeatureResult(

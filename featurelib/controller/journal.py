@@ -61,7 +61,7 @@ Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class ClusterArgs:
     """The options by which a cluster was chosen, so that the commands in a message reach it and its
     journal again from any folder. `reach`: its addresses or file as options, or its name; `fleet`
     and `journal`: where others than the usual ones were named; `intent`: of a plan."""

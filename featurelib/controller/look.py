@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from featurelib.audit.cluster_view import Sight, Terms
+from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.audit.findings import wordings
 from featurelib.audit.side_effects import side_effects
 from featurelib.backends.base import Backend, Say
@@ -40,7 +40,7 @@ class Look:
     None where it cannot tell (a controller before 3.6, a broker without a features node). `epochs`:
     as of which one; in KRaft an offset of the metadata log."""
 
-    sight: Sight
+    sight: ClusterView
     reports: Mapping[Node, Levels | None]
     epochs: Mapping[Node, int]
     at: float = field(default_factory=elapsed)  # seconds, when the last node had answered
@@ -143,7 +143,7 @@ class Watcher:
             side_effects=side_effects(self.catalogue, steps, evidence),
         )
 
-    def _missing(self, sight: Sight, features: Sequence[str]) -> tuple[str, ...]:
+    def _missing(self, sight: ClusterView, features: Sequence[str]) -> tuple[str, ...]:
         """Return missing evidence that could change the answer, as sentences; a plan is not made
         over it either."""
         usual = wordings(load(STRICT))

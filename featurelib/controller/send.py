@@ -19,12 +19,12 @@ from featurelib.config.files import quietly
 from featurelib.controller.holder import elapsed
 from featurelib.controller.journal import (
     Clearance,
+    ClusterArgs,
     Dispatch,
     Journal,
     JournalEntry,
     Lock,
     Settlement,
-    Way,
 )
 from featurelib.controller.look import Look, Watcher, late_nodes
 from featurelib.core.outcome import Delivery, Fate, StepOutcome, settle
@@ -81,7 +81,7 @@ class Sender:
     journal: Journal
     lock: Lock
     waits: Waits
-    way: Way
+    way: ClusterArgs
     cluster: str
     plan: str
     total: int
@@ -94,7 +94,7 @@ class Sender:
     @classmethod
     @contextmanager
     def holding(
-        cls, journal: Journal, cluster: str, command: str, *, choice: Way, **fields: Any
+        cls, journal: Journal, cluster: str, command: str, *, choice: ClusterArgs, **fields: Any
     ) -> Iterator[Sender]:
         """Hold the cluster while the block runs. Raises BusyError, JournalError, and
         OutcomeUnknownError where an earlier request may have been applied: it is looked after

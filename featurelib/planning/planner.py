@@ -23,7 +23,7 @@ from itertools import pairwise
 import numpy as np
 
 from featurelib.audit.checks import raised_by
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import ClusterView
 from featurelib.audit.findings import FindingWords
 from featurelib.audit.side_effects import side_effects
 from featurelib.audit.verdict import TIMEOUT_MS
@@ -86,7 +86,7 @@ class Planned:
 
 
 def make_plan(
-    sight: Sight,
+    sight: ClusterView,
     intent: Intent,
     catalogue: Catalogue,
     *,
@@ -146,11 +146,11 @@ def make_plan(
 
 def plan_by_probe(
     backend: Backend,
-    sight: Sight,
+    sight: ClusterView,
     intent: Intent,
     catalogue: Catalogue,
     *,
-    as_if_seen: Callable[[], Sight],
+    as_if_seen: Callable[[], ClusterView],
     say: Say,
     guards: Guards | None = None,
 ) -> Planned:
@@ -189,7 +189,9 @@ def plan_by_probe(
     return replace(proven, probed=moves, warnings=(*proven.warnings, _TOLD))
 
 
-def _ready(sight: Sight, reasons: Reasons, catalogue: Catalogue) -> tuple[Goal, tuple[Reason, ...]]:
+def _ready(
+    sight: ClusterView, reasons: Reasons, catalogue: Catalogue
+) -> tuple[Goal, tuple[Reason, ...]]:
     """Return the READY features as a goal, and the reasons against the others."""
     moves, left_out, stays = list[Move](), list[Reason](), []
     for row in sight.judged.readiness.to_pylist():
@@ -208,7 +210,7 @@ def _ready(sight: Sight, reasons: Reasons, catalogue: Catalogue) -> tuple[Goal, 
 
 
 def _against(
-    sight: Sight, goal: Goal, unsure: Collection[str], catalogue: Catalogue
+    sight: ClusterView, goal: Goal, unsure: Collection[str], catalogue: Catalogue
 ) -> tuple[Reason, ...]:
     """Return the refusals of these levels, whatever is missing: a known node that refuses decides.
 
@@ -229,13 +231,13 @@ def _against(
     return tuple(Reasons(sure, catalogue).of_refusals(known))
 
 
-def mode_of(sight: Sight) -> str:
+def mode_of(sight: ClusterView) -> str:
     """Return kraft or zk, as its controllers speak."""
     return sight.dialects[0].partition("-")[0] if sight.dialects else ""
 
 
 def _route(
-    sight: Sight,
+    sight: ClusterView,
     goal: Goal,
     catalogue: Catalogue,
     *,
@@ -272,21 +274,21 @@ def _route(
     return (), list(refused)
 
 
-def _warnings(sight: Sight, intent: Intent, goal: Goal, catalogue: Catalogue) -> Iterator[str]:
+def _warnings(view: ClusterView, intent: Intent, goal: Goal, catalogue: Catalogue) -> Iterator[str]:
     """Yield losses for good, the meaning of a level name, and nodes that do not fit already."""
     for move in goal.moves:
         there = catalogue.level_name(move.feature, move.to_level)
         if move.is_upgrade and move.to_level in catalogue.irreversible(move.feature):
             yield f"{move.feature} {there} is irreversible: it can never be taken back."
-        for loss in losses(catalogue, sight.cluster.release, move):
+        for loss in losses(catalogue, view.cluster.release, move):
             yield (
                 f"{move.feature} {there} may lose what {loss.name} brought: "
                 f"{loss.purpose.removesuffix('.')}."
             )
-    several = [release for release in sight.releases if catalogue.release_named(release)]
+    several = [release for release in view.releases if catalogue.release_named(release)]
     if intent.command in (Command.UPGRADE, Command.DOWNGRADE) and len(several) > 1:
         levels = [
-            goal_of(intent, replace(sight.cluster, release=release), catalogue).levels
+            goal_of(intent, replace(view.cluster, release=release), catalogue).levels
             for release in several
         ]
         others = [r for r, mapped in zip(several, levels, strict=True) if mapped != levels[0]]
@@ -296,13 +298,13 @@ def _warnings(sight: Sight, intent: Intent, goal: Goal, catalogue: Catalogue) ->
                 f"them; {', '.join(others)} would map them otherwise. Name the release in "
                 "conf/fleet.toml."
             )
-    words, rows = FindingWords(catalogue), sight.judged.findings.to_pylist()
+    words, rows = FindingWords(catalogue), view.judged.findings.to_pylist()
     grave = [words.of(row).statement for row in rows if row["severity"] == Severity.CRITICAL]
     yield from filter(None, [mend_first(grave)])
 
 
 def _warnings_of_steps(
-    sight: Sight, mode: str, steps: Sequence[Step], catalogue: Catalogue
+    sight: ClusterView, mode: str, steps: Sequence[Step], catalogue: Catalogue
 ) -> tuple[str, ...]:
     """Return the checks for a person, because a controller of 2.7 to 3.2 would store its own
     minimum with an update, and that is a higher one (KIP-584, Feature version deprecation)."""
@@ -318,7 +320,7 @@ def _warnings_of_steps(
     return tuple(texts)
 
 
-def known_cluster(sight: Sight, levels: Levels) -> Cluster:
+def known_cluster(sight: ClusterView, levels: Levels) -> Cluster:
     """The cluster with the benefit of the doubt: every node nobody knows enough about supports
     `levels`, or those of them that its partial answer may have left out.
 
@@ -345,7 +347,7 @@ def known_cluster(sight: Sight, levels: Levels) -> Cluster:
     return replace(sight.cluster, nodes=tuple(map(known, sight.cluster.nodes)), node_missing=False)
 
 
-def lowest_supported(sight: Sight, least: int, catalogue: Catalogue) -> int:
+def lowest_supported(sight: ClusterView, least: int, catalogue: Catalogue) -> int:
     """The lowest metadata.version from `least` on that no known node refuses, else `least`."""
     rungs = ladder(sight.cluster, METADATA_VERSION, catalogue)
     for level in (least, *(rung for rung in rungs if rung > least)):

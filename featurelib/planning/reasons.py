@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import ClusterView
 from featurelib.audit.findings import FindingColumns, FindingWords, wordings
 from featurelib.audit.target import agreed_levels
 from featurelib.catalogue import Catalogue
@@ -38,7 +38,7 @@ PROBE = "probe"  # the controller itself, asked to validate only
 class Reasons:
     """Makes reasons about one cluster."""
 
-    def __init__(self, sight: Sight, catalogue: Catalogue) -> None:
+    def __init__(self, sight: ClusterView, catalogue: Catalogue) -> None:
         self._sight, self._catalogue = sight, catalogue
         self._wordings = wordings(load(STRICT))
         self._words = FindingWords(catalogue)

@@ -1,6 +1,6 @@
 """Describes one cluster: every node, what each supports, and who says what is finalized.
 
-Everything is read from one Sight, so a live look, a capture and the nightly's tables describe a
+All is read from one ClusterView: a live look, a capture and the nightly's tables describe a
 cluster alike. Nothing is judged here: what is odd about a node is what the audit found.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import ClusterView
 from featurelib.audit.evidence import Evidence
 from featurelib.audit.findings import FindingWords
 from featurelib.audit.registrations import ranges_of
@@ -121,7 +121,7 @@ _SEVERITIES = list(Severity)
 Row = dict[str, Any]
 
 
-def describe(sight: Sight, catalogue: Catalogue) -> Description:
+def describe(sight: ClusterView, catalogue: Catalogue) -> Description:
     """The description of one cluster."""
     evidence = sight.evidence
     who, member, read = evidence.subjects, evidence.membership, evidence.configured.get(0)
@@ -162,7 +162,7 @@ def _newer_software(
 
 
 def _nodes(
-    sight: Sight,
+    sight: ClusterView,
     evidence: Evidence,
     order: Mapping[int, int],
     findings: Sequence[Row],
@@ -238,7 +238,7 @@ def _answer(evidence: Evidence, subject: int) -> _Answer:
 
 
 def _levels(
-    sight: Sight,
+    sight: ClusterView,
     evidence: Evidence,
     order: Mapping[int, int],
     profiles: Sequence[Ranges],

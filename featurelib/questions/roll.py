@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from featurelib.audit.cluster_view import Sight, Terms
+from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.catalogue import Catalogue
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.cluster import Cluster
@@ -162,7 +162,7 @@ class Roll:
 
 
 def roll(
-    sight: Sight, text: str, terms: Terms, journal: Iterable[tuple[str, int, int]] = ()
+    sight: ClusterView, text: str, terms: Terms, journal: Iterable[tuple[str, int, int]] = ()
 ) -> Roll:
     """Foresee a roll of every node to software of the release `text`, and its consequences.
 
@@ -203,7 +203,7 @@ def roll(
     )
 
 
-def _levels(sight: Sight, mode: str) -> dict[str, int]:
+def _levels(sight: ClusterView, mode: str) -> dict[str, int]:
     """Return the finalized levels. A cluster of KRaft that finalized no metadata.version has the
     silent one; where nobody says anything, it is not known."""
     levels = {name: level for name, (_, level) in sight.cluster.finalized.items() if level}
@@ -225,7 +225,7 @@ def _running(cluster: Cluster, catalogue: Catalogue) -> set[str]:
 
 
 def _replays(
-    sight: Sight,
+    sight: ClusterView,
     state: ClusterState,
     software: Mapping[str, tuple[int, int]],
     journal: Iterable[tuple[str, int, int]],
@@ -357,7 +357,7 @@ def _misfits(
 
 
 def _first(
-    sight: Sight, misfits: tuple[Misfit, ...], release: str, catalogue: Catalogue
+    sight: ClusterView, misfits: tuple[Misfit, ...], release: str, catalogue: Catalogue
 ) -> Iterator[First]:
     """The levels that have to go down, and those that have to go up, before the software comes."""
     low = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import ClusterView
 from featurelib.catalogue import ANY, Catalogue
 from featurelib.core.dialect import GENERATIONS
 from featurelib.errors import ConfigError
@@ -100,7 +100,7 @@ class Watch:
         self._until: dict[str, int] | None = None
         self._last: Watched | None = None
 
-    def see(self, sight: Sight) -> Watched:
+    def see(self, sight: ClusterView) -> Watched:
         """Take in a query. Raises ConfigError where `until` names what nobody knows."""
         at = moment(sight.newest)
         assert at is not None  # a look is of a time
@@ -145,30 +145,30 @@ class Watch:
         )
         return self._last
 
-    def _judged(self, sight: Sight, wanted: Mapping[str, int]) -> tuple[bool, Sequence[Reason]]:
-        """Return (ready, reasons): ready if all wanted levels are finalized or can be planned."""
+    def _judged(self, view: ClusterView, goal: Mapping[str, int]) -> tuple[bool, Sequence[Reason]]:
+        """Return (ready, reasons): ready if all goal levels are finalized or can be planned."""
         if self._until is None:
             intent = Intent(command=Command.UPGRADE_ALL)
-        elif wanted:
-            up = {name: str(level) for name, level in wanted.items()}
+        elif goal:
+            up = {name: str(level) for name, level in goal.items()}
             intent = Intent(command=Command.UPGRADE, up=up)
         else:
-            return sight.is_trusted, ()
-        planned = make_plan(sight, intent, self._catalogue)
+            return view.is_trusted, ()
+        planned = make_plan(view, intent, self._catalogue)
         return self._until is not None and planned.plan is not None, planned.refusals
 
-    def _nodes(self, sight: Sight, wanted: Mapping[str, int], at: datetime) -> Iterator[NodeNow]:
-        known = [node for node in sight.cluster.nodes if node.supported]
+    def _nodes(self, view: ClusterView, goal: Mapping[str, int], at: datetime) -> Iterator[NodeNow]:
+        known = [node for node in view.cluster.nodes if node.supported]
         unfit = {
             name: {node.half for node in refusing(known, name, level)}
-            for name, level in wanted.items()
+            for name, level in goal.items()
         }
-        shown = describe(sight, self._catalogue).nodes
-        subjects = sight.evidence.subjects
+        shown = describe(view, self._catalogue).nodes
+        subjects = view.evidence.subjects
         columns = (subjects.role.tolist(), subjects.answers.tolist())
         for node, role, answers in zip(shown, *columns, strict=True):
             half = Role(role), node.node_id
-            lacks = {name: wanted[name] for name, halves in unfit.items() if half in halves}
+            lacks = {name: goal[name] for name, halves in unfit.items() if half in halves}
             one = NodeNow(
                 role=node.role,
                 node_id=node.node_id,
@@ -180,7 +180,7 @@ class Watch:
             )
             yield self._since(one, at)
 
-    def _gone(self, sight: Sight, at: datetime) -> Iterator[NodeNow]:
+    def _gone(self, sight: ClusterView, at: datetime) -> Iterator[NodeNow]:
         """Brokers that were on a list before and are on none now, where that may be a restart: no
         list shows who is registered and fenced (DescribeCluster below version 2)."""
         lists, subjects = sight.evidence.snapshots["members"], sight.evidence.subjects
@@ -212,7 +212,7 @@ def _state(node: NodeShown, *, answers: bool) -> NodeState:
     return NodeState.FENCED if node.is_fenced else NodeState.RUNNING
 
 
-def _features(sight: Sight, until: Mapping[str, int] | None) -> Iterator[FeatureNow]:
+def _features(sight: ClusterView, until: Mapping[str, int] | None) -> Iterator[FeatureNow]:
     """Every feature that is finalized, could be, or is waited for."""
     rows = {row["feature"]: row for row in sight.judged.readiness.to_pylist()}
     for name in sorted({*rows, *(until or ())}, key=lambda name: (name != METADATA_VERSION, name)):
@@ -256,7 +256,7 @@ def _no_longer_listed(node: NodeNow) -> Reason:
     )
 
 
-def read_target(texts: Sequence[str], sight: Sight, catalogue: Catalogue) -> dict[str, int]:
+def read_target(texts: Sequence[str], sight: ClusterView, catalogue: Catalogue) -> dict[str, int]:
     """The levels that are waited for, feature → level above 0: of each `FEATURE=LEVEL`, and of a
     release every one that its software finalizes by default. Raises ConfigError for what nobody
     knows, and for a feature named twice."""
@@ -272,7 +272,7 @@ def read_target(texts: Sequence[str], sight: Sight, catalogue: Catalogue) -> dic
     return levels
 
 
-def _level(name: str, text: str, sight: Sight, catalogue: Catalogue) -> int:
+def _level(name: str, text: str, sight: ClusterView, catalogue: Catalogue) -> int:
     """The level of one feature, whatever release its controllers run now."""
     known = catalogue.of(ANY).level_of(text) if name == METADATA_VERSION else None
     level = named_level(sight, name, text if known is None else str(known), catalogue)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from featurelib.audit.cluster_view import Sight, Terms
+from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.audit.findings import without_blanks
 from featurelib.catalogue import Catalogue, Tables
 from featurelib.config.fleet import FleetEntry as Entry
@@ -93,8 +93,8 @@ class WhatIf:
     `refused`: nodes that cannot register, or would end over a level. `off`: nodes that are down.
     `silent`: nodes that did not respond. `runs`: nodes to be removed that run."""
 
-    before: Sight
-    after: Sight
+    before: ClusterView
+    after: ClusterView
     turns: tuple[Turn, ...]
     unchanged: int
     new: tuple[Row, ...]
@@ -117,12 +117,12 @@ class WhatIf:
         return _standing(self.after)
 
 
-def _standing(sight: Sight) -> Standing:
+def _standing(sight: ClusterView) -> Standing:
     [row] = sight.judged.plans.to_pylist()
     return Standing(**{name: row[name] for name in Standing.__slots__})
 
 
-def what_if(sight: Sight, changes: Changes, terms: Terms) -> WhatIf:
+def what_if(sight: ClusterView, changes: Changes, terms: Terms) -> WhatIf:
     """The verdicts before and after `changes`, judged by `terms`, which judged `sight`.
 
     Raises ConfigError for a node that is not there, or is there already, and for a release that
@@ -157,7 +157,9 @@ def what_if(sight: Sight, changes: Changes, terms: Terms) -> WhatIf:
     )
 
 
-def compare(before: Sight, after: Sight, stay: Set[tuple[str, int]] = frozenset()) -> WhatIf:
+def compare(
+    before: ClusterView, after: ClusterView, stay: Set[tuple[str, int]] = frozenset()
+) -> WhatIf:
     """Return what differs between two states. `stay` are the roles and nodes whose findings are not
     gone, although they are found no more."""
     was, now = ({row["feature"]: row for row in e.judged.readiness.to_pylist()}
@@ -195,20 +197,20 @@ def _readers(cluster: Cluster, halves: Sequence[Node], changes: Changes) -> list
     return [node for node in running if node.node_id not in touched]
 
 
-def _running(sight: Sight, removed: Sequence[int]) -> tuple[int, ...]:
+def _running(sight: ClusterView, removed: Sequence[int]) -> tuple[int, ...]:
     """Return those of these nodes that run: they answer, or Kafka sees them."""
     node = sight.evidence.subjects
     running = node.node_id[node.answers | node.live | node.unregistered].tolist()
     return tuple(node_id for node_id in removed if node_id in running)
 
 
-def _findings(sight: Sight) -> dict[tuple[object, ...], Row]:
+def _findings(sight: ClusterView) -> dict[tuple[object, ...], Row]:
     """Findings by what tells them apart; a level they are about does, too."""
     rows = map(without_blanks, sight.judged.findings.to_pylist())
     return {tuple(row[name] for name in KEY): row for row in rows}
 
 
-def _drafted(sight: Sight, changes: Changes, terms: Terms) -> tuple[Draft, Cluster]:
+def _drafted(sight: ClusterView, changes: Changes, terms: Terms) -> tuple[Draft, Cluster]:
     """The evidence, later than all that is known, without the nodes that are gone and with other
     levels; and the cluster with those levels, for who asks to join."""
     draft = Draft(sight.rows, max(sight.newest, terms.as_of or 0) + 1)
@@ -222,7 +224,7 @@ def _drafted(sight: Sight, changes: Changes, terms: Terms) -> tuple[Draft, Clust
 
 
 def _wanted(
-    sight: Sight, changes: Changes, terms: Terms
+    sight: ClusterView, changes: Changes, terms: Terms
 ) -> tuple[list[Node], tuple[int, ...], tuple[int, ...]]:
     """The halves of nodes that would start with other software; nodes that do not run, as Kafka
     says, and nodes that only did not answer us."""
@@ -247,7 +249,7 @@ def _wanted(
     return halves, tuple(sorted(off - named.keys() - silent)), tuple(sorted(silent))
 
 
-def _then(sight: Sight, changes: Changes, halves: Sequence[Node], terms: Terms) -> Terms:
+def _then(sight: ClusterView, changes: Changes, halves: Sequence[Node], terms: Terms) -> Terms:
     """The terms with the inventory as its owner would write it then."""
     entry = next((e for e in terms.fleet.cluster if e.id == sight.cluster_id), None)
     if entry is None:
@@ -270,7 +272,7 @@ def with_entry(terms: Terms, entry: Entry, **changes: object) -> Terms:
     return replace(terms, fleet=msgspec.structs.replace(terms.fleet, cluster=(*rest_of, new)))
 
 
-def _expect_nodes(sight: Sight, changes: Changes) -> None:
+def _expect_nodes(sight: ClusterView, changes: Changes) -> None:
     known = sorted(set(sight.evidence.subjects.node_id.tolist()))
     known_text = ", ".join(map(str, known)) or "none"
     counted = {node.node_id for node in sight.cluster.nodes}  # and not in the inventory alone
@@ -299,7 +301,7 @@ def _expect_nodes(sight: Sight, changes: Changes) -> None:
         raise ConfigError(f"--node and --remove both name {twice[0]}. Keep one of them.")
 
 
-def release_of(text: str, sight: Sight, catalogue: Catalogue, option: str) -> str:
+def release_of(text: str, sight: ClusterView, catalogue: Catalogue, option: str) -> str:
     """The release a version means, one with the mode of the cluster, or while it migrates with
     both. Raises ConfigError."""
     with_zk, kind = zookeeper_releases(), "with ZooKeeper mode"

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import ClusterView
 from featurelib.audit.findings import wordings
 from featurelib.audit.target import agreed_levels
 from featurelib.audit.verdict import TIMEOUT_MS
@@ -146,7 +146,7 @@ class WhyNot:
     ahead: tuple[StepOutlook, ...] = ()  # what the plan brings and costs, if nothing is in the way
 
 
-def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> WhyNot:
+def why_not(sight: ClusterView, feature: str, level: int, catalogue: Catalogue) -> WhyNot:
     """Find what stands between the cluster and `level` of `feature` (KIP-584, KIP-778, KIP-1022).
 
     A level below the finalized one is asked for as a downgrade that may lose nothing. Of the
@@ -210,7 +210,7 @@ def _way_out(
     )
 
 
-def _moves(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> Moves:
+def _moves(sight: ClusterView, feature: str, level: int, catalogue: Catalogue) -> Moves:
     """The level, with the least of all that it depends on: what it declares, and the
     metadata.version that any level needs in a controller's release (KIP-1022)."""
     moves = {feature: level}
@@ -240,7 +240,7 @@ def _intent(moves: Moves, up: bool) -> Intent:
     return Intent(command=Command.DOWNGRADE, down=levels)
 
 
-def _against(sight: Sight, moves: Moves, up: bool, catalogue: Catalogue) -> Iterator[Proof]:
+def _against(sight: ClusterView, moves: Moves, up: bool, catalogue: Catalogue) -> Iterator[Proof]:
     """Everything that speaks against these levels together: policy, controllers, the asking."""
     kind = UpgradeType.UPGRADE if up else UpgradeType.SAFE_DOWNGRADE
     cluster, reasons = sight.cluster, Reasons(sight, catalogue)
@@ -265,7 +265,7 @@ def _proof_of(reason: Reason, **more: Any) -> Proof:
     return Proof(**values | more)
 
 
-def _agreement(sight: Sight, moves: Moves, seen: _Seen) -> Proof | None:
+def _agreement(sight: ClusterView, moves: Moves, seen: _Seen) -> Proof | None:
     """Return the controller's own agreement to these levels, if it was asked about all of them."""
     for row in sight.judged.findings.to_pylist():
         code = row["code"]
@@ -276,14 +276,14 @@ def _agreement(sight: Sight, moves: Moves, seen: _Seen) -> Proof | None:
     return None
 
 
-def _missing(sight: Sight, reasons: Reasons, moves: Moves) -> Iterator[Proof]:
+def _missing(sight: ClusterView, reasons: Reasons, moves: Moves) -> Iterator[Proof]:
     found = list(reasons.of_unknown(moves))
     if not sight.releases and not found:
         found += [replace(one, judge=EVIDENCE) for one in reasons.of_release()]
     return map(_proof_of, found)
 
 
-def _current(sight: Sight, feature: str) -> int | None:
+def _current(sight: ClusterView, feature: str) -> int | None:
     """The finalized level as the audit knows it; 0 where nobody speaks of the feature."""
     for row in sight.judged.readiness.to_pylist():
         if row["feature"] == feature:
@@ -295,7 +295,7 @@ def _current(sight: Sight, feature: str) -> int | None:
 _Seen = dict[tuple[object, ...], tuple[int, int]]
 
 
-def _seen(sight: Sight) -> _Seen:
+def _seen(sight: ClusterView) -> _Seen:
     """Return time and line of each finding, by code, role, node and feature; and, by role and node,
     of each node's range, and of the finalized levels (None, None)."""
     who, levels, found = sight.evidence.subjects, sight.evidence.levels, sight.judged.findings
@@ -317,16 +317,16 @@ def _dated(proof: Proof, seen: _Seen) -> Proof:
     return replace(proof, seen_at=at, line_id=line)
 
 
-def _own_proofs(sight: Sight, updates: Sequence[Move], catalogue: Catalogue) -> Iterator[Proof]:
+def _own_proofs(view: ClusterView, moves: Sequence[Move], catalogue: Catalogue) -> Iterator[Proof]:
     """Yield the answers of controllers of each release that may run there, with every node they
     would refuse over."""
-    cluster, mode = sight.cluster, mode_of(sight)
-    levels = {update.feature: update.to_level for update in updates}
+    cluster, mode = view.cluster, mode_of(view)
+    levels = {update.feature: update.to_level for update in moves}
     supported = {NodeOf(n.role, n.node_id): n.supported for n in cluster.nodes}
     told: set[tuple[object, ...]] = set()
-    for release in sight.releases:
+    for release in view.releases:
         own = dialect_of(release, mode, catalogue)
-        steps = _steps(updates, own)
+        steps = _steps(moves, own)
         sources = {row.code: row.rule.source for row in (*own.rules, *own.door)}
         for led, speaks in _led(cluster, release, mode):
             for half, refusal in _asked(led, steps, own, sorted(supported), levels, catalogue):
@@ -435,7 +435,7 @@ def _steps(updates: Sequence[Move], own: Dialect) -> list[Step]:
     return [Step(updates=tuple(group), timeout_ms=TIMEOUT_MS) for group in groups if group]
 
 
-def named_level(sight: Sight, feature: str, text: str, catalogue: Catalogue) -> int:
+def named_level(sight: ClusterView, feature: str, text: str, catalogue: Catalogue) -> int:
     """The level that a text means for a feature. Raises ConfigError for a feature or level that
     nobody knows."""
     cluster = sight.cluster

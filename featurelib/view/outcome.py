@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import FleetPart
-from featurelib.controller.journal import JournalEntry, Verified, Way, Withdrawal
+from featurelib.controller.journal import ClusterArgs, JournalEntry, Verified, Withdrawal
 from featurelib.controller.send import Resumed, Unexplained
 from featurelib.core.outcome import Ending, EndingKind, Fate, MoveOutcome, StepOutcome
 from featurelib.core.reply import NO_ERROR
@@ -138,7 +138,7 @@ class ReadJournal:
     `faults`: records that are not as they were written."""
 
     path: str
-    choice: Way
+    choice: ClusterArgs
     only_open: bool = False
     part: FleetPart | None = None
     faults: Sequence[str] = ()
@@ -176,7 +176,11 @@ def journal_page(
 
 
 def verified_page(
-    result: Verified, path: str, choice: Way, kept: str | None = None, width: int | None = None
+    result: Verified,
+    path: str,
+    choice: ClusterArgs,
+    kept: str | None = None,
+    width: int | None = None,
 ) -> Page:
     """Each record that is not as it was written, and the newest digest, with what it is for."""
     page = Page(width)
@@ -240,7 +244,7 @@ def sentence(
     ending: Ending,
     catalogue: Catalogue,
     name: str = "",
-    way: Way | None = None,
+    way: ClusterArgs | None = None,
     again: str = "",
     approve: str = "",
 ) -> str:
@@ -262,7 +266,7 @@ def sentence(
     if ending.kind is EndingKind.REHEARSED:
         return f"Dry run: {title} is as the plan expects it; nothing was sent."
     if ending.kind is EndingKind.UNKNOWN:
-        run = (way or Way()).resume
+        run = (way or ClusterArgs()).resume
         return f"Unknown: {title}: {done} known to be applied; {cause}. Run: {run}"
     go_on = _go_on(ending, way, again, approve)
     if ending.kind is EndingKind.REJECTED:
@@ -277,7 +281,7 @@ def _cause(ending: Ending) -> str:
     return "; ".join([*texts, *(text for step in ending.steps[-1:] for text in _whys_of(step))])
 
 
-def _go_on(ending: Ending, way: Way | None, again: str, approve: str) -> str:
+def _go_on(ending: Ending, way: ClusterArgs | None, again: str, approve: str) -> str:
     """Return the command that goes on after a rejected or stopped plan, in a sentence."""
     updates = (update for step in ending.steps for update in step.updates)
     codes = {u.code for u in updates if u.fate in {Fate.REJECTED, Fate.OVERTAKEN}}

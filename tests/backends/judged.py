@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from featurelib.audit.cluster_view import NO_FLEET, Sight
+from featurelib.audit.cluster_view import NO_FLEET, ClusterView
 from featurelib.catalogue import load
 from featurelib.config.fleet import Fleet
 from featurelib.feature import UpgradeType
@@ -40,16 +40,16 @@ def levels(address: str) -> dict[str, int]:
         return line.levels()
 
 
-def judged(lines: Iterable[bytes], fleet: Fleet = NO_FLEET) -> Sight:
+def judged(lines: Iterable[bytes], fleet: Fleet = NO_FLEET) -> ClusterView:
     return see(lines, catalogue=CATALOGUE, as_of=None, max_age=10**15, fleet=fleet)
 
 
-def verdict(sight: Sight, feature: str = METADATA) -> str:
+def verdict(sight: ClusterView, feature: str = METADATA) -> str:
     rows = sight.judged.readiness.to_pylist()
     return str(next(row["verdict"] for row in rows if row["feature"] == feature))
 
 
-def findings(sight: Sight) -> dict[tuple[str, str | None, int | None], Row]:
+def findings(sight: ClusterView) -> dict[tuple[str, str | None, int | None], Row]:
     """By code, role and node."""
     rows = sight.judged.findings.to_pylist()
     return {(row["code"], row["role"], row["node_id"]): row for row in rows}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import ClusterView
 from featurelib.backends.kafka.backend import open_kafka
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.reply import Reply
@@ -40,7 +40,7 @@ def validate(
     return reply
 
 
-def look(cluster: RunningCluster, *, read: bool = True) -> Sight:
+def look(cluster: RunningCluster, *, read: bool = True) -> ClusterView:
     lines = asked(cluster).describe(lambda text: None)
     kept = [line for line in lines if read or b'"describe_configs"' not in line]
     return judged(kept)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from kafka.admin import ACLOperation
 
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import ClusterView
 from featurelib.audit.evidence import ALL_BROKERS, KAFKAS_DEFAULT, OWN_FILE
 from featurelib.backends.base import Backend
 from featurelib.backends.credentials import Credentials
@@ -71,7 +71,7 @@ def asked(lines: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str, Any]]:
     return found
 
 
-def seen(backend: Backend) -> Sight:
+def seen(backend: Backend) -> ClusterView:
     return see(
         backend.describe(lambda text: None), catalogue=CATALOGUE, as_of=None, max_age=3_600_000_000
     )

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import ClusterView
 from featurelib.backends.base import Abilities, Backend, Check, Say
 from featurelib.catalogue import Catalogue, load
 from featurelib.config.fleet import Fleet
@@ -180,7 +180,7 @@ class Bench:
             say=self.said.append,
         )
 
-    def sight(self) -> Sight:
+    def sight(self) -> ClusterView:
         lines = self.backend.describe(say_nothing)
         return see(lines, catalogue=self.catalogue, as_of=None, max_age=AGE, fleet=self.fleet)
 

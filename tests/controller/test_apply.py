@@ -15,10 +15,10 @@ from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as FleetEntry
 from featurelib.controller.journal import (
     Clearance,
+    ClusterArgs,
     Dispatch,
     Journal,
     Lock,
-    Way,
     Withdrawal,
     myself,
 )
@@ -70,7 +70,7 @@ def fates(ending: Ending) -> list[str]:
 
 
 def says(ending: Ending) -> str:
-    return sentence(ending, CATALOGUE, way=Way(reach="--file x"))
+    return sentence(ending, CATALOGUE, way=ClusterArgs(reach="--file x"))
 
 
 def cut(reply: Reply) -> Reply:
@@ -369,7 +369,9 @@ def test_without_anybody_to_send_to_nothing_is_written_down_either(tmp_path: Pat
     wrapped.recipient = nobody  # type: ignore[method-assign]
     ending = it.apply(plan, wrapped)
     assert (ending.kind, set(fates(ending))) == (REJECTED, {"not applied"})
-    said = sentence(ending, CATALOGUE, way=Way(reach="c-1"), again="featurelib apply p.json")
+    said = sentence(
+        ending, CATALOGUE, way=ClusterArgs(reach="c-1"), again="featurelib apply p.json"
+    )
     assert said.endswith("Nothing was sent). Go on with the same plan: featurelib apply p.json")
     assert (wrapped.written, it.fates()) == ([], [])
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import ClusterView
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.dry_run import judge_again
@@ -46,7 +46,7 @@ Moves = dict[str, tuple[int, int]]
 
 
 @cache
-def sample(name: str) -> Sight:
+def sample(name: str) -> ClusterView:
     """One sample as the nightly sees it."""
     lines = (SAMPLES / name / "landing.jsonl").read_bytes().splitlines()
     newest = read_samples().newest

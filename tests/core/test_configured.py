@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import ClusterView
 from featurelib.audit.evidence import (
     ALL_BROKERS,
     KAFKAS_DEFAULT,
@@ -273,7 +273,7 @@ def test_an_error_about_a_resource_says_nothing_of_it_and_keeps_the_others() -> 
 # --- Whom a controller asks: recorded on real 3.9.2 and 4.4.0 -------------------------------------
 
 
-def recorded(name: str, *, read: bool = True) -> Sight:
+def recorded(name: str, *, read: bool = True) -> ClusterView:
     """A recorded look; `read` = with what nodes are configured with."""
     lines = (RECORDED / f"{name}.jsonl").read_bytes().splitlines()
     kept = [line for line in lines if read or b'"describe_configs"' not in line]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from featurelib.audit.audit import Judged
 from featurelib.audit.checks import MINIMUM_CODE as CODE
 from featurelib.audit.checks import raised_by
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import ClusterView
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.cluster import Request, Update, build
@@ -138,7 +138,7 @@ def stored(schema: int = 1, **levels: int) -> Cluster:
     )
 
 
-def look(cluster: Cluster, release: str = "") -> Sight:
+def look(cluster: Cluster, release: str = "") -> ClusterView:
     entry = Entry(id=cluster.name, release=release)
     return see(
         lines_of(cluster),
@@ -156,7 +156,7 @@ def test_only_generations_that_keep_minimums_are_told_of() -> None:
     assert set(minimums(look(stored(f=5), "").judged, "z")) == {"f"}  # either may run there
 
 
-def raising(release: str) -> Sight:
+def raising(release: str) -> ClusterView:
     """Every broker supports f from 3 on, and 1 to 3 is finalized."""
     cluster = stored(f=3)
     nodes = tuple(replace(node, ranges={"f": (3, 6)}) for node in cluster.nodes)

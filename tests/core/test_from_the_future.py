@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from featurelib.audit.cluster_view import Sight, Terms
+from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.audit.columns import SKEW
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.errors import NoEvidenceError
@@ -45,18 +45,18 @@ def rolled_back(lines: Sequence[bytes]) -> list[bytes]:
     return [line.replace(b'"max_version":27', b'"max_version":25') for line in wire]
 
 
-def sight(lines: Sequence[bytes], as_of: int | None) -> Sight:
+def sight(lines: Sequence[bytes], as_of: int | None) -> ClusterView:
     owner = FleetEntry(id=ID, release="4.0", registrations_complete=True)
     fleet = Fleet(cluster=(owner,))
     return see(lines, catalogue=CATALOGUE, as_of=as_of, max_age=3 * DAY, fleet=fleet)
 
 
-def target(seen: Sight) -> tuple[str, int | None]:
+def target(seen: ClusterView) -> tuple[str, int | None]:
     row = readiness(seen.judged, "metadata.version")
     return row["verdict"], row["target"]
 
 
-def found(seen: Sight) -> set[str]:
+def found(seen: ClusterView) -> set[str]:
     return codes(seen.judged)
 
 

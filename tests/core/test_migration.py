@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from featurelib.audit.audit import Judged
-from featurelib.audit.cluster_view import Sight, Terms
+from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.audit.evidence import Expected
 from featurelib.catalogue import load as load_catalogue
 from featurelib.errors import ConfigError
@@ -83,7 +83,7 @@ def mode(one: Judged) -> ClusterMode:
     return list(ClusterMode)[one.evidence.membership.mode[0]]
 
 
-def look(lines: Iterable[bytes]) -> Sight:
+def look(lines: Iterable[bytes]) -> ClusterView:
     return see(lines, catalogue=load_catalogue(), as_of=None, max_age=10**15)
 
 

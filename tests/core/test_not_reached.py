@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from featurelib.audit.audit import Judged
-from featurelib.audit.cluster_view import Sight, Terms
+from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.audit.evidence import Expected
 from featurelib.audit.findings import FindingWords
 from featurelib.errors import NoEvidenceError
@@ -67,7 +67,7 @@ def judged(*more: bytes, of: Cluster = GOOD, **under: Any) -> Judged:
     return judge_lines([*lines_of(of), *more], **under)
 
 
-def sight(*lines: bytes, as_of: int | None = None) -> Sight:
+def sight(*lines: bytes, as_of: int | None = None) -> ClusterView:
     return see(lines, catalogue=CATALOGUE, as_of=as_of, max_age=MAX_AGE)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from featurelib.audit.cluster_view import Sight, Terms
+from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.errors import InputError, NoEvidenceError
@@ -33,7 +33,7 @@ def lines(name: str) -> list[bytes]:
     return (SAMPLES / name / "landing.jsonl").read_bytes().splitlines()
 
 
-def look(*some: bytes, as_of: int | None = None, **more: object) -> Sight:
+def look(*some: bytes, as_of: int | None = None, **more: object) -> ClusterView:
     return see(some, catalogue=CATALOGUE, as_of=as_of, max_age=72 * HOUR, **more)  # type: ignore[arg-type]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from featurelib.audit.cluster_view import PlainCluster, Sight
+from featurelib.audit.cluster_view import ClusterView, PlainCluster
 from featurelib.catalogue import load
 from featurelib.catalogue.rows import ApiKeys, releases_offering
 from featurelib.catalogue.rows import read_release_apis as read_rows
@@ -47,19 +47,19 @@ def lines_of(name: str, without: str = "") -> list[Line]:
     return [{key: value for key, value in line.items() if key != without} for line in mine]
 
 
-def look(lines: list[Line], fleet: Fleet = NO_FLEET) -> Sight:
+def look(lines: list[Line], fleet: Fleet = NO_FLEET) -> ClusterView:
     texts = (json.dumps(line).encode() for line in lines)
     return see(texts, catalogue=CATALOGUE, as_of=None, max_age=MAX_AGE, fleet=fleet)
 
 
-def releases(sight: Sight, told: str = "") -> dict[str, str]:
+def releases(sight: ClusterView, told: str = "") -> dict[str, str]:
     """The release of each node half."""
     assert sight.judged.evidence is not None
     plain = PlainCluster(sight.judged.evidence, told, CATALOGUE).cluster()
     return {f"{node.role.text} {node.node_id}": node.release for node in plain.nodes}
 
 
-def metadata_version(sight: Sight) -> tuple[str, int]:
+def metadata_version(sight: ClusterView) -> tuple[str, int]:
     """Verdict and ceiling."""
     rows = sight.judged.readiness.to_pylist()
     (row,) = (row for row in rows if row["feature"] == METADATA_VERSION)

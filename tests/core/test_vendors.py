@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import ClusterView
 from featurelib.catalogue import Catalogue, load, with_overlay
 from featurelib.config.files import open_catalogue
 from featurelib.config.fleet import Fleet, FleetEntry
@@ -42,11 +42,11 @@ def with_feature(sample: str, name: str, low: int, high: int, level: int) -> lis
     return found
 
 
-def sight(lines: list[bytes], catalogue: Catalogue | None = None) -> Sight:
+def sight(lines: list[bytes], catalogue: Catalogue | None = None) -> ClusterView:
     return see(lines, catalogue=catalogue or load(), as_of=None, max_age=10**12)
 
 
-def verdicts(seen: Sight) -> dict[str, str]:
+def verdicts(seen: ClusterView) -> dict[str, str]:
     return {row["feature"]: row["verdict"] for row in seen.judged.readiness.to_pylist()}
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from featurelib.audit.cluster_view import Sight, Terms
+from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.audit.findings import wordings
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.core.dialect import STRICT, load
@@ -56,7 +56,7 @@ def outcome(planned: Planned) -> Verdict | None:
     return Verdict.BLOCKED if known else Verdict.UNKNOWN
 
 
-def asked(one: Sight, feature: str, level: int) -> Verdict | None:
+def asked(one: ClusterView, feature: str, level: int) -> Verdict | None:
     """The best that a plan says of one level, asked for alone, and with all that it depends on."""
     moves = dict(why_not(one, feature, level, CATALOGUE).moves)
     found = set()
@@ -69,7 +69,7 @@ def asked(one: Sight, feature: str, level: int) -> Verdict | None:
     return next(best, None)
 
 
-def expect_agreement(one: Sight) -> Counter[str]:
+def expect_agreement(one: ClusterView) -> Counter[str]:
     """By feature: a READY target is planned, and all above it is refused by somebody known, as is
     all that is BLOCKED; of what is UNKNOWN some level is refused only for what is missing."""
     seen = Counter[str]()
@@ -93,7 +93,7 @@ def expect_agreement(one: Sight) -> Counter[str]:
     return seen
 
 
-def see_lines(cluster: Cluster) -> Sight:
+def see_lines(cluster: Cluster) -> ClusterView:
     return see(lines_of(cluster), catalogue=CATALOGUE, as_of=microseconds(AS_OF), max_age=MAX_AGE)
 
 
@@ -152,7 +152,7 @@ def test_a_scene_s_plans_are_as_the_audit_says(name: str) -> None:
     expect_agreement(see(lines, catalogue=CATALOGUE, as_of=until, max_age=MAX_AGE, fleet=said))
 
 
-def led_by(voters: tuple[int, ...], *controllers: Node) -> Sight:
+def led_by(voters: tuple[int, ...], *controllers: Node) -> ClusterView:
     """A cluster of one broker, led by node 1 (as tests.core.lines writes DescribeQuorum)."""
     broker = node(2, "broker")
     levels = {METADATA_VERSION: 25}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import ClusterView
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.errors import ConfigError, NoEvidenceError
@@ -88,7 +88,9 @@ def test_no_change_changes_nothing_of_a_random_cluster(cluster: Cluster) -> None
 Ranges = dict[str, tuple[int, int]]
 
 
-def listed(registry: str, level: int = 21, leads: Ranges | None = None, **brokers: Ranges) -> Sight:
+def listed(
+    registry: str, level: int = 21, leads: Ranges | None = None, **brokers: Ranges
+) -> ClusterView:
     """A cluster of one controller and brokers 1, 2 …, known by the log or by DescribeCluster."""
     levels = {METADATA_VERSION: level}
     said: dict[str, object] = {"listed": True, "answered": 0, "levels": levels, "epoch": 1000}

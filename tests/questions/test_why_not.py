@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import ClusterView
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import NoEvidenceError
 from featurelib.feature import METADATA_VERSION
@@ -35,7 +35,7 @@ TOO_LOW = {"unsupported_by_node", "outside_local_range", "below_local_min", "bel
 TOO_LOW |= {"range_unsupported_by_node", "unknown_level", "unknown_metadata_version"}
 
 
-def expect_as_the_audit(one: Sight) -> Iterator[LevelStatus]:
+def expect_as_the_audit(one: ClusterView) -> Iterator[LevelStatus]:
     """Nothing stands in the way exactly where the audit says READY at or above the level, and
     where a plan can be made; above the ceiling only the plan tells."""
     keys = ("code", "role", "node_id", "feature")
@@ -139,7 +139,7 @@ REFUSED = Reply(
 )
 
 
-def probed(reply: Reply) -> tuple[Sight, int, int]:
+def probed(reply: Reply) -> tuple[ClusterView, int, int]:
     """The sample with a probe: as it is judged, the level that was asked about, its line's time."""
     (sent, _), lines = asked(WITH_UPGRADE, Fake(reply))
     assert sent is not None

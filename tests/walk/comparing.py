@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import ClusterView
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import GENERATIONS, STRICT
 from featurelib.feature import KRAFT_VERSION, Severity, UpgradeType
@@ -67,7 +67,7 @@ class Compared:
 
 
 def compare(
-    sight: Sight,
+    sight: ClusterView,
     catalogue: Catalogue,
     ask: Ask,
     rng: Random,
@@ -99,14 +99,14 @@ def compare(
     return found
 
 
-def unknown_codes(sight: Sight) -> list[str]:
+def unknown_codes(sight: ClusterView) -> list[str]:
     """The findings that keep the cluster from a verdict."""
     rows = sight.judged.findings.to_pylist()
     return sorted({r["code"] for r in rows if r["severity"] == Severity.UNKNOWN.value})
 
 
 def _compare_row(
-    sight: Sight, catalogue: Catalogue, row: dict[str, Any], ask: Ask, found: Compared
+    sight: ClusterView, catalogue: Catalogue, row: dict[str, Any], ask: Ask, found: Compared
 ) -> None:
     feature, now = row["feature"], row["finalized_level"]
     if row["verdict"] == "READY":
@@ -149,7 +149,7 @@ def _compare_level(row: dict[str, Any], levels: dict[str, int], found: Compared)
         )  # fmt: skip
 
 
-def _compare_plan(sight: Sight, ask: Ask, found: Compared) -> None:
+def _compare_plan(sight: ClusterView, ask: Ask, found: Compared) -> None:
     """The first request of the night's plan, whole."""
     [plan] = sight.judged.plans.select(["steps"]).to_pylist()
     first = [row for row in plan["steps"] or () if row["request"] == 1]
@@ -231,7 +231,9 @@ def _question(answer: WhyNot) -> Question:
     return tuple((name, level, int(kind)) for name, level in moves)
 
 
-def _drawn(sight: Sight, row: dict[str, Any] | None, feature: str, rng: Random | None) -> list[int]:
+def _drawn(
+    sight: ClusterView, row: dict[str, Any] | None, feature: str, rng: Random | None
+) -> list[int]:
     """Levels to ask about: what is special, and some by chance; without chance all."""
     now = (row["finalized_level"] or 0) if row else 0
     ceiling = row["ceiling"] if row else 1

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import ClusterView
 from featurelib.backends.base import Backend, open_backend
 from featurelib.catalogue import Catalogue, load
 from featurelib.collect import Collected, collect_one, probe
@@ -213,7 +213,7 @@ class Walk:
         probing = partial(_probe, self.catalogue) if with_probe else None
         return collect_one(entry, self.home / "landing", open_one, _quietly, probing)
 
-    def _sight(self, lines: Sequence[bytes], fleet: Fleet) -> Sight:
+    def _sight(self, lines: Sequence[bytes], fleet: Fleet) -> ClusterView:
         return see(lines, catalogue=self.catalogue, as_of=None, max_age=DAY, fleet=fleet)
 
     def _compare_history(
@@ -228,7 +228,7 @@ class Walk:
         for one in later.disagreements:
             found.disagreements.append(one.with_history())
 
-    def _why_unknown(self, sight: Sight, compared: Compared, *, needless: bool) -> None:
+    def _why_unknown(self, sight: ClusterView, compared: Compared, *, needless: bool) -> None:
         """Counts judgements with an UNKNOWN by what is missing; `needless`: every node runs, the
         controllers' addresses were given, all answered, and no registration is hidden."""
         rows = sight.judged.readiness.to_pylist()
@@ -239,7 +239,7 @@ class Walk:
         for code in unknown_codes(sight):
             compared.counts[f"{what}: {code}"] += 1
 
-    def _nobody_leads(self, sight: Sight) -> None:
+    def _nobody_leads(self, sight: ClusterView) -> None:
         rows = sight.judged.readiness.to_pylist()
         if any(row["verdict"] == "READY" for row in rows):
             self.tally.counts["READY while nobody leads"] += 1
@@ -273,7 +273,7 @@ class Walk:
 class _Judged:
     lines: list[bytes]
     fleet: Fleet
-    sight: Sight
+    sight: ClusterView
     answers: dict[Question, Said | None]
     levels: dict[str, int]
     compared: Compared

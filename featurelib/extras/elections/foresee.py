@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from featurelib.audit.cluster_view import Sight, Terms
+from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.audit.evidence import Evidence, Expected
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.cluster import Features
@@ -87,7 +87,7 @@ class Foreseen:
         return replace(worst, ends=ends)
 
 
-def expect_protocol_version(sight: Sight, version: str, terms: Terms) -> None:
+def expect_protocol_version(sight: ClusterView, version: str, terms: Terms) -> None:
     """Raise ConfigError for a cluster that has no inter.broker.protocol.version, for one that
     there is not, and for a release of the inventory that does not know it."""
     if mode_of(sight) not in ("zk", ""):
@@ -110,12 +110,12 @@ def expect_protocol_version(sight: Sight, version: str, terms: Terms) -> None:
         )
 
 
-def told_release(sight: Sight, terms: Terms) -> str:
+def told_release(sight: ClusterView, terms: Terms) -> str:
     """The release that the inventory names, "" = none."""
     return terms.fleet.inventory.get(sight.cluster_id, Expected()).release
 
 
-def hold_election(sight: Sight, version: str, terms: Terms) -> tuple[Foreseen, Sight]:
+def hold_election(sight: ClusterView, version: str, terms: Terms) -> tuple[Foreseen, ClusterView]:
     """The next election of what `sight` shows, and what it leaves, judged by the same terms."""
     draft = Draft(sight.rows, max(sight.newest, terms.as_of or 0) + 1)
     then = _keep_dialect(sight, terms)
@@ -127,7 +127,7 @@ def hold_election(sight: Sight, version: str, terms: Terms) -> tuple[Foreseen, S
     return foreseen, then.see(draft.row())
 
 
-def _keep_dialect(sight: Sight, terms: Terms) -> Terms:
+def _keep_dialect(sight: ClusterView, terms: Terms) -> Terms:
     """The terms with what the node shows of the software now, and may not show afterwards."""
     if told_release(sight, terms) or len(sight.dialects) != 1:
         return terms
@@ -136,7 +136,7 @@ def _keep_dialect(sight: Sight, terms: Terms) -> Terms:
     return with_entry(terms, known[0] if known else Entry(id=sight.cluster_id), release=release)
 
 
-def foresee_election(sight: Sight, version: str) -> Foreseen:
+def foresee_election(sight: ClusterView, version: str) -> Foreseen:
     """The next election of the cluster, in every dialect that its brokers may speak."""
     evidence = sight.evidence
     [text] = evidence.snapshots.features_node
@@ -181,7 +181,7 @@ def _read(text: str | None, dialect: str) -> ZnodeContent | None:
     return ZnodeContent(schema_version=node.schema_version, status=node.status, levels=node.levels)
 
 
-def _brokers(sight: Sight, evidence: Evidence) -> tuple[dict[int, Features], tuple[int, ...]]:
+def _brokers(sight: ClusterView, evidence: Evidence) -> tuple[dict[int, Features], tuple[int, ...]]:
     """The brokers that may be alive: what each supports, and those of which nobody knows it. What
     only the inventory speaks of is left out.
 

@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from featurelib.audit.cluster_view import Sight, Terms
+from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.audit.side_effects import side_effects
 from featurelib.catalogue import Catalogue, ReleaseCatalogue
 from featurelib.core.cluster import Cluster, Request, Update
@@ -304,7 +304,7 @@ def _moves(before: Cluster, after: Cluster, command: ToolCommand) -> tuple[Move,
     )
 
 
-def tool_of(release: str | None, sight: Sight, catalogue: Catalogue) -> Tool:
+def tool_of(release: str | None, sight: ClusterView, catalogue: Catalogue) -> Tool:
     """The tool of a release; of none, of that whose software leads the cluster. Raises ConfigError
     for a release without one that can name a feature."""
     text = sight.releases[0] if release is None else release
@@ -319,7 +319,7 @@ def tool_of(release: str | None, sight: Sight, catalogue: Catalogue) -> Tool:
 
 
 def run_tool(
-    sight: Sight, command: ToolCommand, release: str | None, terms: Terms
+    sight: ClusterView, command: ToolCommand, release: str | None, terms: Terms
 ) -> tuple[ToolRun, ...]:
     """Return the results of a command on `sight`: one for each different answer of those that may
     lead, the likeliest first. Raises ConfigError for a tool that is not known or has no such
@@ -354,7 +354,7 @@ def _distinct(runs: Sequence[ToolRun]) -> Iterator[ToolRun]:
         yield replace(run, dialects=tuple(dict.fromkeys(dialects)))
 
 
-def _looked_ahead(run: ToolRun, sight: Sight, catalogue: Catalogue) -> ToolRun:
+def _looked_ahead(run: ToolRun, sight: ClusterView, catalogue: Catalogue) -> ToolRun:
     """The run with what its moves bring and cost, as of a plan of one request."""
     steps = (Step(updates=run.moves, timeout_ms=_TIMEOUT_MS),)
     if not run.moves:

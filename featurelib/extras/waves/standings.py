@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from featurelib.api.tables import Asked
+from featurelib.api.tables import AuditInputs
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions
 from featurelib.audit.findings import FindingWords
@@ -81,7 +81,7 @@ class Aim:
         return cls(text=text, level=level)
 
 
-def find_standings(asked: Asked, lake: Lake, run: int, target: Aim) -> Standings:
+def find_standings(asked: AuditInputs, lake: Lake, run: int, target: Aim) -> Standings:
     """Return each cluster's standing in a run. Raises NoEvidenceError without snapshots."""
     rows = lake.snapshots(run)
     landed = set(rows["cluster"].to_pylist())
@@ -102,7 +102,7 @@ def find_standings(asked: Asked, lake: Lake, run: int, target: Aim) -> Standings
     return sort_out(asked, judge(rows, conditions, asked.catalogue, dialect, severities), target)
 
 
-def sort_out(asked: Asked, judged: Judged, target: Aim) -> Standings:
+def sort_out(asked: AuditInputs, judged: Judged, target: Aim) -> Standings:
     """The place of each cluster that was judged."""
     candidates, held, reached = list[Candidate](), list[WaveHeld](), list[WaveReached]()
     reader = _Reader(asked, judged, target)
@@ -119,7 +119,7 @@ def sort_out(asked: Asked, judged: Judged, target: Aim) -> Standings:
     return Standings(candidates=tuple(candidates), held=tuple(held), reached=tuple(reached))
 
 
-def plan_waves(asked: Asked, lake: Lake, run: int, target: Aim, wanted: Waving) -> WavePlan:
+def plan_waves(asked: AuditInputs, lake: Lake, run: int, target: Aim, wanted: Waving) -> WavePlan:
     """The waves of that night. Raises ConfigError for a label nobody has."""
     _expect_label(asked, wanted)
     found = find_standings(asked, lake, run, target)
@@ -151,7 +151,7 @@ def plan_waves(asked: Asked, lake: Lake, run: int, target: Aim, wanted: Waving) 
     )
 
 
-def _expect_label(asked: Asked, wanted: Waving) -> None:
+def _expect_label(asked: AuditInputs, wanted: Waving) -> None:
     """Raises ConfigError for a label, or a value of it, that no cluster has."""
     for key, values in wanted.by.items():
         for label in (key, *(f"{key}={value}" for value in values)):
@@ -164,7 +164,7 @@ _OF_PLANS = ["cluster", "verdict", "nodes", "mode", "release", "newest_release"]
 class _Reader:
     """A reader of the judged clusters."""
 
-    def __init__(self, asked: Asked, judged: Judged, target: Aim) -> None:
+    def __init__(self, asked: AuditInputs, judged: Judged, target: Aim) -> None:
         self._asked, self._target, self._catalogue = asked, target, asked.catalogue
         self._entries = {entry.id: entry for entry in asked.fleet.cluster}
         self._features = _by_cluster(judged.readiness.to_pylist())

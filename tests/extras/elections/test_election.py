@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from featurelib.audit.cluster_view import Sight, Terms
+from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.features_znode import ZnodeChange, ZnodeReason
@@ -32,7 +32,7 @@ def ask(name: str, version: str, terms: Terms = TERMS) -> Election:
     return foresee(sight(name), version, terms)
 
 
-def foresee(one: Sight, version: str, terms: Terms) -> Election:
+def foresee(one: ClusterView, version: str, terms: Terms) -> Election:
     expect_protocol_version(one, version, terms)
     foreseen, after = hold_election(one, version, terms)
     return Election(election=foreseen, what_if=compare(one, after))
@@ -45,7 +45,7 @@ def told(name: str, release: str) -> Terms:
     )
 
 
-def verdicts(one: Sight) -> list[tuple[object, ...]]:
+def verdicts(one: ClusterView) -> list[tuple[object, ...]]:
     rows = one.judged.readiness.to_pylist()
     keys = ("feature", "verdict", "finalized_level", "target", "ceiling")
     said = [tuple(row[key] for key in keys) for row in rows]

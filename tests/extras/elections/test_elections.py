@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import ClusterView
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.features_znode import Entries, ZnodeChange
@@ -26,7 +26,7 @@ After = tuple[bool, int, bool, Entries]  # written, schema, enabled, levels
 Left = tuple[bool, int, bool, tuple[tuple[str, int], ...]]  # the same without minimums
 
 
-def seen(lines: list[bytes], told: str = "") -> Sight:
+def seen(lines: list[bytes], told: str = "") -> ClusterView:
     fleet = Fleet(cluster=(Entry(id="z", release=told),))
     at = microseconds(AS_OF)
     return see(lines, catalogue=CATALOGUE, as_of=at, max_age=MAX_AGE, fleet=fleet)

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import featurelib as fl
-from featurelib.api.tables import Asked
+from featurelib.api.tables import AuditInputs
 from featurelib.arrow import table_of
 from featurelib.audit.audit import judge
-from featurelib.audit.cluster_view import Sight, Terms
+from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.audit.evidence import Conditions, Expected
 from featurelib.audit.findings import FindingWords
 from featurelib.backends.base import look, open_backend
@@ -57,22 +57,22 @@ from tests.questions.test_plan_agrees import see_lines
 from tests.report.samples import CATALOGUE, FLEET, HOURS_72, SAMPLES, read_samples
 
 CASES = some(300)
-ASKED = Asked(fleet=Fleet(), part=None, settings=Settings(), mutes=(), catalogue=CATALOGUE)
+ASKED = AuditInputs(fleet=Fleet(), part=None, settings=Settings(), mutes=(), catalogue=CATALOGUE)
 AIMS = ("upgrade-all", "3.5", "3.9", "4.0", "4.1", "4.2", "4.4")
 
 
-def standing(one: Sight, target: str, as_of: int, max_age: int) -> Standings:
+def standing(one: ClusterView, target: str, as_of: int, max_age: int) -> Standings:
     aim = Aim.of(target, CATALOGUE)
     conditions = Conditions(as_of=as_of, max_age=max_age, up_to=aim.level or 0)
     return sort_out(ASKED, judge(one.rows, conditions, CATALOGUE, load(STRICT)), aim)
 
 
-def planned(one: Sight, moves: Sequence[WaveMove]) -> Planned:
+def planned(one: ClusterView, moves: Sequence[WaveMove]) -> Planned:
     up = {move.feature: str(move.to_level) for move in moves}
     return make_plan(one, Intent(command=Command.UPDATE, up=up), CATALOGUE)
 
 
-def expect_place(one: Sight, target: str, as_of: int, max_age: int) -> str:
+def expect_place(one: ClusterView, target: str, as_of: int, max_age: int) -> str:
     """The place of one cluster: in a ring its first step passes alone, and all of it at once."""
     found, level = standing(one, target, as_of, max_age), Aim.of(target, CATALOGUE).level
     assert list(found.names) == [one.cluster_id]
