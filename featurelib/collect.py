@@ -409,8 +409,8 @@ def probe(
 def _sight(
     entry: FleetEntry, lines: Sequence[bytes], catalogue: Catalogue
 ) -> tuple[ClusterView, bool]:
-    """The cluster as if every registration had been seen, and supported everything: whether that
-    is so is what is asked. And whether there is anything to ask for but a level above."""
+    """Return the cluster as if every registration were seen and supported everything, which the
+    probe asks; and whether there is more to ask than a level above."""
     cluster_id = id_of(lines[0])
     fleet = Fleet(cluster=(msgspec.structs.replace(entry, id=cluster_id),))
     terms = Terms(catalogue=catalogue, as_of=None, max_age=_DAY, fleet=fleet)

@@ -392,9 +392,8 @@ class Chosen:
         words = [f"--{option} {shlex.quote(value)}" for option, value in given if value]
         reach = " ".join(words) or shlex.quote(options.cluster or cluster)
         journal = (named := named_journal(journal)) and _absolute(named)
-        return ClusterArgs(
-            reach=reach, fleet=options.fleet and _absolute(options.fleet), journal=journal
-        )
+        fleet = options.fleet and _absolute(options.fleet)
+        return ClusterArgs(reach=reach, fleet=fleet, journal=journal)
 
     @contextmanager
     def watcher(self) -> Iterator[Watcher]:

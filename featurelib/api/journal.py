@@ -147,16 +147,14 @@ def _verified(journal: str | None, kept: str | None) -> Answer[Verified]:
             f"--kept {kept}: expected sha256: and 64 digits of 0-9 and a-f, as featurelib journal "
             "--verify printed it, found none such."
         )
-    path = journal_path(journal)
+    path, args = journal_path(journal), ClusterArgs(journal=journal)
     with closing(_open_journal(path)) as opened:
         result = opened.verify(kept)
     return Answer(
         value=result,
         make_rows=lambda: ({"fault": fault} for fault in result.faults),
         make_document=lambda: fill(JournalDocument, journal=str(path), verified=result),
-        page=lambda width: verified_page(
-            result, str(path), ClusterArgs(journal=journal), kept, width
-        ),
+        page=lambda width: verified_page(result, str(path), args, kept, width),
         exit_code=0 if result.is_right else 1,
     )
 

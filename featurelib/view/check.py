@@ -20,82 +20,83 @@ MOST_NOTES = 3
 NextStep = tuple[str, tuple[str, ...]]  # what to do, and its command, if there is one
 
 
-def next_step(found: ReportedCluster, name: str, ways: str, *, is_live: bool) -> NextStep:
+def next_step(cluster: ReportedCluster, name: str, ways: str, *, is_live: bool) -> NextStep:
     """Return how to go on in a cluster. `name` is its argument, after a blank; "" where addresses
     alone say which it is. `ways` are the options that reach it."""
-    ours, theirs = digest.parts(found)
-    codes = {one.code for one in found.findings if one.severity is Severity.UNKNOWN}
-    is_grave = found.severity is Severity.CRITICAL
+    ours, theirs = digest.parts(cluster)
+    codes = {f.code for f in cluster.findings if f.severity is Severity.UNKNOWN}
+    is_grave = cluster.severity is Severity.CRITICAL
     if ours:
         first = "Fix the critical finding first. " * is_grave
         sentence = f"{first}Make a plan. Nothing is sent before you approve and apply it."
         return sentence, (f"featurelib plan{name} upgrade-all{ways}",)
-    if theirs and found.owner_command:
-        return f"{found.managed_by} finalizes this:", (found.owner_command,)
+    if theirs and cluster.owner_command:
+        return f"{cluster.managed_by} finalizes this:", (cluster.owner_command,)
     if is_live and codes and codes <= tagged("unproven"):
         sentence = "Ask the controller to validate, not to write. That needs ALTER on the cluster."
         return sentence, (f"featurelib plan{name} upgrade-all --probe{ways}",)
-    if level := _first_blocked(found):
+    if level := _first_blocked(cluster):
         sentence = "Fix the blockers. This lists all proof and the smallest change that unlocks it."
         return sentence, (f"featurelib why-not{name} {level}{ways}",)
-    if is_grave or found.verdict in (Verdict.BLOCKED, Verdict.UNKNOWN):
+    if is_grave or cluster.verdict in (Verdict.BLOCKED, Verdict.UNKNOWN):
         return "Fix the findings, then check again.", (f"featurelib check{name}{ways}",)
     return "", ()
 
 
-def _first_blocked(found: ReportedCluster) -> str:
+def _first_blocked(cluster: ReportedCluster) -> str:
     """Return `FEATURE=LEVEL` of the first blocked ceiling; empty without one."""
-    blocked = (one for one in found.readiness if one.verdict is Verdict.BLOCKED)
-    levels = (f"{one.feature}={one.ceiling.number}" for one in blocked if one.ceiling)
-    return next(levels, "") if found.verdict is Verdict.BLOCKED else ""
+    blocked = (row for row in cluster.readiness if row.verdict is Verdict.BLOCKED)
+    levels = (f"{row.feature}={row.ceiling.number}" for row in blocked if row.ceiling)
+    return next(levels, "") if cluster.verdict is Verdict.BLOCKED else ""
 
 
 def check_page(report: Report, steps: Mapping[str, NextStep], width: int | None = None) -> Page:
     """The text of a check: a row for each cluster where there are several, then all of those that
     need a person. `steps`: how to go on in each, by its key."""
-    page, found = Page(width), report.clusters
-    if several := len(found) > 1:
+    page, clusters = Page(width), report.clusters
+    if several := len(clusters) > 1:
         of_verdicts = report.fleet.clusters_by_verdict.items()
         counts = ", ".join(f"{number:,} {verdict}" for verdict, number in of_verdicts if number)
-        page.text(f"{count(len(found), 'cluster')}, worst first: {counts}")
+        page.text(f"{count(len(clusters), 'cluster')}, worst first: {counts}")
         page.line()
-        rows = [(_verdict(one), one.name, one.summary) for one in found]
+        rows = [(_verdict(c), c.name, c.summary) for c in clusters]
         page.table([("verdict", "cluster", "in one line"), *rows], most=(0, 30))
-    for one in found:
-        if one.needs_person or not several:
+    for cluster in clusters:
+        if cluster.needs_person or not several:
             page.lines([""] * several)
-            _cluster(one, page)
-            sentence, commands = steps[one.key]
+            _cluster(cluster, page)
+            sentence, commands = steps[cluster.key]
             for command in commands:
                 page.lines(["", *wrap(f"Next: {sentence}", page.width), f"  {command}"])
     return page
 
 
-def _verdict(found: ReportedCluster) -> str:
+def _verdict(cluster: ReportedCluster) -> str:
     """The verdict; a cluster with a critical finding is never called up to date alone."""
-    return "CRITICAL, " * (found.severity is Severity.CRITICAL) + found.verdict
+    return "CRITICAL, " * (cluster.severity is Severity.CRITICAL) + cluster.verdict
 
 
-def _cluster(found: ReportedCluster, page: Page) -> None:
-    page.item(f"{found.name}: {_verdict(found)}: {found.summary}")
-    known, seen = found.id if found.id != found.name else "", time_text(found.newest_line)
-    facts = (seen and f"seen {seen}", known, found.mode, count(found.nodes, "node"))
-    page.item(" · ".join(filter(None, (*facts, *digest.release_texts(found)))))
-    people = " · ".join(filter(None, (digest.owner_text(found), found.contact)))
+def _cluster(cluster: ReportedCluster, page: Page) -> None:
+    page.item(f"{cluster.name}: {_verdict(cluster)}: {cluster.summary}")
+    known = cluster.id if cluster.id != cluster.name else ""
+    read_at = time_text(cluster.newest_line)
+    facts = (read_at and f"seen {read_at}", known, cluster.mode, count(cluster.nodes, "node"))
+    page.item(" · ".join(filter(None, (*facts, *digest.release_texts(cluster)))))
+    people = " · ".join(filter(None, (digest.owner_text(cluster), cluster.contact)))
     page.lines([f"owner: {people}"] * bool(people))
-    if found.readiness:
+    if cluster.readiness:
         page.line()
         rows = [
-            (one.feature, one.finalized.text if one.finalized else "?", one.verdict, _goal(one))
-            for one in found.readiness
+            (row.feature, row.finalized.text if row.finalized else "?", row.verdict, _goal(row))
+            for row in cluster.readiness
         ]
         page.table([("feature", "finalized", "verdict", "target"), *rows])
-    lines, is_loud = digest.ahead_lines(found), bool(digest.no_returns(found, found.steps))
+    lines, is_loud = digest.ahead_lines(cluster), bool(digest.no_returns(cluster, cluster.steps))
     page.lines([""] * bool(lines))
     for line in lines:
         page.item(line.replace(POINT, POINT.upper()) if is_loud else line)
-    page.lines([found.joining.command] if found.joining else [], 4)
-    _findings(found, page)
+    page.lines([cluster.joining.command] if cluster.joining else [], 4)
+    _findings(cluster, page)
 
 
 def _goal(ready: Readiness) -> str:
@@ -108,12 +109,12 @@ def _goal(ready: Readiness) -> str:
     return ", ".join(filter(None, (text, opt_in)))
 
 
-def _findings(found: ReportedCluster, page: Page) -> None:
+def _findings(cluster: ReportedCluster, page: Page) -> None:
     """Each finding that is more than a note, what to do, and the commands."""
-    shown = digest.unmuted(found.findings)
-    known = [one for one in shown if one.code not in tagged("no_data")]
-    is_told = any(one.severity is Severity.UNKNOWN for one in known)
-    groups = digest.group_findings(known if is_told else shown)
+    findings = digest.unmuted(cluster.findings)
+    known = [f for f in findings if f.code not in tagged("no_data")]
+    is_told = any(f.severity is Severity.UNKNOWN for f in known)
+    groups = digest.group_findings(known if is_told else findings)
     for group in groups:
         if group.severity is Severity.INFO:
             continue
@@ -125,9 +126,9 @@ def _findings(found: ReportedCluster, page: Page) -> None:
         page.lines(group.commands, 4)
         if lacks := digest.fill_in(group.first.command):
             page.item(lacks, 4)
-    rest = [*digest.muted_lines(found.findings), *_notes(groups)]
-    page.lines([""] * bool(rest))
-    for line in rest:
+    notes_left = [*digest.muted_lines(cluster.findings), *_notes(groups)]
+    page.lines([""] * bool(notes_left))
+    for line in notes_left:
         page.item(line)
 
 
@@ -135,6 +136,6 @@ def _notes(groups: Sequence[digest.FindingGroup]) -> list[str]:
     """The first sentences of findings that are only worth knowing."""
     texts = [text for of in groups if of.severity is Severity.INFO for text in of.messages]
     notes = [f"note: {text.partition('. ')[0].rstrip('.')}" for text in texts]
-    if more := notes[MOST_NOTES:]:
-        notes[MOST_NOTES:] = [f"{count(len(more), 'more note')}: see --json"]
+    if hidden := notes[MOST_NOTES:]:
+        notes[MOST_NOTES:] = [f"{count(len(hidden), 'more note')}: see --json"]
     return notes

@@ -80,8 +80,8 @@ def _head(described: Description, entry: FleetEntry, made_from: str) -> Iterator
         contact = f" ({clean(entry.contact)})" if entry.contact else ""
         yield f"owner: {clean(entry.owner or 'not said')}{contact}"
     if entry.managed_by:
-        what = "levels are" if entry.managed is None else f"{clean(', '.join(entry.managed))} is"
-        yield f"managed by {clean(entry.managed_by)}: {what} finalized through it"
+        subject = "levels are" if entry.managed is None else f"{clean(', '.join(entry.managed))} is"
+        yield f"managed by {clean(entry.managed_by)}: {subject} finalized through it"
 
 
 def _releases(described: Description, inventory: str) -> str:
@@ -97,27 +97,27 @@ def _releases(described: Description, inventory: str) -> str:
     return ", or ".join(f"{run[0]} to {run[-1]}" for run in runs)
 
 
-def _node_rows(shown: Sequence[NodeShown]) -> list[tuple[str, ...]]:
+def _node_rows(nodes_shown: Sequence[NodeShown]) -> list[tuple[str, ...]]:
     """Return one row for nodes that are alike. Their epochs are in --json: a controller's cannot be
     compared with a broker's."""
     alike: dict[tuple[str, ...], list[NodeShown]] = {}
-    for node in shown:
+    for node in nodes_shown:
         profile = "?" if node.profile is None else letter(node.profile)
         profile += "*" if node.is_partial and node.profile is not None else ""
         key = (node.role, _state(node), node.release or "?", profile)
         alike.setdefault(key, []).append(node)
     rows: list[tuple[str, ...]] = []
     for (role, state, release, profile), group in alike.items():
-        who = wrap(nodes(role, [node.node_id for node in group]), WHO_WIDTH)
-        rows.append(("\n  ".join(who), state, release, profile))
+        labels = wrap(nodes(role, [node.node_id for node in group]), WHO_WIDTH)
+        rows.append(("\n  ".join(labels), state, release, profile))
     return rows
 
 
-def _silent(shown: Sequence[NodeShown]) -> Iterator[str]:
+def _silent(nodes_shown: Sequence[NodeShown]) -> Iterator[str]:
     """Yield why nodes did not answer, and when their ranges were seen; equal ones together."""
     silent: dict[tuple[str, str], list[int]] = {}
     earlier: dict[tuple[str, datetime], list[int]] = {}
-    for node in shown:
+    for node in nodes_shown:
         if node.error:
             silent.setdefault((node.role, clean(node.error)), []).append(node.node_id)
         if node.state != RUNNING and node.seen_at is not None:
@@ -179,8 +179,8 @@ def _level(row: LevelShown) -> str:
 
 def _range(ranges: Ranges, row: LevelShown, position: int) -> str:
     known = ranges.get(row.feature)
-    shown = NOTHING if known is None else f"{known[0]}-{known[1]}"
-    return f"{shown} !" if position in row.offended else shown
+    text = NOTHING if known is None else f"{known[0]}-{known[1]}"
+    return f"{text} !" if position in row.offended else text
 
 
 def _witnesses(described: Description, page: Page) -> None:
@@ -188,180 +188,180 @@ def _witnesses(described: Description, page: Page) -> None:
         page.line("nobody says what is finalized")
         return
     rows = [("who says what is finalized", "seen", "")]
-    for one in described.witnesses:
-        rows.append((one.witness, time_text(one.seen_at), "believed" * one.is_believed))
+    for witness in described.witnesses:
+        rows.append((witness.witness, time_text(witness.seen_at), "believed" * witness.is_believed))
     page.table(rows)
 
 
 def _findings(described: Description, page: Page) -> None:
-    found = [*_folded(described.findings)]
-    if found:
+    folded = [*_folded(described.findings)]
+    if folded:
         page.head("findings")
-        page.table(found[:MOST], 2, head=False)
-    if len(found) > MOST:
-        page.line(f"  and {len(found) - MOST} more: --json has them all")
+        page.table(folded[:MOST], 2, head=False)
+    if len(folded) > MOST:
+        page.line(f"  and {len(folded) - MOST} more: --json has them all")
 
 
 def _folded(findings: Sequence[FindingShown]) -> Iterator[tuple[str, str]]:
     """Yield severity and message, once for all nodes of which the same is found."""
     alike = defaultdict[tuple[str, str], list[FindingShown]](list)
-    for one in findings:
-        alike[one.severity, _NODE.sub(r"\1", one.message)].append(one)
-    for (severity, _), (first, *others) in alike.items():
-        named = [found for one in (first, *others) if (found := _NODE.match(one.message))]
-        ids = [int(found[2]) for found in named[1:]]
+    for finding in findings:
+        alike[finding.severity, _NODE.sub(r"\1", finding.message)].append(finding)
+    for (severity, _), (first, *rest_alike) in alike.items():
+        named = [match for f in (first, *rest_alike) if (match := _NODE.match(f.message))]
+        ids = [int(m[2]) for m in named[1:]]
         also = f" The same holds for {nodes(named[0][1].lower(), ids)}." if ids else ""
         yield severity, f"{first.message}{also}"
 
 
 def watch_page(
-    seen: Watched,
+    now: Watched,
     name: str,
     command: str,
-    left: Sequence[LeftOver],
+    left_over: Sequence[LeftOver],
     catalogue: Catalogue,
     width: int | None = None,
 ) -> Page:
-    """The text of one look; `command` is what comes next, empty = nothing does, and `left` what is
-    not ours. No line is wider than `width` but the commands, so that they can be copied."""
+    """Return the page of one look. `command`: the next command, if any. `left_over`: requests that
+    are not ours. Only commands, which are copied, may be wider than `width`."""
     page = Page(width, parts=True)
-    head = [clean(name), *([seen.mode] if seen.mode else []), time_text(seen.at, seconds=True)]
+    head = [clean(name), *([now.mode] if now.mode else []), time_text(now.at, seconds=True)]
     page.item(" · ".join(head))
-    if seen.until is not None:
-        state = "READY" if seen.ready else "not READY yet"
-        page.item(f"waited for, {state}: {levels_text(catalogue, seen.until.items())}")
-    if seen.error is not None:
-        page.item(f"NOTHING ANSWERS: {clean(seen.error, 1000)}")
-    if seen.nodes:
+    if now.until is not None:
+        state = "READY" if now.ready else "not READY yet"
+        page.item(f"waited for, {state}: {levels_text(catalogue, now.until.items())}")
+    if now.error is not None:
+        page.item(f"NOTHING ANSWERS: {clean(now.error, 1000)}")
+    if now.nodes:
         page.line()
-        page.table([("nodes", "state", "runs", "since", "lacks"), *_watched_nodes(seen, catalogue)])
-    if rows := list(_watched_features(seen.features, catalogue)):
-        wanted = "ceiling" if seen.until is None else "waited for"
+        page.table([("nodes", "state", "runs", "since", "lacks"), *_watched_nodes(now, catalogue)])
+    if rows := list(_watched_features(now.features, catalogue)):
+        goal = "ceiling" if now.until is None else "waited for"
         page.line()
-        page.table([("feature", "finalized", "possible now", wanted), *rows])
-    if seen.missing:
+        page.table([("feature", "finalized", "possible now", goal), *rows])
+    if now.missing:
         page.head("also in the way")
-    for one in seen.missing[:MOST]:
-        page.item(f"{code_text(one.code)}: {clean(one.statement, 1000)}", 2)
-        if one.action:
-            page.item(f"→ {clean(one.action, 600)}", 4)
-    if len(seen.missing) > MOST:
-        page.line(f"  and {len(seen.missing) - MOST} more: --json has them all")
+    for reason in now.missing[:MOST]:
+        page.item(f"{code_text(reason.code)}: {clean(reason.statement, 1000)}", 2)
+        if reason.action:
+            page.item(f"→ {clean(reason.action, 600)}", 4)
+    if len(now.missing) > MOST:
+        page.line(f"  and {len(now.missing) - MOST} more: --json has them all")
     if command:
         page.head(f"next: {command}")
-    show_left(left, page)
+    show_left(left_over, page)
     return page
 
 
-def watch_line(seen: Watched, name: str, catalogue: Catalogue) -> str:
+def watch_line(watched: Watched, name: str, catalogue: Catalogue) -> str:
     """The same in one line, for a log."""
-    parts = [] if seen.ready is None else ["READY" if seen.ready else "not READY yet"]
-    if seen.error is not None:
-        parts.append(f"nothing answers: {clean(seen.error, 400)}")
-    parts += [f"{state}: {_halves(alike)}" for state, alike in _by_state(seen.nodes).items()]
-    possible = [(f.feature, f.possible) for f in seen.features if f.possible is not None]
+    parts = [] if watched.ready is None else ["READY" if watched.ready else "not READY yet"]
+    if watched.error is not None:
+        parts.append(f"nothing answers: {clean(watched.error, 400)}")
+    parts += [f"{state}: {_halves(alike)}" for state, alike in _by_state(watched.nodes).items()]
+    possible = [(f.feature, f.possible) for f in watched.features if f.possible is not None]
     parts.append(f"possible now: {levels_text(catalogue, possible) or 'nothing'}")
-    if behind := [one for one in seen.nodes if one.lacks]:
+    if behind := [node for node in watched.nodes if node.lacks]:
         parts.append(f"behind: {_halves(behind)}")
-    codes = ", ".join(dict.fromkeys(code_text(one.code) for one in seen.missing))
+    codes = ", ".join(dict.fromkeys(code_text(reason.code) for reason in watched.missing))
     parts += [f"also in the way: {codes}"] if codes else []
-    return f"{time_text(seen.at, seconds=True)}  {clean(name)}: {' · '.join(parts)}"
+    return f"{time_text(watched.at, seconds=True)}  {clean(name)}: {' · '.join(parts)}"
 
 
-def _by_state(shown: Sequence[NodeNow]) -> dict[str, list[NodeNow]]:
+def _by_state(now: Sequence[NodeNow]) -> dict[str, list[NodeNow]]:
     """Return the nodes of each release that runs, and of each other state."""
     states: dict[str, list[NodeNow]] = {}
-    for node in shown:
+    for node in now:
         is_up = node.state in (NodeState.RUNNING, NodeState.FENCED)
         states.setdefault(f"run {node.release or '?'}" if is_up else node.state, []).append(node)
     return states
 
 
-def _halves(shown: Sequence[NodeNow]) -> str:
-    roles = dict.fromkeys(one.role for one in shown)
-    return "; ".join(nodes(role, [o.node_id for o in shown if o.role == role]) for role in roles)
+def _halves(now: Sequence[NodeNow]) -> str:
+    roles = dict.fromkeys(node.role for node in now)
+    return "; ".join(nodes(role, [o.node_id for o in now if o.role == role]) for role in roles)
 
 
-def _watched_nodes(seen: Watched, catalogue: Catalogue) -> Iterator[tuple[str, ...]]:
+def _watched_nodes(watched: Watched, catalogue: Catalogue) -> Iterator[tuple[str, ...]]:
     """One row for nodes that are alike; when they became so, where that was during the watch."""
     alike: dict[tuple[str, ...], list[NodeNow]] = {}
-    for one in seen.nodes:
-        state = f"{one.state}, active controller" if one.is_active else one.state
-        since = time_text(one.since, seconds=True) if one.since > seen.started else ""
-        lacks = levels_text(catalogue, one.lacks.items())
-        alike.setdefault((one.role, state, one.release or "?", since, lacks), []).append(one)
+    for node in watched.nodes:
+        state = f"{node.state}, active controller" if node.is_active else node.state
+        since = time_text(node.since, seconds=True) if node.since > watched.started else ""
+        lacks = levels_text(catalogue, node.lacks.items())
+        alike.setdefault((node.role, state, node.release or "?", since, lacks), []).append(node)
     for (role, *cells), group in alike.items():
-        who = wrap(nodes(role, [one.node_id for one in group]), WHO_WIDTH)
-        yield ("\n  ".join(who), *cells)
+        labels = wrap(nodes(role, [n.node_id for n in group]), WHO_WIDTH)
+        yield ("\n  ".join(labels), *cells)
 
 
 def _watched_features(
     features: Sequence[FeatureNow], catalogue: Catalogue
 ) -> Iterator[tuple[str, ...]]:
     """Features that are finalized, could be, or are waited for."""
-    for one in features:
-        if one.finalized or one.finalized is None or one.possible or one.wanted:
+    for feature in features:
+        if feature.finalized or feature.finalized is None or feature.possible or feature.wanted:
             levels = [
-                NOTHING if level is None else level_text(catalogue, one.feature, level)
-                for level in (one.possible, one.wanted)
+                NOTHING if level is None else level_text(catalogue, feature.feature, level)
+                for level in (feature.possible, feature.wanted)
             ]
-            finalized = level_text(catalogue, one.feature, one.finalized)
-            yield (clean(one.feature, 40), finalized, *levels)
+            finalized = level_text(catalogue, feature.feature, feature.finalized)
+            yield (clean(feature.feature, 40), finalized, *levels)
 
 
 def timeline_page(
-    found: Timeline, name: str, made_from: str, catalogue: Catalogue, width: int | None = None
+    line: Timeline, name: str, made_from: str, catalogue: Catalogue, width: int | None = None
 ) -> Page:
     """The text of a timeline."""
     page = Page(width)
-    back = count(found.regressions, "change") if found.regressions else "nothing"
+    back = count(line.regressions, "change") if line.regressions else "nothing"
     page.text(f"{clean(name)}: {back} went back")
     page.text(clean(made_from, 300))
-    if found.levels:
+    if line.levels:
         page.line()
-        by = "sent by" * bool(found.journal)
+        by = "sent by" * bool(line.journal)
         head = ("finalized levels", "epoch", "", by, "what changed")
-        page.table([head, *(_level_row(change, found, catalogue) for change in found.levels)])
-        page.text(_who_is_not_known(found))
+        page.table([head, *(_level_row(change, line, catalogue) for change in line.levels)])
+        page.text(_who_is_not_known(line))
     else:
         page.line("nothing was ever said to be finalized")
     page.text("times are when it was read; of a dumped log, when it was dumped")
     page.head("what nodes supported")
-    for change in found.ranges:
+    for change in line.ranges:
         page.item(_range_text(change, catalogue), 2)
-    for one in found.epochs:
-        witness = one.witness.replace("_", " ")
-        who = witness if one.node_id is None else f"{witness} {one.node_id}"
-        at = time_text(one.at, seconds=True)
-        page.item(f"{at}  WENT BACK: the epoch of {who}, from {one.before} to {one.after}", 2)
+    for epoch in line.epochs:
+        witness = epoch.witness.replace("_", " ")
+        of = witness if epoch.node_id is None else f"{witness} {epoch.node_id}"
+        at = time_text(epoch.at, seconds=True)
+        page.item(f"{at}  WENT BACK: the epoch of {of}, from {epoch.before} to {epoch.after}", 2)
     return page
 
 
-def _who_is_not_known(found: Timeline) -> str:
+def _who_is_not_known(line: Timeline) -> str:
     """Return the meaning of a level without a sender."""
-    if found.journal is None:
+    if line.journal is None:
         return "who sent them is not known: this machine has no journal that could be looked into"
-    others = "another machine's or user's journal, another tool, the making of the cluster"
-    return f"not known: {clean(found.journal, 300)} has no request that wrote it: {others}"
+    sources = "another machine's or user's journal, another tool, the making of the cluster"
+    return f"not known: {clean(line.journal, 300)} has no request that wrote it: {sources}"
 
 
-def _level_row(change: LevelChange, found: Timeline, catalogue: Catalogue) -> tuple[str, ...]:
-    is_first, moves = change is found.levels[0], list[str]()  # nobody read what was before that
+def _level_row(change: LevelChange, line: Timeline, catalogue: Catalogue) -> tuple[str, ...]:
+    is_first, moves = change is line.levels[0], list[str]()  # nobody read what was before that
     for name, was, now in change.changes:
         before = "" if is_first or was == now else f"{level_text(catalogue, name, was)} → "
         moves.append(f"{clean(name, 60)} {before}{level_text(catalogue, name, now)}")
-    what = "first read: " * is_first + "; ".join(moves)
+    event = "first read: " * is_first + "; ".join(moves)
     epoch = "" if change.epoch is None else str(change.epoch)
     mark = "WENT DOWN" if change.went_down else ""
     if change.epoch_before is not None:
-        mark, what = mark or "EPOCH WENT BACK", f"from {change.epoch_before} to {epoch}: {what}"
-    who = [
-        f"{clean(one.user)} (entry {one.entry})"
-        for one in found.sent
-        if one.at == change.at and one.feature in {name for name, _, _ in change.changes}
+        mark, event = mark or "EPOCH WENT BACK", f"from {change.epoch_before} to {epoch}: {event}"
+    senders = [
+        f"{clean(sent.user)} (entry {sent.entry})"
+        for sent in line.sent
+        if sent.at == change.at and sent.feature in {name for name, _, _ in change.changes}
     ]
-    sent = "; ".join(dict.fromkeys(who)) or "not known" * bool(found.journal)
-    return time_text(change.at, seconds=True), epoch, mark, sent, what
+    sent = "; ".join(dict.fromkeys(senders)) or "not known" * bool(line.journal)
+    return time_text(change.at, seconds=True), epoch, mark, sent, event
 
 
 def _range_text(change: RangeChange, catalogue: Catalogue) -> str:
@@ -369,19 +369,19 @@ def _range_text(change: RangeChange, catalogue: Catalogue) -> str:
         return "not listed" if ends is None else range_text(catalogue, feature, ends)
 
     ends = (time_text(at, seconds=True) for at in (change.since, change.until))
-    when = " to ".join(dict.fromkeys(ends))
-    order = sorted(change.changes, key=lambda one: metadata_first(one[0]))
+    span = " to ".join(dict.fromkeys(ends))
+    order = sorted(change.changes, key=lambda change_of: metadata_first(change_of[0]))
     if change.first:
         texts = [f"{clean(name, 60)} {listed(name, now)}" for name, _, now in order]
-        what = f"first seen: {', '.join(texts or ['no feature'])}"
+        event = f"first seen: {', '.join(texts or ['no feature'])}"
     else:
         texts = [f"{clean(n, 60)} {listed(n, was)} → {listed(n, now)}" for n, was, now in order]
-        what = f"{'WENT BACK: ' if change.shrank else ''}{'; '.join(texts)}"
-    return f"{when}  {change.who}: {what}"
+        event = f"{'WENT BACK: ' if change.shrank else ''}{'; '.join(texts)}"
+    return f"{span}  {change.who}: {event}"
 
 
 def diff_page(
-    found: Diff,
+    diff: Diff,
     catalogue: Catalogue,
     limit: int,
     width: int | None = None,
@@ -390,54 +390,54 @@ def diff_page(
     """The text of a difference; `limit` 0 = all of it. `part`: the clusters that were chosen."""
     page, words = Page(width), FindingWords(catalogue)
     chosen = f", {clean(part.text)}" if part else ""
-    page.text(f"run {found.before} → run {found.after}{chosen}")
-    page.line(", ".join(f"{found.counts[state]:,} {state}" for state in State))
-    if not found.judged_alike:
+    page.text(f"run {diff.before} → run {diff.after}{chosen}")
+    page.line(", ".join(f"{diff.counts[state]:,} {state}" for state in State))
+    if not diff.judged_alike:
         page.text("the runs were judged by another catalogue or policy: nothing can be compared")
-    shown = sorted(found.clusters, key=_turn)
-    for one in shown[: limit or None]:
+    clusters = sorted(diff.clusters, key=_turn)
+    for cluster in clusters[: limit or None]:
         page.line()
-        _cluster(one, words, limit, page)
+        _cluster(cluster, words, limit, page)
     page.line()
-    if len(shown) > limit > 0:
-        more = count(len(shown) - limit, "cluster")
-        page.line(f"and {more} with a difference: --limit 0 shows all")
-    page.line(f"{count(found.same, 'cluster')} without a difference")
+    if len(clusters) > limit > 0:
+        hidden = count(len(clusters) - limit, "cluster")
+        page.line(f"and {hidden} with a difference: --limit 0 shows all")
+    page.line(f"{count(diff.same, 'cluster')} without a difference")
     return page
 
 
-def _turn(one: ClusterDiff) -> tuple[int, int, str]:
+def _turn(diff: ClusterDiff) -> tuple[int, int, str]:
     """Clusters in which something got worse first; a level that went down or fits not every node,
     and software that went back, are as bad as a critical finding that is new."""
     order = list(Severity)
-    worst = min((order.index(Severity(row["severity"])) for row in one.new), default=len(order))
-    is_back = one.ceilings or any(level.unfit or level.after < level.before for level in one.levels)
-    return 0 if is_back else worst, -len(one.new), one.cluster
+    worst = min((order.index(Severity(row["severity"])) for row in diff.new), default=len(order))
+    is_back = diff.ceilings or any(c.unfit or c.after < c.before for c in diff.levels)
+    return 0 if is_back else worst, -len(diff.new), diff.cluster
 
 
-def _cluster(one: ClusterDiff, words: FindingWords, limit: int, page: Page) -> None:
-    was, now = one.before or "not judged", one.after or "not judged"
-    verdict = (was if was == now else f"{was} → {now}") + ", critical" * one.critical
-    kept = f", {count(one.unchanged, 'finding')} unchanged" if one.unchanged else ""
-    page.text(f"{clean(one.name or one.cluster)}: {verdict}{kept}")
-    _level_moves(one, words.catalogue, page)
-    if one.silent_since is not None:
-        page.item(f"nothing that counts landed any more since {time_text(one.silent_since)}", 2)
-    for state, rows in ((State.NEW, one.new), (State.RESOLVED, one.resolved)):
+def _cluster(cluster: ClusterDiff, words: FindingWords, limit: int, page: Page) -> None:
+    was, now = cluster.before or "not judged", cluster.after or "not judged"
+    verdict = (was if was == now else f"{was} → {now}") + ", critical" * cluster.critical
+    kept = f", {count(cluster.unchanged, 'finding')} unchanged" if cluster.unchanged else ""
+    page.text(f"{clean(cluster.name or cluster.cluster)}: {verdict}{kept}")
+    _level_moves(cluster, words.catalogue, page)
+    if cluster.silent_since is not None:
+        page.item(f"nothing that counts landed any more since {time_text(cluster.silent_since)}", 2)
+    for state, rows in ((State.NEW, cluster.new), (State.RESOLVED, cluster.resolved)):
         _rows(f"{state}  ", rows, words, limit, page)
-    for why in dict.fromkeys(row["why"] for row in one.incomparable):
-        rows = tuple(row for row in one.incomparable if row["why"] is why)
-        page.item(f"{State.INCOMPARABLE}, {why}: {count(len(rows), 'finding')}", 2)
+    for reason in dict.fromkeys(row["why"] for row in cluster.incomparable):
+        rows = tuple(row for row in cluster.incomparable if row["why"] is reason)
+        page.item(f"{State.INCOMPARABLE}, {reason}: {count(len(rows), 'finding')}", 2)
         _rows("  ", rows, words, limit, page)
 
 
-def _level_moves(one: ClusterDiff, catalogue: Catalogue, page: Page) -> None:
+def _level_moves(cluster: ClusterDiff, catalogue: Catalogue, page: Page) -> None:
     """Show the levels that moved, and the ceilings that fell."""
-    for moved in one.levels:
+    for moved in cluster.levels:
         ends = (level_text(catalogue, moved.feature, at) for at in (moved.before, moved.after))
         down = ", WENT DOWN" if moved.after < moved.before else ""
         page.item(f"{clean(moved.feature, 60)} {' → '.join(ends)}{down}{although(moved.unfit)}", 2)
-    for name, *tops in one.ceilings:
+    for name, *tops in cluster.ceilings:
         ends = (level_text(catalogue, name, at) for at in tops)
         page.item(went_back(clean(name, 60), *ends), 2)
 

@@ -46,9 +46,9 @@ def fill_in(command: str | None) -> str:
 def step_text(step: model.ReportedStep) -> str:
     """Return what a step does: `metadata.version 25 (4.0-IV3) → 29 (4.2-IV1)`, and who else does
     it or is waited for."""
-    who = " (after that)" if step.waits else ""
-    who = f" (by {step.managed_by})" if step.managed_by else who
-    return f"{step.feature} {step.from_level.text} → {step.to_level.text}{who}"
+    after = " (after that)" if step.waits else ""
+    after = f" (by {step.managed_by})" if step.managed_by else after
+    return f"{step.feature} {step.from_level.text} → {step.to_level.text}{after}"
 
 
 def moves(steps: Iterable[model.ReportedStep]) -> list[str]:
@@ -82,13 +82,13 @@ def fleet_facts(fleet: model.FleetCounts) -> list[tuple[str, str]]:
     phases = [f"{n:,} {phase.value}" for phase, n in fleet.clusters_by_phase.items() if n]
     severities = [f"{n:,} {level.value}" for level, n in fleet.findings_by_severity.items() if n]
     kinds = (("phases", phases), ("findings", severities))
-    rows = [(label, " · ".join(found) or "none") for label, found in kinds]
+    rows = [(label, " · ".join(parts) or "none") for label, parts in kinds]
     if fleet.muted:
         rows.append(("", f"of these {count_muted(fleet.muted, fleet.muted_until)}"))
     if fleet.incompatible_nodes:
         verb = "does" if fleet.incompatible_nodes == 1 else "do"
-        who = count(fleet.incompatible_nodes, "node")
-        rows.append(("incompatible", f"{who} {verb} not fit what is finalized already"))
+        nodes_text = count(fleet.incompatible_nodes, "node")
+        rows.append(("incompatible", f"{nodes_text} {verb} not fit what is finalized already"))
     return rows
 
 
@@ -96,8 +96,8 @@ def parts(
     cluster: model.ReportedCluster,
 ) -> tuple[list[model.ReportedStep], list[model.ReportedStep]]:
     """The steps that we can send now, and those that somebody else carries out."""
-    ours = [one for one in cluster.steps if one.managed_by is None and not one.waits]
-    return ours, [one for one in cluster.steps if one.managed_by is not None]
+    our_steps = [s for s in cluster.steps if s.managed_by is None and not s.waits]
+    return our_steps, [s for s in cluster.steps if s.managed_by is not None]
 
 
 # What holds the fleet back most: findings that block or hide a verdict, by what they share. Nodes
@@ -140,16 +140,16 @@ def _rank(cause: model.Cause, shares: Counter[int]) -> tuple[Fraction, int, bool
 
 
 def _causes_of(cluster: model.ReportedCluster) -> Iterator[tuple[_Key, model.ReportedFinding]]:
-    found = [one for one in cluster.findings if one.severity in HOLDS_BACK]
-    others = [finding for finding in found if finding.code not in tagged("consequence")]
+    holding = [f for f in cluster.findings if f.severity in HOLDS_BACK]
+    plain = [finding for finding in holding if finding.code not in tagged("consequence")]
     by_range = tagged("unsupported")
     metadata = {
         finding.node_id: finding.supported
-        for finding in found
+        for finding in holding
         if finding.code in by_range and finding.feature == METADATA_VERSION
     }
     ghosts = gone_nodes(cluster.findings)
-    for finding in others or found:
+    for finding in plain or holding:
         key = _Key(finding.code, finding.severity)
         if titles_of(finding.code)[1] and (finding.role, finding.node_id) in ghosts:
             key = key._replace(stale=True)  # to be unregistered, whatever it supported
@@ -181,7 +181,7 @@ def _cause(
     alone: Sequence[str],
 ) -> model.Cause:
     clusters = {cluster.key: cluster.name for cluster, _ in rows}
-    who = {(c.key, finding.node_id) for c, finding in rows if finding.node_id is not None}
+    halves = {(c.key, finding.node_id) for c, finding in rows if finding.node_id is not None}
     features = {finding.feature for _, finding in rows if finding.feature is not None}
     title, title_stale = titles_of(key.code)
     if key.stale:
@@ -201,7 +201,7 @@ def _cause(
         alone=len(alone),
         unlocked=tuple(alone),
         stale=key.stale,
-        nodes=len(who),
+        nodes=len(halves),
         held=tuple(clusters.values()),
         muted=len(clusters.keys() - {c.key for c, finding in rows if finding.muted is None}),
     )
@@ -215,12 +215,12 @@ def summarize_cluster(
     late: datetime | None, *, has_features: bool, mode: ClusterMode | None,
 ) -> str:  # fmt: skip
     """The worst findings of the cluster as a phrase, then what can be finalized all the same."""
-    shown = unmuted(findings)
-    parts = [_problem(shown, Severity.CRITICAL)]
+    active = unmuted(findings)
+    parts = [_problem(active, Severity.CRITICAL)]
     if verdict in (Verdict.UNKNOWN, Verdict.BLOCKED):  # what is known to block comes first
-        parts += [_in_the_way(shown), _problem(shown, Severity.UNKNOWN)]
+        parts += [_in_the_way(active), _problem(active, Severity.UNKNOWN)]
     if not any(parts) and not steps:
-        parts.append(_problem(shown, Severity.WARNING))
+        parts.append(_problem(active, Severity.WARNING))
     if steps and verdict is Verdict.READY:
         parts.append(f"can finalize {some(moves(steps), FEATURES)}")
     elif steps:
@@ -229,7 +229,7 @@ def summarize_cluster(
         parts.append(f"nothing that counts landed since {time_text(late)}")
     is_bare = verdict is Verdict.UP_TO_DATE and not has_features
     idle = "no node of it has a feature to finalize" if is_bare else IDLE
-    if any(finding.code in tagged("unstable") for finding in shown):
+    if any(finding.code in tagged("unstable") for finding in active):
         idle = code_text(code_of("unstable"))
     if mode is ClusterMode.MIGRATING:
         idle = f"{mode.value}: nothing moves until that has ended"
@@ -239,17 +239,17 @@ def summarize_cluster(
 
 def _problem(findings: Findings, severity: Severity) -> str:
     """`critical: incompatible with finalized (broker 2)`: the first code, and how many others."""
-    found = [finding for finding in findings if finding.severity is severity]
-    codes = list(dict.fromkeys(finding.code for finding in found))
+    grave = [finding for finding in findings if finding.severity is severity]
+    codes = list(dict.fromkeys(finding.code for finding in grave))
     if not codes:
         return ""
-    first = [finding for finding in found if finding.code == codes[0]]
-    who = nodes_of(first)
+    first = [finding for finding in grave if finding.code == codes[0]]
+    nodes_text = nodes_of(first)
     # Why nodes did not answer, where all of them failed alike, or how many voters did.
-    known = [one.facts for one in first if one.code in tagged("not_answering", "no_majority")]
+    known = [f.facts for f in first if f.code in tagged("not_answering", "no_majority")]
     reasons = {facts.get("reason", facts.get("response")) for facts in known}
     reason = reasons.pop() if len(reasons) == 1 else None
-    text = code_text(codes[0]) + (f" ({who})" if who else "")
+    text = code_text(codes[0]) + (f" ({nodes_text})" if nodes_text else "")
     text += f": {reason.rstrip('.')}" if reason else ""
     label = f"{severity.value}: " if severity is not Severity.UNKNOWN else ""
     return label + some([text, *map(code_text, codes[1:])], 1)
@@ -257,11 +257,11 @@ def _problem(findings: Findings, severity: Severity) -> str:
 
 def _in_the_way(findings: Findings) -> str:
     """`system off; broker 2 holds back metadata.version and 2 more`."""
-    found = [finding for finding in findings if finding.severity is Severity.BLOCKER]
-    by_node = [finding for finding in found if finding.code in tagged("unsupported")]
+    blockers = [finding for finding in findings if finding.severity is Severity.BLOCKER]
+    by_node = [finding for finding in blockers if finding.code in tagged("unsupported")]
     if not by_node:
         return _problem(findings, Severity.BLOCKER)
-    codes = {finding.code for finding in found} - tagged("unsupported", "consequence")
+    codes = {finding.code for finding in blockers} - tagged("unsupported", "consequence")
     named = sorted({finding.feature or "" for finding in by_node}, key=metadata_first)
     verb = "holds" if len({finding.node_id for finding in by_node}) == 1 else "hold"
     text = f"{nodes_of(by_node)} {verb} back {some(named, FEATURES)}"
@@ -287,30 +287,30 @@ def late_since(
     newest_line: datetime | None, findings: Findings, fleet: datetime | None
 ) -> datetime | None:
     """As featurelib.snapshot.history.late_since, of the findings of a report."""
-    return history.late_since(newest_line, fleet, ((one.code, one.muted) for one in findings))
+    return history.late_since(newest_line, fleet, ((f.code, f.muted) for f in findings))
 
 
 def is_ahead(findings: Findings) -> bool:
     """Return true if newer lines wait for their time: the collector's clock is ahead."""
-    return any(found.code in tagged("dated_ahead") for found in findings)
+    return any(f.code in tagged("dated_ahead") for f in findings)
 
 
 def gone_nodes(findings: Findings) -> set[tuple[str | None, int | None]]:
     """Role and id of the nodes that are gone: to collect again shows nothing new of them."""
-    return {(found.role, found.node_id) for found in findings if found.code in tagged("stale")}
+    return {(f.role, f.node_id) for f in findings if f.code in tagged("stale")}
 
 
 def is_too_old(cluster: model.ReportedCluster) -> bool:
     """Return true if a cluster is UNKNOWN for the age of data of nodes that are not stale."""
-    old = {(one.role, one.node_id) for one in cluster.findings if one.code in tagged("too_old")}
+    old = {(f.role, f.node_id) for f in cluster.findings if f.code in tagged("too_old")}
     return bool(old - gone_nodes(cluster.findings)) and cluster.verdict is Verdict.UNKNOWN
 
 
 def is_silent(findings: Findings, number: int) -> bool:
     """Return true if none of the cluster's `number` of nodes answered: other unknowns follow."""
     silent = {finding.node_id for finding in findings if finding.code in tagged("silent")}
-    asked = tagged("not_answering")
-    return len(silent) == number and any(finding.code in asked for finding in findings)
+    codes = tagged("not_answering")
+    return len(silent) == number and any(finding.code in codes for finding in findings)
 
 
 # Findings of one cluster gathered for reading: fifty old nodes that hold back three features are
@@ -333,31 +333,31 @@ class FindingGroup:
 def group_findings(findings: Findings) -> tuple[FindingGroup, ...]:
     """The groups, in the order of the first finding of each code."""
     groups: list[FindingGroup] = []
-    for same in _gather(findings, lambda found: (found.severity, found.code)):
+    for same in _gather(findings, lambda f: (f.severity, f.code)):
         facts = _gather(same, _fact)
-        who = _gather(facts, lambda of: (of[0].role, *(one.node_id for one in of), _remedy(of[0])))
-        by_fact = [_of_facts(some) for some in who]
-        by_remedy = [_group(some) for some in _gather(same, _remedy)]
+        parts = _gather(facts, lambda of: (of[0].role, *(f.node_id for f in of), _remedy(of[0])))
+        by_fact = [_of_facts(group) for group in parts]
+        by_remedy = [_group(group) for group in _gather(same, _remedy)]
         groups += by_fact if len(by_fact) < len(by_remedy) else by_remedy
     return tuple(_without_remedy(group, groups[:at]) for at, group in enumerate(groups))
 
 
 def _without_remedy(group: FindingGroup, above: Sequence[FindingGroup]) -> FindingGroup:
     """Drop the remedy of `group` if a group `above` already shows it for the same node."""
-    first, said = group.first, {(one.first.node_id, *_remedy(one.first)) for one in above}
-    if first.node_id is None or (first.node_id, *_remedy(first)) not in said:
+    first, known = group.first, {(g.first.node_id, *_remedy(g.first)) for g in above}
+    if first.node_id is None or (first.node_id, *_remedy(first)) not in known:
         return group
     return replace(group, first=replace(first, action="", command=""), commands=())
 
 
-def _group(findings: Findings, others: str = "", alike: Findings = ()) -> FindingGroup:
+def _group(findings: Findings, further: str = "", alike: Findings = ()) -> FindingGroup:
     """A message that names no feature stands once for all of them, and for those that are alike."""
     messages = tuple(dict.fromkeys(finding.statement for finding in findings))
-    commands = dict.fromkeys(one.command for one in (*findings, *alike) if one.command)
+    commands = dict.fromkeys(f.command for f in (*findings, *alike) if f.command)
     return FindingGroup(
         severity=findings[0].severity,
         messages=messages,
-        others=others,
+        others=further,
         first=findings[0],
         commands=tuple(commands),
     )
@@ -365,14 +365,14 @@ def _group(findings: Findings, others: str = "", alike: Findings = ()) -> Findin
 
 def _of_facts(facts: Sequence[Findings]) -> FindingGroup:
     """Facts that differ in nothing but the node, and hold for the same nodes, as the remedy."""
-    one, *alike_nodes = facts[0]
-    others = [found.node_id for found in alike_nodes if found.node_id is not None]
-    also = f"The same holds for {nodes(one.role, others)}." if others else ""
+    first, *alike_nodes = facts[0]
+    ids = [f.node_id for f in alike_nodes if f.node_id is not None]
+    also = f"The same holds for {nodes(first.role, ids)}." if ids else ""
     group = _group([alike[0] for alike in facts], also, facts[0])
-    if not others or one.node_id is None:
+    if not ids or first.node_id is None:
         return group
-    who = nodes(one.role, [one.node_id, *others])
-    todo = re.sub(rf"\b{nodes(one.role, [one.node_id])}\b", who, group.first.action)
+    nodes_text = nodes(first.role, [first.node_id, *ids])
+    todo = re.sub(rf"\b{nodes(first.role, [first.node_id])}\b", nodes_text, group.first.action)
     return replace(group, first=replace(group.first, action=todo))
 
 
@@ -380,19 +380,19 @@ def _remedy(finding: model.ReportedFinding) -> tuple[str, str]:
     return finding.action, finding.command
 
 
-def _fact(one: model.ReportedFinding) -> Hashable:
+def _fact(row: model.ReportedFinding) -> Hashable:
     # Without a node a finding is a fact of its own, told from others by all it says.
-    if one.node_id is None:
-        return one
-    about = (one.role, one.feature, one.finalized, one.level, one.supported, *one.facts.items())
+    if row.node_id is None:
+        return row
+    about = (row.role, row.feature, row.finalized, row.level, row.supported, *row.facts.items())
     # One of them may be gone, and is not to be upgraded as the others are.
-    return *about, todo_of(one), one.source, one.muted, one.muted_until
+    return *about, todo_of(row), row.source, row.muted, row.muted_until
 
 
-def todo_of(one: model.ReportedFinding) -> tuple[str, str]:
+def todo_of(row: model.ReportedFinding) -> tuple[str, str]:
     """Return remedy and command, whichever node they are about: a release keeps its digits."""
-    named = rf"(\b(?:brokers?|controllers?|nodes?) |--(?:controller-)?id |--node ){one.node_id}\b"
-    return re.sub(named, r"\1", one.action), re.sub(named, r"\1", one.command)
+    named = rf"(\b(?:brokers?|controllers?|nodes?) |--(?:controller-)?id |--node ){row.node_id}\b"
+    return re.sub(named, r"\1", row.action), re.sub(named, r"\1", row.command)
 
 
 def _gather(rows: Sequence[_Row], key: Callable[[_Row], Hashable]) -> list[list[_Row]]:
@@ -412,14 +412,14 @@ def unmuted(findings: Iterable[model.ReportedFinding]) -> list[model.ReportedFin
 
 def is_reached(fail_on: Severity, report: model.Report) -> bool:
     """Return whether some finding that is not muted is as severe as `fail_on`, or more."""
-    found = (one.severity for cluster in report.clusters for one in unmuted(cluster.findings))
-    return any(model.SEVERITY_RANK[one] <= model.SEVERITY_RANK[fail_on] for one in found)
+    severities = (f.severity for cluster in report.clusters for f in unmuted(cluster.findings))
+    return any(model.SEVERITY_RANK[s] <= model.SEVERITY_RANK[fail_on] for s in severities)
 
 
 def warns(cluster: model.ReportedCluster, beside: Collection[str] = ()) -> bool:
     """Return true if an unmuted finding, `beside` these codes, is more than what holds it back."""
-    found = unmuted(cluster.findings)
-    return any(one.severity in WARNS and one.code not in beside for one in found)
+    active = unmuted(cluster.findings)
+    return any(f.severity in WARNS and f.code not in beside for f in active)
 
 
 def needs_person(verdict: Verdict, findings: Findings, steps: Sequence[model.ReportedStep]) -> bool:
@@ -428,26 +428,26 @@ def needs_person(verdict: Verdict, findings: Findings, steps: Sequence[model.Rep
     A cluster that cannot move needs a person, whatever the severities, unless what holds it back is
     muted.
     """
-    if steps or any(found.severity is not Severity.INFO for found in unmuted(findings)):
+    if steps or any(f.severity is not Severity.INFO for f in unmuted(findings)):
         return True
     grave = HOLDS_BACK | {Severity.CRITICAL}
-    set_aside = any(found.muted is not None and found.severity in grave for found in findings)
+    set_aside = any(f.muted is not None and f.severity in grave for f in findings)
     return verdict in OPEN and not set_aside
 
 
 def mute_text(mute: model.ReportedMute) -> tuple[str, str]:
     """The state of a mute, then what it is about and what to do with it, if anything."""
-    where = [mute.feature] if mute.feature else []
-    where += [f"node {mute.node}"] if mute.node is not None else []
-    where += [f"in {mute.cluster}"] if mute.cluster else []
-    about = f"{mute.code} {', '.join(where)}".rstrip()
-    many = f"{count(mute.findings, 'finding')} in {count(mute.clusters, 'cluster')}"
+    scope = [mute.feature] if mute.feature else []
+    scope += [f"node {mute.node}"] if mute.node is not None else []
+    scope += [f"in {mute.cluster}"] if mute.cluster else []
+    about = f"{mute.code} {', '.join(scope)}".rstrip()
+    matched = f"{count(mute.findings, 'finding')} in {count(mute.clusters, 'cluster')}"
     until = f"until {mute.until.isoformat()}"
     if mute.expired:
-        left = f"{many} again; renew it or " if mute.findings else "no finding; "
-        state, todo = f"ran out with {mute.until.isoformat()}", left + TAKE_OUT
+        effect = f"{matched} again; renew it or " if mute.findings else "no finding; "
+        state, todo = f"ran out with {mute.until.isoformat()}", effect + TAKE_OUT
     elif mute.findings:
-        state, todo = until, many
+        state, todo = until, matched
     else:
         state, todo = "matches nothing", f"{until}; {TAKE_OUT}"
     return state, f"{about}: {mute.reason} ({todo})"
@@ -457,7 +457,7 @@ def recount(
     mute: model.ReportedMute, clusters: Sequence[model.ReportedCluster]
 ) -> model.ReportedMute:
     """Return the mute with what it meets in these clusters, as `covered` finds it."""
-    found = [
+    kept = [
         cluster.key
         for cluster in clusters
         for finding in cluster.findings
@@ -466,22 +466,22 @@ def recount(
         and mute.feature in (None, finding.feature)
         and mute.node in (None, finding.node_id)
     ]
-    return replace(mute, findings=len(found), clusters=len(set(found)))
+    return replace(mute, findings=len(kept), clusters=len(set(kept)))
 
 
 def muted_lines(findings: Iterable[model.ReportedFinding | SetAside]) -> tuple[str, ...]:
     """The muted findings of one cluster, a line for each code and reason."""
     groups: dict[tuple[str, str, date | None], list[model.ReportedFinding | SetAside]] = {}
-    for found in findings:
-        if found.muted is not None:
-            key = (found.code, found.muted, found.muted_until)
-            groups.setdefault(key, []).append(found)
+    for finding in findings:
+        if finding.muted is not None:
+            key = (finding.code, finding.muted, finding.muted_until)
+            groups.setdefault(key, []).append(finding)
     lines = []
     for (code, reason, until), alike in groups.items():
-        features = sorted({found.feature for found in alike if found.feature is not None})
-        who = "; ".join(filter(None, (nodes_of(alike), some(features, MUTED_FEATURES))))
+        features = sorted({f.feature for f in alike if f.feature is not None})
+        details = "; ".join(filter(None, (nodes_of(alike), some(features, MUTED_FEATURES))))
         end = "" if until is None else f", until {until.isoformat()}"
-        lines.append(f"{code}{f' ({who})' if who else ''}, muted: {reason}{end}")
+        lines.append(f"{code}{f' ({details})' if details else ''}, muted: {reason}{end}")
     return tuple(lines)
 
 
@@ -522,9 +522,9 @@ def ahead_lines(cluster: model.ReportedCluster) -> list[str]:
     then = now | {step.feature: step.to_level for step in cluster.steps}
     today, after = _lower(cluster.readiness, now), _lower(cluster.returns, then)
     # Of a level that no step moves nobody worked out how far it goes today.
-    known = [one.feature for one in cluster.readiness if one.downgrade_floor]
-    more = any(one.downgrade_floor and one.feature not in known for one in cluster.returns)
-    of = f" (of {', '.join(known)})" if more else ""
+    known = [row.feature for row in cluster.readiness if row.downgrade_floor]
+    has_more = any(r.downgrade_floor and r.feature not in known for r in cluster.returns)
+    of = f" (of {', '.join(known)})" if has_more else ""
     lines = [f"can be lowered without loss, today{of}: {today}"] if today else []
     if after:
         points = ", ".join(no_returns(cluster, cluster.steps))
@@ -541,16 +541,16 @@ ROLL_BACK = "before software is rolled back, ask: older controllers may need a n
 def no_returns(cluster: model.ReportedCluster, steps: Iterable[model.ReportedStep]) -> list[str]:
     """From where on these steps cannot be taken back: `metadata.version 8 (3.4-IV0)` and more."""
     moved = {step.feature for step in steps}
-    ends = [(one.feature, one.point_of_no_return) for one in cluster.returns]
+    ends = [(r.feature, r.point_of_no_return) for r in cluster.returns]
     return [f"{name} {level.text}" for name, level in ends if level and name in moved]
 
 
 def _lower(
-    found: Sequence[model.Readiness | model.ReportedReturn], at: Mapping[str, model.Level | None]
+    rows: Sequence[model.Readiness | model.ReportedReturn], at: Mapping[str, model.Level | None]
 ) -> str:
     """`down to metadata.version 17 (3.7-IV2)`: what can go below where it is `at`; or `nothing`, or
     empty where nobody can tell."""
-    floors = [(one.feature, one.downgrade_floor) for one in found if one.downgrade_floor]
+    floors = [(row.feature, row.downgrade_floor) for row in rows if row.downgrade_floor]
     lower = [f"{name} {floor.text}" for name, floor in floors if floor != at.get(name)]
     return f"down to {', '.join(lower)}" if lower else "nothing" * bool(floors)
 
@@ -560,14 +560,14 @@ def _lower(
 
 def history_lines(cluster: model.ReportedCluster) -> list[tuple[str, str]]:
     """Return when levels were read, and epoch and levels: `read 2026-11-20 08:00 UTC, epoch 7`."""
-    lines, first = [], min((one.at for one in cluster.history or ()), default=None)
-    read = groupby(cluster.history or (), lambda one: (one.at, one.epoch, one.epoch_before))
+    lines, first = [], min((move.at for move in cluster.history or ()), default=None)
+    read = groupby(cluster.history or (), lambda move: (move.at, move.epoch, move.epoch_before))
     for (at, epoch, back), moved in [(key, list(of)) for key, of in read]:
         # What the first look shows is no change, as far as anybody knows.
-        is_first = at == first and not any(one.before.number for one in moved)
-        when = ("first " * is_first) + f"read {time_text(at)}"
+        is_first = at == first and not any(move.before.number for move in moved)
+        time = ("first " * is_first) + f"read {time_text(at)}"
         same = ["" if is_first or m.before == m.after else f"{m.before.text} → " for m in moved]
         moves = [f"{m.feature} {was}{m.after.text}" for m, was in zip(moved, same, strict=True)]
         fell = "" if back is None else f"went back from {back} to "
-        lines.append((when + ("" if epoch is None else f", epoch {fell}{epoch}"), ", ".join(moves)))
+        lines.append((time + ("" if epoch is None else f", epoch {fell}{epoch}"), ", ".join(moves)))
     return lines

@@ -34,12 +34,12 @@ class Document(JsonPart):
 Filled = TypeVar("Filled", bound=JsonPart)
 
 
-def fill(kind: type[Filled], value: object = None, **more: Any) -> Filled:
-    """Make a document of what its keys name in `more`, and else of the attributes of `value`. A key
-    that may be left out is where neither has it. A node's role becomes its word."""
-    more = {"version": VERSION} | more
+def fill(kind: type[Filled], value: object = None, **extra: Any) -> Filled:
+    """Make a document: each key from `extra`, else from the attribute of `value`. An optional key
+    that neither has is left out. A node's role becomes its word."""
+    extra = {"version": VERSION} | extra
     keys = {
-        name: more[name] if name in more else getattr(value, name, UNSET)
+        name: extra[name] if name in extra else getattr(value, name, UNSET)
         for name in kind.__struct_fields__
     }
     return kind(**{k: v.text if isinstance(v, Role) else v for k, v in keys.items()})

@@ -281,14 +281,14 @@ def _cause(ending: Ending) -> str:
     return "; ".join([*texts, *(text for step in ending.steps[-1:] for text in _whys_of(step))])
 
 
-def _go_on(ending: Ending, way: ClusterArgs | None, again: str, approve: str) -> str:
+def _go_on(ending: Ending, args: ClusterArgs | None, again: str, approve: str) -> str:
     """Return the command that goes on after a rejected or stopped plan, in a sentence."""
     updates = (update for step in ending.steps for update in step.updates)
     codes = {u.code for u in updates if u.fate in {Fate.REJECTED, Fate.OVERTAKEN}}
     if codes == {NOT_AUTHORIZED}:
         return f" Run the same plan and approval again, as a user with ALTER: {again}"
     if codes:  # it can be carried out no more
-        return f" Make a new plan: {way.plan}" if way else ""
+        return f" Make a new plan: {args.plan}" if args else ""
     again = f" Go on with the same plan: {again}" if again else ""
     return f" Approve the plan again: {approve}" if approve else again
 

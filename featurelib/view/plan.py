@@ -98,9 +98,9 @@ def planning_page(
         _show_question(planned.refusals, why_not, page)
     if path is not None:
         page.line()
-        what = "written to the cluster" if planned.probed else "sent"
-        where = "on standard output" if path == STANDARD_OUTPUT else f"in {path}"
-        page.line(f"The plan is {where}. Nothing was {what}.")
+        effect = "written to the cluster" if planned.probed else "sent"
+        place = "on standard output" if path == STANDARD_OUTPUT else f"in {path}"
+        page.line(f"The plan is {place}. Nothing was {effect}.")
         if path != STANDARD_OUTPUT:
             page.line(f"Next: featurelib show {quote(path)}{onward.ways}")
     return page
@@ -142,8 +142,8 @@ def plan_page(
         _after(step, plan, catalogue, page)
         page.line()
     page.line("`featurelib apply` sends it only if it finds this again:")
-    for what in _requirements(plan, catalogue):
-        page.text(what, 2, 6)
+    for need in _requirements(plan, catalogue):
+        page.text(need, 2, 6)
     show_warnings(_other_catalogue(plan, catalogue), page)
     _beside(file.for_people, page)
     page.line()
@@ -213,8 +213,8 @@ def _guards_text(guards: Guards) -> str:
     if not guards.managed_by:
         return f"{signed}; nobody else finalizes features there"
     names = guards.managed_features
-    what = "everything" if names is None else ", ".join(map(clean, names))
-    return f"{signed}; {clean(guards.managed_by)} finalizes {what}"
+    guarded = "everything" if names is None else ", ".join(map(clean, names))
+    return f"{signed}; {clean(guards.managed_by)} finalizes {guarded}"
 
 
 def show_warnings(warnings: Sequence[str], page: Page) -> None:
@@ -224,13 +224,13 @@ def show_warnings(warnings: Sequence[str], page: Page) -> None:
         page.item(f"warning: {clean(warning, 1000)}")
 
 
-def show_left(left: Sequence[LeftOver], page: Page) -> None:
+def show_left(left_over: Sequence[LeftOver], page: Page) -> None:
     """Show the moves left out; a command stands on a line of its own, so that it can be copied."""
-    for one in left:
+    for request in left_over:
         page.line()
-        page.text(clean(one.text, 1000))
-        if one.command:
-            page.line(f"  {clean(one.command, 1000)}")
+        page.text(clean(request.text, 1000))
+        if request.command:
+            page.line(f"  {clean(request.command, 1000)}")
 
 
 def _other_catalogue(plan: Plan, catalogue: Catalogue) -> list[str]:
@@ -270,8 +270,8 @@ def _after(step: StepOutlook, plan: Plan, catalogue: Catalogue, page: Page) -> N
     page.text(f"Nodes that can register then: Kafka {joins} (production software).", 2, 6)
     never = step.never_again(catalogue)
     if lowered := tuple(name for name in step.joins_no_more if name not in never):
-        gone = releases_text(catalogue, lowered)
-        text = f"No longer: Kafka {gone}. Lower the level before a node is rolled back to these."
+        lost = releases_text(catalogue, lowered)
+        text = f"No longer: Kafka {lost}. Lower the level before a node is rolled back to these."
         page.text(text, 2, 6)
     if never:
         page.text(f"Never again: Kafka {releases_text(catalogue, never)}.", 2, 6)
@@ -290,8 +290,8 @@ def _requirements(plan: Plan, catalogue: Catalogue) -> Iterator[str]:
             f"{clean(name)} {low}-{high}" if high else f"no {clean(name)}"
             for name, (low, high) in sorted(group.ranges.items())
         ]
-        who = brokers_and_controllers(group.brokers, group.controllers, most=None)
-        yield f"{who}: {', '.join(ranges)}"
+        nodes_text = brokers_and_controllers(group.brokers, group.controllers, most=None)
+        yield f"{nodes_text}: {', '.join(ranges)}"
     if required.features_node_version is not None:
         yield f"features node: version {required.features_node_version}"
     yield "no other node"
@@ -301,13 +301,13 @@ def _reasons(reasons: Sequence[Reason], catalogue: Catalogue, page: Page) -> Non
     """Every reason, by feature and level: who says so, by which rule, and what helps."""
     given: set[str] = set()
     for feature in dict.fromkeys(reason.feature for reason in reasons):
-        mine = [reason for reason in reasons if reason.feature == feature]
-        asked = [reason for reason in mine if reason.code not in tagged("no_level") and feature]
-        levels = {reason.level for reason in asked if reason.level is not None}
+        own = [reason for reason in reasons if reason.feature == feature]
+        shortened = [reason for reason in own if reason.code not in tagged("no_level") and feature]
+        levels = {reason.level for reason in shortened if reason.level is not None}
         title = clean(feature) if feature else "the whole cluster"
         named = [level_text(catalogue, feature, level) for level in sorted(levels)]
         page.line(f"  {title} {' and '.join(named)}".rstrip())
-        for reason in mine:
+        for reason in own:
             _reason(reason, given, page)
 
 

@@ -41,8 +41,8 @@ class QuestionPage(Page):
     @property
     def name(self) -> str:
         """The cluster's name in commands, after a blank; empty if only addresses choose it."""
-        wanted, name = self.source.wanted, f" {shlex.quote(self.source.argument)}"
-        return "" if wanted.addresses and not wanted.cluster else name
+        options, name = self.source.wanted, f" {shlex.quote(self.source.argument)}"
+        return "" if options.addresses and not options.cluster else name
 
     @property
     def later(self) -> str:
@@ -66,30 +66,30 @@ _HEADS = {
 }
 
 
-def why_not_page(found: WhyNot, source: Source, width: int | None = None) -> Page:
+def why_not_page(answer: WhyNot, source: Source, width: int | None = None) -> Page:
     """The text of an answer: the proof, what nobody knows, and the way out."""
     page = QuestionPage(source, width)
-    there, now = (page.level(found.feature, level) for level in (found.level, found.current))
-    misfits = found.proofs if found.answer is LevelStatus.FINALIZED else ()
-    head = _HEADS[found.answer] + words.although([one.node for one in misfits])
-    page.text(f"{words.clean(source.name)}: {words.clean(found.feature)} {there}: {head}")
+    goal, now = (page.level(answer.feature, level) for level in (answer.level, answer.current))
+    misfits = answer.proofs if answer.answer is LevelStatus.FINALIZED else ()
+    head = _HEADS[answer.answer] + words.although([m.node for m in misfits])
+    page.text(f"{words.clean(source.name)}: {words.clean(answer.feature)} {goal}: {head}")
     page.text(f"finalized: {now} · {words.clean(source.made_from, 300)}")
-    page.text(f"judged by: {judges_text(found.dialects)}")
-    if needs := [move for move in found.moves if move.feature != found.feature]:
+    page.text(f"judged by: {judges_text(answer.dialects)}")
+    if needs := [move for move in answer.moves if move.feature != answer.feature]:
         page.text(f"it depends on {words.levels_text(page.catalogue, needs)}, which moves with it")
-    if found.level in page.catalogue.irreversible(found.feature) - {found.current}:
-        page.text(f"{words.clean(found.feature)} {there} can never be taken back")
-    if found.proofs and not misfits:
-        _proofs(found.proofs, page)
+    if answer.level in page.catalogue.irreversible(answer.feature) - {answer.current}:
+        page.text(f"{words.clean(answer.feature)} {goal} can never be taken back")
+    if answer.proofs and not misfits:
+        _proofs(answer.proofs, page)
     _said("what the audit finds", misfits, page)
-    _said("what is not known, and could change the answer", found.unknown, page)
-    if found.agreed is not None:
+    _said("what is not known, and could change the answer", answer.unknown, page)
+    if answer.agreed is not None:
         page.line()
         page.text(
-            f"{words.clean(found.agreed.statement, 1000)} [{words.time_text(found.agreed.seen)}]"
+            f"{words.clean(answer.agreed.statement, 1000)} [{words.time_text(answer.agreed.seen)}]"
         )
-    show_muted((over_reason(source.muted, one) for one in (*found.proofs, *found.unknown)), page)
-    _way_out(found, page)
+    show_muted((over_reason(source.muted, p) for p in (*answer.proofs, *answer.unknown)), page)
+    _way_out(answer, page)
     return page
 
 
@@ -118,19 +118,19 @@ def _node_row(proof: Proof, several: bool, page: QuestionPage) -> tuple[str, ...
     )
 
 
-def _rule(mine: Sequence[Proof], page: Page) -> None:
+def _rule(proofs: Sequence[Proof], page: Page) -> None:
     """One rule: who asks it, of which nodes, where it comes from, and in which words."""
-    who = judges_line(proof.judge for proof in mine)
+    judges = judges_line(proof.judge for proof in proofs)
     ids = dict[str | None, set[int]]()
-    for proof in mine:
+    for proof in proofs:
         if proof.node and proof.node_id is not None:
             ids.setdefault(proof.role, set()).add(proof.node_id)
     halves = "; ".join(words.nodes(role, of_role) for role, of_role in ids.items())
-    page.item(f"{mine[0].code}, asked by {who}{': ' * bool(halves)}{halves}", 2)
-    if source := next((proof.source for proof in mine if proof.source), ""):
+    page.item(f"{proofs[0].code}, asked by {judges}{': ' * bool(halves)}{halves}", 2)
+    if source := next((proof.source for proof in proofs if proof.source), ""):
         page.text(source, 4)
     quoted = set[str]()
-    for proof in sorted(mine, key=lambda one: not one.is_answer):  # else as they stand
+    for proof in sorted(proofs, key=lambda p: not p.is_answer):  # else as they stand
         if proof.judge in quoted or (proof.judge == STRICT and proof.node):
             continue  # it would name the first node only; its row says it
         message = words.clean(proof.statement, 1000)
@@ -159,30 +159,30 @@ def _said(head: str, proofs: Sequence[Proof], page: QuestionPage) -> None:
                 page.line(f"      {words.clean(proof.command, 400)}")
 
 
-def _way_out(found: WhyNot, page: QuestionPage) -> None:
+def _way_out(answer: WhyNot, page: QuestionPage) -> None:
     now, later = page.source.wanted.ways
-    command = f"featurelib plan{page.name} {found.words}"
-    if found.answer is LevelStatus.FINALIZED:
+    command = f"featurelib plan{page.name} {answer.words}"
+    if answer.answer is LevelStatus.FINALIZED:
         return
-    if found.answer is LevelStatus.NOTHING:
-        for change in (change for step in found.ahead for change in step.changes):
+    if answer.answer is LevelStatus.NOTHING:
+        for change in (change for step in answer.ahead for change in step.changes):
             show_danger(change, page.catalogue, page)
         page.head("this plans it")
         page.line(f"  {command}{now}")
         return
-    if found.answer is LevelStatus.UNKNOWN:
+    if answer.answer is LevelStatus.UNKNOWN:
         page.line()
-        page.text(f"{_what_lacks(found.unknown, page)}, and ask again")
+        page.text(f"{_what_lacks(answer.unknown, page)}, and ask again")
         return
-    if found.unlock is not None:
+    if answer.unlock is not None:
         page.head("the smallest set of changes that unlocks it")
-        _unlock(found, found.unlock, page)
+        _unlock(answer, answer.unlock, page)
     else:
         page.head("what helps")
-        _remedies(found.proofs, page)
-    if found.unknown:
+        _remedies(answer.proofs, page)
+    if answer.unknown:
         page.line("  and find out what is not known")
-    if any(proof.code in tagged("lossy") for proof in found.proofs):
+    if any(proof.code in tagged("lossy") for proof in answer.proofs):
         return  # nothing that is done to the cluster unlocks it
     if now != later:
         page.item(LOOK_AGAIN if page.later == later else COLLECT_AGAIN, 2)
@@ -191,40 +191,40 @@ def _way_out(found: WhyNot, page: QuestionPage) -> None:
 
 def _what_lacks(unknown: Sequence[Proof], page: QuestionPage) -> str:
     """Return what to find out; a stale node has a way out already."""
-    gone = {half[1:] for half in ghosts(page.source.sight.judged.findings)}
-    off = dict.fromkeys(one.node for one in unknown if (one.role, one.node_id) in gone)
-    what = "is off and still registered: start it, or if it is gone for good unregister it"
-    rows, codes = page.source.sight.judged.findings.to_pylist(), {one.code for one in unknown}
+    stale = {half[1:] for half in ghosts(page.source.sight.judged.findings)}
+    off = dict.fromkeys(u.node for u in unknown if (u.role, u.node_id) in stale)
+    fix = "is off and still registered: start it, or if it is gone for good unregister it"
+    rows, codes = page.source.sight.judged.findings.to_pylist(), {u.code for u in unknown}
     grave = any(row["severity"] == Severity.CRITICAL and row["code"] in codes for row in rows)
-    none = "mend first what is critical" if grave else "nothing that is known stands in the way"
-    known = "; ".join(f"{node} {what}" for node in off) or none
+    default = "mend first what is critical" if grave else "nothing that is known stands in the way"
+    known = "; ".join(f"{node} {fix}" for node in off) or default
     return known + f"{';' if off else ':'} find out what is not known" * (len(off) < len(unknown))
 
 
-def _unlock(found: WhyNot, way: WayOut, page: QuestionPage) -> None:
-    _fixes(way, page)
-    proofs = {(proof.role, proof.node_id): proof for proof in reversed(found.proofs)}
-    for role, node_id in way.only_own_controllers:
+def _unlock(answer: WhyNot, route: WayOut, page: QuestionPage) -> None:
+    _fixes(route, page)
+    proofs = {(proof.role, proof.node_id): proof for proof in reversed(answer.proofs)}
+    for role, node_id in route.only_own_controllers:
         page.item(_own_text(proofs[role.text, node_id]), 2)
-    if way.only_own_controllers and len([d for d in found.dialects if d in GENERATIONS]) > 1:
+    if route.only_own_controllers and len([d for d in answer.dialects if d in GENERATIONS]) > 1:
         page.item(NAME_RELEASE, 2)
-    done = {fix.action for fix in way.fixes} & {Action.REGISTER, Action.RECONFIGURE}
+    done = {fix.action for fix in route.fixes} & {Action.REGISTER, Action.RECONFIGURE}
     fixed = tagged("voter", "configured") if done else frozenset[str]()
-    rules = [proof for proof in found.proofs if not proof.node and proof.code not in fixed]
+    rules = [proof for proof in answer.proofs if not proof.node and proof.code not in fixed]
     _remedies(rules, page)
-    if not (way.fixes or way.only_own_controllers or rules):
+    if not (route.fixes or route.only_own_controllers or rules):
         page.line("  none that is known")
 
 
-def _fixes(way: WayOut, page: QuestionPage) -> None:
+def _fixes(route: WayOut, page: QuestionPage) -> None:
     """Show what to do with each node, equal actions together, and its command."""
     ids: dict[tuple[Role, Action], list[int]] = {}
-    for fix in way.fixes:
+    for fix in route.fixes:
         ids.setdefault((fix.role, fix.action), []).append(fix.node_id)
-    for (role, action), mine in ids.items():
+    for (role, action), half in ids.items():
         address = page.source.sight.site.address
-        steps = [way_of(action).of(node, way.release or "", address) for node in mine]
-        page.item(f"{words.nodes(role.text, mine)}{', each' * (len(mine) > 1)}: {steps[0].text}", 2)
+        steps = [way_of(action).of(node, route.release or "", address) for node in half]
+        page.item(f"{words.nodes(role.text, half)}{', each' * (len(half) > 1)}: {steps[0].text}", 2)
         page.lines((step.command for step in steps if step.command), 4)
 
 
@@ -233,8 +233,8 @@ def _own_text(proof: Proof) -> str:
     text = f"{proof.node}: only the controllers' own rule is against it; run software there that "
     if proof.needed is None:
         return text + "this rule accepts"
-    (low, high), seen = proof.needed, proof.supported
-    now = "it does not list it" if seen is None else "it supports {}-{}".format(*seen)
+    (low, high), supported = proof.needed, proof.supported
+    now = "it does not list it" if supported is None else "it supports {}-{}".format(*supported)
     return f"{text}supports {words.clean(proof.feature)} {low}-{high}; {now}"
 
 
@@ -260,7 +260,7 @@ FATES = {
 
 
 def what_if_page(
-    found: WhatIf,
+    answer: WhatIf,
     change: str,
     source: Source,
     width: int | None = None,
@@ -278,54 +278,54 @@ def what_if_page(
     page.text(words.clean(source.made_from, 300))
     if cause is not None:
         cause(page)
-    if found.joined:
-        page.text(f"{words.nodes(None, found.joined)} can register with that software")
-    show_refused(found.refused, page)
-    if left := idle_text(found.off, found.silent):
-        page.text(f"{left}: name it with --node or --remove")
-    if found.runs:
-        who = f"{words.nodes(None, found.runs)} {'runs' if len(found.runs) == 1 else 'run'}"
-        gone = "stopped for good, and counted neither by Kafka nor by the inventory"
-        page.text(f"{who}: gone means {gone} (docs/how-to/stale.md)")
-    sides = (found.was, found.gone), (found.now, found.new)
+    if answer.joined:
+        page.text(f"{words.nodes(None, answer.joined)} can register with that software")
+    show_refused(answer.refused, page)
+    if idle := idle_text(answer.off, answer.silent):
+        page.text(f"{idle}: name it with --node or --remove")
+    if answer.runs:
+        names = f"{words.nodes(None, answer.runs)} {'runs' if len(answer.runs) == 1 else 'run'}"
+        meaning = "stopped for good, and counted neither by Kafka nor by the inventory"
+        page.text(f"{names}: gone means {meaning} (docs/how-to/stale.md)")
+    sides = (answer.was, answer.gone), (answer.now, answer.new)
     was, now = (
-        f"{side.verdict} ({side.phase})" + ", critical" * is_critical((*rows, *found.critical))
+        f"{side.verdict} ({side.phase})" + ", critical" * is_critical((*rows, *answer.critical))
         for side, rows in sides
     )
     page.line()
     page.text(f"cluster: {was}" if was == now else f"cluster: {was} → {now}")
-    _turns(found, page)
-    _differences(found, page)
+    _turns(answer, page)
+    _differences(answer, page)
     return page
 
 
-def _differences(found: WhatIf, page: QuestionPage) -> None:
+def _differences(answer: WhatIf, page: QuestionPage) -> None:
     """Show the findings that the change makes or ends, critical ones in any case; then the muted
     ones of these."""
     heads = "findings that are new", "critical as before", "findings that are gone"
-    for head, rows in zip(heads, (found.new, found.critical, found.gone), strict=True):
+    for head, rows in zip(heads, (answer.new, answer.critical, answer.gone), strict=True):
         if rows:
             page.head(f"{head}: {len(rows):,}")
             _findings(rows, page)
-    if not (found.new or found.gone):
+    if not (answer.new or answer.gone):
         page.line("no finding is new or gone")
-    rows = (*found.new, *found.critical, *found.gone)
-    both = (over_row(page.source.muted, row) for row in rows)
-    show_muted(both, page, "of these, muted in the settings file")
+    rows = (*answer.new, *answer.critical, *answer.gone)
+    muted = (over_row(page.source.muted, row) for row in rows)
+    show_muted(muted, page, "of these, muted in the settings file")
 
 
 def show_refused(refused: Sequence[Refused], page: Page, indent: int = 0) -> None:
     """Refusals in the same words together, with who says them."""
     alike: dict[tuple[str, str, str, tuple[str, ...]], list[Refused]] = {}
-    for one in refused:
-        key = (one.role.text, one.entry, one.message, one.features)
-        alike.setdefault(key, []).append(one)
-    for (role, entry, message, features), mine in alike.items():
-        who = words.nodes(role, [one.node_id for one in mine])
+    for node in refused:
+        key = (node.role.text, node.entry, node.message, node.features)
+        alike.setdefault(key, []).append(node)
+    for (role, entry, message, features), group in alike.items():
+        nodes_text = words.nodes(role, [n.node_id for n in group])
         over = f" over {_names(features)}" if features else ""
         fate = FATES.get(f"{entry} {role}") or FATES[entry]
-        page.item(f"{who} {fate.format(over=over)}", indent)
-        by = judges_line(one.dialect for one in mine)
+        page.item(f"{nodes_text} {fate.format(over=over)}", indent)
+        by = judges_line(n.dialect for n in group)
         page.item(f'{by}: "{words.clean(message, 600)}"', indent + 2)
 
 
@@ -338,23 +338,23 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(words.clean(name, 60) for name in names)
 
 
-def _turns(found: WhatIf, page: QuestionPage) -> None:
-    shown = [
+def _turns(answer: WhatIf, page: QuestionPage) -> None:
+    turned = [
         (
             words.clean(turn.feature, 60),
             *(_state(turn, row, page) for row in (turn.before, turn.after)),
         )
-        for turn in sorted(found.turns, key=lambda turn: words.metadata_first(turn.feature))
+        for turn in sorted(answer.turns, key=lambda turn: words.metadata_first(turn.feature))
     ]
-    differ = [row for row in shown if row[1] != row[2]]
-    if shown:
+    differ = [row for row in turned if row[1] != row[2]]
+    if turned:
         page.line()
     if differ:
         page.table([("feature", "before", "after"), *differ])
-    if same := found.unchanged + len(shown) - len(differ):
+    if same := answer.unchanged + len(turned) - len(differ):
         page.line(f"{words.count(same, 'feature')} unchanged")
     else:
-        page.line("every feature changes" if shown else "no node supports a feature")
+        page.line("every feature changes" if turned else "no node supports a feature")
 
 
 def _state(turn: Turn, row: Row | None, page: QuestionPage) -> str:
@@ -362,11 +362,11 @@ def _state(turn: Turn, row: Row | None, page: QuestionPage) -> str:
     if row is None:
         return "not listed"
     names = ("finalized_level", "target", "ceiling")
-    here, there, ceiling = (page.level(turn.feature, row[name]) for name in names)
+    start, end, ceiling = (page.level(turn.feature, row[name]) for name in names)
     target = row["finalized_level"] if row["target"] is None else row["target"]
-    more = f", ceiling {ceiling}" if row["ceiling"] != target else ""
-    way = f"at {here}" if row["target"] is None else f"{here} → {there}"
-    return f"{row['verdict']} {way}{more}"
+    suffix = f", ceiling {ceiling}" if row["ceiling"] != target else ""
+    move = f"at {start}" if row["target"] is None else f"{start} → {end}"
+    return f"{row['verdict']} {move}{suffix}"
 
 
 def _findings(rows: Iterable[Row], page: QuestionPage) -> None:

@@ -90,11 +90,11 @@ def report_run(
     left_out, newest, max_age = None, facts.newest, facts.max_age
     if facts.quarantine is not None:
         lines, first = facts.quarantine
-        shown = [
-            model.QuarantinedLine(line=clean_place(at), reason=clean(why), cluster=_shown(of))
-            for at, why, of in first
+        quarantined = [
+            model.QuarantinedLine(line=clean_place(at), reason=clean(reason), cluster=_shown(of))
+            for at, reason, of in first
         ]
-        left_out = model.Quarantine(lines=lines, newest=tuple(shown))
+        left_out = model.Quarantine(lines=lines, newest=tuple(quarantined))
     return model.ReportedRun(
         number=number,
         as_of=EPOCH + timedelta(microseconds=as_of),
@@ -142,15 +142,15 @@ def summarize(
     ]
     clusters.sort(key=_worst_first)
     names = {cluster: entry.title for cluster, entry in entries.items()}
-    shown = [_mute(rule, judged.findings, run.as_of.date(), names) for rule in mutes]
+    muted = [_mute(rule, judged.findings, run.as_of.date(), names) for rule in mutes]
     kept = read_nights(past.nights, run.number, catalogue)
     change = compare(clusters, kept, past, names, catalogue)
     clusters = sorted(say_setbacks(clusters, change), key=_worst_first)
     causes, fleet = digest.rank_causes(clusters), _count_fleet(clusters)
     if change is not None:
-        where = f" --tables {shlex.quote(run.tables or 'FOLDER')}"
-        where += f" --fleet {shlex.quote(printable(links.places[1]))}" if entries else ""
-        change = replace(change, command=change.command + where)
+        options = f" --tables {shlex.quote(run.tables or 'FOLDER')}"
+        options += f" --fleet {shlex.quote(printable(links.places[1]))}" if entries else ""
+        change = replace(change, command=change.command + options)
     return model.Report(
         format="featurelib.report",
         version=1,
@@ -160,7 +160,7 @@ def summarize(
         today=plan_day(clusters, run, change),
         causes=causes,
         clusters=tuple(clusters),
-        mutes=tuple(sorted(shown, key=_mute_order)),
+        mutes=tuple(sorted(muted, key=_mute_order)),
         change=change,
         runs=kept,
     )
@@ -168,11 +168,11 @@ def summarize(
 
 def read_profiles(evidence: Evidence) -> dict[str, tuple[model.ReportedProfile, ...]]:
     """Return who supports what in every cluster of a batch, by its id; what is not known last."""
-    who, ranges = evidence.subjects, evidence.ranges()
+    subjects, ranges = evidence.subjects, evidence.ranges()
     halves: defaultdict[int, defaultdict[int, dict[int, list[int]]]] = defaultdict(
         lambda: defaultdict(lambda: {role: [] for role in Role})
     )
-    columns = (who.cluster, evidence.answering.of_subject, who.role, who.node_id)
+    columns = (subjects.cluster, evidence.answering.of_subject, subjects.role, subjects.node_id)
     for cluster, profile, role, node in zip(*(c.tolist() for c in columns), strict=True):
         halves[cluster][profile][role].append(node)
     return {
@@ -182,7 +182,7 @@ def read_profiles(evidence: Evidence) -> dict[str, tuple[model.ReportedProfile, 
                 controllers=tuple(nodes[Role.CONTROLLER]),
                 ranges=_shown_ranges(ranges[profile]) if profile >= 0 else None,
             )
-            for profile, nodes in sorted(halves[at].items(), key=lambda one: (one[0] < 0, one[0]))
+            for profile, nodes in sorted(halves[at].items(), key=lambda p: (p[0] < 0, p[0]))
         )
         for at, name in enumerate(evidence.clusters)
     }
@@ -191,7 +191,7 @@ def read_profiles(evidence: Evidence) -> dict[str, tuple[model.ReportedProfile, 
 def _shown_ranges(ranges: Mapping[str, tuple[int, int]]) -> tuple[model.SupportedRange, ...]:
     return tuple(
         model.SupportedRange(feature=clean(name), min_version=low, max_version=high)
-        for name, (low, high) in sorted(ranges.items(), key=lambda one: metadata_first(one[0]))
+        for name, (low, high) in sorted(ranges.items(), key=lambda r: metadata_first(r[0]))
     )
 
 
@@ -239,11 +239,11 @@ def narrow(report: model.Report, part: FleetPart) -> model.Report:
     mutes = (digest.recount(mute, clusters) for mute in report.mutes)
     change = report.change
     if change is not None:
-        theirs: dict[str, Any] = {
-            name: tuple(one for one in getattr(change, name) if one.key in part)
+        changed: dict[str, Any] = {
+            name: tuple(c for c in getattr(change, name) if c.key in part)
             for name in ("verdicts", "levels", "ceilings", "lowered", "silent")
         }
-        change = replace(change, **theirs, command=change.command + printable(part.options))
+        change = replace(change, **changed, command=change.command + printable(part.options))
     return replace(
         report,
         run=run,
@@ -283,9 +283,9 @@ class _Reader:
         self._find_line, self._ways, self._entries = links.find_line, links.ways, entries
         self._landing, self._listed_in = map(printable, links.places)
         self._out, self._newest = run.out, run.newest_line
-        gone = ghosts(findings)
-        rows = findings.take(np.array([*gone.values()], dtype=np.int64)).to_pylist()
-        self._ghosts = dict(zip(gone, rows, strict=True))
+        stale = ghosts(findings)
+        rows = findings.take(np.array([*stale.values()], dtype=np.int64)).to_pylist()
+        self._ghosts = dict(zip(stale, rows, strict=True))
 
     def cluster(
         self,
@@ -361,10 +361,10 @@ class _Reader:
     ) -> str:
         """Return the command by which the cluster's owner moves it or, if it was asked to, shows
         why it does not."""
-        for found in findings:
-            asked = found.level if found.code in tagged("not_carried_out") else None
-            if asked and any(asked.number >= move.to_level for move in shares.theirs):
-                return found.command
+        for finding in findings:
+            goal = finding.level if finding.code in tagged("not_carried_out") else None
+            if goal and any(goal.number >= move.to_level for move in shares.theirs):
+                return finding.command
         return owner_command(shares.theirs, entry, self._catalogue)
 
     def _site(self, entry: Entry) -> Site:
@@ -385,9 +385,9 @@ class _Reader:
         return share(steps_of(row["steps"] or ()), guards, levels, self._catalogue)
 
     def _step(self, row: Any, shares: PlanSplit, entry: Entry) -> model.ReportedStep:
-        theirs = {move.feature for move in shares.theirs}
+        managed = {move.feature for move in shares.theirs}
         waiting = {move.feature for move in shares.later}
-        owner = clean(entry.managed_by) if row["feature"] in theirs else None
+        owner = clean(entry.managed_by) if row["feature"] in managed else None
         waits = row["feature"] in waiting
         return self._read(model.ReportedStep, row, managed_by=owner, waits=waits)
 
@@ -417,8 +417,8 @@ class _Reader:
         """A row of featurelib.schema.INCOMPATIBLE_BROKER."""
         return self._read(model.IncompatibleNode, row)
 
-    def _read(self, kind: type[Value], row: Any, **more: object) -> Value:
-        """A row about a feature as a `kind`, whose fields are columns but for those in `more`:
+    def _read(self, kind: type[Value], row: Any, **fields: object) -> Value:
+        """A row about a feature as a `kind`, whose fields are columns but for those in `fields`:
         texts are made safe, levels and ranges get their names."""
         feature = row["feature"]
         columns = {k: clean(v) if isinstance(v, str) else v for k, v in row.items()}
@@ -431,7 +431,7 @@ class _Reader:
         if low is not None and high is not None:
             text = range_text(self._catalogue, feature, (low, high))
             columns["supported"] = {"min_version": low, "max_version": high, "text": text}
-        return msgspec.convert(columns | more, kind)
+        return msgspec.convert(columns | fields, kind)
 
     def _joining(
         self, row: Any, steps: Sequence[model.ReportedStep], entry: Entry
@@ -455,8 +455,8 @@ def _in_turn(steps: Sequence[model.ReportedStep]) -> tuple[model.ReportedStep, .
     then what somebody else finalizes, then what waits for that; no request has two of these."""
     turns = [(step.waits, step.managed_by is not None, step.request) for step in steps]
     numbers = {turn: number for number, turn in enumerate(sorted(set(turns)), start=1)}
-    found = [replace(step, request=numbers[turn]) for step, turn in zip(steps, turns, strict=True)]
-    return tuple(sorted(found, key=lambda step: step.request))
+    turned = [replace(step, request=numbers[turn]) for step, turn in zip(steps, turns, strict=True)]
+    return tuple(sorted(turned, key=lambda step: step.request))
 
 
 def _shown(text: str | None, length: int = LENGTH) -> str | None:
@@ -465,7 +465,7 @@ def _shown(text: str | None, length: int = LENGTH) -> str | None:
 
 def _release_of(catalogue: Catalogue, readiness: Iterable[model.Readiness]) -> str | None:
     """`4.0`: the release that the finalized metadata.version is of."""
-    level = next((one.finalized for one in readiness if one.feature == METADATA_VERSION), None)
+    level = next((row.finalized for row in readiness if row.feature == METADATA_VERSION), None)
     if level is None or level.number == 0:
         return None
     name = catalogue.level_name(METADATA_VERSION, level.number)
@@ -474,8 +474,8 @@ def _release_of(catalogue: Catalogue, readiness: Iterable[model.Readiness]) -> s
 
 def _worst(findings: Iterable[model.ReportedFinding]) -> Severity | None:
     """The severity of the worst finding that is not muted."""
-    there = {finding.severity for finding in digest.unmuted(findings)}
-    return next((severity for severity in Severity if severity in there), None)
+    severities = {finding.severity for finding in digest.unmuted(findings)}
+    return next((severity for severity in Severity if severity in severities), None)
 
 
 def _worst_first(cluster: model.ReportedCluster) -> tuple[bool, bool, int, str, str]:
@@ -495,23 +495,21 @@ def _in_order(findings: Iterable[model.ReportedFinding], nodes: int) -> list[mod
     ordered = sorted(findings, key=_finding_order)
     if digest.is_silent(ordered, nodes):
         root = tagged("not_answering")
-        ordered.sort(
-            key=lambda found: (model.SEVERITY_RANK[found.severity], found.code not in root)
-        )
+        ordered.sort(key=lambda f: (model.SEVERITY_RANK[f.severity], f.code not in root))
     return ordered
 
 
-def _finding_order(found: model.ReportedFinding) -> tuple[object, ...]:
+def _finding_order(finding: model.ReportedFinding) -> tuple[object, ...]:
     return (
-        model.SEVERITY_RANK[found.severity],
-        digest.turn_of(found.code),
-        found.code,
-        found.role or "",
-        -1 if found.node_id is None else found.node_id,
-        metadata_first(found.feature or ""),
+        model.SEVERITY_RANK[finding.severity],
+        digest.turn_of(finding.code),
+        finding.code,
+        finding.role or "",
+        -1 if finding.node_id is None else finding.node_id,
+        metadata_first(finding.feature or ""),
         # Rows that are alike so far are told apart by what they say and where it was read.
-        found.statement,
-        found.line_id or "",
+        finding.statement,
+        finding.line_id or "",
     )
 
 
@@ -525,12 +523,12 @@ def _count_fleet(clusters: Sequence[model.ReportedCluster]) -> model.FleetCounts
         clusters=len(clusters),
         clusters_by_verdict=_count(Verdict, (cluster.verdict for cluster in clusters)),
         critical_by_verdict=_count(
-            Verdict, (one.verdict for one in clusters if one.severity is Severity.CRITICAL)
+            Verdict, (c.verdict for c in clusters if c.severity is Severity.CRITICAL)
         ),
         clusters_by_phase=_count(Phase, (cluster.phase for cluster in clusters)),
         features=len(ready),
         features_by_verdict=_count(Verdict, ready),
-        **_count_findings([found for cluster in clusters for found in cluster.findings]),
+        **_count_findings([f for cluster in clusters for f in cluster.findings]),
         need_person=sum(cluster.needs_person for cluster in clusters),
         can_move=sum(bool(cluster.steps) for cluster in clusters),
         incompatible_nodes=len(unfit),
@@ -542,18 +540,18 @@ def _count_fleet(clusters: Sequence[model.ReportedCluster]) -> model.FleetCounts
 
 def _count_findings(findings: Sequence[model.ReportedFinding]) -> dict[str, Any]:
     """The counts of findings, and of those that a mute sets aside."""
-    muted = [found for found in findings if found.muted is not None]
+    muted = [f for f in findings if f.muted is not None]
     return {
         "findings": len(findings),
-        "findings_by_severity": _count(Severity, (found.severity for found in findings)),
+        "findings_by_severity": _count(Severity, (f.severity for f in findings)),
         "muted": len(muted),
-        "muted_until": min(filter(None, (found.muted_until for found in muted)), default=None),
+        "muted_until": min(filter(None, (f.muted_until for f in muted)), default=None),
     }
 
 
 def _count(kind: type[Kind], values: Iterable[Kind]) -> dict[Kind, int]:
     counted = Counter(values)
-    return {one: counted[one] for one in kind}
+    return {key: counted[key] for key in kind}
 
 
 def _mute(

@@ -14,51 +14,51 @@ from featurelib.view.words import SNAPSHOT_FIRST, idle_text, no_return_text, upd
 from featurelib.words import clean, level_text, levels_text, range_text, releases_text
 
 
-def roll_page(found: Roll, source: Source, width: int | None = None) -> Page:
+def roll_page(roll: Roll, source: Source, width: int | None = None) -> Page:
     """The text of an answer: may it join, what must happen first, and the way back."""
     page = QuestionPage(source, width)
-    page.text(f"{clean(source.name)}: software of {found.release} {_may_join(found)}")
-    none = "nothing" if found.levels_known else "not known"
-    page.item(f"finalized: {levels_text(page.catalogue, found.levels.items()) or none}")
+    page.text(f"{clean(source.name)}: software of {roll.release} {_may_join(roll)}")
+    empty = "nothing" if roll.levels_known else "not known"
+    page.item(f"finalized: {levels_text(page.catalogue, roll.levels.items()) or empty}")
     page.text(clean(source.made_from, 300))
-    for text in dict.fromkeys(f"{one.statement} {one.action}".rstrip() for one in found.mend_first):
+    for text in dict.fromkeys(f"{fix.statement} {fix.action}".rstrip() for fix in roll.mend_first):
         page.text(f"first, before the roll: {clean(text, 900)}")
-    for text in _replays(found, page):
+    for text in _replays(roll, page):
         page.text(text)
-    if not found.levels_known:
+    if not roll.levels_known:
         text = "UNKNOWN: nobody who can be trusted says all that is finalized, so this holds only "
-        again = "" if found.mend_first else " Collect the cluster again."
+        again = "" if roll.mend_first else " Collect the cluster again."
         page.text(f"{text}if it is as shown.{again}")
-    if found.misfits:
-        page.head(f"what software of {found.release} does not support")
-        _misfits(found, page)
-    _consequences(found, page)
-    for first in found.first:
+    if roll.misfits:
+        page.head(f"what software of {roll.release} does not support")
+        _misfits(roll, page)
+    _consequences(roll, page)
+    for first in roll.first:
         page.head("what must happen first")
-        _first(first, page, kraft=found.way_back is not None)
-    _after(found, page)
+        _first(first, page, kraft=roll.way_back is not None)
+    _after(roll, page)
     return page
 
 
-def _may_join(found: Roll) -> str:
+def _may_join(roll: Roll) -> str:
     """Return whether software of the release can register, in words."""
-    if found.may_join:
-        waits = found.mend_first or found.replays
+    if roll.may_join:
+        waits = roll.mend_first or roll.replays
         yet = "can register, but not yet" if waits else "can register now"
-        return yet if found.levels_known else f"{yet}, if it is as shown"
-    return "can NOT register now" if found.misfits or found.refused else "joins or not: UNKNOWN"
+        return yet if roll.levels_known else f"{yet}, if it is as shown"
+    return "can NOT register now" if roll.misfits or roll.refused else "joins or not: UNKNOWN"
 
 
-def _replays(found: Roll, page: QuestionPage) -> Iterator[str]:
+def _replays(roll: Roll, page: QuestionPage) -> Iterator[str]:
     """Yield the paragraphs about levels that end a starting controller, then each condition."""
-    for one in found.replays:
-        level = level_text(page.catalogue, one.feature, one.level)
-        text = _PROOFS[one.proof].format(level=f"{clean(one.feature)} {level}")
-        supports = range_text(page.catalogue, one.feature, one.supported)
-        yield f"first, for controllers: {text} Software of {found.release} supports {supports}."
-    if found.replays:
+    for replay in roll.replays:
+        level = level_text(page.catalogue, replay.feature, replay.level)
+        text = _PROOFS[replay.proof].format(level=f"{clean(replay.feature)} {level}")
+        supports = range_text(page.catalogue, replay.feature, replay.supported)
+        yield f"first, for controllers: {text} Software of {roll.release} supports {supports}."
+    if roll.replays:
         yield SNAPSHOT_FIRST
-    for condition in found.conditions:
+    for condition in roll.conditions:
         yield f"condition: {condition}"
 
 
@@ -75,33 +75,33 @@ _PROOFS = {
 }
 
 
-def _misfits(found: Roll, page: QuestionPage) -> None:
-    for misfit in found.misfits:
-        there = levels_text(page.catalogue, [(misfit.feature, misfit.level)])
+def _misfits(roll: Roll, page: QuestionPage) -> None:
+    for misfit in roll.misfits:
+        levels = levels_text(page.catalogue, [(misfit.feature, misfit.level)])
         supports = range_text(page.catalogue, misfit.feature, misfit.supported)
-        page.item(f"{there}: it supports {supports}", 2)
-    if found.only_unstable:
-        names = ", ".join(found.only_unstable)
+        page.item(f"{levels}: it supports {supports}", 2)
+    if roll.only_unstable:
+        names = ", ".join(roll.only_unstable)
         page.item(f"with unstable features enabled it supports {names}; do not, in production", 2)
 
 
-def _consequences(found: Roll, page: QuestionPage) -> None:
+def _consequences(roll: Roll, page: QuestionPage) -> None:
     """Show what becomes of nodes that controllers refuse or, of others, what the audit finds."""
-    if found.refused:
+    if roll.refused:
         page.head("what would become of its nodes")
-        show_refused(found.refused, page, 2)
+        show_refused(roll.refused, page, 2)
         return
-    if found.misfits and found.then.before.cluster.nodes:
+    if roll.misfits and roll.then.before.cluster.nodes:
         page.text("its controllers would let such nodes in all the same")
-    if texts := _new(found, page):
+    if texts := _new(roll, page):
         page.head("what the audit would find then")
         for text in texts:
             page.item(text, 2)
 
 
-def _new(found: Roll, page: QuestionPage) -> dict[str, None]:
+def _new(roll: Roll, page: QuestionPage) -> dict[str, None]:
     """Return the findings once every node that runs is of that release."""
-    rows: list[Any] = [row for row in found.then.new if row["severity"] in ("critical", "warning")]
+    rows: list[Any] = [row for row in roll.then.new if row["severity"] in ("critical", "warning")]
     return dict.fromkeys(page.words.of(row).statement for row in rows)
 
 
@@ -122,49 +122,49 @@ def _first(first: First, page: QuestionPage, *, kraft: bool) -> None:
         page.line("  nothing that a plan could do")
 
 
-def _after(found: Roll, page: QuestionPage) -> None:
+def _after(roll: Roll, page: QuestionPage) -> None:
     page.line()
-    if found.mode == "zk":
+    if roll.mode == "zk":
         text = "ZooKeeper mode: production software finalizes nothing of its own"
-        page.text(text + "; nothing is lost" * (not found.mend_first))
-    elif found.levels and not found.may_join:
-        joins = releases_text(page.catalogue, found.joins_now)
+        page.text(text + "; nothing is lost" * (not roll.mend_first))
+    elif roll.levels and not roll.may_join:
+        joins = releases_text(page.catalogue, roll.joins_now)
         page.text(f"releases that can register as things are: {joins}")
-    elif found.way_back is not None:
+    elif roll.way_back is not None:
         page.line("rollback")
-        for line in _way_back(found, found.way_back, page):
+        for line in _way_back(roll, roll.way_back, page):
             page.item(line, 2)
-    if tool := found.format_with:
+    if tool := roll.format_with:
         page.line()
         text = f"until no node goes back, format new storage with kafka-storage.sh of {tool}"
         page.text(f"{text}: what a newer tool formats is not for older software (KIP-1170)")
 
 
-def _way_back(found: Roll, way: WayBack, page: QuestionPage) -> Iterator[str]:
+def _way_back(roll: Roll, route: WayBack, page: QuestionPage) -> Iterator[str]:
     """Paragraphs: each release that runs there, then what the new one brings."""
     catalogue = page.catalogue
-    if not way.back:
+    if not route.back:
         yield "no node runs another release"
-    for back in way.back:
+    for back in route.back:
         now = "yes, no level has moved" if back.after_roll else "no, it does not fit already"
         yield f"to {back.release}, right after the roll: {now}"
-        if way.brings:
-            brought = f"once what {found.release} brings is finalized"
+        if route.brings:
+            brought = f"once what {roll.release} brings is finalized"
             yield f"to {back.release}, {brought}: {_later(back, page)}"
-    if not way.brings:
-        yield f"{found.release} brings no new level"
+    if not route.brings:
+        yield f"{roll.release} brings no new level"
         return
-    yield f"{found.release} brings {levels_text(catalogue, way.brings.items())}"
-    if left := idle_text(found.then.off, found.then.silent):
-        asked = f"what-if{page.name} --release {found.release}{page.source.wanted.ways[0]}"
-        yield f"{left}; what that holds back of it: featurelib {asked}"
-    if way.point_of_no_return is not None:
-        before = found.levels[METADATA_VERSION]
-        yield no_return_text(METADATA_VERSION, before, way.point_of_no_return, catalogue)
-    if way.downgrade_floor is not None:
-        floor = page.level(METADATA_VERSION, way.downgrade_floor)
+    yield f"{roll.release} brings {levels_text(catalogue, route.brings.items())}"
+    if idle := idle_text(roll.then.off, roll.then.silent):
+        command = f"what-if{page.name} --release {roll.release}{page.source.wanted.ways[0]}"
+        yield f"{idle}; what that holds back of it: featurelib {command}"
+    if route.point_of_no_return is not None:
+        before = roll.levels[METADATA_VERSION]
+        yield no_return_text(METADATA_VERSION, before, route.point_of_no_return, catalogue)
+    if route.downgrade_floor is not None:
+        floor = page.level(METADATA_VERSION, route.downgrade_floor)
         yield f"with it finalized, {METADATA_VERSION} goes down to {floor} without loss, no further"
-    releases = releases_text(catalogue, way.joins_after_finalizing)
+    releases = releases_text(catalogue, route.joins_after_finalizing)
     yield f"with it finalized, these can register: {releases}"
 
 

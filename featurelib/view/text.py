@@ -92,7 +92,7 @@ def render_text(
     page.line()
     sentence, command = next_step(report)
     page.text(f"{paint('Next', 'bold')}  {sentence}", below=0)
-    page.lines([paint(one, "bold") for one in command.splitlines()])  # as they are: to be copied
+    page.lines([paint(line, "bold") for line in command.splitlines()])  # as they are: to be copied
     text = f"{page}\n"
     return text if colour else plain(text)
 
@@ -153,23 +153,23 @@ def _today(report: model.Report, limit: int, page: Page) -> None:
         return
     named = {cluster.key: cluster.name for cluster in report.clusters}
     rows = [["", "where", "what"]]
-    shown = report.today[: MOST if limit else None]
-    for task in shown:
+    tasks = report.today[: MOST if limit else None]
+    for task in tasks:
         names = _first([named[key] for key in task.clusters], NAMES if limit else 0)
-        where = _lines(*names, _dim(some(task.owners, NAMES)))
+        place = _lines(*names, _dim(some(task.owners, NAMES)))
         codes = "" if limit else _dim(", ".join(task.codes))
-        what = _lines(task.text, task.how, codes)
-        rows.append([paint(task.verb, "bold"), where, what])
+        task_text = _lines(task.text, task.how, codes)
+        rows.append([paint(task.verb, "bold"), place, task_text])
     page.line()
     page.text(paint("Today", "bold underline"))
     _table(rows, page, most=(0, NAME))
-    if left := report.today[len(shown) :]:
-        more = [f"{one.verb}: {code_text(''.join(one.codes))}" for one in left]
-        page.text(_dim(f"… and {count(len(left), 'more group')} ({', '.join(more)}): {ALL}"))
-    for task in shown:  # a command that was broken at the end of a column is another one
+    if hidden := report.today[len(tasks) :]:
+        verbs = [f"{task.verb}: {code_text(''.join(task.codes))}" for task in hidden]
+        page.text(_dim(f"… and {count(len(hidden), 'more group')} ({', '.join(verbs)}): {ALL}"))
+    for task in tasks:  # a command that was broken at the end of a column is another one
         if task.command:
             page.text(f"{task.verb} {named[task.clusters[0]]}:")
-            page.lines(paint(one, "bold") for one in task.command.splitlines())
+            page.lines(paint(line, "bold") for line in task.command.splitlines())
 
 
 def _change(report: model.Report, limit: int, page: Page) -> None:
@@ -182,10 +182,10 @@ def _change(report: model.Report, limit: int, page: Page) -> None:
     page.text(_dim(f"run {change.run}, as of {time_text(change.as_of)}"))
     page.line(_dim(change.command))
     most = NAMES if limit else max(len(change.verdicts), len(change.levels))
-    rows = [(move, some([c.name for c in who], most)) for move, who in gather_moves(change)]
+    rows = [(move, some([c.name for c in moved], most)) for move, moved in gather_moves(change)]
     page.facts(rows)
     for move, moved in gather_levels(change):
-        page.item(f"{move}: {some([one.name for one in moved], most)}")
+        page.item(f"{move}: {some([c.name for c in moved], most)}")
     for line in other_changes(report):
         page.item(line)
     if not (rows or gather_levels(change)):
@@ -200,7 +200,7 @@ def _trends(report: model.Report, page: Page) -> None:
             page.line()
             page.text(paint(nights, "bold underline"))
             page.text(_dim(span_text(report.runs[0].as_of, report.run.as_of)))
-        rows = [[one.name, one.first, blocks(one.values), one.last] for one in trend.series]
+        rows = [[s.name, s.first, blocks(s.values), s.last] for s in trend.series]
         page.line()
         _table([[trend.title, "first", "", "now"], *rows], page)
 
@@ -235,8 +235,8 @@ def _facts(report: model.Report, page: Page) -> None:
     if quarantine is not None and quarantine.lines:
         rows.append(("quarantined", left_out_text(report.run)))
         rows += [("", _dim(left_out_line(row))) for row in quarantine.newest]
-        if left := quarantine.lines - len(quarantine.newest):
-            rows.append(("", _dim(f"… and {left:,} more: bronze.landing_line has them all")))
+        if hidden := quarantine.lines - len(quarantine.newest):
+            rows.append(("", _dim(f"… and {hidden:,} more: bronze.landing_line has them all")))
     page.facts(rows)
 
 
@@ -245,16 +245,16 @@ def _causes(causes: Sequence[model.Cause], limit: int, page: Page) -> None:
     page.text(_dim(only))
     rows = [["clusters", "only this", "nodes", "cause"]]
     for cause in causes[: CAUSES if limit else None]:
-        others = [name for name in cause.features if name != cause.feature]
-        more = some(others, NAMES if limit else len(others))
-        also = f"{'they also hold back' if cause.feature else 'holds back'} {more}" if more else ""
+        features = [name for name in cause.features if name != cause.feature]
+        text = some(features, NAMES if limit else len(features))
+        also = f"{'they also hold back' if cause.feature else 'holds back'} {text}" if text else ""
         muted = f", muted in {cause.muted:,}" if cause.muted else ""
         held = f"{cause.severity.value}, in {some(cause.held, NAMES if limit else len(cause.held))}"
         about = _lines(cause.title, _dim(also), _dim(held + muted))
         nodes = f"{cause.nodes:,}" if cause.nodes else ""
         rows.append([f"{cause.clusters:,}", f"{cause.alone:,}", nodes, about])
-    if limit and (left := len(causes) - CAUSES) > 0:
-        rows.append(["", "", "", _dim(f"… and {count(left, 'more cause')}")])
+    if limit and (hidden := len(causes) - CAUSES) > 0:
+        rows.append(["", "", "", _dim(f"… and {count(hidden, 'more cause')}")])
     _table(rows, page)
 
 
@@ -321,8 +321,8 @@ def _verdict(cluster: model.ReportedCluster) -> str:
 
 def _names(cluster: model.ReportedCluster) -> list[str]:
     """Its name and, where that is another, its id."""
-    others = [_dim(cluster.id)] if cluster.id != cluster.name else []
-    return [paint(cluster.name, "bold"), *others]
+    ids = [_dim(cluster.id)] if cluster.id != cluster.name else []
+    return [paint(cluster.name, "bold"), *ids]
 
 
 def _people(cluster: model.ReportedCluster) -> str:
@@ -370,7 +370,7 @@ def _entries(cluster: model.ReportedCluster, limit: int) -> Iterator[Entry]:
     yield "", [*map(digest.fill_in, collect)]
     if not limit:
         yield "nodes", _profile_lines(cluster)
-        yield "history", [f"{when}: {what}" for when, what in digest.history_lines(cluster)]
+        yield "history", [f"{at}: {text}" for at, text in digest.history_lines(cluster)]
 
 
 def _finding_entries(findings: digest.Findings, limit: int, most: int) -> Iterator[Entry]:
@@ -378,11 +378,11 @@ def _finding_entries(findings: digest.Findings, limit: int, most: int) -> Iterat
     groups = digest.group_findings(digest.unmuted(findings))
     for group in groups[: limit or None]:
         yield from _group_entries(group, most)
-    if limit and (left := sum(len(group.messages) for group in groups[limit:])):
-        yield "", [_dim(f"… and {count(left, 'more finding')}: {ALL}")]
+    if limit and (hidden := sum(len(group.messages) for group in groups[limit:])):
+        yield "", [_dim(f"… and {count(hidden, 'more finding')}: {ALL}")]
     yield "muted", _first([_dim(line) for line in digest.muted_lines(findings)], most)
     if not limit:
-        for group in digest.group_findings([one for one in findings if one.muted]):
+        for group in digest.group_findings([f for f in findings if f.muted]):
             yield from _group_entries(group, most, " (muted)")
 
 
@@ -390,11 +390,11 @@ def _managed_text(cluster: model.ReportedCluster) -> str:
     """Return who manages a cluster and what they finalize; empty where we do."""
     if not cluster.managed_by:
         return ""
-    ours, theirs = ({step.feature for step in some} for some in digest.parts(cluster))
-    how = "does not move what is planned: that is ours" if ours else "may finalize levels there"
-    if theirs:
-        how = f"finalizes {', '.join(sorted(theirs, key=metadata_first))} there"
-        how += "; the rest is ours" if len(theirs) < len(cluster.steps) else ""
+    our_part, owner_part = ({step.feature for step in steps} for steps in digest.parts(cluster))
+    how = "does not move what is planned: that is ours" if our_part else "may finalize levels there"
+    if owner_part:
+        how = f"finalizes {', '.join(sorted(owner_part, key=metadata_first))} there"
+        how += "; the rest is ours" if len(owner_part) < len(cluster.steps) else ""
     return f"by {cluster.managed_by}, which {how}"
 
 
@@ -422,7 +422,7 @@ def _group_entries(group: digest.FindingGroup, most: int, note: str = "") -> Ite
     label = paint(group.severity.value, "dim" if note else STYLES[group.severity])
     yield label, [*_first(messages, most), group.others]
     yield "do", [first.action]
-    commands = _first([paint(one, "bold") for one in group.commands], most)
+    commands = _first([paint(line, "bold") for line in group.commands], most)
     yield "run", commands
     yield (
         "",
@@ -433,10 +433,10 @@ def _group_entries(group: digest.FindingGroup, most: int, note: str = "") -> Ite
 def _profile_lines(cluster: model.ReportedCluster) -> list[str]:
     """Return a line for nodes that support the same: `brokers 1-3: metadata.version 7-27, …`."""
     lines = []
-    for one in cluster.profiles or ():
-        ranges = [f"{of.feature} {of.min_version}-{of.max_version}" for of in one.ranges or ()]
-        text = "not known" if one.ranges is None else ", ".join(ranges) or "no feature"
-        lines.append(f"{brokers_and_controllers(one.brokers, one.controllers, None)}: {text}")
+    for group in cluster.profiles or ():
+        ranges = [f"{of.feature} {of.min_version}-{of.max_version}" for of in group.ranges or ()]
+        text = "not known" if group.ranges is None else ", ".join(ranges) or "no feature"
+        lines.append(f"{brokers_and_controllers(group.brokers, group.controllers, None)}: {text}")
     return lines
 
 
@@ -478,10 +478,10 @@ def _readiness_text(ready: model.Readiness) -> str:
 def _evidence(finding: model.ReportedFinding) -> str:
     """The code, when it was seen and where: what a doubter asks for."""
     line = f"line {finding.line_id}" if finding.line_id else ""
-    seen = time_text(finding.observed_at)
+    read_at = time_text(finding.observed_at)
     texts = [
         finding.code,
-        seen and f"seen {seen}",
+        read_at and f"seen {read_at}",
         "" if finding.epoch is None else f"epoch {finding.epoch}",
         place(finding.line) if finding.line else line,
     ]
@@ -490,13 +490,13 @@ def _evidence(finding: model.ReportedFinding) -> str:
 
 def _first(texts: Sequence[str], most: int) -> list[str]:
     """The first of the texts, and how many more there are, if that are two; `most` 0 = all."""
-    shown = list(texts if len(texts) == most + 1 else texts[: most or None])
-    left = len(texts) - len(shown)
-    return [*shown, f"… and {left:,} more"] if left else shown
+    kept = list(texts if len(texts) == most + 1 else texts[: most or None])
+    hidden = len(texts) - len(kept)
+    return [*kept, f"… and {hidden:,} more"] if hidden else kept
 
 
 def _mutes(mutes: Sequence[model.ReportedMute], limit: int, page: Page) -> None:
     """Show the state of each mute of conf/audit.toml."""
-    shown = [(digest.mute_text(mute), mute.expired) for mute in mutes[: limit or None]]
-    rows = [[paint(state, "yellow") if over else state, text] for (state, text), over in shown]
+    lines = [(digest.mute_text(mute), mute.expired) for mute in mutes[: limit or None]]
+    rows = [[paint(state, "yellow") if over else state, text] for (state, text), over in lines]
     page.table(rows, head=False)

@@ -55,9 +55,9 @@ def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tup
     rows: defaultdict[tuple[Todo, str], list[tuple[ReportedCluster, ReportedFinding]]]
     rows = defaultdict(list)
     for cluster in clusters:
-        for found in _to_do(cluster):
-            rows[todo_for(found), found.code].append((cluster, found))
-    groups = [(todo, _fix(todo, code, found)) for (todo, code), found in rows.items()]
+        for finding in _to_do(cluster):
+            rows[todo_for(finding), finding.code].append((cluster, finding))
+    groups = [(todo, _fix(todo, code, f)) for (todo, code), f in rows.items()]
     fallen = setbacks(clusters, change)
     went = [(ASK, task) for task in _ask(fallen, change)]
     late = [(COLLECT, task) for task in _late(clusters, run)]
@@ -73,32 +73,32 @@ def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tup
 def _unnamed(clusters: Clusters, groups: Groups) -> Iterator[Task]:
     """The group of clusters that need action and stand in no other group."""
     named = {key for _, task in groups for key in task.clusters}
-    if rest := [one for one in clusters if one.needs_person and one.key not in named]:
-        yield _task(LAST, rest, "No finding says why the verdict is not known.", "")
+    if unnamed := [c for c in clusters if c.needs_person and c.key not in named]:
+        yield _task(LAST, unnamed, "No finding says why the verdict is not known.", "")
 
 
 def _has_no_data(cluster: ReportedCluster, run: ReportedRun) -> bool:
     """Return true if this run has no data of the cluster that a plan could rest on."""
-    found = digest.unmuted(cluster.findings)
+    active = digest.unmuted(cluster.findings)
     is_late = digest.late_since(cluster.newest_line, cluster.findings, run.newest_line) is not None
-    return is_late or any(one.code in tagged("no_data", "unreached") for one in found)
+    return is_late or any(f.code in tagged("no_data", "unreached") for f in active)
 
 
-def todo_for(found: ReportedFinding) -> Todo:
+def todo_for(finding: ReportedFinding) -> Todo:
     """Return verb and rank of a finding: of its row, unless its severity was changed."""
-    row = row_of(found.code)
-    is_usual = row is not None and row.severity is found.severity
-    return (row.todo if row and is_usual else None) or USUAL[found.severity]
+    row = row_of(finding.code)
+    is_usual = row is not None and row.severity is finding.severity
+    return (row.todo if row and is_usual else None) or USUAL[finding.severity]
 
 
 def _to_do(cluster: ReportedCluster) -> list[ReportedFinding]:
     """Return what is to be done in a cluster, and not what follows from something else there: of a
     stale node its range, of a critical node or of a quorum without a majority who is silent, of
     evidence that is too old in one way that it is so in another."""
-    found = [one for one in digest.unmuted(cluster.findings) if one.severity is not Severity.INFO]
-    causes, grave, follows = _Causes(found), Severity.CRITICAL, tagged("consequence")
-    roots = [one for one in found if one.severity is grave or not causes.explain(one)]
-    first = [one for one in roots if one.severity is grave or one.code not in follows]
+    serious = [f for f in digest.unmuted(cluster.findings) if f.severity is not Severity.INFO]
+    causes, grave, follows = _Causes(serious), Severity.CRITICAL, tagged("consequence")
+    roots = [f for f in serious if f.severity is grave or not causes.explain(f)]
+    first = [f for f in roots if f.severity is grave or f.code not in follows]
     return first or ([] if cluster.steps else roots)
 
 
@@ -106,9 +106,9 @@ class _Causes:
     """The findings of a cluster that explain others of its findings."""
 
     def __init__(self, findings: Sequence[ReportedFinding]) -> None:
-        self._stale = {_node(one) for one in findings if one.code in tagged("stale")}
-        self._critical = {_node(one) for one in findings if one.severity is Severity.CRITICAL}
-        codes = [one.code for one in findings]
+        self._stale = {_node(f) for f in findings if f.code in tagged("stale")}
+        self._critical = {_node(f) for f in findings if f.severity is Severity.CRITICAL}
+        codes = [f.code for f in findings]
         self._is_lost = not tagged("no_leader", "no_majority").isdisjoint(codes)
         self._old = next(filter(tagged("too_old").__contains__, codes), None)
 
@@ -126,9 +126,9 @@ def _node(finding: ReportedFinding) -> tuple[str | None, int | None]:
     return finding.role, finding.node_id
 
 
-def _task(todo: Todo, clusters: Clusters, text: str, how: str, *more: str) -> Task:
-    """The group of these clusters; `more`: its command and its code, "" = there is none."""
-    command, code = (*more, "", "")[:2]
+def _task(todo: Todo, clusters: Clusters, text: str, how: str, *extra: str) -> Task:
+    """The group of these clusters; `extra`: its command and its code, "" = there is none."""
+    command, code = (*extra, "", "")[:2]
     return Task(
         verb=todo.verb,
         text=text,
@@ -136,20 +136,20 @@ def _task(todo: Todo, clusters: Clusters, text: str, how: str, *more: str) -> Ta
         command=command,
         codes=(code,) * bool(code),
         clusters=tuple(cluster.key for cluster in clusters),
-        owners=tuple(dict.fromkeys(one for c in clusters if (one := c.owner or c.contact))),
+        owners=tuple(dict.fromkeys(owner for c in clusters if (owner := c.owner or c.contact))),
     )
 
 
 def _fix(todo: Todo, code: str, rows: Rows) -> Task:
     """The group of one code: what is so, and what helps in the first of its clusters."""
     clusters = list({cluster.key: cluster for cluster, _ in rows}.values())
-    group, *others = digest.group_findings([one for cluster, one in rows if cluster is clusters[0]])
+    group, *later = digest.group_findings([f for cluster, f in rows if cluster is clusters[0]])
     title, how = digest.titles_of(code)[0], group.first.action
     text = f"{title[:1].upper()}{title[1:]}."
-    if not clusters[1:] and not others:
+    if not clusters[1:] and not later:
         text = " ".join(filter(None, (*group.messages[:NAMES], group.others)))
-        if more := group.messages[NAMES:]:
-            text += f" {count(len(more), 'more finding')} of this kind."
+        if further := group.messages[NAMES:]:
+            text += f" {count(len(further), 'more finding')} of this kind."
     elif how:
         is_urgent = todo.rank < USUAL[Severity.UNKNOWN].rank
         how = _how_of_several(rows, f"{group.messages[0]} " * is_urgent)
@@ -165,12 +165,12 @@ def _how_of_several(rows: Rows, message: str) -> str:
     clusters where the same helps."""
     first_cluster, finding = rows[0]
     helped = defaultdict[str, list[ReportedFinding]](list)  # as the first is, by the cluster's name
-    for cluster, one in rows:
-        if digest.todo_of(one)[0] == digest.todo_of(finding)[0]:
-            helped[cluster.name].append(one)
-    who = {name: digest.nodes_of(found) for name, found in helped.items()}
-    first, *same = [f"{name} ({ids})" if ids else name for name, ids in who.items()]
-    node, alike = digest.nodes_of([finding]), who[first_cluster.name]
+    for cluster, f in rows:
+        if digest.todo_of(f)[0] == digest.todo_of(finding)[0]:
+            helped[cluster.name].append(f)
+    nodes_of = {name: digest.nodes_of(group) for name, group in helped.items()}
+    first, *same = [f"{name} ({ids})" if ids else name for name, ids in nodes_of.items()]
+    node, alike = digest.nodes_of([finding]), nodes_of[first_cluster.name]
     how = finding.action  # of several nodes the first row's names one
     how = how.replace(node, alike) if node and alike else how
     how = f"In {first}: {message}{how}" + f" Likewise in {some(same, NAMES)}." * bool(same)
@@ -184,27 +184,27 @@ def next_step(report: Report) -> tuple[str, str]:
         return "Nothing to do until the next run." if report.clusters else "Collect a cluster.", ""
     task = report.today[0]
     named = {cluster.key: cluster.name for cluster in report.clusters}
-    where = some([named[key] for key in task.clusters], FEATURES)
+    place = some([named[key] for key in task.clusters], FEATURES)
     owners = f" ({some(task.owners, FEATURES)})" if task.owners else ""
     # A remedy's command stands with its task: whether it fits is for a person to say.
     command = task.command if task.verb in ("Approve", "Hand over", "Collect") else ""
-    return f"{task.verb} {where}{owners}: {task.text} {task.how}".rstrip(), command
+    return f"{task.verb} {place}{owners}: {task.text} {task.how}".rstrip(), command
 
 
 def _ask(went: Mapping[str, Clusters], change: Change | None) -> Iterator[Task]:
     """The group of clusters in which levels or software were downgraded."""
-    went = {what: kept for what, kept in went.items() if what != METADATA_FELL}
-    found = list({one.key: one for kept in went.values() for one in kept}.values())
-    if found:
-        named = (f"{what} in {some([c.name for c in kept], NAMES)}" for what, kept in went.items())
+    went = {kind: kept for kind, kept in went.items() if kind != METADATA_FELL}
+    changed = list({c.key: c for kept in went.values() for c in kept}.values())
+    if changed:
+        named = (f"{kind} in {some([c.name for c in kept], NAMES)}" for kind, kept in went.items())
         text = "; ".join(named)
         lower = [
-            f"{one.name}: {one.feature} {one.before.text} → {one.after.text} ({one.seen:%Y-%m-%d})"
-            for one in (change.lowered if change else ())
+            f"{m.name}: {m.feature} {m.before.text} → {m.after.text} ({m.seen:%Y-%m-%d})"
+            for m in (change.lowered if change else ())
         ]
         how = f"{some(lower, NAMES)}. " * bool(lower)
         how += "Ask who did it, why, and what was lost, before anything there is raised."
-        yield _task(ASK, found, f"{text[:1].upper()}{text[1:]}.", how)
+        yield _task(ASK, changed, f"{text[:1].upper()}{text[1:]}.", how)
 
 
 def _late(clusters: Clusters, run: ReportedRun) -> Iterator[Task]:
@@ -219,31 +219,31 @@ def _late(clusters: Clusters, run: ReportedRun) -> Iterator[Task]:
     if late:
         late.sort(key=lambda row: row[0])
         since = [f"{c.name} since {time_text(at)} ({count(n, 'run')})" for n, at, c in late]
-        found = [one for *_, one in late]
-        how = f"Check {'the collectors' if found[1:] else 'its collector'}, or collect by hand."
-        how = f"{how} {digest.fill_in(found[0].collect)}".rstrip()
+        items = [c for *_, c in late]
+        how = f"Check {'the collectors' if items[1:] else 'its collector'}, or collect by hand."
+        how = f"{how} {digest.fill_in(items[0].collect)}".rstrip()
         yield _task(
-            COLLECT, found, f"No new data from {some(since, NAMES)}.", how, found[0].collect or ""
+            COLLECT, items, f"No new data from {some(since, NAMES)}.", how, items[0].collect or ""
         )
 
 
 def _waiting(clusters: Clusters) -> Iterator[tuple[Todo, Task]]:
     """The plans that wait for an approval of ours, and those for the owner of a managed cluster.
     Clusters that are READY as a whole come first; last what warns."""
-    plans = sorted(clusters, key=lambda one: (_warns(one), one.verdict is not Verdict.READY))
-    ours = [cluster for cluster in plans if digest.parts(cluster)[0]]
-    theirs = [cluster for cluster in plans if digest.parts(cluster)[1]]
-    if ours:
-        how = f"Read {'each' if ours[1:] else 'the'} plan, then approve it."
-        yield APPROVE, _plans(APPROVE, ours, _before(ours, 0) + how, ours[0].commands[0])
-    if theirs:
-        first = theirs[0]
-        how = _before(theirs, 1) + after_ours(theirs)
-        how += by_managers([one.managed_by or "" for one in theirs])
-        for found in first.findings:
-            if found.code in tagged("not_carried_out") and found.command == first.owner_command:
-                how += f" {first.name} was asked for it already, and does not do it. {found.action}"
-        yield HAND_OVER, _plans(HAND_OVER, theirs, how, first.owner_command or "")
+    plans = sorted(clusters, key=lambda c: (_warns(c), c.verdict is not Verdict.READY))
+    own = [cluster for cluster in plans if digest.parts(cluster)[0]]
+    owner_plans = [cluster for cluster in plans if digest.parts(cluster)[1]]
+    if own:
+        how = f"Read {'each' if own[1:] else 'the'} plan, then approve it."
+        yield APPROVE, _plans(APPROVE, own, _before(own, 0) + how, own[0].commands[0])
+    if owner_plans:
+        first = owner_plans[0]
+        how = _before(owner_plans, 1) + after_ours(owner_plans)
+        how += by_managers([c.managed_by or "" for c in owner_plans])
+        for cause in first.findings:
+            if cause.code in tagged("not_carried_out") and cause.command == first.owner_command:
+                how += f" {first.name} was asked for it already, and does not do it. {cause.action}"
+        yield HAND_OVER, _plans(HAND_OVER, owner_plans, how, first.owner_command or "")
 
 
 def _warns(cluster: ReportedCluster) -> bool:
@@ -253,12 +253,12 @@ def _warns(cluster: ReportedCluster) -> bool:
 
 def _plans(todo: Todo, clusters: Clusters, how: str, command: str) -> Task:
     """The group of these plans: the steps of the first, and how many more there are."""
-    first, *others = clusters
+    first, *further = clusters
     steps = digest.parts(first)[todo is HAND_OVER]
-    text = f"{first.name}: " * bool(others)
+    text = f"{first.name}: " * bool(further)
     text += some([digest.step_text(replace(step, managed_by=None)) for step in steps], FEATURES)
-    more = f", and levels of {count(len(others), 'more cluster')}" * bool(others)
-    return _task(todo, clusters, f"{text}{more}.", how, command)
+    suffix = f", and levels of {count(len(further), 'more cluster')}" * bool(further)
+    return _task(todo, clusters, f"{text}{suffix}.", how, command)
 
 
 def _before(clusters: Clusters, part: int) -> str:
@@ -266,6 +266,4 @@ def _before(clusters: Clusters, part: int) -> str:
     points of no return. `part`: which of featurelib.view.digest.parts."""
     warned = [cluster.name for cluster in clusters if _warns(cluster)]
     text = f"Read the findings of {some(warned, 2)} first. " if warned else ""
-    return text + one_way(
-        {one.name: digest.no_returns(one, digest.parts(one)[part]) for one in clusters}
-    )
+    return text + one_way({c.name: digest.no_returns(c, digest.parts(c)[part]) for c in clusters})

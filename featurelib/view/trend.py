@@ -62,12 +62,12 @@ def _night(row: Night, catalogue: Catalogue) -> model.PastRun:
         clusters_by_verdict={verdict: row[verdict.name.lower()] or 0 for verdict in Verdict},
         findings=row["findings"] or 0,
         releases=tuple(
-            model.OnRelease(release=words.clean(one["release"]), clusters=one["clusters"])
-            for one in row["releases"] or ()
+            model.OnRelease(release=words.clean(item["release"]), clusters=item["clusters"])
+            for item in row["releases"] or ()
         ),
         metadata_versions=tuple(
-            model.AtLevel(level=level(one["level"]), clusters=one["clusters"])
-            for one in row["metadata_versions"] or ()
+            model.AtLevel(level=level(item["level"]), clusters=item["clusters"])
+            for item in row["metadata_versions"] or ()
         ),
         median_wait_hours=row["median_wait_hours"],
         longest_wait_hours=row["longest_wait_hours"],
@@ -101,17 +101,17 @@ def _changed_verdicts(
     names: Mapping[str, str],
 ) -> Iterator[model.ChangedVerdict]:
     """Yield the clusters with another verdict, that became critical, or that are new or gone."""
-    for one in clusters:
-        same = {(one.verdict, one.severity is CRITICAL), (one.verdict, True)}
-        was = before.get(one.key)
+    for now in clusters:
+        same = {(now.verdict, now.severity is CRITICAL), (now.verdict, True)}
+        was = before.get(now.key)
         if was not in same:
             verdict = Verdict(was[0]) if was else None
             yield model.ChangedVerdict(
-                key=one.key,
-                name=one.name,
+                key=now.key,
+                name=now.name,
                 before=verdict,
-                after=one.verdict,
-                severity=one.severity,
+                after=now.verdict,
+                severity=now.severity,
             )
     for key in sorted(before.keys() - {cluster.key for cluster in clusters}):
         name, verdict = words.clean(names.get(key) or key), Verdict(before[key][0])
@@ -122,11 +122,11 @@ def _newly_silent(
     clusters: Sequence[model.ReportedCluster], silent: Container[Node]
 ) -> Iterator[model.ChangedNodes]:
     """Yield the nodes that do not answer, and were not silent before."""
-    for one in clusters:
-        down = (f for f in unmuted(one.findings) if f.code in tagged("down"))
-        new = [f for f in down if (one.key, f.role, f.node_id) not in silent]
+    for cluster in clusters:
+        down = (f for f in unmuted(cluster.findings) if f.code in tagged("down"))
+        new = [f for f in down if (cluster.key, f.role, f.node_id) not in silent]
         if nodes := nodes_of(new):
-            yield model.ChangedNodes(key=one.key, name=one.name, nodes=nodes)
+            yield model.ChangedNodes(key=cluster.key, name=cluster.name, nodes=nodes)
 
 
 def _changed_levels(
@@ -140,18 +140,18 @@ def _changed_levels(
     then, tops = (
         history.known_levels(cleaned, column) for column in ("finalized_level", "ceiling")
     )
-    found = {name: list[model.ChangedLevel]() for name in ("levels", "ceilings", "lowered")}
-    for one in clusters:
-        now = {ready.feature: _number(ready.finalized) for ready in one.readiness}
-        known = (ready for ready in one.readiness if ready.verdict is not Verdict.UNKNOWN)
+    changes = {name: list[model.ChangedLevel]() for name in ("levels", "ceilings", "lowered")}
+    for cluster in clusters:
+        now = {ready.feature: _number(ready.finalized) for ready in cluster.readiness}
+        known = (ready for ready in cluster.readiness if ready.verdict is not Verdict.UNKNOWN)
         top = {ready.feature: _number(ready.ceiling) for ready in known}
-        moved = history.changed_levels(then[one.key], now)
-        fell = history.lowered_ceilings(tops[one.key], top, moved)
+        moved = history.changed_levels(then[cluster.key], now)
+        fell = history.lowered_ceilings(tops[cluster.key], top, moved)
         tonight = ([(move, now_at) for move in moves] for moves in (moved, fell))
-        every = (*tonight, past.lowered.get(one.key, ()))
-        for into, moves in zip(found.values(), every, strict=True):
-            into += [_changed_level(one, move, seen, catalogue) for move, seen in moves]
-    return {name: tuple(moves) for name, moves in found.items()}
+        every = (*tonight, past.lowered.get(cluster.key, ()))
+        for into, moves in zip(changes.values(), every, strict=True):
+            into += [_changed_level(cluster, move, at, catalogue) for move, at in moves]
+    return {name: tuple(moves) for name, moves in changes.items()}
 
 
 def _number(level: model.Level | None) -> int | None:
@@ -159,7 +159,7 @@ def _number(level: model.Level | None) -> int | None:
 
 
 def _changed_level(
-    cluster: model.ReportedCluster, move: history.LevelMove, seen: datetime, catalogue: Catalogue
+    cluster: model.ReportedCluster, move: history.LevelMove, at: datetime, catalogue: Catalogue
 ) -> model.ChangedLevel:
     """A move of a cluster's level, and the nodes that the new level does not fit."""
     feature, *ends = move
@@ -172,7 +172,7 @@ def _changed_level(
         feature=name,
         before=before,
         after=after,
-        seen=seen,
+        seen=at,
         unfit=tuple(unfit),
     )
 
@@ -180,7 +180,7 @@ def _changed_level(
 def changed(change: model.Change, verdict: Verdict) -> int:
     """Return how many clusters more have this verdict than in the night before."""
     moved = change.verdicts
-    return sum(one.after is verdict for one in moved) - sum(one.before is verdict for one in moved)
+    return sum(c.after is verdict for c in moved) - sum(c.before is verdict for c in moved)
 
 
 def setbacks(
@@ -194,10 +194,10 @@ def setbacks(
             c.key for c in clusters if any(f.code in fell for f in unmuted(c.findings))
         },
         "levels went down": {o.key for o in moved if o.after.number < o.before.number},
-        "software went back": {one.key for one in change.ceilings} if change else set[str](),
+        "software went back": {c.key for c in change.ceilings} if change else set[str](),
     }
-    found = {what: [one for one in clusters if one.key in keys] for what, keys in of.items()}
-    return {what: kept for what, kept in found.items() if kept}
+    by_kind = {kind: [c for c in clusters if c.key in keys] for kind, keys in of.items()}
+    return {kind: kept for kind, kept in by_kind.items() if kept}
 
 
 def say_setbacks(
@@ -205,48 +205,48 @@ def say_setbacks(
 ) -> Iterator[model.ReportedCluster]:
     """The clusters; where something went back they need a person, and say it first in their line,
     with what to do about it."""
-    went = [(one.key, what) for what, kept in setbacks(clusters, change).items() for one in kept]
+    went = [(c.key, setback) for setback, kept in setbacks(clusters, change).items() for c in kept]
     first = dict(reversed(went))
-    for one in clusters:
-        if what := first.get(one.key):
-            look = f"{what}: {'ask first why' if one.steps else 'look at it, and ask why'}"
-            rest = one.summary.removeprefix(IDLE).removeprefix("; ")
-            line = "; ".join(filter(None, (look, rest)))
-            one = replace(one, summary=line, needs_person=True)
-        yield one
+    for cluster in clusters:
+        if kind := first.get(cluster.key):
+            look = f"{kind}: {'ask first why' if cluster.steps else 'look at it, and ask why'}"
+            summary = cluster.summary.removeprefix(IDLE).removeprefix("; ")
+            line = "; ".join(filter(None, (look, summary)))
+            cluster = replace(cluster, summary=line, needs_person=True)
+        yield cluster
 
 
 def ask_first(report: model.Report) -> Iterator[tuple[str, str]]:
     """Yield what to fix or to ask before a cluster, by key, is upgraded: critical findings, and why
     somebody lowered its levels."""
     moves = defaultdict[str, list[tuple[str, str, str, datetime]]](list)
-    for one in report.change.lowered if report.change else ():
-        moves[one.key].append((one.feature, one.before.text, one.after.text, one.seen))
+    for level in report.change.lowered if report.change else ():
+        moves[level.key].append((level.feature, level.before.text, level.after.text, level.seen))
     for cluster in report.clusters:
         grave = (f for f in unmuted(cluster.findings) if f.severity is Severity.CRITICAL)
-        why = (
-            words.mend_first([one.statement for one in grave]),
+        reason = (
+            words.mend_first([g.statement for g in grave]),
             words.ask_why_lower(moves[cluster.key]),
         )
-        yield from ((cluster.key, text) for text in why if text)
+        yield from ((cluster.key, text) for text in reason if text)
 
 
 def gather_moves(change: model.Change) -> list[tuple[str, list[model.ChangedVerdict]]]:
     """Return the clusters of each move, with what is worst now first: `BLOCKED → READY`; a cluster
     that was not judged is new, or gone; what is critical, or went back, says so."""
     moves: defaultdict[str, list[model.ChangedVerdict]] = defaultdict(list)
-    order, back = [*Verdict, None], {one.key for one in change.ceilings}
+    order, back = [*Verdict, None], {c.key for c in change.ceilings}
 
-    def turn(one: model.ChangedVerdict) -> tuple[bool, int, int, bool]:
-        ends = order.index(one.after), order.index(one.before)
-        return one.severity is not CRITICAL, *ends, one.key not in back
+    def turn(move: model.ChangedVerdict) -> tuple[bool, int, int, bool]:
+        ends = order.index(move.after), order.index(move.before)
+        return move.severity is not CRITICAL, *ends, move.key not in back
 
-    for one in sorted(change.verdicts, key=turn):
-        notes = f", {CRITICAL}" if one.severity is CRITICAL else ""
-        notes += ", software went back" if one.key in back else ""
-        same = f"newly {CRITICAL}, {one.after} as before"
-        move = f"{one.before or 'new'} → {one.after or 'gone'}{notes}"
-        moves[same if one.before is one.after else move].append(one)
+    for verdict in sorted(change.verdicts, key=turn):
+        notes = f", {CRITICAL}" if verdict.severity is CRITICAL else ""
+        notes += ", software went back" if verdict.key in back else ""
+        same = f"newly {CRITICAL}, {verdict.after} as before"
+        move = f"{verdict.before or 'new'} → {verdict.after or 'gone'}{notes}"
+        moves[same if verdict.before is verdict.after else move].append(verdict)
     return list(moves.items())
 
 
@@ -256,18 +256,18 @@ def gather_levels(
     """Return the clusters of each move of a level: `kraft.version 0 (not finalized) → 1`, and whom
     it does not fit; before these what went back, and which nodes fell silent."""
 
-    def order(one: model.ChangedLevel) -> tuple[bool, tuple[bool, str]]:
-        return one.before.number < one.after.number, words.metadata_first(one.feature)
+    def order(moved: model.ChangedLevel) -> tuple[bool, tuple[bool, str]]:
+        return moved.before.number < moved.after.number, words.metadata_first(moved.feature)
 
     moves: defaultdict[str, list[model.ChangedLevel | model.ChangedNodes]] = defaultdict(list)
-    for one in change.ceilings:
-        moves[words.went_back(one.feature, one.before.text, one.after.text)].append(one)
+    for level in change.ceilings:
+        moves[words.went_back(level.feature, level.before.text, level.after.text)].append(level)
     for fallen in change.silent:
         moves[f"newly not answering, {fallen.nodes}"].append(fallen)
-    for one in sorted(change.levels, key=order):
-        down = ", WENT DOWN" if one.after.number < one.before.number else ""
-        levels = f"{one.before.text} → {one.after.text}{down}"
-        moves[f"{one.feature} {levels}{words.although(one.unfit)}"].append(one)
+    for level in sorted(change.levels, key=order):
+        down = ", WENT DOWN" if level.after.number < level.before.number else ""
+        levels = f"{level.before.text} → {level.after.text}{down}"
+        moves[f"{level.feature} {levels}{words.although(level.unfit)}"].append(level)
     return list(moves.items())
 
 
@@ -276,12 +276,10 @@ def other_changes(report: model.Report) -> list[str]:
     change, newest = report.change, report.run.newest_line
     if change is None:
         return []
-    late = [
-        (one.name, late_since(one.newest_line, one.findings, newest)) for one in report.clusters
-    ]
+    late = [(c.name, late_since(c.newest_line, c.findings, newest)) for c in report.clusters]
     silent = [name for name, at in late if at is not None and not history.is_late(at, change.as_of)]
     lines = [f"nothing that counts landed any more: {words.some(silent, 4)}"] if silent else []
-    over = [one for one in report.mutes if one.expired and one.until >= change.as_of.date()]
+    over = [mute for mute in report.mutes if mute.expired and mute.until >= change.as_of.date()]
     return lines + [
         f"ran out: the mute of {' in '.join(filter(None, (m.code, m.cluster)))}" for m in over
     ]
@@ -309,19 +307,19 @@ def trends(report: model.Report) -> tuple[Trend, ...]:
     """Return how the fleet went; nothing before the second night."""
     if len(nights := report.runs) < 2:
         return ()
-    releases = [{one.release: one.clusters for one in night.releases} for night in nights]
+    releases = [{r.release: r.clusters for r in night.releases} for night in nights]
     levels = [{at.level.text: at.clusters for at in n.metadata_versions} for n in nights]
     medians = [night.median_wait_hours for night in nights]
     longest = [night.longest_wait_hours for night in nights]
     waits = [_series("median", medians, _age), _series("longest", longest, _age)]
-    found = (
+    series = (
         ("clusters by verdict", _verdicts(nights)),
         ("clusters by oldest software that runs", _by(nights, releases, release_number)),
         ("clusters by metadata.version", _by(nights, levels, lambda text: int(text.split()[0]))),
         ("oldest metadata.version", [_oldest(nights)]),
         ("how long clusters are READY", waits),
     )
-    kept = ((title, [row for row in rows if any(row.values)]) for title, rows in found)
+    kept = ((title, [row for row in rows if any(row.values)]) for title, rows in series)
     return tuple(Trend(title=title, series=tuple(rows)) for title, rows in kept if rows)
 
 
@@ -349,9 +347,9 @@ def _by(
     """A series for each name that any night counted, the newest first, then what has none."""
     names = sorted({name for row in rows for name in row}, key=order, reverse=True)
     every = [sum(night.clusters_by_verdict.values()) for night in nights]
-    others = [of - sum(row.values()) if row else None for of, row in zip(every, rows, strict=True)]
+    unknown = [of - sum(row.values()) if row else None for of, row in zip(every, rows, strict=True)]
     named = [_series(name, [row.get(name, 0) if row else None for row in rows]) for name in names]
-    return [*named, _series("none, or not known", others)]
+    return [*named, _series("none, or not known", unknown)]
 
 
 def _series(
@@ -367,8 +365,8 @@ def _series(
 def blocks(values: Sequence[int | None]) -> str:
     """Return the newest values as blocks of a height each, with a blank for none."""
     top = max((value for value in values if value is not None), default=0) or 1
-    high, shown = len(BLOCKS) - 1, values[-POINTS:]
-    return "".join(" " if value is None else BLOCKS[high * value // top] for value in shown)
+    high, drawn = len(BLOCKS) - 1, values[-POINTS:]
+    return "".join(" " if value is None else BLOCKS[high * value // top] for value in drawn)
 
 
 def line(values: Sequence[int | None]) -> list[str]:
