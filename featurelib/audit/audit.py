@@ -171,8 +171,7 @@ def _beyond_catalogue(judge: Judge, target: Int, report: BatchFindings) -> Bool:
 
 
 def _uncatalogued(judge: Judge, report: BatchFindings) -> Bool:
-    """Features of KRaft without a row: whether a level may be finalized, and what it depends on,
-    nobody can tell."""
+    """Report KRaft features without a catalogue row: their rules are unknown."""
     hit = judge.evidence.uncatalogued(judge.catalogue)
     report.of_questions("feature_not_catalogued", hit, level=judge.bounds.seen[hit])
     return hit

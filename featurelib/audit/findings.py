@@ -127,8 +127,7 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mute:
-    """Sets findings of `code` aside, `until` included; an empty `cluster` (an id) or `feature`,
-    and no `node`, mean any."""
+    """A rule that mutes findings of `code` until `until`; empty fields match any."""
 
     code: str
     reason: str

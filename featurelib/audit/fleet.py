@@ -177,8 +177,7 @@ class FleetColumns:
 
     @cached_property
     def _code(self) -> Int:
-        """The pair of each node: its profile, or its cluster if it has none; and whether it is
-        registered."""
+        """Return each node's profile, or cluster if it has none, and whether it is registered."""
         nodes, behind = self.nodes, self.nodes.profile - self._profiles
         shared = self._profiles + behind * self._clusters + nodes.cluster
         return np.where(behind < 0, nodes.profile, shared) << 1 | nodes.registered

@@ -32,8 +32,7 @@ NOT_CARRIED_OUT = "strimzi_not_carried_out"
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of one cluster's resources (featurelib.landing.strimzi), and their time; None =
-    not set."""
+    """The fields of one cluster's Strimzi resources, and their time; None = not set."""
 
     resource: str
     version: str | None

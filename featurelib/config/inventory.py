@@ -28,8 +28,7 @@ _KEYS = ("id", "name", "managed_by", "managed_as", "bootstrap", "brokers")
 
 
 class FoundEntry(NamedTuple):
-    """One cluster that somebody lists: its entry, whose id may be empty, and notes for whoever
-    completes it."""
+    """A listed cluster: its entry, whose id may be empty, and notes for its owner."""
 
     entry: FleetEntry
     notes: tuple[str, ...] = ()

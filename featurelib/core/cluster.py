@@ -236,8 +236,7 @@ def unregistered(cluster: Cluster, asks: Asks) -> list[Node]:
 
 
 def _halves(cluster: Cluster) -> list[tuple[Node, bool]]:
-    """Its nodes, and who is configured and never registered; and whether more than that is known
-    of each."""
+    """Return nodes, configured and never registered ids, and whether more is known of each."""
     ids = {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
     unknown = [i for i in dict.fromkeys(cluster.configured_voters or ()) if i not in ids]
     never = [Node(node_id=i, role=Role.CONTROLLER, registered=False) for i in unknown]

@@ -46,8 +46,7 @@ class Reply:
     results: tuple[Result, ...] | None
 
     def of(self, feature: str) -> tuple[int | None, str | None]:
-        """The code and the words about one update; an error of the whole request is one of all.
-        None = nothing was said."""
+        """Return code and message of one update; an error of the request counts for each."""
         if self.code != NO_ERROR:
             return self.code, self.message
         if not self.results:  # wire version 2 lists none where all is well
@@ -125,8 +124,7 @@ class JudgedRequests:
         return Result(feature=self._feature(i), code=code, message=message)
 
     def refusals(self) -> list[list[Reason]]:
-        """Everything against each request, in the dialect's words; the policy has the rules' own
-        sentences."""
+        """Return the violations of each request, in the words of the dialect or policy."""
         reasons: list[list[Reason]] = [[] for _ in range(self.batch.requests)]
         for request, door in enumerate(self.offences.door.tolist()):
             if door != NOT_HERE:

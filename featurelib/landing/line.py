@@ -145,8 +145,7 @@ _R = TypeVar("_R")
 
 
 def _salvaged(raw: bytes) -> tuple[str | None, str | None, int | None, str | None]:
-    """(kind, cluster, observed_at in microseconds, path of a znode) of a quarantined line, each if
-    it is clean."""
+    """Return kind, cluster, microseconds and znode of a quarantined line, where clean."""
     try:
         members = {name: bytes(value) for name, value in _MEMBERS.decode(raw).items()}
     except _BROKEN:

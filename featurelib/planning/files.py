@@ -186,8 +186,7 @@ def _short(text: str) -> str:
 
 
 def _expect_form(stored: bytes, written: bytes, source: str, again: str) -> None:
-    """Raises PlanError unless these bytes are those that are written here, naming the first line
-    that is not."""
+    """Raise PlanError unless the bytes are as written here; it names the first other line."""
     if stored != written:
         lines = zip_longest(stored.split(b"\n"), written.split(b"\n"), fillvalue=b"(nothing)")
         number, (line, expected) = next((i, p) for i, p in enumerate(lines, 1) if p[0] != p[1])

@@ -403,8 +403,7 @@ class Router:
     vendors: bool = False
 
     def route(self, moves: Sequence[Move]) -> Route:
-        """Find the way; everything at once is tried first, because what the whole violates stays
-        wrong."""
+        """Find the route; all at once comes first, since violations of the whole stay."""
         if not moves:
             return Route(after=self.cluster)
         [tried] = self._try(self.cluster, [moves])
@@ -469,8 +468,7 @@ class Router:
         return refused[0]
 
     def _passing(self, moves: list[Move]) -> set[str]:
-        """The most of these moves that pass together: what is refused is left out, again and
-        again."""
+        """Return most of the moves that pass together: drop refused moves until none is left."""
         while moves:
             [tried] = self._try(self.cluster, [moves])
             refused = {refusal.feature for refusal in tried.refusals}

@@ -174,8 +174,7 @@ def _steps(plan: Plan) -> Iterator[str]:
 
 
 def _request(names: Sequence[str], at: str, *, is_atomic: bool) -> Iterator[str]:
-    """Yield the faults of the features in one request; `is_atomic`: of every controller that may
-    answer."""
+    """Yield the faults of one request's features; `is_atomic`: of every possible controller."""
     if not names:
         yield f"{at}: expected one or more, found none"
     if len(set(names)) < len(names):

@@ -72,8 +72,7 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misfit:
-    """A finalized level that software of the release does not support; None: it has no such
-    feature."""
+    """A finalized level that the release does not support; None: it lacks the feature."""
 
     feature: str
     level: int

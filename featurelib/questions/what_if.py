@@ -302,8 +302,7 @@ def _expect_nodes(sight: ClusterView, changes: Changes) -> None:
 
 
 def release_of(text: str, sight: ClusterView, catalogue: Catalogue, option: str) -> str:
-    """The release a version means, one with the mode of the cluster, or while it migrates with
-    both. Raises ConfigError."""
+    """Return the release of a version, in the cluster's mode. Raises ConfigError."""
     with_zk, kind = zookeeper_releases(), "with ZooKeeper mode"
     if mode_of(sight) == "zk":
         named, known, hint = (

@@ -436,8 +436,7 @@ def _steps(updates: Sequence[Move], own: Dialect) -> list[Step]:
 
 
 def named_level(sight: ClusterView, feature: str, text: str, catalogue: Catalogue) -> int:
-    """The level that a text means for a feature. Raises ConfigError for a feature or level that
-    nobody knows."""
+    """Return the level that a text means for a feature. Raises ConfigError if none does."""
     cluster = sight.cluster
     listed = {name for node in cluster.nodes for name in node.supported}
     known = sorted({*listed, *cluster.finalized, *catalogue.features})

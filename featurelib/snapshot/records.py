@@ -169,8 +169,7 @@ def pack(records: RecordArray, lengths: Int) -> Cells:
 
 
 def with_checksum(columns: Mapping[str, Column | Int]) -> TableRows:
-    """Rows of featurelib.schema.SNAPSHOT from all of its columns but `checksum`; one that is left
-    out is null."""
+    """Return rows of SNAPSHOT; a column that is left out is null."""
     cluster = columns["cluster"]
     assert isinstance(cluster, Texts)
     rows = make_rows(SNAPSHOT, len(cluster), columns)

@@ -506,8 +506,7 @@ def managers_of(steps: Iterable[model.ReportedStep]) -> list[str]:
 
 
 def after_all(steps: Sequence[model.ReportedStep]) -> str:
-    """`after the plan`, or whose part comes after it: `after the plan and what strimzi
-    finalizes`."""
+    """Return when it starts: `after the plan`, or `after the plan and what strimzi finalizes`."""
     if not (managers := managers_of(steps)):
         return "after the plan"
     plan = "the plan and " if any(step.managed_by is None for step in steps) else ""

@@ -46,8 +46,7 @@ def fill(kind: type[Filled], value: object = None, **extra: Any) -> Filled:
 
 
 def as_json(document: object, *, one_line: bool = False) -> str:
-    """The document as text, characters as they are: two blanks for each level, or all of it in one
-    line."""
+    """Return the document as text, indented by two blanks a level, or in one line."""
     indent = None if one_line else 2
     return json.dumps(msgspec.to_builtins(document), indent=indent, ensure_ascii=False)
 

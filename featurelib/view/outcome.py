@@ -308,8 +308,7 @@ def _where(steps: Sequence[StepOutcome], catalogue: Catalogue) -> str:
 
 
 def _whys_of(step: StepOutcome) -> Iterator[str]:
-    """Yield the fate of the updates of one request, equal ones together, and the nodes that do not
-    report it."""
+    """Yield the fates of one request's updates, equal ones together, and nodes that lag."""
     alike: dict[tuple[Fate, str], list[str]] = {}
     for outcome in step.updates:
         is_applied = outcome.fate is Fate.APPLIED
@@ -352,8 +351,7 @@ _SETTLED = {
 
 
 def resumed_page(resumed: Resumed, catalogue: Catalogue, width: int | None = None) -> Page:
-    """One sentence for each request that was looked after and each level that none explains, and
-    one at the end."""
+    """Yield a sentence for each settled request and each unexplained level, then a summary."""
     page = Page(width)
     lines = [(entry, settled_sentence(entry, catalogue)) for entry in resumed.settled]
     lines += [

@@ -107,8 +107,7 @@ def planning_page(
 
 
 def _show_question(refusals: Sequence[Reason], why_not: tuple[str, str], page: Page) -> None:
-    """Show the question that explains the first refused level; names of features and clusters come
-    from outside."""
+    """Show the command that explains the first refused level; names are untrusted text."""
     levels = (r for r in refusals if r.feature and r.level and r.judge != PROBE)
     if refusal := next(levels, None):
         question = quote(f"{refusal.feature}={refusal.level}").join(why_not)

@@ -73,8 +73,7 @@ class Plot:
 
 
 def draw(cluster: ReportedCluster) -> tuple[Plot, ...]:
-    """A plot for each feature of the cluster, in the order of its verdicts; none where nobody
-    looked at its nodes."""
+    """Return a plot for each feature of the cluster, in the order of its verdicts."""
     known = []
     for profile in cluster.profiles or ():
         nodes = [(Role.BROKER.text, number) for number in profile.brokers]

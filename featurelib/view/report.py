@@ -490,8 +490,7 @@ def _feature_order(about: model.Readiness | model.ReportedReturn) -> tuple[bool,
 
 
 def _in_order(findings: Iterable[model.ReportedFinding], nodes: int) -> list[model.ReportedFinding]:
-    """The worst finding first; where none of the cluster's nodes answered, of equal severity that
-    they did not."""
+    """Sort findings, worst first; of equal severity, nodes that did not respond come first."""
     ordered = sorted(findings, key=_finding_order)
     if digest.is_silent(ordered, nodes):
         root = tagged("not_answering")
@@ -514,8 +513,7 @@ def _finding_order(finding: model.ReportedFinding) -> tuple[object, ...]:
 
 
 def _count_fleet(clusters: Sequence[model.ReportedCluster]) -> model.FleetCounts:
-    """The counts over the fleet, taken from the clusters of the same report so that they cannot
-    differ."""
+    """Count the fleet from the report's own clusters, so that both agree."""
     ready = [ready.verdict for cluster in clusters for ready in cluster.readiness]
     unfit = {(c.key, node.node_id) for c in clusters for node in c.incompatible}
     too_old = sum(map(digest.is_too_old, clusters))

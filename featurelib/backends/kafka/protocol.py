@@ -90,8 +90,7 @@ class ListenerAnswer:
 
     @property
     def _head(self) -> _Head:
-        """The error of the whole response; configurations have one for each resource, the node's
-        own first."""
+        """Return the error of the response, or of one configuration: the node's own first."""
         is_of_many = self.api is Api.DESCRIBE_CONFIGS
         return self.read(_Heads).results[0] if is_of_many else self.read(_Head)
 
@@ -478,8 +477,7 @@ class NodeAnswers:
 
     @property
     def configured_voters(self) -> list[tuple[int | None, str]]:
-        """(node id, address) of each entry of its controller.quorum.voters. Raises
-        ProtocolError."""
+        """Return (node id, address) of each voter. Raises ProtocolError."""
         answers = (configurations(a) for a in self.answers if a.api is Api.DESCRIBE_CONFIGS)
         keys = (key for answer in answers for of in answer.results for key in of.configs)
         values = (responses.given(key.value) for key in keys if key.name == responses.VOTERS)
