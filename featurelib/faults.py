@@ -29,8 +29,8 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _FILE = r"[\w./:@=%+~-]{2,500}"
 # Where something was written or read, as others say it; the first that is found.
 _PLACES = tuple(
-    re.compile(one)
-    for one in (
+    re.compile(pattern)
+    for pattern in (
         rf"writing rows to (?P<at>{_FILE}?)\.? +SQLSTATE",
         rf"(?:\[Errno \d+\]|\(os error \d+\))[^\n]*?'(?P<at>{_FILE})'",
         rf"FileSystemException: (?P<at>{_FILE}): ",

@@ -120,7 +120,7 @@ def judge(
     )
 
 
-def _blockers(judge: Judge, target: Int, said: BatchFindings) -> Int:
+def _blockers(judge: Judge, target: Int, sink: BatchFindings) -> Int:
     """Add everything that stands between the finalized levels and the ceilings, under the code of
     the row that says so; counts by question."""
     evidence, query, fleet = judge.evidence, judge.asked, judge.fleet
@@ -129,14 +129,14 @@ def _blockers(judge: Judge, target: Int, said: BatchFindings) -> Int:
     proposed = judge.propose(ceiling, ceiling > query.current, fleet.known_or_enough(target))
     # What is wrong with a cluster comes before each of its nodes.
     for place, row, hit in sorted(proposed.by_row(), key=lambda r: r[1].rule.about_nodes):
-        question, profile, who = fleet.offenders(proposed, place)
+        question, profile, node = fleet.offenders(proposed, place)
         columns: dict[str, Int] = {}
         if len(question):
             # What a broker in ZooKeeper mode lacks, it has as soon as it runs as KRaft's.
             stays = ~evidence.membership.migrating[query.cluster[question]]
-            question, profile, who = question[stays], profile[stays], who[stays]
-            columns["role"] = fleet.nodes.controller[who].astype(np.int64)
-            columns["node_id"] = fleet.nodes.node_id[who]
+            question, profile, node = question[stays], profile[stays], node[stays]
+            columns["role"] = fleet.nodes.controller[node].astype(np.int64)
+            columns["node_id"] = fleet.nodes.node_id[node]
         else:
             question = proposed.questions[hit]
         at = query.cluster[question]
@@ -144,7 +144,10 @@ def _blockers(judge: Judge, target: Int, said: BatchFindings) -> Int:
             pair = query.pair_first[question] + profile - evidence.answering.first[at]
             columns["min_version"] = query.listed(query.pair_min, pair)
             columns["max_version"] = query.listed(query.pair_max, pair)
-            columns["at"], columns["line"] = evidence.subjects.at[who], evidence.subjects.line[who]
+            columns["at"], columns["line"] = (
+                evidence.subjects.at[node],
+                evidence.subjects.line[node],
+            )
         match row.code:
             case "dependency_unmet":
                 levels = zip(
@@ -158,7 +161,7 @@ def _blockers(judge: Judge, target: Int, said: BatchFindings) -> Int:
                 details = [str(evidence.controller[cluster]) for cluster in at]
             case _:
                 details = ()
-        count += said.of_questions(row.code, question, details, level=ceiling[question], **columns)
+        count += sink.of_questions(row.code, question, details, level=ceiling[question], **columns)
     return count
 
 

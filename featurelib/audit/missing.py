@@ -173,21 +173,22 @@ def _features(report: BatchFindings) -> Int:
     return np.bincount(all_of_them[all_of_them >= 0], minlength=len(query.cluster))
 
 
-def _metrics(said: BatchFindings) -> Int:
+def _metrics(report: BatchFindings) -> Int:
     """Add where metrics of a node contradict what it says itself; the question of each."""
-    who, odd = said.evidence.subjects, list[tuple[int, str, str]]()
-    for row in np.flatnonzero(who.scraped >= 0).tolist():
+    node, odd = report.evidence.subjects, list[tuple[int, str, str]]()
+    for row in np.flatnonzero(node.scraped >= 0).tolist():
         own, other = (
-            ranges_of(said.evidence.snapshots, int(of[row])) for of in (who.profile, who.scraped)
+            ranges_of(report.evidence.snapshots, int(of[row]))
+            for of in (node.profile, node.scraped)
         )
         for name, (low, high) in sorted(other.items()):
-            if (mine := own.get(name, (0, 0))) != (low, high):
-                text = f"{mine[0]} to {mine[1]} by its own answer, {low} to {high} by its metrics"
+            if (pair := own.get(name, (0, 0))) != (low, high):
+                text = f"{pair[0]} to {pair[1]} by its own answer, {low} to {high} by its metrics"
                 odd.append((row, name, text))
     rows = np.array([row for row, _, _ in odd], dtype=np.int64)
     names = texts_of(name for _, name, _ in odd)
-    said.of_nodes("metrics_disagree", rows, detail=[text for *_, text in odd], feature=names)
-    return _questions(said.evidence, who.cluster[rows], names)
+    report.of_nodes("metrics_disagree", rows, detail=[text for *_, text in odd], feature=names)
+    return _questions(report.evidence, node.cluster[rows], names)
 
 
 def _strangers(report: BatchFindings) -> None:
@@ -338,8 +339,10 @@ def _detail(refusals: list[RefusedPermission]) -> str:
 
 def _vouched_for(evidence: Evidence) -> Bool:
     """The controllers that do not answer, and for which the owner's word stands in."""
-    who = evidence.subjects
-    return evidence.controllers_vouched[who.cluster] & (who.role == Role.CONTROLLER) & ~who.answers
+    node = evidence.subjects
+    return (
+        evidence.controllers_vouched[node.cluster] & (node.role == Role.CONTROLLER) & ~node.answers
+    )
 
 
 def _without_range(evidence: Evidence) -> Bool:
@@ -368,42 +371,42 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
     """Add what is not known of nodes, who is gone, and voters that are too few; by cluster, how
     many keep it from a verdict, and the subjects that a controller's answer stands in for.
     """
-    evidence, who = report.evidence, report.evidence.subjects
+    evidence, nodes = report.evidence, report.evidence.subjects
     proven = marked(len(evidence.clusters), list(agreed.probed))
     covered = _covered_by_probe(judge, agreed, proven)
-    vouched, is_late = _vouched_for(evidence), who.at > latest(evidence.as_of)
-    counted = ~who.expected_only & ~vouched & ~covered
-    is_operated = find(evidence.operated, who.key) >= 0
-    listed = who.expected_only & ~vouched & evidence.landed[who.cluster]  # else nobody looked
-    was, failed = (who.at, who.line), (who.failed_at, who.failed_line)
+    vouched, is_late = _vouched_for(evidence), nodes.at > latest(evidence.as_of)
+    counted = ~nodes.expected_only & ~vouched & ~covered
+    is_operated = find(evidence.operated, nodes.key) >= 0
+    listed = nodes.expected_only & ~vouched & evidence.landed[nodes.cluster]  # else nobody looked
+    was, failed = (nodes.at, nodes.line), (nodes.failed_at, nodes.failed_line)
     count, old = np.zeros(len(evidence.clusters), dtype=np.int64), outdated(evidence)
-    silent = counted & who.not_answering
-    live = np.where(who.live, len(old.words), old.codes)
+    silent = counted & nodes.not_answering
+    live = np.where(nodes.live, len(old.words), old.codes)
     reach = Texts(words=[*old.words, Issue.LISTENER.value], codes=live)
     for code, hit, place, detail in (
         ("expected_node_missing", listed & ~is_operated, was, None),
-        ("strimzi_node_missing", who.expected_only & ~vouched & is_operated, was, None),
-        ("node_not_asked", counted & who.not_asked, was, partial(_not_asked, evidence)),
+        ("strimzi_node_missing", nodes.expected_only & ~vouched & is_operated, was, None),
+        ("node_not_asked", counted & nodes.not_asked, was, partial(_not_asked, evidence)),
         ("node_not_answering", silent, failed, partial(_errors, evidence)),
-        ("evidence_too_old", counted & who.too_old & ~is_late, was, None),
-        ("evidence_too_new", counted & who.too_old & is_late, was, None),
+        ("evidence_too_old", counted & nodes.too_old & ~is_late, was, None),
+        ("evidence_too_new", counted & nodes.too_old & is_late, was, None),
     ):
         fails = {"cause": reach.take(np.flatnonzero(hit))} if hit is silent else {}
         count += report.of_nodes(code, hit, place, detail, **fails)
     places = zip(was, evidence.membership.quorum_place, strict=True)
-    seen_there = tuple(np.where(who.answers, own, of[who.cluster]) for own, of in places)
-    answers = np.where(who.not_asked, "answered before the newest run", "answers")
-    does = np.where(who.answers, answers, "reads the metadata log")[who.unregistered].tolist()
-    fix = old.take(np.flatnonzero(who.unregistered))
-    report.of_nodes("expected_node_not_registered", who.unregistered, seen_there, does, cause=fix)
+    seen_there = tuple(np.where(nodes.answers, own, of[nodes.cluster]) for own, of in places)
+    answers = np.where(nodes.not_asked, "answered before the newest run", "answers")
+    does = np.where(nodes.answers, answers, "reads the metadata log")[nodes.unregistered].tolist()
+    fix = old.take(np.flatnonzero(nodes.unregistered))
+    report.of_nodes("expected_node_not_registered", nodes.unregistered, seen_there, does, cause=fix)
     # Somebody else's word stands in for these.
-    line = np.where(who.failed_at > who.at, who.failed_line, who.line)
+    line = np.where(nodes.failed_at > nodes.at, nodes.failed_line, nodes.line)
     for code, hit in (
         ("controller_vouched", vouched & ~covered),
         ("node_probed", covered),
-        ("range_from_metrics", who.by_metrics & ~covered),
+        ("range_from_metrics", nodes.by_metrics & ~covered),
     ):
-        report.of_nodes(code, hit, (np.maximum(who.at, who.failed_at), line))
+        report.of_nodes(code, hit, (np.maximum(nodes.at, nodes.failed_at), line))
     count += _registrations(judge, agreed, proven, report)
     member = evidence.membership
     waits = member.migrating & member.quorum_known
@@ -416,9 +419,9 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
     return count, covered
 
 
-def _registrations(judge: Judge, agreed: Agreed, proven: Bool, said: BatchFindings) -> Int:
+def _registrations(judge: Judge, agreed: Agreed, proven: Bool, sink: BatchFindings) -> Int:
     """Add what is not known of registrations; by cluster, how many keep it from a verdict."""
-    evidence, member = said.evidence, said.evidence.membership
+    evidence, member = sink.evidence, sink.evidence.membership
     # Where all is old, to collect again is what helps: what is still not shown is said then.
     unproven = evidence.landed & ~(evidence.levels.trusted & evidence.levels.too_old)
     # Whoever is registered, nothing moves while a cluster migrates.
@@ -432,8 +435,8 @@ def _registrations(judge: Judge, agreed: Agreed, proven: Bool, said: BatchFindin
     rows = member.disputed[~decided[nodes_of.row[member.disputed]]]
     role, node, at, line = (nodes_of.field(n)[rows] for n in ("role", "node_id", "at", "line"))
     clusters = nodes_of.row[rows]
-    count = said.of_clusters("lists_disagree", clusters, role=role, node_id=node, at=at, line=line)
-    return np.where(settled, 0, count + said.of_clusters("registrations_unproven", unproven))
+    count = sink.of_clusters("lists_disagree", clusters, role=role, node_id=node, at=at, line=line)
+    return np.where(settled, 0, count + sink.of_clusters("registrations_unproven", unproven))
 
 
 def _not_asked(evidence: Evidence, rows: Bool) -> list[str]:
@@ -528,40 +531,40 @@ def least_software(judge: Judge, clusters: Int) -> Texts:
     return Texts(words=words, codes=codes)
 
 
-def _static_voters(said: BatchFindings) -> None:
+def _static_voters(report: BatchFindings) -> None:
     """Add a finding for each controller of a dynamic quorum that still has static voters, and for
     each of a static quorum that has none."""
-    evidence, who = said.evidence, said.evidence.subjects
+    evidence, nodes = report.evidence, report.evidence.subjects
     dynamic, may_be = evidence.dynamic()
     unsure = {at for at, name, _ in evidence.levels.disputed if name == KRAFT_VERSION}
     static = evidence.configurations.static_voters
-    left = [one for one in static if dynamic[one.cluster] and one.ids]
-    controllers = who.registered & (who.role == Role.CONTROLLER)
-    controllers &= marked(len(dynamic), [one.cluster for one in left])[who.cluster]
-    keys = who.cluster[controllers].tolist(), who.node_id[controllers].tolist()
+    lists = [v for v in static if dynamic[v.cluster] and v.ids]
+    controllers = nodes.registered & (nodes.role == Role.CONTROLLER)
+    controllers &= marked(len(dynamic), [v.cluster for v in lists])[nodes.cluster]
+    keys = nodes.cluster[controllers].tolist(), nodes.node_id[controllers].tolist()
     registered = set(zip(*keys, strict=True))
     details = []
-    for one in left:
-        gone = {i for i in one.ids if (one.cluster, i) not in registered} - {one.node_id}
-        is_listed = gone and evidence.membership.controllers_known[one.cluster]
-        more = f"; {_ids(gone)} not registered" if is_listed else ""
-        details.append(f"{_ids(one.ids)}{more}")
+    for voters in lists:
+        lost = {i for i in voters.ids if (voters.cluster, i) not in registered} - {voters.node_id}
+        is_listed = lost and evidence.membership.controllers_known[voters.cluster]
+        extra = f"; {_ids(lost)} not registered" if is_listed else ""
+        details.append(f"{_ids(voters.ids)}{extra}")
     bare = [
-        one
-        for one in static
-        if not (one.ids or may_be[one.cluster] or one.cluster in unsure)
-        and evidence.membership.kraft[one.cluster]
+        v
+        for v in static
+        if not (v.ids or may_be[v.cluster] or v.cluster in unsure)
+        and evidence.membership.kraft[v.cluster]
     ]
-    for code, found, what in (
-        ("dynamic_quorum_with_static_voters", left, details),
+    for code, found, text in (
+        ("dynamic_quorum_with_static_voters", lists, details),
         ("static_quorum_without_voters", bare, None),
     ):
-        rows = [(one.cluster, one.node_id, one.at, one.line) for one in found]
+        rows = [(v.cluster, v.node_id, v.at, v.line) for v in found]
         cluster, node_id, at, line = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-        said.of_clusters(
+        report.of_clusters(
             code,
             cluster,
-            detail=what,
+            detail=text,
             role=np.full(len(found), Role.CONTROLLER),
             node_id=node_id,
             at=at,

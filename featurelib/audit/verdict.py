@@ -59,7 +59,7 @@ def _choose(ways: list[tuple[Choice, Bool]], otherwise: Choice) -> Int:
     """The first that holds of each, as its position in its enum."""
     order = list(type(otherwise))
     return np.select(
-        [hit for _, hit in ways], [order.index(one) for one, _ in ways], order.index(otherwise)
+        [hit for _, hit in ways], [order.index(w) for w, _ in ways], order.index(otherwise)
     )
 
 
@@ -221,8 +221,10 @@ def _phases(evidence: Evidence, worst: Int, unknown: Bool) -> Int:
     for months. The halves of one process count as one, because a controller listener may leave
     unstable levels out.
     """
-    answering, who = evidence.answering, evidence.subjects
-    live = (answering.of_subject >= 0) & (who.answers | evidence.membership.zookeeper[who.cluster])
+    answering, node = evidence.answering, evidence.subjects
+    live = (answering.of_subject >= 0) & (
+        node.answers | evidence.membership.zookeeper[node.cluster]
+    )
     profiles = answering.cluster[distinct(answering.of_subject[live])]
     # Brokers that migrate register less than the same software does as KRaft's.
     several = np.bincount(profiles, minlength=len(evidence.clusters))

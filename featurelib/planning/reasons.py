@@ -51,8 +51,8 @@ class Reasons:
         """Yield the findings in a feature's way; with `unknown`, missing evidence besides."""
         for row in self._rows:
             severity = self._wordings[row["code"]].severity
-            mine = row["feature"] == feature and severity in (Severity.BLOCKER, Severity.UNKNOWN)
-            if mine or (unknown and row["feature"] is None and self._is_missing(row["code"])):
+            of_it = row["feature"] == feature and severity in (Severity.BLOCKER, Severity.UNKNOWN)
+            if of_it or (unknown and row["feature"] is None and self._is_missing(row["code"])):
                 yield self._of_finding(row)
 
     def of_missing_evidence(self, features: Sequence[str]) -> Iterator[Reason]:
@@ -62,17 +62,17 @@ class Reasons:
         for one in self._catalogue.dependencies:
             near |= {one.feature, one.other} if {one.feature, one.other} & {*features} else set()
         unsure = self.levels_unknown() & near
-        told = set[str]()
+        seen_texts = set[str]()
         for row in self._rows:
             code, feature = row["code"], row["feature"]
             is_ours = feature in features or (feature in near and code in tagged("disputed"))
             if (feature is None or is_ours) and self._is_missing(code):
-                told.add(feature or "")
+                seen_texts.add(feature or "")
                 yield self._of_finding(row)
             elif code in tagged("epoch_fell") and unsure:
-                told |= unsure
+                seen_texts |= unsure
                 yield self._of_finding(row)
-        for feature in sorted(unsure - told) if "" not in told else ():
+        for feature in sorted(unsure - seen_texts) if "" not in seen_texts else ():
             unknown = code_of("level_unseen")
             text = f"No trustworthy witness says at which level {feature} is finalized."
             yield Reason(judge=EVIDENCE, code=unknown, feature=feature, message=text)
@@ -88,8 +88,8 @@ class Reasons:
         rows = self._sight.judged.readiness.to_pylist()
         unsure = {row["feature"] for row in rows if row["verdict"] == Verdict.UNKNOWN}
         for other in sorted((needed & unsure) - moves.keys()):
-            found = self.of_findings(other, unknown=False)
-            yield from (reason for reason in found if reason.code in tagged("newer"))
+            lines = self.of_findings(other, unknown=False)
+            yield from (reason for reason in lines if reason.code in tagged("newer"))
 
     def _of_other_levels(self, moves: set[tuple[str, int]]) -> Iterator[Reason]:
         """Yield that registrations are not proven where a probe proves it for other levels only."""
@@ -123,7 +123,7 @@ class Reasons:
         cluster; a controller's in Kafka's words."""
         for refusal in refusals:
             if refusal.judge == STRICT and refusal.code in tagged("names_nodes"):
-                for node in sorted(self._offending(refusal), key=lambda one: one.half):
+                for node in sorted(self._offending(refusal), key=lambda n: n.half):
                     yield self._with_way(self._of_policy(refusal, node), node)
             elif refusal.judge == STRICT and refusal.code in self._wordings:
                 yield self._of_policy(refusal)
@@ -148,9 +148,9 @@ class Reasons:
         cluster, moves = self._sight.cluster, {reason.feature: reason.level or 0}
         release = first_release(cluster, self._catalogue, moves)
         action = action_for(cluster, node, moves, frozenset({reason.code}))
-        way = way_of(action).of(node.node_id, release, self._sight.site.address)
-        text = f"{way.text[:1].upper()}{way.text[1:]}."
-        return replace(reason, action=text, command=way.command)
+        step = way_of(action).of(node.node_id, release, self._sight.site.address)
+        text = f"{step.text[:1].upper()}{step.text[1:]}."
+        return replace(reason, action=text, command=step.command)
 
     def _of_policy(self, refusal: Reason, node: Node | None = None) -> Reason:
         """A refusal of the policy in a finding's words. The audit has tried what a level depends
@@ -173,13 +173,13 @@ class Reasons:
         return ask if below else ""
 
     def _of_dependency(self, reason: Reason) -> Reason:
-        asked, cluster = (reason.feature, reason.level), self._sight.cluster
-        needed = [d for d in self._catalogue.dependencies if (d.feature, d.level) == asked]
+        move, cluster = (reason.feature, reason.level), self._sight.cluster
+        needed = [d for d in self._catalogue.dependencies if (d.feature, d.level) == move]
         wants = ", ".join(f"{d.other} {self._text(d.other, d.least)}" for d in needed)
         levels = [(d.other, cluster.level(d.other)) for d in needed]
-        there = ", ".join(f"{other} {self._text(other, level)}" for other, level in levels)
+        needs = ", ".join(f"{other} {self._text(other, level)}" for other, level in levels)
         level = self._text(reason.feature, reason.level or 0)
-        message = f"{reason.feature} {level} depends on {wants}; finalized is {there}."
+        message = f"{reason.feature} {level} depends on {wants}; finalized is {needs}."
         return replace(reason, message=message, action=f"Ask for {wants} as well, or first.")
 
     def _text(self, feature: str, level: int) -> str:
@@ -245,7 +245,7 @@ class Reasons:
         """A row of featurelib.schema.FINDING, or one like it, in words."""
         alone = row["code"] in tagged("range_unseen")  # nobody says beside it that the node is gone
         ghost: Any = None if alone else self._gone.get((row["role"], row["node_id"]))
-        said = self._words.of(row, self._sight.site, ghost)
+        words = self._words.of(row, self._sight.site, ghost)
         low, high = row["min_version"], row["max_version"]
         return Reason(
             judge=judge,
@@ -254,7 +254,7 @@ class Reasons:
             level=row["level"],
             node="" if row["node_id"] is None else f"{row['role'] or 'node'} {row['node_id']}",
             supported=None if low is None or high is None else (low, high),
-            **asdict(said),
+            **asdict(words),
         )
 
     def _of_finding(self, row: dict[str, Any]) -> Reason:
@@ -262,9 +262,9 @@ class Reasons:
         reason = self._of_row(row, EVIDENCE if self._is_missing(row["code"]) else STRICT)
         cluster, half = self._sight.cluster, (row["role"], row["node_id"])
         nodes = (*cluster.nodes, *unregistered(cluster, Asks.CONFIGURED_ONLY))
-        found = [node for node in nodes if (node.role.text, node.node_id) == half]
-        is_known = found and row["code"] in tagged("names_nodes")
-        return self._with_way(reason, found[0]) if is_known else reason
+        hit = [node for node in nodes if (node.role.text, node.node_id) == half]
+        is_known = hit and row["code"] in tagged("names_nodes")
+        return self._with_way(reason, hit[0]) if is_known else reason
 
     def _is_missing(self, code: str) -> bool:
         unknown = self._wordings[code].severity is Severity.UNKNOWN
@@ -316,8 +316,8 @@ def ladder(cluster: Cluster, feature: str, catalogue: Catalogue) -> tuple[int, .
         known = {level.level for level in catalogue.levels if level.feature == feature}
     else:
         known = {end for ends in ranges for end in ends}
-    seen = max((high for _, high in ranges), default=0)
-    return tuple(sorted(level for level in known if cluster.level(feature) < level <= seen))
+    top = max((high for _, high in ranges), default=0)
+    return tuple(sorted(level for level in known if cluster.level(feature) < level <= top))
 
 
 def refusing(nodes: Sequence[Node], feature: str, level: int) -> tuple[Node, ...]:
@@ -340,10 +340,10 @@ def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> 
     # The fewest nodes to fix; of choices with as many, the one with the fewest, lowest levels.
     moves = min(choices, key=lambda m: (len(in_the_way(m)), sum(m.values()), sorted(m.items())))
     codes = _refused(cluster, moves, catalogue)
-    wanted = in_the_way(moves)
+    needed = in_the_way(moves)
     if codes & tagged("voter"):
-        wanted |= {node.half: node for node in unregistered(cluster, Asks.QUORUM)}
-    nodes = [node for _, node in sorted(wanted.items())]
+        needed |= {node.half: node for node in unregistered(cluster, Asks.QUORUM)}
+    nodes = [node for _, node in sorted(needed.items())]
     if codes & tagged("configured"):
         nodes += unregistered(cluster, Asks.CONFIGURED_ONLY)
     fixes = tuple(
@@ -383,7 +383,7 @@ def action_for(cluster: Cluster, node: Node, moves: Moves, codes: frozenset[str]
     level = cluster.level(METADATA_VERSION)
     issue, tag = (Issue.VOTER, "voter") if node.voter else (Issue.CONFIGURED, "configured")
     cause = None if node.registered or codes.isdisjoint(tagged(tag)) else issue
-    brokers = [one for one in cluster.nodes if one.registered and one.role is Role.BROKER]
+    brokers = [n for n in cluster.nodes if n.registered and n.role is Role.BROKER]
     is_known = (level or cluster.has_quorum) and brokers != [node]
     levels = np.array(list(moves.values()), dtype=np.int32)
     lowest = np.array([node.range_of(name)[0] for name in moves], dtype=np.int32)
@@ -416,10 +416,10 @@ def _repaired(cluster: Cluster, fixes: Sequence[Fix], moves: Moves, release: str
         elif action not in (Action.UNREGISTER, Action.UNREGISTER_CONTROLLER):
             nodes.append(replace(node.widened(moves), registered=True, release=release))
             own = release if node.half == active else own
-    left = {fix.node_id for fix in fixes if fix.action is Action.RECONFIGURE}
+    kept = {fix.node_id for fix in fixes if fix.action is Action.RECONFIGURE}
     ids = cluster.configured_voters
-    asked = ids if ids is None else tuple(i for i in ids if i not in left)
-    return replace(cluster, nodes=tuple(nodes), release=own, configured_voters=asked)
+    still = ids if ids is None else tuple(i for i in ids if i not in kept)
+    return replace(cluster, nodes=tuple(nodes), release=own, configured_voters=still)
 
 
 def _refused(cluster: Cluster, moves: Moves, catalogue: Catalogue) -> frozenset[str]:

@@ -131,7 +131,7 @@ def describe(sight: ClusterView, catalogue: Catalogue) -> Description:
     used = Counter(p for p in who.profile.tolist() if p >= 0)
     order = {p: i for i, p in enumerate(sorted(used, key=lambda p: (-used[p], p)))}
     ranges = (ranges_of(evidence.snapshots, position) for position in order)
-    profiles = tuple({name: Ends(*ends) for name, ends in one.items()} for one in ranges)
+    profiles = tuple({name: Ends(*ends) for name, ends in r.items()} for r in ranges)
     newer = _newer_software(order, profiles, catalogue)
     nodes = tuple(_nodes(sight, evidence, order, findings, newer))
     is_known = evidence.controller[0] >= 0 or any(node.is_active for node in nodes)
@@ -168,31 +168,31 @@ def _nodes(
     findings: Sequence[Row],
     newer: Mapping[int, str],
 ) -> Iterator[NodeShown]:
-    who, member = evidence.subjects, evidence.membership
+    nodes, member = evidence.subjects, evidence.membership
     releases = {(n.role, n.node_id): n.release for n in sight.cluster.nodes}
     called, leader = _called(findings), (_leading_role(evidence), sight.cluster.active)
     # Whom nobody names leads where it has no rival, and answers: silence makes no controller.
     is_named = bool(evidence.controller[0] >= 0)
-    halves = zip(who.role.tolist(), who.node_id.tolist(), strict=True)
+    halves = zip(nodes.role.tolist(), nodes.node_id.tolist(), strict=True)
     for i, (number, node_id) in enumerate(halves):
-        role, position, fenced = Role(number), int(who.profile[i]), int(who.fenced[i])
-        answers, answer = bool(who.answers[i]), _answer(evidence, i)
+        role, position, fenced = Role(number), int(nodes.profile[i]), int(nodes.fenced[i])
+        answers, answer = bool(nodes.answers[i]), _answer(evidence, i)
         state = "running" if answers else "fenced" if fenced == 1 else "registered"
-        unlisted = who.voter[i] and not who.registered[i] and member.controllers_known[0]
+        unlisted = nodes.voter[i] and not nodes.registered[i] and member.controllers_known[0]
         yield NodeShown(
             role=role.text,
             node_id=node_id,
             state=called.get((role.text, node_id), state),
             is_active=(role, node_id) == leader and (is_named or answers),
-            is_voter=bool(who.voter[i]) if member.quorum_known[0] else None,
+            is_voter=bool(nodes.voter[i]) if member.quorum_known[0] else None,
             is_fenced=None if fenced < 0 else bool(fenced),
             is_unregistered_voter=bool(unlisted),
             release=releases.get((role, node_id)) or newer.get(position) or answer.releases,
             profile=order.get(position),
-            is_partial=bool(who.partial[i]),
+            is_partial=bool(nodes.partial[i]),
             epoch=answer.epoch,
             error=answer.error,
-            seen_at=_time(int(who.at[i])) if position >= 0 else None,
+            seen_at=_time(int(nodes.at[i])) if position >= 0 else None,
         )
 
 
@@ -224,12 +224,12 @@ class _Answer(NamedTuple):
 
 def _answer(evidence: Evidence, subject: int) -> _Answer:
     """Return the last answer of a node; empty for one that nobody asked."""
-    who = evidence.subjects
-    listener = int(who.listener[subject])
+    nodes = evidence.subjects
+    listener = int(nodes.listener[subject])
     if listener < 0:
         return _Answer()
     epoch = int(evidence.listeners.field("epoch")[listener])
-    has_failed = int(who.failed_at[subject]) > 0 and not who.answers[subject]
+    has_failed = int(nodes.failed_at[subject]) > 0 and not nodes.answers[subject]
     return _Answer(
         epoch=epoch if epoch >= 0 else None,
         error=evidence.errors(np.array([listener]))[0] if has_failed else "",
@@ -244,8 +244,8 @@ def _levels(
     profiles: Sequence[Ranges],
     catalogue: Catalogue,
 ) -> Iterator[LevelShown]:
-    who, finalized = evidence.subjects, sight.cluster.finalized
-    rows = zip(who.role.tolist(), who.node_id.tolist(), who.profile.tolist(), strict=True)
+    nodes, finalized = evidence.subjects, sight.cluster.finalized
+    rows = zip(nodes.role.tolist(), nodes.node_id.tolist(), nodes.profile.tolist(), strict=True)
     of_node = {(Role(role).text, node_id): order.get(p) for role, node_id, p in rows}
     unfit: dict[str, set[int]] = defaultdict(set)
     for row in sight.judged.incompatible.to_pylist():
@@ -254,7 +254,7 @@ def _levels(
     disputed = {name for _, name, _ in evidence.levels.disputed}
     trusted = bool(evidence.levels.trusted[0])
     by_tool = not trusted and int(evidence.levels.kind[0]) == int(Witness.TOOL)
-    for name in sorted({*finalized, *(n for one in profiles for n in one)}, key=metadata_first):
+    for name in sorted({*finalized, *(n for p in profiles for n in p)}, key=metadata_first):
         low, level = finalized.get(name, (0, 0)) if trusted else (None, None)
         printed = finalized[name][1] if by_tool and name in finalized else level
         yield LevelShown(

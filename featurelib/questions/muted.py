@@ -31,8 +31,8 @@ def over_row(mutes: InForce, row: Mapping[str, Any]) -> SetAside | None:
     return mutes.over(row["code"], **about)
 
 
-def as_json(found: SetAside | None) -> dict[str, Any]:
+def as_json(muted: SetAside | None) -> dict[str, Any]:
     """Return the reason and end of a mute, as keys beside the reason's own."""
-    if found is None:
+    if muted is None:
         return {"muted": None, "muted_until": None}
-    return {"muted": found.muted, "muted_until": found.muted_until.isoformat()}
+    return {"muted": muted.muted, "muted_until": muted.muted_until.isoformat()}

@@ -132,7 +132,7 @@ class Timeline:
     def regressions(self) -> int:
         """The number of changes that went back."""
         shrank = sum(1 for change in self.ranges if change.shrank)
-        return shrank + sum(1 for one in self.levels if one.went_down) + len(self.epochs)
+        return shrank + sum(1 for move in self.levels if move.went_down) + len(self.epochs)
 
 
 def timeline(
@@ -165,7 +165,7 @@ def read_timeline(lake: Lake, cluster_id: str, run: int | None = None) -> Timeli
 def find_senders(levels: Sequence[LevelChange], entries: Sequence[JournalEntry]) -> list[SentLevel]:
     """Return the sender of each level: of the last request that wrote it, sent after the feature
     was read at another level and before it was read at this one. `entries`: the cluster's."""
-    found, since = [], dict[str, tuple[datetime, datetime]]()  # the last two times it was read
+    senders, since = [], dict[str, tuple[datetime, datetime]]()  # the last two times it was read
     for change in levels:
         for name, _, level in change.changes:
             earlier, last = since.get(name, (_EPOCH, _EPOCH))
@@ -174,12 +174,11 @@ def find_senders(levels: Sequence[LevelChange], entries: Sequence[JournalEntry])
             for entry in reversed(entries):
                 sent = datetime.fromtimestamp(entry.intent.at, UTC)
                 wrote = any(
-                    (one.fate, one.update.feature, one.update.to_level)
-                    == (Fate.APPLIED, name, level)
-                    for one in entry.updates
+                    (u.fate, u.update.feature, u.update.to_level) == (Fate.APPLIED, name, level)
+                    for u in entry.updates
                 )
                 if wrote and after - SKEW < sent < change.at + SKEW:
-                    found.append(
+                    senders.append(
                         SentLevel(
                             at=change.at,
                             feature=name,
@@ -191,7 +190,7 @@ def find_senders(levels: Sequence[LevelChange], entries: Sequence[JournalEntry])
                         )
                     )
                     break
-    return found
+    return senders
 
 
 _Who = tuple[str, int]  # a role, or what keeps registrations, and a node id
@@ -202,11 +201,11 @@ def _range_changes(rows: Iterable[RangeRow]) -> Iterator[RangeChange]:
     """Yield changed answers of nodes and, beside them, registrations that differ: below protocol
     version 2.7 a broker registers nothing, whatever its software supports."""
     sayings = sorted(_sayings(rows).items())
-    answers = [(who, of) for who, of in sayings if who[0] not in (LOG, REGISTRATION)]
-    own = [change for who, of in answers for change in _of_node(*who, of)]
+    answers = [(key, of) for key, of in sayings if key[0] not in (LOG, REGISTRATION)]
+    own = [change for key, of in answers for change in _of_node(*key, of)]
     yield from own
     known = {(change.node_ids, change.changes) for change in own}
-    for change, is_seen in _registered(sayings, {who for who, _ in answers}):
+    for change, is_seen in _registered(sayings, {key for key, _ in answers}):
         if not is_seen and (change.node_ids, change.changes) not in known:
             yield change
 
@@ -216,10 +215,10 @@ def _registered(
 ) -> Iterator[tuple[RangeChange, bool]]:
     """Yield the changed registrations of brokers, and whether it is the first record in the log of
     a broker that answers itself."""
-    for (who, node_id), of_node in sayings:
+    for (role, node_id), of_node in sayings:
         # The log does not say here which half of a process registered.
-        if who == REGISTRATION or (who == LOG and (CONTROLLER, node_id) not in answering):
-            is_answering = who == LOG and (BROKER, node_id) in answering
+        if role == REGISTRATION or (role == LOG and (CONTROLLER, node_id) not in answering):
+            is_answering = role == LOG and (BROKER, node_id) in answering
             for change in _of_node(BROKER, node_id, of_node, registered=True):
                 yield change, change.first and is_answering
 
@@ -228,11 +227,11 @@ def _sayings(rows: Iterable[RangeRow]) -> dict[_Who, dict[_Saying, dict[str, End
     """Return the ranges of each node by what showed them and when."""
     sayings: dict[_Who, dict[_Saying, dict[str, Ends]]] = defaultdict(dict)
     for row in rows:
-        who = row["witness"]
+        role = row["witness"]
         epoch = -1 if row["epoch"] is None else row["epoch"]
         # Several records of the log stand in dumps of one time; only their offsets tell them apart.
-        line = 0 if who == LOG else row["line_id"]
-        saying = sayings[who, row["node_id"]].setdefault((row["observed_at"], epoch, line), {})
+        line = 0 if role == LOG else row["line_id"]
+        saying = sayings[role, row["node_id"]].setdefault((row["observed_at"], epoch, line), {})
         if row["feature"] is not None:
             saying[row["feature"]] = Ends(row["min_version"] or 0, row["max_version"] or 0)
     return sayings
@@ -269,10 +268,10 @@ def _is_partial(before: Ranges, ranges: Ranges) -> bool:
 
 def _together(changes: Iterable[RangeChange]) -> Iterator[RangeChange]:
     """Changes in the order of time; nodes that change alike, one after the other, are one row."""
-    ordered = sorted(changes, key=lambda one: (one.since, *_series(one), one.node_ids))
+    ordered = sorted(changes, key=lambda c: (c.since, *_series(c), c.node_ids))
     rows: list[RangeChange] = []
     for change in ordered:
-        alike = next((i for i, one in enumerate(rows) if _is_alike(one, change, rows)), None)
+        alike = next((i for i, c in enumerate(rows) if _is_alike(c, change, rows)), None)
         if alike is None:
             rows.append(change)
         else:
@@ -281,13 +280,13 @@ def _together(changes: Iterable[RangeChange]) -> Iterator[RangeChange]:
     return iter(rows)
 
 
-def _is_alike(one: RangeChange, change: RangeChange, rows: Sequence[RangeChange]) -> bool:
+def _is_alike(other: RangeChange, change: RangeChange, rows: Sequence[RangeChange]) -> bool:
     """Return true if a change belongs to an earlier row: no other change of its nodes since."""
-    kinds = {(_series(which), which.changes, which.first) for which in (one, change)}
+    kinds = {(_series(which), which.changes, which.first) for which in (other, change)}
     if len(kinds) > 1:
         return False
-    after = (later for later in rows[rows.index(one) + 1 :] if _series(later) == _series(one))
-    return not any(set(later.node_ids) & {*one.node_ids, *change.node_ids} for later in after)
+    after = (later for later in rows[rows.index(other) + 1 :] if _series(later) == _series(other))
+    return not any(set(later.node_ids) & {*other.node_ids, *change.node_ids} for later in after)
 
 
 def _series(change: RangeChange) -> tuple[bool, str]:
@@ -365,7 +364,7 @@ class Diff:
         """Return the number of new findings, that severe or more, and not muted."""
         order = list(Severity)
         bad = set(order[: order.index(severity) + 1])
-        new = (row for one in self.clusters for row in one.new)
+        new = (row for c in self.clusters for row in c.new)
         return sum(row["severity"] in bad and row["muted"] is None for row in new)
 
 
@@ -380,8 +379,8 @@ def diff(
     clusters it is about, None = all. Raises ConfigError for a night that is not there."""
     was, now = _Night(lake, before, part), _Night(lake, after, part)
     alike = was.judged_by == now.judged_by
-    both = now.found & was.found
-    unchanged, found = Counter(key[0] for key in both), _differing(was, now)
+    same = now.found & was.found
+    unchanged, found = Counter(key[0] for key in same), _differing(was, now)
     every = was.verdicts.keys() | now.verdicts.keys()
     levels = _levels_moved(was, now)
     moved = {name for name in every if was.verdicts.get(name) != now.verdicts.get(name)}
@@ -411,7 +410,7 @@ def diff(
         before=before,
         after=after,
         judged_alike=alike,
-        counts=counts | {State.UNCHANGED: len(both)},
+        counts=counts | {State.UNCHANGED: len(same)},
         same=len(every) - len(clusters),
         clusters=tuple(clusters),
     )
@@ -419,16 +418,18 @@ def diff(
 
 def _differing(was: _Night, now: _Night) -> dict[str, dict[State, list[Row]]]:
     """Return by cluster the findings that one of two runs lacks, new, resolved or incomparable."""
-    found: dict[str, dict[State, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    changed: dict[str, dict[State, list[Row]]] = defaultdict(lambda: defaultdict(list))
     alike = was.judged_by == now.judged_by
     for night, other, state in ((was, now, State.RESOLVED), (now, was, State.NEW)):
         for row in night.rows(night.found - other.found):
-            why = Why.JUDGED_OTHERWISE if not alike else other.why_silent(row, is_new=other is was)
-            if why is None:
-                found[row["cluster"]][state].append(row)
+            why_not = (
+                Why.JUDGED_OTHERWISE if not alike else other.why_silent(row, is_new=other is was)
+            )
+            if why_not is None:
+                changed[row["cluster"]][state].append(row)
             else:
-                found[row["cluster"]][State.INCOMPARABLE].append(row | {"why": why})
-    return found
+                changed[row["cluster"]][State.INCOMPARABLE].append(row | {"why": why_not})
+    return changed
 
 
 _Moved = tuple[tuple[LevelOfNights, ...], tuple[LevelMove, ...]]  # levels, and ceilings
@@ -439,8 +440,8 @@ def _levels_moved(was: _Night, now: _Night) -> dict[str, _Moved]:
     ceilings that fell beside that, where both judged alike."""
     moved: dict[str, _Moved] = {}
     (before, low), (after, high) = (
-        [known_levels(one.readiness.values(), of) for of in ("finalized_level", "ceiling")]
-        for one in (was, now)
+        [known_levels(side.readiness.values(), of) for of in ("finalized_level", "ceiling")]
+        for side in (was, now)
     )
     for key in was.verdicts.keys() & now.verdicts.keys():
         pairs = changed_levels(before[key], after[key])
@@ -458,8 +459,8 @@ def _levels_moved(was: _Night, now: _Night) -> dict[str, _Moved]:
 def _order(row: Row) -> tuple[object, ...]:
     """The worst first, then by code, node and feature, whatever the order of the tables' files."""
     node = -1 if row["node_id"] is None else row["node_id"]
-    where = row["role"] or "", node, row["feature"] or ""
-    return _SEVERITIES.index(row["severity"]), row["code"], *where, str(row["facts"])
+    place = row["role"] or "", node, row["feature"] or ""
+    return _SEVERITIES.index(row["severity"]), row["code"], *place, str(row["facts"])
 
 
 class _Night:
@@ -484,9 +485,9 @@ class _Night:
     def rows(self, keys: Set[Key]) -> Iterator[Row]:
         """Yield these findings whole: no read has the order of another, so keys find the rows."""
         if keys:
-            found = self._lake.rows(tables.FINDINGS, run=self._run, columns=FOUND)
-            at = [i for i, key in enumerate(_keys(found)) if key in keys]
-            yield from map(without_blanks, found.take(np.array(at, dtype=np.int64)).to_pylist())
+            rows = self._lake.rows(tables.FINDINGS, run=self._run, columns=FOUND)
+            at = [i for i, key in enumerate(_keys(rows)) if key in keys]
+            yield from map(without_blanks, rows.take(np.array(at, dtype=np.int64)).to_pylist())
 
     def why_silent(self, row: Row, *, is_new: bool) -> Why | None:
         """Return why this run may lack a finding of another; None where its silence counts.
@@ -499,8 +500,8 @@ class _Night:
         if (row["severity"] if words is None else words.severity) == Severity.UNKNOWN:
             return None  # about the evidence itself
         is_blocker = row["severity"] == Severity.BLOCKER
-        here = cluster, code_of("unfit"), row["role"], row["node_id"], feature
-        if is_blocker and not is_new and here in self.found:
+        halves = cluster, code_of("unfit"), row["role"], row["node_id"], feature
+        if is_blocker and not is_new and halves in self.found:
             return Why.FINALIZED
         ready = self.readiness.get((cluster, feature))
         # Where nobody answers, nobody may list the feature.
@@ -515,11 +516,11 @@ class _Night:
     @cached_property
     def unfit(self) -> defaultdict[tuple[str, str], list[str]]:
         """By cluster and feature the nodes that its finalized level does not fit."""
-        found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        nodes: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         misfits = (key for key in self.found if key[1] in tagged("unfit"))
         for cluster, _, role, node_id, feature in sorted(misfits):
-            found[cluster, feature].append(f"{role} {node_id}")
-        return found
+            nodes[cluster, feature].append(f"{role} {node_id}")
+        return nodes
 
     @cached_property
     def readiness(self) -> dict[tuple[str, str], Row]:

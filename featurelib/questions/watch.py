@@ -107,10 +107,10 @@ class Watch:
         if self._texts and self._until is None:
             self._until = read_target(self._texts, sight, self._catalogue)
         features = tuple(_features(sight, self._until))
-        wanted = {one.feature: one.wanted for one in features if one.wanted is not None}
-        nodes = (*self._nodes(sight, wanted, at), *self._gone(sight, at))
-        ready, refusals = self._judged(sight, wanted)
-        gone = [one for one in nodes if one.state is NodeState.GONE]
+        goal = {f.feature: f.wanted for f in features if f.wanted is not None}
+        nodes = (*self._nodes(sight, goal, at), *self._gone(sight, at))
+        ready, refusals = self._judged(sight, goal)
+        lost = [n for n in nodes if n.state is NodeState.GONE]
         missing = () if ready else tuple(_missing(refusals, nodes))
         self._last = Watched(
             cluster_id=sight.cluster_id,
@@ -119,9 +119,9 @@ class Watch:
             at=at,
             nodes=nodes,
             features=features,
-            missing=(*missing, *map(_no_longer_listed, gone)),
+            missing=(*missing, *map(_no_longer_listed, lost)),
             until=self._until,
-            ready=None if self._until is None else ready and not gone,
+            ready=None if self._until is None else ready and not lost,
             error=None,
         )
         return self._last
@@ -130,13 +130,13 @@ class Watch:
         """Take in a query that failed: every node of before is silent."""
         last = self._last
         nodes = () if last is None else last.nodes
-        silent = (replace(one, state=NodeState.SILENT, is_active=False, lacks={}) for one in nodes)
+        silent = (replace(n, state=NodeState.SILENT, is_active=False, lacks={}) for n in nodes)
         self._last = Watched(
             cluster_id=cluster_id if last is None else last.cluster_id,
             mode="" if last is None else last.mode,
             started=at if last is None else last.started,
             at=at,
-            nodes=tuple(self._since(one, at) for one in silent),
+            nodes=tuple(self._since(n, at) for n in silent),
             features=(),
             missing=(),
             until=self._until,
@@ -163,13 +163,13 @@ class Watch:
             name: {node.half for node in refusing(known, name, level)}
             for name, level in goal.items()
         }
-        shown = describe(view, self._catalogue).nodes
+        rows = describe(view, self._catalogue).nodes
         subjects = view.evidence.subjects
         columns = (subjects.role.tolist(), subjects.answers.tolist())
-        for node, role, answers in zip(shown, *columns, strict=True):
+        for node, role, answers in zip(rows, *columns, strict=True):
             half = Role(role), node.node_id
             lacks = {name: goal[name] for name, halves in unfit.items() if half in halves}
-            one = NodeNow(
+            now = NodeNow(
                 role=node.role,
                 node_id=node.node_id,
                 state=_state(node, answers=answers),
@@ -178,7 +178,7 @@ class Watch:
                 since=at,
                 lacks=lacks if answers else {},
             )
-            yield self._since(one, at)
+            yield self._since(now, at)
 
     def _gone(self, sight: ClusterView, at: datetime) -> Iterator[NodeNow]:
         """Brokers that were on a list before and are on none now, where that may be a restart: no
@@ -187,17 +187,17 @@ class Watch:
         shows_all = (lists.field("role") == Role.BROKER) & (lists.field("fenced_shown") > 0)
         if self._last is None or shows_all.any():
             return
-        there = set(subjects.node_id[subjects.role == Role.BROKER].tolist())
-        for one in self._last.nodes:
-            if one.role == Role.BROKER.text and one.node_id not in there:
-                gone = replace(one, state=NodeState.GONE, is_active=False, lacks={})
-                yield self._since(gone, at)
+        ids = set(subjects.node_id[subjects.role == Role.BROKER].tolist())
+        for node in self._last.nodes:
+            if node.role == Role.BROKER.text and node.node_id not in ids:
+                lost = replace(node, state=NodeState.GONE, is_active=False, lacks={})
+                yield self._since(lost, at)
 
     def _since(self, node: NodeNow, at: datetime) -> NodeNow:
         """The node with what is known of it from before."""
         half = node.role, node.node_id
         nodes = () if self._last is None else self._last.nodes
-        before = next((one for one in nodes if (one.role, one.node_id) == half), None)
+        before = next((n for n in nodes if (n.role, n.node_id) == half), None)
         if before is None:
             return replace(node, since=at)
         if node.state is not NodeState.RUNNING:
@@ -234,16 +234,12 @@ def _missing(refusals: Sequence[Reason], nodes: Sequence[NodeNow]) -> Iterator[R
     """Reasons beside what nodes show themselves: that one is silent, or lacks a level. What only a
     controller would say stands where nothing else does."""
     silent = {
-        f"{one.role} {one.node_id}"
-        for one in nodes
-        if one.state in (NodeState.SILENT, NodeState.GONE)
+        f"{n.role} {n.node_id}" for n in nodes if n.state in (NodeState.SILENT, NodeState.GONE)
     }
-    others = [
-        one for one in refusals if one.node not in silent and one.code not in tagged("unsupported")
-    ]
-    of_policy = [one for one in others if one.judge not in GENERATIONS]
-    is_shown = bool(of_policy or silent) or any(one.lacks for one in nodes)
-    yield from of_policy if is_shown else others
+    rest_of = [r for r in refusals if r.node not in silent and r.code not in tagged("unsupported")]
+    of_policy = [r for r in rest_of if r.judge not in GENERATIONS]
+    is_shown = bool(of_policy or silent) or any(n.lacks for n in nodes)
+    yield from of_policy if is_shown else rest_of
 
 
 def _no_longer_listed(node: NodeNow) -> Reason:

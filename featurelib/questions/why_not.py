@@ -159,16 +159,16 @@ def why_not(sight: ClusterView, feature: str, level: int, catalogue: Catalogue) 
         current=_current(sight, feature),
         dialects=sight.dialects,
     )
-    seen, reasons = _seen(sight), Reasons(sight, catalogue)
+    times, reasons = _seen(sight), Reasons(sight, catalogue)
     if level == found.current:
         misfits = map(_proof_of, reasons.of_codes(tagged("unfit"), feature))
-        return replace(found, proofs=tuple(_dated(proof, seen) for proof in misfits))
+        return replace(found, proofs=tuple(_dated(proof, times) for proof in misfits))
     up = level > sight.cluster.level(feature)
     moves = _moves(sight, feature, level, catalogue) if up else {feature: level}
     sure = replace(sight, cluster=known_cluster(sight, moves))
-    against = [_dated(proof, seen) for proof in _against(sure, moves, up, catalogue)]
+    against = [_dated(proof, times) for proof in _against(sure, moves, up, catalogue)]
     proofs, unknown = [*filterfalse(_is_unsure, against)], [*filter(_is_unsure, against)]
-    unknown += [_dated(proof, seen) for proof in _missing(sight, reasons, moves)]
+    unknown += [_dated(proof, times) for proof in _missing(sight, reasons, moves)]
     status = LevelStatus.UNKNOWN if unknown else LevelStatus.NOTHING
     answer, intent = LevelStatus.BLOCKED if proofs else status, _intent(moves, up)
     plan = make_plan(sight, intent, catalogue).plan if answer is LevelStatus.NOTHING else None
@@ -178,7 +178,7 @@ def why_not(sight: ClusterView, feature: str, level: int, catalogue: Catalogue) 
         moves=tuple(LevelOf(*move) for move in sorted(moves.items())),
         proofs=tuple(proofs),
         unknown=tuple(unknown),
-        agreed=_agreement(sight, moves, seen) if up else None,
+        agreed=_agreement(sight, moves, times) if up else None,
         unlock=_way_out(sure.cluster, feature, moves, proofs, catalogue) if up and proofs else None,
         words=intent.text,
         ahead=look_ahead(plan, catalogue, sight.site.address) if plan is not None else (),
@@ -196,7 +196,7 @@ def _way_out(
 ) -> WayOut:
     """Return the needs of all moves; a node that only a controller refuses over is enough."""
     ways = {name: unlock(cluster, catalogue, name, level) for name, level in moves.items()}
-    fixes = {fix for way in ways.values() for fix in way.fixes}
+    fixes = {fix for route in ways.values() for fix in route.fixes}
     own = {
         NodeOf(Role[proof.role.upper()], proof.node_id)
         for proof in proofs
@@ -258,29 +258,29 @@ def _against(sight: ClusterView, moves: Moves, up: bool, catalogue: Catalogue) -
         yield _proof_of(reason, source="")
 
 
-def _proof_of(reason: Reason, **more: Any) -> Proof:
+def _proof_of(reason: Reason, **fields: Any) -> Proof:
     """A reason as a proof, with the source of its rule."""
     known = wordings(load(STRICT)).get(reason.code)
     values = asdict(reason) | {"level": reason.level or 0, "source": known.source if known else ""}
-    return Proof(**values | more)
+    return Proof(**values | fields)
 
 
-def _agreement(sight: ClusterView, moves: Moves, seen: _Seen) -> Proof | None:
+def _agreement(sight: ClusterView, moves: Moves, times: _Seen) -> Proof | None:
     """Return the controller's own agreement to these levels, if it was asked about all of them."""
     for row in sight.judged.findings.to_pylist():
         code = row["code"]
         if code in tagged("accepted") and moves.items() <= agreed_levels(sight.evidence):
             message = wordings(load(STRICT))[code].statement.format_map(row["facts"])
             agreed = Reason(judge=PROBE, code=code, message=message)
-            return _dated(_proof_of(agreed), seen)
+            return _dated(_proof_of(agreed), times)
     return None
 
 
 def _missing(sight: ClusterView, reasons: Reasons, moves: Moves) -> Iterator[Proof]:
-    found = list(reasons.of_unknown(moves))
-    if not sight.releases and not found:
-        found += [replace(one, judge=EVIDENCE) for one in reasons.of_release()]
-    return map(_proof_of, found)
+    proofs = list(reasons.of_unknown(moves))
+    if not sight.releases and not proofs:
+        proofs += [replace(r, judge=EVIDENCE) for r in reasons.of_release()]
+    return map(_proof_of, proofs)
 
 
 def _current(sight: ClusterView, feature: str) -> int | None:
@@ -298,22 +298,22 @@ _Seen = dict[tuple[object, ...], tuple[int, int]]
 def _seen(sight: ClusterView) -> _Seen:
     """Return time and line of each finding, by code, role, node and feature; and, by role and node,
     of each node's range, and of the finalized levels (None, None)."""
-    who, levels, found = sight.evidence.subjects, sight.evidence.levels, sight.judged.findings
-    roles = (Role(role).text for role in who.role.tolist())
-    ranges = zip(roles, *(c.tolist() for c in (who.node_id, who.at, who.line)), strict=True)
+    nodes, levels, rows = sight.evidence.subjects, sight.evidence.levels, sight.judged.findings
+    roles = (Role(role).text for role in nodes.role.tolist())
+    ranges = zip(roles, *(c.tolist() for c in (nodes.node_id, nodes.at, nodes.line)), strict=True)
     seen: _Seen = {(None, None): (int(levels.at[0]), int(levels.line[0]))}
     seen |= {(role, node_id): (at, line) for role, node_id, at, line in ranges}
-    places = (found.numbers(name) for name in ("observed_at", "line_id"))
+    places = (rows.numbers(name) for name in ("observed_at", "line_id"))
     times = (np.where(place == NONE, 0, place).tolist() for place in places)
-    for row, at, line in zip(found.to_pylist(), *times, strict=True):
+    for row, at, line in zip(rows.to_pylist(), *times, strict=True):
         seen[row["code"], row["role"], row["node_id"], row["feature"]] = at, line
     return seen
 
 
-def _dated(proof: Proof, seen: _Seen) -> Proof:
+def _dated(proof: Proof, times: _Seen) -> Proof:
     """The proof with its place: that of its finding, where the audit has it, too."""
     half = proof.role, proof.node_id
-    at, line = seen.get((proof.code, *half, proof.feature or None)) or seen.get(half, (0, 0))
+    at, line = times.get((proof.code, *half, proof.feature or None)) or times.get(half, (0, 0))
     return replace(proof, seen_at=at, line_id=line)
 
 
@@ -323,7 +323,7 @@ def _own_proofs(view: ClusterView, moves: Sequence[Move], catalogue: Catalogue) 
     cluster, mode = view.cluster, mode_of(view)
     levels = {update.feature: update.to_level for update in moves}
     supported = {NodeOf(n.role, n.node_id): n.supported for n in cluster.nodes}
-    told: set[tuple[object, ...]] = set()
+    known: set[tuple[object, ...]] = set()
     for release in view.releases:
         own = dialect_of(release, mode, catalogue)
         steps = _steps(moves, own)
@@ -331,9 +331,9 @@ def _own_proofs(view: ClusterView, moves: Sequence[Move], catalogue: Catalogue) 
         for led, speaks in _led(cluster, release, mode):
             for half, refusal in _asked(led, steps, own, sorted(supported), levels, catalogue):
                 key = (own.name, refusal.code, refusal.feature, refusal.level, half)
-                if key in told:
+                if key in known:
                     continue
-                told.add(key)
+                known.add(key)
                 node: dict[str, Any] = {}
                 if half is not None:
                     node["node"] = f"{half.role.text} {half.node_id}"
@@ -360,12 +360,12 @@ def _led(cluster: Cluster, release: str, mode: str) -> Iterator[tuple[Cluster, b
     known = leads is not None and leads.release not in ("", release)
     active = next(able, cluster.active) if known else cluster.active
     nodes = {node.node_id: node for node in cluster.nodes}
-    seen = []
+    steps = []
     for led in who_may_lead(replace(cluster, release=release, active=active), mode):
         node = nodes.get(led.active)
         alike = None if node is None else replace(node, node_id=0)
-        if alike not in seen:
-            seen.append(alike)
+        if alike not in steps:
+            steps.append(alike)
             yield led, leads is None or (led.active == cluster.active and not known)
 
 
@@ -395,36 +395,36 @@ def _asked(
         return _in_turn(narrow, steps, own, catalogue)
 
     at_all, as_it_is = refusals((), halves)
-    told = {(one.code, one.feature) for one in at_all}
+    known = {(one.code, one.feature) for one in at_all}
     answers = {one.message for one in as_it_is if one.is_answer}
-    for one in at_all:
-        yield None, replace(one, is_answer=one.message in answers)
-    rest = [one for one in as_it_is if (one.code, one.feature) not in told]
+    for r in at_all:
+        yield None, replace(r, is_answer=r.message in answers)
+    new = [one for one in as_it_is if (one.code, one.feature) not in known]
     of_nodes = set[tuple[str, str]]()
-    if rest:
-        for half, said in zip(halves, refusals(*((half,) for half in halves)), strict=True):
-            for one in said:
-                if (one.code, one.feature) not in told:
-                    of_nodes.add((one.code, one.feature))
-                    yield half, replace(one, is_answer=one.message in answers)
-    yield from ((None, one) for one in rest if (one.code, one.feature) not in of_nodes)
+    if new:
+        for half, texts in zip(halves, refusals(*((half,) for half in halves)), strict=True):
+            for r in texts:
+                if (r.code, r.feature) not in known:
+                    of_nodes.add((r.code, r.feature))
+                    yield half, replace(r, is_answer=r.message in answers)
+    yield from ((None, one) for one in new if (one.code, one.feature) not in of_nodes)
 
 
 def _in_turn(
     clusters: Sequence[Cluster], steps: Sequence[Step], own: Dialect, catalogue: Catalogue
 ) -> list[list[Reason]]:
     """Each cluster's refusals of all steps; after a refused one, as if it had been accepted."""
-    said: list[list[Reason]] = [[] for _ in clusters]
-    there = list(clusters)
+    texts: list[list[Reason]] = [[] for _ in clusters]
+    pending = list(clusters)
     for step in steps:
-        cases = [(cluster, request_of(step, own)) for cluster in there]
+        cases = [(cluster, request_of(step, own)) for cluster in pending]
         for i, tried in enumerate(try_requests(cases, own, catalogue.tables, vendors=True)):
-            own_word = [one for one in tried.refusals if one.judge != STRICT]
-            said[i] += own_word
+            own_word = [r for r in tried.refusals if r.judge != STRICT]
+            texts[i] += own_word
             moved = {u.feature: (u.to_level, u.to_level) for u in step.updates if u.to_level}
-            forced = replace(there[i], finalized=there[i].finalized | moved)
-            there[i] = forced if own_word else tried.after
-    return said
+            forced = replace(pending[i], finalized=pending[i].finalized | moved)
+            pending[i] = forced if own_word else tried.after
+    return texts
 
 
 def _steps(updates: Sequence[Move], own: Dialect) -> list[Step]:

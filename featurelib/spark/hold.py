@@ -52,9 +52,9 @@ class HoldingRun:
     token: str
 
     def __str__(self) -> str:
-        one = self.process
-        since = f"pid {one.pid} on {one.host}, since {say_seconds(one.since)}"
-        return f"{one.command} run {self.run} ({since})" if self.token else UNNAMED
+        process = self.process
+        since = f"pid {process.pid} on {process.host}, since {say_seconds(process.since)}"
+        return f"{process.command} run {self.run} ({since})" if self.token else UNNAMED
 
     @classmethod
     def this(cls, job: str, run: int) -> HoldingRun:
@@ -64,8 +64,8 @@ class HoldingRun:
     def is_gone(self) -> bool:
         """Return True if its process has ended, as far as this one can see: of another boot of a
         machine nothing is known, for it may be another machine of the same name."""
-        boot, mine = (one.started.partition(" ")[0] for one in (self.process, myself("")))
-        return bool(boot) and boot == mine and self.process.is_gone()
+        boot, started = (p.started.partition(" ")[0] for p in (self.process, myself("")))
+        return bool(boot) and boot == started and self.process.is_gone()
 
 
 @contextmanager
