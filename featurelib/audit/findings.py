@@ -79,11 +79,11 @@ class Findings:
         self._blocks: list[tuple[str, TableRows]] = []
 
     def add(
-        self, code: str, cluster: Int, *, detail: Texts | None = None, **more: Int | Texts
+        self, code: str, cluster: Int, *, detail: Texts | None = None, **levels: Int | Texts
     ) -> None:
         """One row for each position in `cluster`; a column left out is null in all of them.
 
-        `detail`: the first fact of the code's row. `more`: feature and facts as texts; role,
+        `detail`: the first fact of the code's row. `levels`: feature and facts as texts; role,
         node_id, finalized_level, level, min_version, max_version, epoch, at and line as numbers. In
         `at` and `line` 0, in `node_id` and `epoch` -1 means that there is none.
         """
@@ -95,19 +95,19 @@ class Findings:
             "code": _repeated(code, count),
             "severity": _repeated(self._severities[code].value, count),
         }
-        facts = {name: more.pop(name) for name in FACTS.names if name in more}
+        facts = {name: levels.pop(name) for name in FACTS.names if name in levels}
         row = row_of(code)
         if detail is not None and row and row.first_fact:
             facts = {row.first_fact: detail, **facts}
         columns["facts"] = make_rows(FACTS, count, facts)
-        for given, values in more.items():
+        for given, values in levels.items():
             if isinstance(values, Texts):
                 columns[given] = values
             elif given == "role":
                 columns[given] = Texts(words=[role.text for role in Role], codes=values)
             else:
-                name, none = _NUMBERS[given]
-                columns[name] = np.where(values == none, NONE, values)
+                name, default = _NUMBERS[given]
+                columns[name] = np.where(values == default, NONE, values)
         self._blocks.append((code, make_rows(FINDING, count, columns)))
 
     def rows(self, code: str | None = None) -> TableRows:
@@ -173,7 +173,7 @@ class InForce:
         """Return the mute of a finding, as `set_aside` has it in the tables; None if none."""
         texts = {"cluster": self.cluster, "code": code, "feature": feature}
         node = np.array([NONE if node_id is None else node_id])
-        columns: dict[str, Column | Int] = {name: texts_of([one]) for name, one in texts.items()}
+        columns: dict[str, Column | Int] = {name: texts_of([text]) for name, text in texts.items()}
         row = make_rows(FINDING, 1, columns | {"node_id": node})
         row = row.replace(**_in_force(row, self.mutes, self.as_of))
         [reason], [until] = (row[name].to_pylist() for name in ("muted", "muted_until"))
@@ -192,9 +192,9 @@ class InForce:
 def covered(mute: Mute, findings: TableRows) -> Bool:
     """Return a mask of rows of featurelib.schema.FINDING that the mute is about, expired or not."""
     hit = findings.texts("code").equal(mute.code)
-    for column, wanted in (("cluster", mute.cluster), ("feature", mute.feature)):
-        if wanted:
-            hit &= findings.texts(column).equal(wanted)
+    for column, value in (("cluster", mute.cluster), ("feature", mute.feature)):
+        if value:
+            hit &= findings.texts(column).equal(value)
     if mute.node is not None:
         hit &= findings.numbers("node_id") == mute.node
     return hit
@@ -203,7 +203,7 @@ def covered(mute: Mute, findings: TableRows) -> Bool:
 def _in_force(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[str, Column | Int]:
     """Reason and last day of what mutes each row, null where nothing does; of several mutes the one
     that runs out last counts."""
-    known = sorted((one for one in mutes if one.ends > as_of), key=lambda one: one.ends)
+    known = sorted((m for m in mutes if m.ends > as_of), key=lambda m: m.ends)
     which = np.full(len(findings), -1, dtype=np.int64)
     for at, mute in enumerate(known):
         which[covered(mute, findings)] = at
@@ -213,34 +213,34 @@ def _in_force(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[st
 
 
 def set_aside(
-    said: Findings, clusters: Sequence[str], mutes: Sequence[Mute], as_of: int
+    columns: Findings, clusters: Sequence[str], mutes: Sequence[Mute], as_of: int
 ) -> TableRows:
     """All findings, those that a mute covers with its reason and its last day.
 
     A cluster where a mute that ran out would still have held gets one finding more, which names all
     of these.
     """
-    found = said.rows()
+    rows = columns.rows()
     if not mutes:
-        return found
-    found = found.replace(**_in_force(found, mutes, as_of))
-    _add_expired(said, clusters, [m for m in mutes if m.ends <= as_of], found)
-    return join_rows([found, said.rows(EXPIRED)])
+        return rows
+    rows = rows.replace(**_in_force(rows, mutes, as_of))
+    _add_expired(columns, clusters, [m for m in mutes if m.ends <= as_of], rows)
+    return join_rows([rows, columns.rows(EXPIRED)])
 
 
 def _add_expired(
-    said: Findings, clusters: Sequence[str], expired: Sequence[Mute], found: TableRows
+    columns: Findings, clusters: Sequence[str], expired: Sequence[Mute], rows: TableRows
 ) -> None:
     """One finding a cluster: the mutes that ran out there and that no other took the place of."""
     by_cluster = defaultdict[str, list[str]](list)
-    unmuted = found.texts("muted").codes < 0
+    unmuted = rows.texts("muted").codes < 0
     for mute in expired:
-        hit = np.flatnonzero(covered(mute, found) & unmuted)
-        for name in dict.fromkeys(found["cluster"].take(hit).to_pylist()):
+        hit = np.flatnonzero(covered(mute, rows) & unmuted)
+        for name in dict.fromkeys(rows["cluster"].take(hit).to_pylist()):
             by_cluster[name].append(f"{mute.code}, until {mute.until.isoformat()} ({mute.reason})")
-    where = [i for i, name in enumerate(clusters) if name in by_cluster]
-    details = ["; ".join(by_cluster[clusters[i]]) for i in where]
-    said.add(EXPIRED, np.array(where, dtype=np.int64), detail=texts_of(details))
+    known = [i for i, name in enumerate(clusters) if name in by_cluster]
+    details = ["; ".join(by_cluster[clusters[i]]) for i in known]
+    columns.add(EXPIRED, np.array(known, dtype=np.int64), detail=texts_of(details))
 
 
 @cache
@@ -283,8 +283,8 @@ class Site:
     @property
     def collect(self) -> str:
         """The command that collects it, an address to be filled in where none is known."""
-        what = ["collect", *[clean(self.name)] * self.listed, "--out", self.landing]
-        command = shlex.join(["featurelib", *what, "--fleet", self.inventory])
+        words = ["collect", *[clean(self.name)] * self.listed, "--out", self.landing]
+        command = shlex.join(["featurelib", *words, "--fleet", self.inventory])
         return command if self.reachable else f"{command} --bootstrap {ANY_ADDRESS}"
 
 
@@ -321,12 +321,12 @@ class FindingWords:
         remedy = first_fit(row.remedies, known | {"stale": ghost is not None})
         text, command = remedy.text, remedy.command
         if ghost is not None and text == _STALE:
-            gone = self.of(ghost, site)
-            text, command = gone.action.replace("{", "{{").replace("}", "}}"), gone.command
+            dead = self.of(ghost, site)
+            text, command = dead.action.replace("{", "{{").replace("}", "}}"), dead.command
         elif _WAY in text:
-            way = first_fit(ways(), known | {"stale": True})
-            values["way"] = way.text.format_map(values)
-            command = filled(_fill_command(way.command * (command == _WAY), values), site.address)
+            fix = first_fit(ways(), known | {"stale": True})
+            values["way"] = fix.text.format_map(values)
+            command = filled(_fill_command(fix.command * (command == _WAY), values), site.address)
         else:
             command = filled(_fill_command(command, values), site.address)
         return Advice(
@@ -358,15 +358,15 @@ class FindingWords:
         assert isinstance(facts, TableRows)
         known = {**seen.select(_OF_WORDS.split()).columns, **facts.columns}
         first, kind = _kinds([site, *map(_numbers, known.values())])
-        gone = _gone(findings)
-        if (gone >= 0).any():
-            first, kind = _kinds([kind, np.where(gone >= 0, kind[gone], -1)])
-        found, stale = seen.take(first).to_pylist(), np.unique(gone[first])
+        dead = _gone(findings)
+        if (dead >= 0).any():
+            first, kind = _kinds([kind, np.where(dead >= 0, kind[dead], -1)])
+        found, stale = seen.take(first).to_pylist(), np.unique(dead[first])
         calls_gone = dict(zip(stale.tolist(), seen.take(stale).to_pylist(), strict=True))
         calls_gone[-1] = None  # no finding calls the node gone
         advices = [
             self.of(row, sites.get(name := row["cluster"], Site(name=name)), calls_gone[at])
-            for row, at in zip(found, gone[first].tolist(), strict=True)
+            for row, at in zip(found, dead[first].tolist(), strict=True)
         ]
         return {
             name: Texts(words=[getattr(advice, name) for advice in advices], codes=kind)
@@ -386,10 +386,10 @@ class FindingWords:
         """A fact, safe to show; of sentences with the names of levels of metadata.version."""
         if kind not in ("text", "sentences"):
             return clean(text)
-        shown = (
+        texts = (
             clean(text, COMPOSED_LENGTH) if kind == "sentences" else clean(text).removesuffix(".")
         )
-        return _DATED_LEVEL.sub(self._add_name, shown)
+        return _DATED_LEVEL.sub(self._add_name, texts)
 
     def _values(self, columns: FindingColumns, row: FindingRow, site: Site) -> dict[str, str]:
         """Return what the placeholders of a row stand for."""
@@ -441,8 +441,8 @@ class FindingWords:
             return {name: _argument(text, BLANKS[name])}
         return {name: text or BLANKS.get(name, "")}
 
-    def _add_name(self, found: re.Match[str]) -> str:
-        named = level_text(self.catalogue, METADATA_VERSION, int(found[1]))
+    def _add_name(self, match: re.Match[str]) -> str:
+        named = level_text(self.catalogue, METADATA_VERSION, int(match[1]))
         return f"{METADATA_VERSION} {named}"
 
 
@@ -472,10 +472,10 @@ def ghosts(findings: TableRows) -> dict[tuple[str, str | None, int | None], int]
 
 def _gone(findings: TableRows) -> Int:
     """Return by row about a node's range the row that calls the node stale; -1 = none."""
-    gone = np.flatnonzero(_is_one_of(findings, tagged("stale")))
+    dead = np.flatnonzero(_is_one_of(findings, tagged("stale")))
     keys = node_key(*(_numbers(findings[name]) for name in ("cluster", "role", "node_id")))
-    found = pick(gone, place(keys[gone], np.argsort(keys[gone]), keys), -1)
-    return np.where(_is_one_of(findings, tagged("of_range", "range_unseen")), found, -1)
+    place_of = pick(dead, place(keys[dead], np.argsort(keys[dead]), keys), -1)
+    return np.where(_is_one_of(findings, tagged("of_range", "range_unseen")), place_of, -1)
 
 
 def _is_one_of(findings: TableRows, codes: Iterable[str]) -> Bool:
@@ -497,11 +497,11 @@ def _kinds(columns: Sequence[Int]) -> tuple[Int, Int]:
         low, high = int(column.min(initial=0)), int(column.max(initial=0))
         values, width = column - low, high - low + 1
         if width > _WIDE:
-            found, values = np.unique(column, return_inverse=True)
-            width = len(found)
+            kinds, values = np.unique(column, return_inverse=True)
+            width = len(kinds)
         if room * width > _WIDEST:
-            found, kind = np.unique(kind, return_inverse=True)
-            room = len(found)
+            kinds, kind = np.unique(kind, return_inverse=True)
+            room = len(kinds)
         kind, room = kind * width + values, room * width
     _, first, kind = np.unique(kind, return_index=True, return_inverse=True)
     return first, kind

@@ -139,9 +139,9 @@ def make_plan(
         guards=guards,
         side_effects=side_effects(catalogue, steps, sight.evidence),
     )
-    more = _warnings_of_steps(sight, mode_of(sight), steps, catalogue)
-    vouched = (one.statement for one in reasons.of_codes(tagged("declared")))
-    return replace(made, plan=plan, warnings=(*warnings, *more, *vouched))
+    extra = _warnings_of_steps(sight, mode_of(sight), steps, catalogue)
+    vouched = (r.statement for r in reasons.of_codes(tagged("declared")))
+    return replace(made, plan=plan, warnings=(*warnings, *extra, *vouched))
 
 
 def plan_by_probe(
@@ -160,28 +160,28 @@ def plan_by_probe(
 
     Raises UnreachableError where it says nothing; nothing is ever written.
     """
-    seen = make_plan(sight, intent, catalogue, guards=guards)
-    if not any(reason.code in tagged("unproven") for reason in seen.refusals):
-        say(f"{_NOT_ASKED}{_WHOLE if seen.plan or seen.refusals else _DONE}")
-        return seen
+    first = make_plan(sight, intent, catalogue, guards=guards)
+    if not any(reason.code in tagged("unproven") for reason in first.refusals):
+        say(f"{_NOT_ASKED}{_WHOLE if first.plan or first.refusals else _DONE}")
+        return first
     whole = as_if_seen()
     proven = make_plan(whole, intent, catalogue, guards=guards)
-    asked = make_plan(whole, intent, catalogue).plan  # all of it, whoever finalizes it
-    if asked is None and not proven.refusals:
+    probe = make_plan(whole, intent, catalogue).plan  # all of it, whoever finalizes it
+    if probe is None and not proven.refusals:
         return proven  # nothing is to be done, whoever is registered
-    if asked is None:
+    if probe is None:
         say(f"{_NOT_ASKED}{_MORE}")
-        return seen
-    steps = asked.steps
+        return first
+    steps = probe.steps
     if not all(may_prove(backend, sight.dialects, step) for step in steps):
         say(f"{_NOT_ASKED}{_WRITES}")
-        return seen
+        return first
     for step in steps:
         reply = validate(backend, step, say)
         if reply.code == NOT_AUTHORIZED:
             text = f"The controller was not heard: {reply.message}"
             lacks = Reason(judge=PROBE, code=code_of("withheld"), message=text)
-            return replace(proven, plan=None, refusals=(*seen.refusals, lacks))
+            return replace(proven, plan=None, refusals=(*first.refusals, lacks))
         if not accepts(reply, step):
             against = tuple(Reasons(sight, catalogue).of_reply(step, reply))
             return replace(proven, plan=None, refusals=against)
@@ -227,7 +227,7 @@ def _against(
         )
         refusals = dry_run.refusals_by([(sure.cluster, request)], load(STRICT), catalogue.tables)[0]
     resting = tagged("dependency") if unsure else frozenset[str]()
-    known = [one for one in refusals if one.feature not in unsure and one.code not in resting]
+    known = [r for r in refusals if r.feature not in unsure and r.code not in resting]
     return tuple(Reasons(sure, catalogue).of_refusals(known))
 
 
@@ -262,11 +262,11 @@ def _route(
         stepwise=stepwise,
         vendors=True,  # as in the audit
     )
-    found = router.route(goal.moves)
-    if not found.refusals:
-        again = dry_run.judge_again(sight.cluster, sight.releases, mode, found.steps, catalogue)
-        return found.steps, again
-    refused = dict.fromkeys(found.refusals)
+    route = router.route(goal.moves)
+    if not route.refusals:
+        again = dry_run.judge_again(sight.cluster, sight.releases, mode, route.steps, catalogue)
+        return route.steps, again
+    refused = dict.fromkeys(route.refusals)
     for release, dialect in zip(sight.releases, own, strict=True):
         led = replace(cluster, release=release)
         other = replace(router, cluster=led, dialect=dialect).route(goal.moves)
@@ -277,12 +277,12 @@ def _route(
 def _warnings(view: ClusterView, intent: Intent, goal: Goal, catalogue: Catalogue) -> Iterator[str]:
     """Yield losses for good, the meaning of a level name, and nodes that do not fit already."""
     for move in goal.moves:
-        there = catalogue.level_name(move.feature, move.to_level)
+        level = catalogue.level_name(move.feature, move.to_level)
         if move.is_upgrade and move.to_level in catalogue.irreversible(move.feature):
-            yield f"{move.feature} {there} is irreversible: it can never be taken back."
+            yield f"{move.feature} {level} is irreversible: it can never be taken back."
         for loss in losses(catalogue, view.cluster.release, move):
             yield (
-                f"{move.feature} {there} may lose what {loss.name} brought: "
+                f"{move.feature} {level} may lose what {loss.name} brought: "
                 f"{loss.purpose.removesuffix('.')}."
             )
     several = [release for release in view.releases if catalogue.release_named(release)]
@@ -291,11 +291,11 @@ def _warnings(view: ClusterView, intent: Intent, goal: Goal, catalogue: Catalogu
             goal_of(intent, replace(view.cluster, release=release), catalogue).levels
             for release in several
         ]
-        others = [r for r, mapped in zip(several, levels, strict=True) if mapped != levels[0]]
-        if others:
+        differing = [r for r, mapped in zip(several, levels, strict=True) if mapped != levels[0]]
+        if differing:
             yield (
                 f"The controllers may run {', '.join(several)}. Levels are as {several[0]} maps "
-                f"them; {', '.join(others)} would map them otherwise. Name the release in "
+                f"them; {', '.join(differing)} would map them otherwise. Name the release in "
                 "conf/fleet.toml."
             )
     words, rows = FindingWords(catalogue), view.judged.findings.to_pylist()
@@ -309,11 +309,11 @@ def _warnings_of_steps(
     """Return the checks for a person, because a controller of 2.7 to 3.2 would store its own
     minimum with an update, and that is a higher one (KIP-584, Feature version deprecation)."""
     texts = {
-        f"{one.feature}: its finalized minimum would become {one.last_lost + 1}. {one.text}": None
+        f"{x.feature}: its finalized minimum would become {x.last_lost + 1}. {x.text}": None
         for release in sight.releases
         for own in [dry_run.dialect_of(release, mode, catalogue)]
         for led in dry_run.who_may_lead(replace(sight.cluster, release=release), mode)
-        for one in raised_by(
+        for x in raised_by(
             led, [dry_run.request_of(step, own) for step in steps], own, catalogue.tables
         )
     }
@@ -328,12 +328,12 @@ def known_cluster(sight: ClusterView, levels: Levels) -> Cluster:
     voters' releases too. A features node that is gone is there again: its finding says so already.
     """
     evidence = sight.evidence
-    who, asked = evidence.subjects, evidence.questions
+    nodes, asked = evidence.subjects, evidence.questions
     hidden: dict[int, set[str]] = {}  # profile → what it may have left out
     for pair in np.flatnonzero(asked.pair_unclear).tolist():
         name = asked.names[int(asked.feature[asked.pair_question[pair]])]
         hidden.setdefault(int(asked.pair_profile[pair]), set()).add(name)
-    columns = (who.role, who.node_id, evidence.answering.of_subject)
+    columns = (nodes.role, nodes.node_id, evidence.answering.of_subject)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     profiles = {(Role(role), node): profile for role, node, profile in rows}  # < 0: none is known
 
@@ -341,8 +341,8 @@ def known_cluster(sight: ClusterView, levels: Levels) -> Cluster:
         profile = profiles.get(node.half)
         if profile is None or (profile >= 0 and profile not in hidden):
             return node
-        more = {n: level for n, level in levels.items() if profile < 0 or n in hidden[profile]}
-        return replace(node.widened(more), release=node.release or sight.cluster.release)
+        known = {n: level for n, level in levels.items() if profile < 0 or n in hidden[profile]}
+        return replace(node.widened(known), release=node.release or sight.cluster.release)
 
     return replace(sight.cluster, nodes=tuple(map(known, sight.cluster.nodes)), node_missing=False)
 
@@ -433,8 +433,8 @@ class Router:
         between = [n for n in software.known_levels(METADATA_VERSION) if low < n < high]
         if not move.is_upgrade:
             between.reverse()
-        way = [move.from_level, *between, move.to_level]
-        return [replace(move, from_level=a, to_level=b) for a, b in pairwise(way)]
+        hops = [move.from_level, *between, move.to_level]
+        return [replace(move, from_level=a, to_level=b) for a, b in pairwise(hops)]
 
     def _way(self, groups: Sequence[Sequence[Move]]) -> Route:
         """These groups of moves, one request each, up to the first refused one."""
@@ -460,8 +460,8 @@ class Router:
             late = {name: way for name, way in ordinary.items() if name not in early}
             ways.append([*_groups(first), kraft, *_groups(late)])
         refused = list[Route]()
-        for way in ways:
-            route = self._way([group for group in way if group])
+        for hop in ways:
+            route = self._way([group for group in hop if group])
             if not route.refusals:
                 return route
             refused.append(route)
@@ -482,16 +482,16 @@ class Router:
         """One feature a request, each as soon as it passes: what others need goes up before them
         and down after them. What passes once keeps passing, so no order is missed."""
         cluster, steps = self.cluster, list[Step]()
-        waiting = sorted(hops.values(), key=lambda way: turn(way[0]))
+        waiting = sorted(hops.values(), key=lambda hop: turn(hop[0]))
         while waiting:
-            answers = self._try(cluster, [way[:1] for way in waiting])
+            answers = self._try(cluster, [hop[:1] for hop in waiting])
             good = next((i for i, tried in enumerate(answers) if not tried.refusals), None)
             if good is None:
                 refusals = dict.fromkeys(r for tried in answers for r in tried.refusals)
                 return Route(refusals=tuple(refusals), after=self.cluster)
             cluster = answers[good].after
             steps.append(self._step(waiting[good][:1]))
-            waiting[good : good + 1] = [rest] if (rest := waiting[good][1:]) else []
+            waiting[good : good + 1] = [tail] if (tail := waiting[good][1:]) else []
         return Route(steps=tuple(steps), after=cluster)
 
 
@@ -499,10 +499,10 @@ def _groups(hops: dict[str, list[Move]]) -> list[list[Move]]:
     """One request for all; a stepwise metadata.version goes first up, and last down."""
     chain = hops.get(METADATA_VERSION, [])
     if len(chain) < 2:
-        return [[hop for way in hops.values() for hop in way]] if hops else []
-    rest = [hop for name, way in hops.items() if name != METADATA_VERSION for hop in way]
+        return [[hop for route in hops.values() for hop in route]] if hops else []
+    later = [hop for name, route in hops.items() if name != METADATA_VERSION for hop in route]
     alone = [[hop] for hop in chain]
-    groups = [*alone, rest] if chain[0].is_upgrade else [rest, *alone]
+    groups = [*alone, later] if chain[0].is_upgrade else [later, *alone]
     return [group for group in groups if group]
 
 

@@ -59,8 +59,8 @@ class Reasons:
         """Yield missing evidence that could change the answer: of the cluster, of these features,
         and of the levels of those they depend on or that depend on them (KIP-1022, both ends)."""
         near = {METADATA_VERSION, *features} if features else set[str]()
-        for one in self._catalogue.dependencies:
-            near |= {one.feature, one.other} if {one.feature, one.other} & {*features} else set()
+        for d in self._catalogue.dependencies:
+            near |= {d.feature, d.other} if {d.feature, d.other} & {*features} else set()
         unsure = self.levels_unknown() & near
         seen_texts = set[str]()
         for row in self._rows:

@@ -395,11 +395,11 @@ def _asked(
         return _in_turn(narrow, steps, own, catalogue)
 
     at_all, as_it_is = refusals((), halves)
-    known = {(one.code, one.feature) for one in at_all}
-    answers = {one.message for one in as_it_is if one.is_answer}
+    known = {(x.code, x.feature) for x in at_all}
+    answers = {x.message for x in as_it_is if x.is_answer}
     for r in at_all:
         yield None, replace(r, is_answer=r.message in answers)
-    new = [one for one in as_it_is if (one.code, one.feature) not in known]
+    new = [x for x in as_it_is if (x.code, x.feature) not in known]
     of_nodes = set[tuple[str, str]]()
     if new:
         for half, texts in zip(halves, refusals(*((half,) for half in halves)), strict=True):
@@ -407,7 +407,7 @@ def _asked(
                 if (r.code, r.feature) not in known:
                     of_nodes.add((r.code, r.feature))
                     yield half, replace(r, is_answer=r.message in answers)
-    yield from ((None, one) for one in new if (one.code, one.feature) not in of_nodes)
+    yield from ((None, x) for x in new if (x.code, x.feature) not in of_nodes)
 
 
 def _in_turn(

@@ -78,8 +78,8 @@ def render_junit(report: Report) -> str:
             SubElement(about, "property", name=name, value=getattr(cluster, name) or "")
         for case in cases:
             _add_case(suite, case, cluster)
-        said = (cluster.summary, cluster.collect, *cluster.commands, cluster.owner_command)
-        SubElement(suite, "system-out").text = "\n".join(filter(None, said))
+        texts = (cluster.summary, cluster.collect, *cluster.commands, cluster.owner_command)
+        SubElement(suite, "system-out").text = "\n".join(filter(None, texts))
         SubElement(suite, "system-err")
     indent(root)
     text = tostring(root, encoding="unicode")
@@ -89,13 +89,13 @@ def render_junit(report: Report) -> str:
 def _cases(cluster: ReportedCluster, fleet: datetime | None) -> Iterator[Case]:
     """The cases of a cluster; `fleet` is when the newest line of all clusters was read."""
     features = {ready.feature for ready in cluster.readiness}
-    whole = [found for found in cluster.findings if found.feature not in features]
+    whole = [f for f in cluster.findings if f.feature not in features]
     verdict = Verdict.UP_TO_DATE if features else cluster.verdict
     if late_since(cluster.newest_line, cluster.findings, fleet) or cluster.verdict is UNKNOWN:
         verdict = UNKNOWN
     yield _case(WHOLE, verdict, whole, [])
     for ready in cluster.readiness:
-        own = [found for found in cluster.findings if found.feature == ready.feature]
+        own = [f for f in cluster.findings if f.feature == ready.feature]
         yield _case(ready.feature, ready.verdict, own, whole)
 
 
@@ -105,14 +105,14 @@ def _case(
     critical = [
         f for f in own if f.severity is Severity.CRITICAL or f.code in tagged("no_majority")
     ]
-    held = [found for found in (*own, *whole) if found.severity is _HOLDS.get(verdict)]
+    held = [f for f in (*own, *whole) if f.severity is _HOLDS.get(verdict)]
     wrong = unmuted(critical)
     if verdict is BLOCKED:
         wrong += unmuted(held)
     if wrong or (verdict is BLOCKED and not held):
         return Case(name, "failure", wrong)
-    said = dict.fromkeys([*critical, *held])
-    return Case(name, "skipped" if critical or verdict in _HOLDS else "", [*said])
+    texts = dict.fromkeys([*critical, *held])
+    return Case(name, "skipped" if critical or verdict in _HOLDS else "", [*texts])
 
 
 def _add_case(suite: Element, case: Case, cluster: ReportedCluster) -> None:
@@ -125,21 +125,21 @@ def _add_case(suite: Element, case: Case, cluster: ReportedCluster) -> None:
         ended.text = "\n\n".join(map(_lines, case.why))
 
 
-def _lines(found: ReportedFinding) -> str:
+def _lines(item: ReportedFinding) -> str:
     """All that a finding says, a line for each thing."""
-    place = f"read from {found.line}" if found.line else ""
-    muted = f"muted until {found.muted_until}: {found.muted}" if found.muted else ""
-    said = (f"{found.severity}: {found.statement}", found.action, found.command, place, muted)
-    return "\n".join(filter(None, said))
+    place = f"read from {item.line}" if item.line else ""
+    muted = f"muted until {item.muted_until}: {item.muted}" if item.muted else ""
+    texts = (f"{item.severity}: {item.statement}", item.action, item.command, place, muted)
+    return "\n".join(filter(None, texts))
 
 
 def render_sarif(report: Report, listed_in: str = NO_SITE.inventory) -> str:
     """Return one SARIF run: a rule for each code that was found, a result for each finding."""
     rules: dict[str, int] = {}
     results = [
-        _result(cluster, found, rules.setdefault(found.code, len(rules)), listed_in)
+        _result(cluster, f, rules.setdefault(f.code, len(rules)), listed_in)
         for cluster in report.clusters
-        for found in cluster.findings
+        for f in cluster.findings
     ]
     tool = {
         "name": "featurelib",
@@ -163,45 +163,43 @@ def write_sarif(run: dict[str, Any]) -> str:
 
 def _rule(code: str) -> dict[str, Any]:
     """Return the meaning of a code, and its remedy; what depends on the case stands in capitals."""
-    said = {"shortDescription": code_text(code), "fullDescription": code_text(code)}
+    rule = {"shortDescription": code_text(code), "fullDescription": code_text(code)}
     if words := wordings(load(STRICT)).get(code):  # those of another release are not known
-        way = way_of(Action.START_AGAIN).text  # the least; each result has its own
-        remedy = words.remedy.replace("{way}", way).replace("{newer}", "")
+        advice = way_of(Action.START_AGAIN).text  # the least; each result has its own
+        remedy = words.remedy.replace("{way}", advice).replace("{newer}", "")
         helps = f"{remedy[:1].upper()}{remedy[1:]} It rests on: {words.source}"
-        said |= {"fullDescription": words.statement, "help": helps}
-    texts = {key: _GAP.sub(lambda gap: (gap[1] or "").upper(), text) for key, text in said.items()}
+        rule |= {"fullDescription": words.statement, "help": helps}
+    texts = {key: _GAP.sub(lambda gap: (gap[1] or "").upper(), text) for key, text in rule.items()}
     filled = {key: {"text": text} for key, text in texts.items()}
     return {"id": code, "name": code.title().replace("_", ""), **filled}
 
 
 def _result(
-    cluster: ReportedCluster, found: ReportedFinding, rule: int, listed_in: str
+    cluster: ReportedCluster, item: ReportedFinding, rule: int, listed_in: str
 ) -> dict[str, Any]:
-    node = "" if found.node_id is None else f"{found.role or 'node'} {found.node_id}"
-    about = [part for part in (cluster.name, found.feature, node) if part]
+    node = "" if item.node_id is None else f"{item.role or 'node'} {item.node_id}"
+    about = [part for part in (cluster.name, item.feature, node) if part]
     named = {"name": about[-1], "fullyQualifiedName": "/".join(about), "kind": "resource"}
-    place = sarif_place(found.line or f"{listed_in}:1")
+    place = sarif_place(item.line or f"{listed_in}:1")
     return {
-        "ruleId": found.code,
+        "ruleId": item.code,
         "ruleIndex": rule,
-        "level": SARIF_LEVELS[found.severity],
-        "message": {
-            "text": "\n".join(filter(None, (found.statement, found.action, found.command)))
-        },
+        "level": SARIF_LEVELS[item.severity],
+        "message": {"text": "\n".join(filter(None, (item.statement, item.action, item.command)))},
         "locations": [{"logicalLocations": [named], "physicalLocation": place}],
         # As `featurelib diff` knows a finding again in another night.
-        "partialFingerprints": {"finding/v1": "/".join((found.code, cluster.id, *about[1:]))},
-        "properties": {"severity": found.severity, "owner": cluster.owner},
+        "partialFingerprints": {"finding/v1": "/".join((item.code, cluster.id, *about[1:]))},
+        "properties": {"severity": item.severity, "owner": cluster.owner},
         # Of all results or of none, SARIF asks.
-        "suppressions": [{"kind": "external", "justification": found.muted}] * bool(found.muted),
+        "suppressions": [{"kind": "external", "justification": item.muted}] * bool(item.muted),
     }
 
 
 def sarif_place(line: str) -> dict[str, Any]:
     """Return the place of `file:line` as a URI: of a local file, of a store, or relative."""
     path, _, number = line.rpartition(":")
-    scheme, is_store, rest = path.partition("://")
-    uri = f"{scheme}://{quote(rest)}" if is_store else quote(path)
+    scheme, is_store, tail = path.partition("://")
+    uri = f"{scheme}://{quote(tail)}" if is_store else quote(path)
     if path.startswith("/"):
         uri = f"file:///{quote(path.lstrip('/'))}"
     region = {"region": {"startLine": int(number)}} if number.isdecimal() else {}

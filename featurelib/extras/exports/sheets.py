@@ -102,42 +102,42 @@ def render_sheet(report: Report, sheet: Sheet) -> str:
         rows.writerow([*OF_CLUSTER, *head])
         for cluster in report.clusters:
             about = [_text(value) for value in (cluster.id, cluster.name, cluster.owner)]
-            found = getattr(cluster, name) or ()
+            values = getattr(cluster, name) or ()
             if sheet is Sheet.RANGES:
-                found = [row for profile in found for row in _profile_rows(profile)]
-            rows.writerows([*about, *_cells(row, columns)] for row in found)
+                values = [row for profile in values for row in _profile_rows(profile)]
+            rows.writerows([*about, *_cells(row, columns)] for row in values)
     return text.getvalue()
 
 
 def _profile_rows(profile: ReportedProfile) -> list[ProfileRow]:
-    who = ProfileRow(brokers=profile.brokers, controllers=profile.controllers)
-    return [replace(who, **asdict(one)) for one in profile.ranges or ()] or [who]
+    base = ProfileRow(brokers=profile.brokers, controllers=profile.controllers)
+    return [replace(base, **asdict(r)) for r in profile.ranges or ()] or [base]
 
 
 @cache
 def _columns(kind: type) -> tuple[Path, ...]:
     """The columns of a type, each as the path of fields to its value; a level's number stands at
     the path of the level."""
-    found: list[Path] = []
+    paths: list[Path] = []
     hints = get_type_hints(kind)
     for field in fields(kind):
         hint = hints[field.name]
-        inner = next((one for one in (hint, *get_args(hint)) if is_dataclass(one)), None)
+        inner = next((h for h in (hint, *get_args(hint)) if is_dataclass(h)), None)
         if field.name == _NOT_SHOWN or _is_sheet(hint):
             continue
         if inner is Level:
-            found += [(field.name,), (field.name, "text")]
+            paths += [(field.name,), (field.name, "text")]
         elif isinstance(inner, type):
-            found += [(field.name, *path) for path in _columns(inner)]
+            paths += [(field.name, *path) for path in _columns(inner)]
         else:
-            found.append((field.name,))
-    return tuple(found)
+            paths.append((field.name,))
+    return tuple(paths)
 
 
 def _is_sheet(hint: Any) -> bool:
     """Return true if a cluster has many of it, which is a sheet of its own."""
-    many = [one for one in (hint, *get_args(hint)) if get_origin(one) is tuple]
-    return any(is_dataclass(get_args(one)[0]) for one in many)
+    tuples = [h for h in (hint, *get_args(hint)) if get_origin(h) is tuple]
+    return any(is_dataclass(get_args(h)[0]) for h in tuples)
 
 
 def _cells(row: object, columns: Sequence[Path]) -> list[str]:
@@ -168,5 +168,5 @@ def _text(value: Any) -> str:
 
 def _harmless(text: str) -> str:
     """A text in one line that no spreadsheet calculates."""
-    shown = _LATER_FORMULA.sub(r"\1'", printable(text))
-    return f"'{shown}" if shown.lstrip().startswith(FORMULA) else shown
+    safe = _LATER_FORMULA.sub(r"\1'", printable(text))
+    return f"'{safe}" if safe.lstrip().startswith(FORMULA) else safe

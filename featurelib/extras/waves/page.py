@@ -65,11 +65,11 @@ def waves_page(
         for step in ring.steps:
             number += 1
             _wave_step(step, number, catalogue, limit, page)
-    for why in dict.fromkeys(one.why for one in plan.held):
-        _wave_held([one for one in plan.held if one.why == why], limit, page)
+    for reason in dict.fromkeys(c.why for c in plan.held):
+        _wave_held([c for c in plan.held if c.why == reason], limit, page)
     if plan.reached:
         page.line()
-        _names("At the target", [one.name for one in plan.reached], limit, page)
+        _names("At the target", [c.name for c in plan.reached], limit, page)
     page.head("Nothing was sent. Each cluster is planned, approved and applied by itself.")
     if path is None:
         page.line("To keep it for a review: the same command with --out FILE")
@@ -79,15 +79,15 @@ def waves_page(
     return page
 
 
-def _names(what: str, names: Sequence[str], limit: int, page: Page) -> None:
+def _names(label: str, names: Sequence[str], limit: int, page: Page) -> None:
     """Add 'WHAT, N clusters: names', or nothing if there are none."""
     if names:
-        page.item(f"{what}, {count(len(names), 'cluster')}: {some(names, limit or len(names))}")
+        page.item(f"{label}, {count(len(names), 'cluster')}: {some(names, limit or len(names))}")
 
 
-def _more(left: int, page: Page, indent: int) -> None:
-    if left > 0:
-        page.line(f"{' ' * indent}and {count(left, 'cluster')} more: --limit 0 shows all")
+def _more(hidden: int, page: Page, indent: int) -> None:
+    if hidden > 0:
+        page.line(f"{' ' * indent}and {count(hidden, 'cluster')} more: --limit 0 shows all")
 
 
 def _target_text(plan: WavePlan, catalogue: Catalogue) -> str:
@@ -100,16 +100,16 @@ def _target_text(plan: WavePlan, catalogue: Catalogue) -> str:
 def _wave_step(step: WaveStep, number: int, catalogue: Catalogue, limit: int, page: Page) -> None:
     """A step: its gate, and who does what in which batch."""
     kind = "each can be downgraded" if step.way_back else "NO DOWNGRADE"
-    why = f", since {clean(step.soak_why, 400)}" if step.soak_why else ""
-    page.item(f"Step {number}, {kind}; soaks {say_span(step.span)}{why}", 2)
-    shown, left = limit or len(step.works), len(step.works)
+    since = f", since {clean(step.soak_why, 400)}" if step.soak_why else ""
+    page.item(f"Step {number}, {kind}; soaks {say_span(step.span)}{since}", 2)
+    most, hidden = limit or len(step.works), len(step.works)
     for place, batch in enumerate(step.batches, start=1):
-        if shown > 0 and len(step.batches) > 1:
+        if most > 0 and len(step.batches) > 1:
             page.line(f"    Batch {place} of {len(step.batches)}")
-        for work in batch[: max(shown, 0)]:
+        for work in batch[: max(most, 0)]:
             _wave_work(work, catalogue, page)
-        shown, left = shown - len(batch), left - min(len(batch), max(shown, 0))
-    _more(left, page, 4)
+        most, hidden = most - len(batch), hidden - min(len(batch), max(most, 0))
+    _more(hidden, page, 4)
 
 
 def _wave_work(work: WaveWork, catalogue: Catalogue, page: Page) -> None:
@@ -117,22 +117,22 @@ def _wave_work(work: WaveWork, catalogue: Catalogue, page: Page) -> None:
     page.item(_wave_who(work.name, work.owner, work.contact), 4)
     if work.note:
         page.item(clean(work.note, 2000), 6)
-    for one in work.does:
-        for move in one.moves:
+    for task in work.does:
+        for move in task.moves:
             low = level_text(catalogue, move.feature, move.from_level)
             high = level_text(catalogue, move.feature, move.to_level)
             page.item(f"{clean(move.feature)} {low} → {high}{_wave_return(move, catalogue)}", 6)
-        if one.by:
+        if task.by:
             page.item(
-                f"{clean(one.by)} finalizes that. {clean(one.whom, 400) if one.whom else ''}", 6
+                f"{clean(task.by)} finalizes that. {clean(task.whom, 400) if task.whom else ''}", 6
             )
-        if one.command:
-            page.line(f"        {clean(one.command, 1000)}")
+        if task.command:
+            page.line(f"        {clean(task.command, 1000)}")
 
 
 def _wave_who(name: str, owner: str | None, contact: str | None) -> str:
-    whose = ", ".join(clean(text) for text in (owner, contact) if text)
-    return clean(name) + (f" ({whose})" if whose else "")
+    people = ", ".join(clean(text) for text in (owner, contact) if text)
+    return clean(name) + (f" ({people})" if people else "")
 
 
 def _wave_return(move: WaveMove, catalogue: Catalogue) -> str:
@@ -150,61 +150,61 @@ def _wave_held(held: Sequence[WaveHeld], limit: int, page: Page) -> None:
     page.line()
     page.item(f"Held, {_WHY[held[0].why]}: {count(len(held), 'cluster')}")
     alike: dict[object, list[WaveHeld]] = {}
-    for one in held:
-        alike.setdefault((one.more, *((w.statement, w.action) for w in one.unlocks)), []).append(
-            one
-        )
+    for cluster in held:
+        alike.setdefault(
+            (cluster.more, *((w.statement, w.action) for w in cluster.unlocks)), []
+        ).append(cluster)
     groups = list(alike.values())
     for some_held in groups[: limit or None]:
-        names = [_wave_who(one.name, one.owner, one.contact) for one in some_held]
+        names = [_wave_who(c.name, c.owner, c.contact) for c in some_held]
         page.item(some(names, limit or len(names)), 2)
         _wave_unlocks(some_held[0], page, 4)
     _more(sum(map(len, groups[limit:])) if limit else 0, page, 2)
 
 
-def _wave_unlocks(one: WaveHeld, page: Page, indent: int) -> None:
+def _wave_unlocks(held: WaveHeld, page: Page, indent: int) -> None:
     """Show the obstacles; a remedy of several stands below the last of them, with the command for
     each."""
     commands = dict[str, None]()
-    for place, way in enumerate(one.unlocks):
-        page.item(clean(way.statement, 1000), indent)
-        commands |= {way.command: None} if way.command else {}
-        if one.unlocks[place + 1 : place + 2] and one.unlocks[place + 1].action == way.action:
+    for place, advice in enumerate(held.unlocks):
+        page.item(clean(advice.statement, 1000), indent)
+        commands |= {advice.command: None} if advice.command else {}
+        if held.unlocks[place + 1 : place + 2] and held.unlocks[place + 1].action == advice.action:
             continue
-        if way.action:
-            page.item(f"→ {clean(way.action, 600)}", indent + 2)
+        if advice.action:
+            page.item(f"→ {clean(advice.action, 600)}", indent + 2)
         for command in commands:
             page.line(f"{' ' * (indent + 4)}{clean(command, 400)}")
         commands.clear()
-    if one.more:
-        page.line(f"{' ' * indent}and {one.more:,} more: featurelib report shows them")
+    if held.more:
+        page.line(f"{' ' * indent}and {held.more:,} more: featurelib report shows them")
 
 
 def waves_status_page(
-    found: WaveStatus, catalogue: Catalogue, limit: int, width: int | None
+    status: WaveStatus, catalogue: Catalogue, limit: int, width: int | None
 ) -> Page:
     """Return the progress of the waves: a line for each step, then what may be done now, and what
     keeps the first closed gate closed; `limit`: clusters of each, 0 = all."""
     page = Page(width)
     page.text(
-        f"waves to {clean(found.target)} by run {found.run}, as of {time_text(found.as_of)}; "
-        f"{count(found.nights, 'night')} since the plan"
+        f"waves to {clean(status.target)} by run {status.run}, as of {time_text(status.as_of)}; "
+        f"{count(status.nights, 'night')} since the plan"
     )
     page.line()
     rows = [("step", "ring", "downgrade", "at level", "state")]
-    for step in found.steps:
-        there, way = f"{step.at_level:,} of {step.clusters:,}", "yes" if step.way_back else "NO"
-        rows.append((str(step.number), clean(step.ring), way, there, _wave_state(step)))
-    if found.steps:
+    for step in status.steps:
+        at_level, back = f"{step.at_level:,} of {step.clusters:,}", "yes" if step.way_back else "NO"
+        rows.append((str(step.number), clean(step.ring), back, at_level, _wave_state(step)))
+    if status.steps:
         page.table(rows)
-    for step in found.steps:
+    for step in status.steps:
         if step.next:
             page.head(f"Step {step.number} is open. Now, in each of these:")
-            for one in step.next[: limit or None]:
-                _wave_work(one.work, catalogue, page)
-                if one.held is not None:
-                    page.item(f"NOT NOW, {_WHY[one.held.why]}", 6)
-                    _wave_unlocks(one.held, page, 8)
+            for task in step.next[: limit or None]:
+                _wave_work(task.work, catalogue, page)
+                if task.held is not None:
+                    page.item(f"NOT NOW, {_WHY[task.held.why]}", 6)
+                    _wave_unlocks(task.held, page, 8)
             _more(len(step.next) - limit if limit else 0, page, 4)
         if step.ahead:
             page.line()
@@ -212,13 +212,13 @@ def waves_status_page(
             page.item(
                 f"warning: at the level of step {step.number} before its gate opened: {names}"
             )
-    _wave_gate(found, limit, page)
+    _wave_gate(status, limit, page)
     page.line()
-    _names("In no place of the plan", found.strangers, limit, page)
-    _names("Held by the plan, and READY now", found.unlocked, limit, page)
-    if found.strangers or found.unlocked:
+    _names("In no place of the plan", status.strangers, limit, page)
+    _names("Held by the plan, and READY now", status.unlocked, limit, page)
+    if status.strangers or status.unlocked:
         page.line("Made again, the plan takes them in: featurelib waves plan TARGET --out FILE")
-    if found.gate is WaveGate.DONE:
+    if status.gate is WaveGate.DONE:
         page.line("Every step is done.")
     return page
 
@@ -232,9 +232,9 @@ def _wave_state(step: StepStatus) -> str:
     return str(step.state)
 
 
-def _wave_gate(found: WaveStatus, limit: int, page: Page) -> None:
+def _wave_gate(status: WaveStatus, limit: int, page: Page) -> None:
     """Show what keeps the first closed gate closed."""
-    closed = next((one for one in found.steps if one.state is StepState.CLOSED), None)
+    closed = next((s for s in status.steps if s.state is StepState.CLOSED), None)
     if closed is None:
         return
     page.head(f"The gate of step {closed.number} is closed:")

@@ -85,7 +85,7 @@ class WaveWork:
     @property
     def moves(self) -> tuple[WaveMove, ...]:
         """The features that move."""
-        return tuple(move for one in self.does for move in one.moves)
+        return tuple(move for d in self.does for move in d.moves)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,8 +186,8 @@ class WavePlan:
     def clusters(self) -> list[str]:
         """The cluster of every place there is, so that one in two places stands there twice."""
         places = [sorted(ring.clusters) for ring in self.rings]
-        places += [[one.cluster for one in some] for some in (self.held, self.reached)]
-        return [cluster for some in places for cluster in some]
+        places += [[c.cluster for c in places] for places in (self.held, self.reached)]
+        return [cluster for group in places for cluster in group]
 
 
 class WaveFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -228,9 +228,9 @@ class Candidate:
 
     def with_note(self, note: str) -> Candidate:
         """It with something more to know before anything is done in it."""
-        (way_back, first), *others = self.works
+        (way_back, first), *later = self.works
         first = replace(first, note=f"{note} {first.note}".strip())
-        return replace(self, works=((way_back, first), *others))
+        return replace(self, works=((way_back, first), *later))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,9 +244,9 @@ class Standings:
     @property
     def names(self) -> dict[str, str]:
         """The name of each cluster, by its id."""
-        found = {one.cluster: one.works[0][1].name for one in self.candidates}
-        found |= {one.cluster: one.name for one in self.held}
-        return found | {one.cluster: one.name for one in self.reached}
+        names = {c.cluster: c.works[0][1].name for c in self.candidates}
+        names |= {c.cluster: c.name for c in self.held}
+        return names | {c.cluster: c.name for c in self.reached}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,77 +269,77 @@ class Waving:
     troubles: Mapping[str, WaveTrouble] = field(default_factory=dict)
 
 
-def put_in_rings(candidates: Iterable[Candidate], wanted: Waving) -> tuple[WaveRing, ...]:
+def put_in_rings(candidates: Iterable[Candidate], options: Waving) -> tuple[WaveRing, ...]:
     """The rings of these clusters."""
-    ordered, seen = sorted(candidates, key=lambda one: one.risk), set[tuple[object, ...]]()
-    orders = label_orders(ordered, wanted)
+    ordered, kinds = sorted(candidates, key=lambda one: one.risk), set[tuple[object, ...]]()
+    orders = label_orders(ordered, options)
     groups = defaultdict[tuple[int, ...], list[Candidate]](list)
-    for one in ordered:
-        at = (values.index(one.labels.get(label, NO_LABEL)) for label, values in orders.items())
-        groups[tuple(at)].append(one)
+    for c in ordered:
+        at = (values.index(c.labels.get(label, NO_LABEL)) for label, values in orders.items())
+        groups[tuple(at)].append(c)
     rings = list[tuple[str, str, list[Candidate]]]()
-    for place, mine in sorted(groups.items()):
+    for place, group in sorted(groups.items()):
         values = ((label, orders[label][i]) for label, i in zip(orders, place, strict=True))
-        name = ", ".join(f"{label}={one}" if one else f"no {label}" for label, one in values)
-        first = _first_of_kind(mine, seen, wanted.max_parallel)
+        name = ", ".join(f"{label}={value}" if value else f"no {label}" for label, value in values)
+        first = _first_of_kind(group, kinds, options.max_parallel)
         chosen = {one.cluster for one in first}
-        rest = [one for one in mine if one.cluster not in chosen]
-        if not rest and not rings:  # all are of their own kind: one of them goes before all others
-            first, rest = first[:1], first[1:]
-        if rest and first:
-            others = "the others of it" if rings else "all others"
-            about = f"before {others}, one of each kind of change that is new"
+        later = [one for one in group if one.cluster not in chosen]
+        if not later and not rings:  # all are of their own kind: one of them goes before all others
+            first, later = first[:1], first[1:]
+        if later and first:
+            who_else = "the others of it" if rings else "all others"
+            about = f"before {who_else}, one of each kind of change that is new"
             rings.append((f"{name} canary".lstrip(), about, first))
         else:
-            rest = mine
-        if not wanted.by and len(rest) > wanted.max_parallel:
-            early = max(wanted.max_parallel, ceil(len(rest) / EARLY))
-            rings.append(("early", "the clusters of least risk", rest[:early]))
-            rings.append(("rest", "all others", rest[early:]))
-        elif rest:
-            rings.append((name or "rest", f"all others{' of it' if name else ''}", rest))
-        seen |= {one.kind for one in mine}
-    return tuple(_ring(name, about, some, wanted) for name, about, some in rings)
+            later = group
+        if not options.by and len(later) > options.max_parallel:
+            early = max(options.max_parallel, ceil(len(later) / EARLY))
+            rings.append(("early", "the clusters of least risk", later[:early]))
+            rings.append(("rest", "all others", later[early:]))
+        elif later:
+            rings.append((name or "rest", f"all others{' of it' if name else ''}", later))
+        kinds |= {one.kind for one in group}
+    return tuple(_ring(name, about, some, options) for name, about, some in rings)
 
 
-def label_orders(candidates: Iterable[Candidate], wanted: Waving) -> dict[str, list[str]]:
+def label_orders(candidates: Iterable[Candidate], options: Waving) -> dict[str, list[str]]:
     """The values of each label in the order in which they are taken: as they were named; the others
     after them, those with the fewest nodes first; clusters without the label last."""
-    nodes = {label: Counter[str]() for label in wanted.by}
-    for one in candidates:
+    nodes = {label: Counter[str]() for label in options.by}
+    for c in candidates:
         for label, of_value in nodes.items():
-            of_value[one.labels.get(label, NO_LABEL)] += one.nodes
+            of_value[c.labels.get(label, NO_LABEL)] += c.nodes
     orders = dict[str, list[str]]()
     for label, of_value in nodes.items():
-        named = [value for value in wanted.by[label] if value in of_value]
+        named = [value for value in options.by[label] if value in of_value]
         by_size = sorted((value == NO_LABEL, size, value) for value, size in of_value.items())
         orders[label] = named + [value for _, _, value in by_size if value not in named]
     return orders
 
 
 def _first_of_kind(
-    ordered: Sequence[Candidate], seen: set[tuple[object, ...]], most: int
+    ordered: Sequence[Candidate], kinds: set[tuple[object, ...]], most: int
 ) -> list[Candidate]:
-    """A cluster of each kind of change that is not in `seen`, at most so many: of the commonest
+    """A cluster of each kind of change that is not in `kinds`, at most so many: of the commonest
     kinds, and of each the one of least risk."""
-    of_kind = Counter(one.kind for one in ordered if one.kind not in seen)
+    of_kind = Counter(one.kind for one in ordered if one.kind not in kinds)
     first = dict[tuple[object, ...], Candidate]()
-    for one in ordered:
-        if one.kind in of_kind:
-            first.setdefault(one.kind, one)
+    for c in ordered:
+        if c.kind in of_kind:
+            first.setdefault(c.kind, c)
     chosen = sorted(first.values(), key=lambda one: (-of_kind[one.kind], one.risk))[:most]
     return sorted(chosen, key=lambda one: one.risk)
 
 
-def _ring(name: str, about: str, members: Sequence[Candidate], wanted: Waving) -> WaveRing:
+def _ring(name: str, about: str, members: Sequence[Candidate], options: Waving) -> WaveRing:
     """A ring of these clusters. Its steps are by turns with a way back and without one; a cluster
     takes part in the next step of the kind that it needs."""
     steps: list[list[WaveWork]] = []
     kinds: list[bool] = []
-    begins = any(one.works[0][0] for one in members)  # something has a way back to begin with
-    for one in members:
+    begins = any(c.works[0][0] for c in members)  # something has a way back to begin with
+    for member in members:
         at = 0
-        for way_back, work in one.works:
+        for way_back, work in member.works:
             at += (at % 2 == 0) != (way_back == begins)
             while len(steps) <= at:
                 kinds.append((len(steps) % 2 == 0) == begins)
@@ -350,26 +350,26 @@ def _ring(name: str, about: str, members: Sequence[Candidate], wanted: Waving) -
         name=name,
         about=about,
         steps=tuple(
-            _step(kind, works, wanted) for kind, works in zip(kinds, steps, strict=True) if works
+            _step(kind, works, options) for kind, works in zip(kinds, steps, strict=True) if works
         ),
     )
 
 
-def _step(way_back: bool, works: Sequence[WaveWork], wanted: Waving) -> WaveStep:
+def _step(way_back: bool, works: Sequence[WaveWork], options: Waving) -> WaveStep:
     """A step of these works. It soaks for as many whole days as trouble took before to come after a
     step of one of its clusters, and at least as long as is wanted."""
-    soak, why, most = wanted.soak, "", wanted.max_parallel
-    troubles = (wanted.troubles[one.cluster] for one in works if one.cluster in wanted.troubles)
-    worst = max(troubles, key=lambda one: (one.after, one.text), default=None)
+    soak, reason, most = options.soak, "", options.max_parallel
+    troubles = (options.troubles[w.cluster] for w in works if w.cluster in options.troubles)
+    worst = max(troubles, key=lambda t: (t.after, t.text), default=None)
     if worst is not None and worst.after > (parse_span(soak) or timedelta()):
-        soak, why = f"{ceil(worst.after / timedelta(days=1))}d", worst.text
+        soak, reason = f"{ceil(worst.after / timedelta(days=1))}d", worst.text
     batches = tuple(tuple(works[i : i + most]) for i in range(0, len(works), most))
-    return WaveStep(way_back=way_back, soak=soak, soak_why=why, batches=batches)
+    return WaveStep(way_back=way_back, soak=soak, soak_why=reason, batches=batches)
 
 
 def part_moves(
     moves: Sequence[WaveMove],
-    theirs: frozenset[str],
+    owned: frozenset[str],
     levels: Mapping[str, int],
     catalogue: Catalogue,
 ) -> list[tuple[bool, bool, list[WaveMove]]] | None:
@@ -377,24 +377,24 @@ def part_moves(
     back, and whether it is the owner's. What has a way back goes first, ours before theirs, but for
     what needs another move that comes later, or is no default before it. None where no order
     does."""
-    left, now, parts = list(moves), dict(levels), list[tuple[bool, bool, list[WaveMove]]]()
+    todo, now, parts = list(moves), dict(levels), list[tuple[bool, bool, list[WaveMove]]]()
     early = catalogue.not_yet_defaults({m.feature: (m.from_level, m.to_level) for m in moves})
-    while left:
+    while todo:
         for way_back, by_owner in ((True, False), (True, True), (False, False), (False, True)):
-            some = [m for m in left if (m.way_back, m.feature in theirs) == (way_back, by_owner)]
-            while some:
-                then = now | {move.feature: move.to_level for move in some}
-                later = {move.feature for move in left} - {move.feature for move in some}
+            group = [m for m in todo if (m.way_back, m.feature in owned) == (way_back, by_owner)]
+            while group:
+                then = now | {move.feature: move.to_level for move in group}
+                later = {move.feature for move in todo} - {move.feature for move in group}
                 unmet = catalogue.whole.unmet(then)
                 waits = {need.feature for need in unmet if need.other in later}
                 waits |= early if METADATA_VERSION in later else set()
-                if waits.isdisjoint(move.feature for move in some):
+                if waits.isdisjoint(move.feature for move in group):
                     break
-                some = [move for move in some if move.feature not in waits]
-            if some:
-                parts.append((way_back, by_owner, some))
-                now |= {move.feature: move.to_level for move in some}
-                left = [move for move in left if move not in some]
+                group = [move for move in group if move.feature not in waits]
+            if group:
+                parts.append((way_back, by_owner, group))
+                now |= {move.feature: move.to_level for move in group}
+                todo = [move for move in todo if move not in group]
                 break
         else:
             return None
@@ -416,48 +416,48 @@ def faults(plan: WavePlan) -> Iterator[str]:
             yield f"rings[{i}].steps: expected one or more, found none"
         levels, turns = dict[tuple[str, str], int](), Counter[str]()
         for j, step in enumerate(ring.steps):
-            where = f"rings[{i}].steps[{j}]"
-            yield from _step_faults(step, plan.max_parallel, where)
-            mine = {work.cluster for work in step.works}
-            late = mine - turns.keys() if step.way_back else set[str]()
+            place = f"rings[{i}].steps[{j}]"
+            yield from _step_faults(step, plan.max_parallel, place)
+            names = {work.cluster for work in step.works}
+            late = names - turns.keys() if step.way_back else set[str]()
             if late and not all(before.way_back for before in ring.steps[:j]):
                 yield (
-                    f"{where}: cluster {min(late)!r}: expected what has a way back before what has "
+                    f"{place}: cluster {min(late)!r}: expected what has a way back before what has "
                     "none, found it after"
                 )
-            turns.update(mine)
+            turns.update(names)
             for work in step.works:
                 if work.turn != turns[work.cluster]:
                     yield (
-                        f"{where}: cluster {work.cluster!r}: expected turn {turns[work.cluster]}, "
+                        f"{place}: cluster {work.cluster!r}: expected turn {turns[work.cluster]}, "
                         f"found {work.turn}: what is done in it has an order"
                     )
                 for move in work.moves:
                     before = levels.get((work.cluster, move.feature), move.from_level)
                     if before != move.from_level:
                         yield (
-                            f"{where}: cluster {work.cluster!r}: {move.feature}: expected it to go "
+                            f"{place}: cluster {work.cluster!r}: {move.feature}: expected it to go "
                             f"on from {before}, found {move.from_level}"
                         )
                     levels[work.cluster, move.feature] = move.to_level
 
 
-def _step_faults(step: WaveStep, most: int, where: str) -> Iterator[str]:
+def _step_faults(step: WaveStep, most: int, place: str) -> Iterator[str]:
     if parse_span(step.soak) is None:
-        yield f"{where}.soak: expected a time as 30m, 24h or 7d, found {step.soak!r}"
+        yield f"{place}.soak: expected a time as 30m, 24h or 7d, found {step.soak!r}"
     if not step.works:
-        yield f"{where}.batches: expected a cluster, found none"
+        yield f"{place}.batches: expected a cluster, found none"
     for i, batch in enumerate(step.batches):
         if len(batch) > most:
-            yield f"{where}.batches[{i}]: expected at most {most} clusters, found {len(batch)}"
+            yield f"{place}.batches[{i}]: expected at most {most} clusters, found {len(batch)}"
     for cluster, times in Counter(work.cluster for work in step.works).items():
         if times > 1:
-            yield f"{where}: expected cluster {cluster!r} once, found it {times} times"
+            yield f"{place}: expected cluster {cluster!r} once, found it {times} times"
     for work in step.works:
         if not work.moves:
-            yield f"{where}: cluster {work.cluster!r}: expected a level that moves, found none"
+            yield f"{place}: cluster {work.cluster!r}: expected a level that moves, found none"
         for move in work.moves:
-            at = f"{where}: cluster {work.cluster!r}: {move.feature}"
+            at = f"{place}: cluster {work.cluster!r}: {move.feature}"
             if move.to_level <= move.from_level:
                 yield f"{at}: expected it to go up, found {move.from_level} to {move.to_level}"
             if move.way_back != step.way_back or (move.way_back and move.no_return is not None):
@@ -465,21 +465,21 @@ def _step_faults(step: WaveStep, most: int, where: str) -> Iterator[str]:
                 yield f"{at}: expected what {kind}, found the other: they never go together"
 
 
-def read_waves(text: str | bytes, where: str) -> WavePlan:
-    """The plan of waves in `text`; `where` is what a message calls it. Raises PlanError for any
+def read_waves(text: str | bytes, place: str) -> WavePlan:
+    """The plan of waves in `text`; `place` is what a message calls it. Raises PlanError for any
     other thing, and for one that contradicts itself."""
     try:
         given = json.loads(text)
         head = given if isinstance(given, dict) else {}
         if (head.get("format"), head.get("version")) != (FORMAT, VERSION):
             raise PlanError(
-                f"{where}: expected a plan of waves, {FORMAT} version {VERSION}, found "
+                f"{place}: expected a plan of waves, {FORMAT} version {VERSION}, found "
                 f"{head.get('format')!r} version {head.get('version')!r}. {AGAIN}"
             )
         plan = msgspec.convert(given, WaveFile).waves
     except (RecursionError, ValueError, msgspec.ValidationError) as error:
         said = "lists in lists" if isinstance(error, RecursionError) else str(error)
-        raise PlanError(f"{where}: expected a plan of waves, found: {said}. {AGAIN}") from error
+        raise PlanError(f"{place}: expected a plan of waves, found: {said}. {AGAIN}") from error
     if fault := next(faults(plan), None):
-        raise PlanError(f"{where}: {fault}. Fix it there, or make the plan again.")
+        raise PlanError(f"{place}: {fault}. Fix it there, or make the plan again.")
     return plan

@@ -81,31 +81,31 @@ class Aim:
         return cls(text=text, level=level)
 
 
-def find_standings(asked: AuditInputs, lake: Lake, run: int, target: Aim) -> Standings:
+def find_standings(inputs: AuditInputs, lake: Lake, run: int, target: Aim) -> Standings:
     """Return each cluster's standing in a run. Raises NoEvidenceError without snapshots."""
     rows = lake.snapshots(run)
     landed = set(rows["cluster"].to_pylist())
-    never = [entry.id for entry in asked.fleet.cluster if entry.id not in landed]
+    never = [entry.id for entry in inputs.fleet.cluster if entry.id not in landed]
     silent = make_rows(SNAPSHOT, len(never), {"cluster": texts_of(never)})
     rows = join_rows([rows, silent])
-    if asked.part is not None:
-        chosen = [cluster in asked.part for cluster in rows["cluster"].to_pylist()]
+    if inputs.part is not None:
+        chosen = [cluster in inputs.part for cluster in rows["cluster"].to_pylist()]
         rows = rows.take(np.flatnonzero(chosen))
     conditions = Conditions(
         as_of=lake.as_of(run),
-        max_age=asked.settings.max_age,
-        inventory=asked.fleet.inventory,
-        mutes=asked.mutes,
+        max_age=inputs.settings.max_age,
+        inventory=inputs.fleet.inventory,
+        mutes=inputs.mutes,
         up_to=target.level or 0,
     )
-    dialect, severities = load(STRICT), asked.settings.severities
-    return sort_out(asked, judge(rows, conditions, asked.catalogue, dialect, severities), target)
+    dialect, severities = load(STRICT), inputs.settings.severities
+    return sort_out(inputs, judge(rows, conditions, inputs.catalogue, dialect, severities), target)
 
 
-def sort_out(asked: AuditInputs, judged: Judged, target: Aim) -> Standings:
+def sort_out(inputs: AuditInputs, judged: Judged, target: Aim) -> Standings:
     """The place of each cluster that was judged."""
     candidates, held, reached = list[Candidate](), list[WaveHeld](), list[WaveReached]()
-    reader = _Reader(asked, judged, target)
+    reader = _Reader(inputs, judged, target)
     for row in judged.plans.select(_OF_PLANS).to_pylist():
         place = reader.place(row)
         if isinstance(place, Candidate):
@@ -114,21 +114,21 @@ def sort_out(asked: AuditInputs, judged: Judged, target: Aim) -> Standings:
             held.append(place)
         else:
             reached.append(place)
-    held.sort(key=lambda one: (one.why, one.name, one.cluster))
-    reached.sort(key=lambda one: (one.name, one.cluster))
+    held.sort(key=lambda c: (c.why, c.name, c.cluster))
+    reached.sort(key=lambda c: (c.name, c.cluster))
     return Standings(candidates=tuple(candidates), held=tuple(held), reached=tuple(reached))
 
 
-def plan_waves(asked: AuditInputs, lake: Lake, run: int, target: Aim, wanted: Waving) -> WavePlan:
+def plan_waves(inputs: AuditInputs, lake: Lake, run: int, target: Aim, options: Waving) -> WavePlan:
     """The waves of that night. Raises ConfigError for a label nobody has."""
-    _expect_label(asked, wanted)
-    found = find_standings(asked, lake, run, target)
-    troubles, lower = find_setbacks(lake, run, found, asked.catalogue)
-    wanted = replace(wanted, troubles=troubles)
-    candidates = [one.with_note(lower.get(one.cluster, "")) for one in found.candidates]
+    _expect_label(inputs, options)
+    standings = find_standings(inputs, lake, run, target)
+    troubles, lower = find_setbacks(lake, run, standings, inputs.catalogue)
+    options = replace(options, troubles=troubles)
+    candidates = [c.with_note(lower.get(c.cluster, "")) for c in standings.candidates]
     notes = list[str]()
-    for label, values in label_orders(found.candidates, wanted).items():
-        if len(values) > 1 and not wanted.by[label]:
+    for label, values in label_orders(standings.candidates, options).items():
+        if len(values) > 1 and not options.by[label]:
             order = ",".join(value for value in values if value != NO_LABEL)
             notes.append(
                 f"The order of {clean(label)} was not named: the value with the fewest nodes "
@@ -140,22 +140,22 @@ def plan_waves(asked: AuditInputs, lake: Lake, run: int, target: Aim, wanted: Wa
         tables=lake.root,
         run=run,
         as_of=time_text(lake.night(run)["as_of"]),
-        catalogue=asked.catalogue.label,
-        part=None if asked.part is None else asked.part.text,
-        by=tuple(wanted.by),
-        max_parallel=wanted.max_parallel,
-        rings=put_in_rings(candidates, wanted),
-        held=found.held,
-        reached=found.reached,
+        catalogue=inputs.catalogue.label,
+        part=None if inputs.part is None else inputs.part.text,
+        by=tuple(options.by),
+        max_parallel=options.max_parallel,
+        rings=put_in_rings(candidates, options),
+        held=standings.held,
+        reached=standings.reached,
         notes=tuple(notes),
     )
 
 
-def _expect_label(asked: AuditInputs, wanted: Waving) -> None:
+def _expect_label(inputs: AuditInputs, options: Waving) -> None:
     """Raises ConfigError for a label, or a value of it, that no cluster has."""
-    for key, values in wanted.by.items():
+    for key, values in options.by.items():
         for label in (key, *(f"{key}={value}" for value in values)):
-            asked.fleet.expect_label(f"--by {label}", label, "the inventory")
+            inputs.fleet.expect_label(f"--by {label}", label, "the inventory")
 
 
 _OF_PLANS = ["cluster", "verdict", "nodes", "mode", "release", "newest_release"]
@@ -164,17 +164,17 @@ _OF_PLANS = ["cluster", "verdict", "nodes", "mode", "release", "newest_release"]
 class _Reader:
     """A reader of the judged clusters."""
 
-    def __init__(self, asked: AuditInputs, judged: Judged, target: Aim) -> None:
-        self._asked, self._target, self._catalogue = asked, target, asked.catalogue
-        self._entries = {entry.id: entry for entry in asked.fleet.cluster}
+    def __init__(self, inputs: AuditInputs, judged: Judged, target: Aim) -> None:
+        self._asked, self._target, self._catalogue = inputs, target, inputs.catalogue
+        self._entries = {entry.id: entry for entry in inputs.fleet.cluster}
         self._features = _by_cluster(judged.readiness.to_pylist())
         severity = judged.findings["severity"].to_pylist()
-        code, others = judged.findings["code"].to_pylist(), tagged("operator", "unpinned")
-        worded = others | tagged("stale")  # one remedy for all that the range of a node blocks
+        code, operator = judged.findings["code"].to_pylist(), tagged("operator", "unpinned")
+        worded = operator | tagged("stale")  # one remedy for all that the range of a node blocks
         tells = [s in _HOLDING or c in worded for s, c in zip(severity, code, strict=True)]
         holding = judged.findings.take(np.flatnonzero(tells))
         sites = {name: entry.site for name, entry in self._entries.items()}
-        words = FindingWords(asked.catalogue).of_rows(holding, sites)
+        words = FindingWords(inputs.catalogue).of_rows(holding, sites)
         told = zip(*(words[name].to_pylist() for name in _TEXTS), strict=True)
         rows = holding.select(("cluster", "code", "severity", "muted")).to_pylist()
         rows = [
@@ -182,39 +182,39 @@ class _Reader:
             for row, texts in zip(rows, told, strict=True)
         ]
         self._findings = _by_cluster(row for row in rows if row["severity"] in _HOLDING)
-        self._of_operator = _by_cluster(row for row in rows if row["code"] in others)
+        self._of_operator = _by_cluster(row for row in rows if row["code"] in operator)
 
     def place(self, row: Row) -> Candidate | WaveHeld | WaveReached:
         """Return the place of a cluster, by its row of featurelib.schema.UPGRADE_PLAN."""
         cluster, verdict = row["cluster"], Verdict(row["verdict"])
         entry = self._entries.get(cluster) or FleetEntry(id=cluster)
-        features, found = self._features[cluster], self._findings[cluster]
-        ready = [one for one in features if one["verdict"] == Verdict.READY]
-        critical = [f for f in found if f["severity"] == Severity.CRITICAL and f["muted"] is None]
+        features, rows = self._features[cluster], self._findings[cluster]
+        ready = [row for row in features if row["verdict"] == Verdict.READY]
+        critical = [f for f in rows if f["severity"] == Severity.CRITICAL and f["muted"] is None]
         if verdict is Verdict.UNKNOWN:
-            unlocks, lacks = _unlocks(found, first=Severity.UNKNOWN), None
-            own = next((one for one in features if one["feature"] == METADATA_VERSION), None)
+            unlocks, lacks = _unlocks(rows, first=Severity.UNKNOWN), None
+            own = next((row for row in features if row["feature"] == METADATA_VERSION), None)
             if self._target.level and row["newest_release"] and own and own["ceiling"]:
                 lacks = self._lacks(row, features, entry)  # whoever answered does
             return _held(entry, "UNKNOWN", [lacks, *unlocks] if lacks else unlocks)
         if verdict is Verdict.BLOCKED:
-            return _held(entry, "BLOCKED", _unlocks(found))
+            return _held(entry, "BLOCKED", _unlocks(rows))
         if critical:
             return _held(entry, "critical", _unlocks(critical))
         if self._target.level is not None:
             if (lacks := self._lacks(row, features, entry)) is not None:
                 return _held(entry, "software", [lacks])
-            if any(one["target"] < one["ceiling"] for one in ready):
-                return _held(entry, "part", _unlocks(found))
+            if any(row["target"] < row["ceiling"] for row in ready):
+                return _held(entry, "part", _unlocks(rows))
         if not ready:
             return WaveReached(cluster=cluster, name=clean(entry.title))
         works = self._works(entry, features, ready)
         if works is None:
             return _held(entry, "order", [])
         operator = list[Row]()
-        if any(one["feature"] == METADATA_VERSION for one in ready):
-            operator = [one for one in self._of_operator[cluster] if one["muted"] is None]
-        if strays := [one for one in operator if one["code"] in tagged("operator")]:
+        if any(row["feature"] == METADATA_VERSION for row in ready):
+            operator = [row for row in self._of_operator[cluster] if row["muted"] is None]
+        if strays := [row for row in operator if row["code"] in tagged("operator")]:
             return _held(entry, "operator", _said(strays))
         note = ""
         if operator:  # it is not pinned
@@ -234,20 +234,20 @@ class _Reader:
         """Return the advice for a cluster whose software does not know the target."""
         catalogue, level = self._catalogue, self._target.level
         assert level is not None
-        own = next((one for one in features if one["feature"] == METADATA_VERSION), None)
+        own = next((row for row in features if row["feature"] == METADATA_VERSION), None)
         if own is not None and own["ceiling"] >= level:
             return None
-        there = f"{clean(self._target.text)} is {METADATA_VERSION} " + level_text(
+        goal = f"{clean(self._target.text)} is {METADATA_VERSION} " + level_text(
             catalogue, METADATA_VERSION, level
         )
         if own is None:
-            said = f"It has no {METADATA_VERSION} ({row['mode'] or 'mode not known'}), and {there}."
-            return Advice(message=said, action="Migrate it to KRaft first.")
+            text = f"It has no {METADATA_VERSION} ({row['mode'] or 'mode not known'}), and {goal}."
+            return Advice(message=text, action="Migrate it to KRaft first.")
         knows = level_text(catalogue, METADATA_VERSION, own["ceiling"])
         first = next(r.release for r in catalogue.releases if r.newest_stable >= level)
         name = quote(entry.argument)
         return Advice(
-            message=f"Its software goes up to {METADATA_VERSION} {knows}, and {there}.",
+            message=f"Its software goes up to {METADATA_VERSION} {knows}, and {goal}.",
             action=f"Upgrade its software to Kafka {first} or later first.",
             command=f"featurelib can-roll {name} --to {first}{self._asked.ways(entry)}",
         )
@@ -256,25 +256,25 @@ class _Reader:
         self, entry: FleetEntry, features: Sequence[Row], ready: Sequence[Row]
     ) -> tuple[tuple[bool, WaveWork], ...] | None:
         """Return the works in a cluster, one for each step; None if they cannot be told apart."""
-        levels = {one["feature"]: one["finalized_level"] or 0 for one in features}
+        levels = {row["feature"]: row["finalized_level"] or 0 for row in features}
         moves = [
             WaveMove(
-                feature=one["feature"],
-                from_level=one["finalized_level"],
-                to_level=one["target"],
-                way_back=one["downgrade_floor"] is not None and one["point_of_no_return"] is None,
-                no_return=one["point_of_no_return"],
+                feature=row["feature"],
+                from_level=row["finalized_level"],
+                to_level=row["target"],
+                way_back=row["downgrade_floor"] is not None and row["point_of_no_return"] is None,
+                no_return=row["point_of_no_return"],
             )
-            for one in ready
+            for row in ready
         ]
         managed = entry.managed
-        theirs = frozenset(m.feature for m in moves if managed is None or m.feature in managed)
-        parts = part_moves(moves, theirs, levels, self._catalogue)
+        owned = frozenset(m.feature for m in moves if managed is None or m.feature in managed)
+        parts = part_moves(moves, owned, levels, self._catalogue)
         if parts is None:
             return None
         works = list[tuple[bool, WaveWork]]()
-        for way_back, by_owner, some in parts:
-            does = self._command(entry, some, by_owner=by_owner)
+        for way_back, by_owner, group in parts:
+            does = self._command(entry, group, by_owner=by_owner)
             if works and works[-1][0] == way_back:
                 before = works[-1][1]
                 works[-1] = (way_back, replace(before, does=(*before.does, does)))
@@ -325,21 +325,21 @@ def _whose(entry: FleetEntry) -> dict[str, Any]:
     }
 
 
-def _held(entry: FleetEntry, why: Why, unlocks: Sequence[Advice]) -> WaveHeld:
-    shown = tuple(unlocks[:SHOWN])
-    return WaveHeld(**_whose(entry), why=why, unlocks=shown, more=len(unlocks) - len(shown))
+def _held(entry: FleetEntry, reason: Why, unlocks: Sequence[Advice]) -> WaveHeld:
+    listed = tuple(unlocks[:SHOWN])
+    return WaveHeld(**_whose(entry), why=reason, unlocks=listed, more=len(unlocks) - len(listed))
 
 
-def _unlocks(found: Iterable[Row], first: Severity = Severity.CRITICAL) -> list[Advice]:
+def _unlocks(rows: Iterable[Row], first: Severity = Severity.CRITICAL) -> list[Advice]:
     """Return the obstacles, the worst first or those of the severity `first`, each once."""
 
     def turn(row: Row) -> tuple[bool, int, str]:
         severity = Severity(row["severity"])
         return severity is not first, _HOLDING.index(severity), row["message"]
 
-    return _said(sorted(found, key=turn))
+    return _said(sorted(rows, key=turn))
 
 
-def _said(found: Iterable[Row]) -> list[Advice]:
+def _said(rows: Iterable[Row]) -> list[Advice]:
     """Return the words of findings, each once."""
-    return list(dict.fromkeys(Advice(**{key: row[key] for key in _TEXTS}) for row in found))
+    return list(dict.fromkeys(Advice(**{key: row[key] for key in _TEXTS}) for row in rows))
