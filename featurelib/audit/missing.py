@@ -339,10 +339,8 @@ def _detail(refusals: list[RefusedPermission]) -> str:
 
 def _vouched_for(evidence: Evidence) -> Bool:
     """The controllers that do not answer, and for which the owner's word stands in."""
-    node = evidence.subjects
-    return (
-        evidence.controllers_vouched[node.cluster] & (node.role == Role.CONTROLLER) & ~node.answers
-    )
+    node, declared = evidence.subjects, evidence.controllers_vouched
+    return declared[node.cluster] & (node.role == Role.CONTROLLER) & ~node.answers
 
 
 def _without_range(evidence: Evidence) -> Bool:

@@ -402,8 +402,8 @@ def _asked(
     new = [x for x in as_it_is if (x.code, x.feature) not in known]
     of_nodes = set[tuple[str, str]]()
     if new:
-        for half, texts in zip(halves, refusals(*((half,) for half in halves)), strict=True):
-            for r in texts:
+        for half, reasons in zip(halves, refusals(*((half,) for half in halves)), strict=True):
+            for r in reasons:
                 if (r.code, r.feature) not in known:
                     of_nodes.add((r.code, r.feature))
                     yield half, replace(r, is_answer=r.message in answers)
@@ -414,17 +414,17 @@ def _in_turn(
     clusters: Sequence[Cluster], steps: Sequence[Step], own: Dialect, catalogue: Catalogue
 ) -> list[list[Reason]]:
     """Each cluster's refusals of all steps; after a refused one, as if it had been accepted."""
-    texts: list[list[Reason]] = [[] for _ in clusters]
+    reasons: list[list[Reason]] = [[] for _ in clusters]
     pending = list(clusters)
     for step in steps:
         cases = [(cluster, request_of(step, own)) for cluster in pending]
         for i, tried in enumerate(try_requests(cases, own, catalogue.tables, vendors=True)):
             own_word = [r for r in tried.refusals if r.judge != STRICT]
-            texts[i] += own_word
+            reasons[i] += own_word
             moved = {u.feature: (u.to_level, u.to_level) for u in step.updates if u.to_level}
             forced = replace(pending[i], finalized=pending[i].finalized | moved)
             pending[i] = forced if own_word else tried.after
-    return texts
+    return reasons
 
 
 def _steps(updates: Sequence[Move], own: Dialect) -> list[Step]:
