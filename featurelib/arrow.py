@@ -126,7 +126,7 @@ def _there(missing: Bool) -> pa.Buffer | None:
 
 
 def bytes_of(values: Sequence[bytes | None]) -> pa.Array:
-    """These bytes as Arrow has them."""
+    """Return these bytes as Arrow has them."""
     missing = np.array([value is None for value in values], dtype=bool)
     return _bytes(cells_of([value or b"" for value in values]), pa.binary(), _there(missing))
 
@@ -258,7 +258,7 @@ def _numbers(array: pa.Array, absent: int) -> Int:
 
 
 def _cells(array: pa.Array) -> Cells:
-    """Its bytes where they lie."""
+    """Return its bytes where they lie."""
     _, offsets, data = array.buffers()
     if data is None or len(array) == 0:
         return Cells(data=b"", ends=np.zeros(len(array) + 1, dtype=np.int64))

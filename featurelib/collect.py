@@ -191,7 +191,7 @@ Probing = Callable[[Backend, FleetEntry, Sequence[bytes], Say], ProbeResult]
 
 
 class NodeListener(NamedTuple):
-    """One listener of one node: a broker's or a controller's."""
+    """A listener of one node: a broker's or a controller's."""
 
     role: Role
     node_id: int

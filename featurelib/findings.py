@@ -131,7 +131,7 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def texts(self) -> tuple[str, str, str]:
-        """All texts that may name something."""
+        """Return all texts that may name something."""
         return self.message, self.text, self.command
 
 
@@ -197,7 +197,7 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def texts(self) -> str:
-        """All texts of the row that may name something."""
+        """Return all texts of the row that may name something."""
         return " ".join((self.statement, *(text for own in self.remedies for text in own.texts)))
 
 

@@ -95,7 +95,7 @@ class Lake:
         return table.take(np.argsort(-table.numbers("run"), kind="stable"))
 
     def run(self, run: int | None = None) -> int:
-        """`run` if that night is there, or the newest. Raises ConfigError."""
+        """Return `run` if that night is there, or the newest. Raises ConfigError."""
         return int(self.night(run)["run"])
 
     def night(self, run: int | None = None) -> dict[str, Any]:
@@ -131,8 +131,8 @@ class Lake:
         cluster: str | None = None,
         columns: Sequence[str] | None = None,
     ) -> TableRows:
-        """One run's rows of a gold table (None: the newest), of all clusters or of one. Raises
-        SurroundingsError where the table lost that run's commit."""
+        """Return one run's rows of a gold table (None: the newest), of all clusters or of one.
+        Raises SurroundingsError where the table lost that run's commit."""
         conditions: list[Wanted] = [("run", "=", of := self.run(run))]
         if cluster is not None:
             conditions.append(("cluster", "=", cluster))
@@ -153,7 +153,7 @@ class Lake:
         )
 
     def history(self, table: Table, clusters: Sequence[str], run: int | None = None) -> TableRows:
-        """All rows of a history of silver about these clusters, of all nights up to one."""
+        """Return all rows of a history of silver about these clusters, of all nights up to one."""
         # Of one cluster the bounds in the log choose files.
         lone = len(clusters) == 1
         of: Wanted = ("cluster", "=", clusters[0]) if lone else ("cluster", "in", list(clusters))
@@ -191,7 +191,7 @@ class Lake:
         )
 
     def snapshot(self, cluster: str, run: int | None = None) -> TableRows:
-        """One cluster as that night read it: a row of featurelib.schema.SNAPSHOT.
+        """Return one cluster as that night read it: a row of featurelib.schema.SNAPSHOT.
 
         Raises ConfigError for a cluster of another name, NoEvidenceError for one that never landed.
         """
@@ -376,7 +376,7 @@ def expect_whole_log(entries: Iterable[tuple[str, int]], uri: str) -> None:
 
 
 def log_entries(path: str, options: Mapping[str, str] | None = None) -> list[tuple[str, int]]:
-    """Name and size of each file of the log of a table that deltalake can open."""
+    """Return name and size of each file of the log of a table that deltalake can open."""
     from pyarrow.fs import FileSelector
 
     files = files_at(path, options).get_file_info(FileSelector("_delta_log"))

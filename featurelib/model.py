@@ -153,7 +153,7 @@ class Reason(Advice):
 
     @property
     def role(self) -> str | None:
-        """`broker` or `controller`; None for the whole cluster."""
+        """Return `broker` or `controller`; None for the whole cluster."""
         return self.node.partition(" ")[0] or None
 
     @property
@@ -180,7 +180,7 @@ class Recipient:
 
     @property
     def title(self) -> str:
-        """`controller 3`, `broker 1`."""
+        """Return `controller 3`, `broker 1`."""
         return f"{self.role} {self.node}"
 
 

@@ -35,7 +35,7 @@ _FIRST_DAY = _EPOCH.date().toordinal()
 
 
 def pick(values: Int, at: Int, absent: int) -> Int:
-    """`values` at positions `at`, and `absent` where the position is -1."""
+    """Return `values` at positions `at`, and `absent` where the position is -1."""
     if len(values) == 0:
         return np.full(len(at), absent, dtype=np.int64)
     picked = values[np.maximum(at, 0)]
@@ -208,14 +208,14 @@ class TableRows:
         return TableRows(schema=self.schema, columns={**self.columns, **replaced})
 
     def to_pylist(self) -> list[Any]:
-        """Each row as an object, its columns in order."""
+        """Return each row as an object, its columns in order."""
         names = self.schema.names
         values = [self.columns[name].to_pylist() for name in names]
         return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def make_rows(schema: Schema, count: int, columns: Mapping[str, Column | Int]) -> TableRows:
-    """`count` rows of a schema; a column that is left out is null in all of them."""
+    """Return `count` rows of a schema; a column that is left out is null in all of them."""
     made = {
         name: _column(kind, columns[name]) if name in columns else nulls(kind, count)
         for name, kind in schema.fields
@@ -270,14 +270,14 @@ def cells_of(values: Sequence[bytes]) -> Cells:
 
 
 def join_rows(parts: Sequence[TableRows]) -> TableRows:
-    """These rows of one schema, one after the other; one or more of them."""
+    """Return these rows of one schema, one after the other; one or more of them."""
     schema = parts[0].schema
     joined = {name: _join([part[name] for part in parts]) for name in schema.names}
     return TableRows(schema=schema, columns=joined)
 
 
 def _join(parts: Sequence[Any]) -> Any:
-    """Columns of one type, or rows of one schema, one after the other."""
+    """Return columns of one type, or rows of one schema, one after the other."""
     match parts[0]:
         case Numbers(of=kind):
             return Numbers(values=np.concatenate([part.values for part in parts]), of=kind)

@@ -162,8 +162,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachedCluster:
-    """One cluster and how it is reached. `entry.id` is empty where only addresses are known: the
-    look tells it."""
+    """A cluster and how it is reached. `entry.id` is empty where only addresses are known: the look
+    tells it."""
 
     entry: FleetEntry
     fleet: Fleet
@@ -171,7 +171,7 @@ class ReachedCluster:
     timeout: float = TIMEOUT_SECONDS
 
     def open(self) -> Backend:
-        """Its backend; the caller closes it. Raises ConfigError."""
+        """Return its backend; the caller closes it. Raises ConfigError."""
         return open_backend(self.entry, self.catalogue, timeout=self.timeout)
 
     @contextmanager
@@ -369,7 +369,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """One cluster, as the options chose it; `say` is given a line for each step of a look, and for
+    """A cluster, as the options chose it; `say` is given a line for each step of a look, and for
     lines that are set aside."""
 
     wanted: Wanted

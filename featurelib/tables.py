@@ -19,7 +19,7 @@ from featurelib.schema import BYTES, DATE, LONG, ListOf, Schema, columns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """One Delta table of the house.
+    """A Delta table of the house.
 
     `grain` names the columns that tell two rows apart; no two rows agree in all of them.
     `version` grows when the schema changes in a way older releases cannot read: never for a column
@@ -71,7 +71,7 @@ class Table:
 
     @property
     def name_in_schema(self) -> str:
-        """Its name where all tables stand in one schema of a catalog."""
+        """Return its name where all tables stand in one schema of a catalog."""
         return f"{self.layer}_{self.name}"
 
 
@@ -95,7 +95,7 @@ def is_name(tables: str) -> bool:
 
 
 def with_run(rows: Schema) -> Schema:
-    """`rows` with the run that wrote the row, and its day, as the first columns."""
+    """Return `rows` with the run that wrote the row, and its day, as the first columns."""
     return rows.with_first("run_date", DATE).with_first("run", LONG)
 
 

@@ -69,24 +69,24 @@ def place(line: str) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """`no node`, `1 node`, `2,500 nodes`."""
+    """Return `no node`, `1 node`, `2,500 nodes`."""
     if number == 0:
         return f"no {noun}"
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def progress(done: int, total: int, noun: str, seconds: float) -> str:
-    """`12 of 60 clusters, about 3 minutes left`, where the rest takes so many seconds."""
+    """Return `12 of 60 clusters, about 3 minutes left`, where the rest takes so many seconds."""
     return f"{done:,} of {count(total, noun)}, about {count(ceil(seconds / 60), 'minute')} left"
 
 
 def reporting(number: int, total: int) -> str:
-    """`5 of 6 nodes report`, `1 of 1 node reports`."""
+    """Return `5 of 6 nodes report`, `1 of 1 node reports`."""
     return f"{number:,} of {count(total, 'node')} {'reports' if total == 1 else 'report'}"
 
 
 def some(texts: Sequence[str], most: int) -> str:
-    """`a, b, c and 4 more`: at most `most` of the texts, and one that would be left over."""
+    """Return `a, b, c and 4 more`: at most `most` of the texts, and one that would be left over."""
     first = texts if len(texts) == most + 1 else texts[:most]
     rest_count = len(texts) - len(first)
     return ", ".join(first) + (f" and {rest_count:,} more" if rest_count else "")
@@ -101,8 +101,8 @@ _WHO = re.compile(r"(.*?(?:\S:\d+|(?:broker|controller) \d+)): (.+)")
 
 
 def share_reasons(text: str) -> str:
-    """`a:9092, b:9092: no answer`: of reasons ` · ` apart, `WHO: WHY` each, those that are alike
-    once, behind all who have it."""
+    """Return `a:9092, b:9092: no answer`: of reasons ` · ` apart, `WHO: WHY` each, those that are
+    alike once, behind all who have it."""
     alike = defaultdict[str, list[str]](list)
     for reason in text.split(" · "):
         match = _WHO.fullmatch(reason)
@@ -126,7 +126,7 @@ def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def nodes(role: str | None, ids: Iterable[int], most: int | None = RUNS) -> str:
-    """`broker 2`, `brokers 2-5, 9`: runs of ids, the first `most` of them, None = all."""
+    """Return `broker 2`, `brokers 2-5, 9`: runs of ids, the first `most` of them, None = all."""
     ranges = runs(ids)
     texts = [str(low) if low == high else f"{low}-{high}" for low, high in ranges[:most]]
     rest_count = sum(high - low + 1 for low, high in ranges[len(texts) :])
@@ -138,21 +138,21 @@ def nodes(role: str | None, ids: Iterable[int], most: int | None = RUNS) -> str:
 def brokers_and_controllers(
     brokers: Sequence[int], controllers: Sequence[int], most: int | None = RUNS
 ) -> str:
-    """`brokers 1-3; controller 100`."""
+    """Return `brokers 1-3; controller 100`."""
     halves = [nodes("broker", brokers, most)] if brokers else []
     halves += [nodes("controller", controllers, most)] if controllers else []
     return "; ".join(halves)
 
 
 def age(span: timedelta) -> str:
-    """`47 hours`, `4 days`: whole ones, as many as have passed; `under an hour` for none."""
+    """Return `47 hours`, `4 days`: whole ones, as many as have passed; `under an hour` for none."""
     hours = int(span.total_seconds() // 3600)
     text = count(hours, "hour") if hours < 48 else count(hours // 24, "day")
     return text if hours else "under an hour"
 
 
 def time_text(time: datetime | None, *, seconds: bool = False) -> str:
-    """`2026-11-21 05:52 UTC`, or with its seconds; empty for none."""
+    """Return `2026-11-21 05:52 UTC`, or with its seconds; empty for none."""
     if time is None:
         return ""
     return f"{time.astimezone(UTC):{'%Y-%m-%d %H:%M:%S' if seconds else '%Y-%m-%d %H:%M'} UTC}"
@@ -172,7 +172,7 @@ def microseconds(at: datetime | str) -> int:
 
 
 def level_text(catalogue: Catalogue, feature: str | None, level: int | None) -> str:
-    """`25 (4.0-IV3)`, `1`, `0 (not finalized)`, `not known`."""
+    """Return `25 (4.0-IV3)`, `1`, `0 (not finalized)`, `not known`."""
     if level is None:
         return "not known"
     if level == 0:
@@ -187,13 +187,13 @@ def newer_than(catalogue: Catalogue) -> str:
 
 
 def levels_text(catalogue: Catalogue, levels: Iterable[tuple[str, int]]) -> str:
-    """`metadata.version 25 (4.0-IV3), group.version 1`, in the order of `metadata_first`."""
+    """Return `metadata.version 25 (4.0-IV3), group.version 1`, in the order of `metadata_first`."""
     order = sorted(levels, key=lambda item: metadata_first(item[0]))
     return ", ".join(f"{clean(name)} {level_text(catalogue, name, v)}" for name, v in order)
 
 
 def range_text(catalogue: Catalogue, feature: str | None, ends: tuple[int, int] | None) -> str:
-    """`7-25 (up to 4.0-IV3)`, `1 only`, or NOT_LISTED without a range."""
+    """Return `7-25 (up to 4.0-IV3)`, `1 only`, or NOT_LISTED without a range."""
     if ends is None:
         return NOT_LISTED
     low, high = ends
@@ -204,7 +204,7 @@ def range_text(catalogue: Catalogue, feature: str | None, ends: tuple[int, int] 
 
 
 def releases_text(catalogue: Catalogue, names: Sequence[str]) -> str:
-    """Releases in the catalogue's order, those that follow one another as `4.0 to 4.4`."""
+    """Return releases in the catalogue's order, those that follow one another as `4.0 to 4.4`."""
     order = [release.release for release in catalogue.releases]
     groups: list[list[str]] = []
     for name in names:

@@ -96,7 +96,7 @@ def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
 
 
 def _unfit(evidence: Evidence) -> tuple[Int, Int]:
-    """Every pair that does not hold what is finalized, with each subject behind it.
+    """Return every pair that does not hold what is finalized, with each subject behind it.
 
     A controller that replays a level it does not support ends. One that answers supports it, and
     its listener only leaves the unstable level out.

@@ -41,7 +41,7 @@ _REGISTER_FROM = load(STRICT).can.controllers_register_from
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """One cluster. `newest` is when its newest line was read, microseconds."""
+    """A cluster. `newest` is when its newest line was read, microseconds."""
 
     cluster_id: str
     rows: TableRows  # its one row of featurelib.schema.SNAPSHOT

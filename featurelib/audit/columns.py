@@ -18,7 +18,7 @@ _DENSE = 16  # times as many possible keys as keys: up to there a table is faste
 
 
 def node_key(cluster: Int, role: Int | int, node_id: Int) -> Int:
-    """One number for (cluster position, role, node id), ordered like the three."""
+    """Return one number for (cluster position, role, node id), ordered like the three."""
     return (cluster << _CLUSTER) | (role << _ROLE) | node_id
 
 

@@ -74,7 +74,7 @@ class Software:
 
     @property
     def runs(self) -> Flags:
-        """[subjects, releases of the catalogue] which releases each node may run."""
+        """Return [subjects, releases of the catalogue] which releases each node may run."""
         return self._kinds[self._kind]
 
     @cached_property
@@ -99,8 +99,8 @@ class Software:
 
     @cached_property
     def inferred(self) -> Bool:
-        """[subjects] brokers in ZooKeeper mode, of which a migration shows no range: what they
-        register stands for it, of metadata.version one level."""
+        """Return [subjects] brokers in ZooKeeper mode, of which a migration shows no range: what
+        they register stands for it, of metadata.version one level."""
         evidence, names = self._evidence, self._evidence.questions.names
         node = evidence.subjects
         known = (node.role == Role.BROKER) & (node.profile >= 0)
@@ -112,7 +112,7 @@ class Software:
         return migrating & (pick(only.astype(np.int64), evidence.answering.of_subject, 0) > 0)
 
     def _by_ranges(self) -> tuple[Flags, Flags]:
-        """[answering profiles, releases] which releases may advertise each, and [answering
+        """Return [answering profiles, releases] which releases may advertise each, and [answering
         profiles] whether those advertise just that."""
         answering, names = self._evidence.answering, self._evidence.questions.names
         ranges, features = self.fleet.ranges, self._tables.features
@@ -124,8 +124,8 @@ class Software:
         return possible_releases(low, high, answering.partial, self._tables)
 
     def _by_requests(self) -> tuple[Int, Int]:
-        """[subjects] which releases offer what each node's listener does, as bits, and when it was
-        asked; 0 where it said nothing of requests, or offers what no release does."""
+        """Return [subjects] which releases offer what each node's listener does, as bits, and when
+        it was asked; 0 where it said nothing of requests, or offers what no release does."""
         listeners, node = self._evidence.listeners, self._evidence.subjects
         rows = np.flatnonzero(listeners.field("releases") >= 0)
         code, told_at = listeners.field("releases")[rows], listeners.field("releases_at")[rows]
@@ -141,13 +141,13 @@ class Software:
         return offers, offered_at
 
     def _told_codes(self) -> Int:
-        """By cluster the release that the inventory's text means; -1 = none."""
+        """Return by cluster the release that the inventory's text means; -1 = none."""
         codes = {text: self._tables.release_code(text) for text in set(self._told)}
         return np.array([codes[text] for text in self._told], dtype=np.int64)
 
     def weigh(self, subjects: Int) -> Int:
-        """[subjects, releases] how much speaks against each release, the weightiest first: that
-        the inventory names another, that a controller's listener shows another stable
+        """Return [subjects, releases] how much speaks against each release, the weightiest first:
+        that the inventory names another, that a controller's listener shows another stable
         metadata.version, that the range ends elsewhere. RULED_OUT = the node does not run it, or
         nobody can tell, as in ZooKeeper mode."""
         node, stable = self._evidence.subjects, self._tables.newest_stable[:, 0]
@@ -178,7 +178,7 @@ class Software:
         return Texts(words=self._tables.releases, codes=release)
 
     def span(self) -> tuple[Texts, Texts]:
-        """By cluster the oldest and the newest release that its nodes run, as far as they
+        """Return by cluster the oldest and the newest release that its nodes run, as far as they
         do; where no node tells, as in ZooKeeper mode, the inventory's word. Null = not known."""
         node, nodes = self._evidence.subjects, np.flatnonzero(self._evidence.subjects.runs)
         release = self.releases_of(nodes).codes
@@ -195,7 +195,7 @@ class Software:
 
     @cached_property
     def spoken(self) -> dict[tuple[str, str], Bool]:
-        """(dialect, release) → the clusters whose controllers may be of it."""
+        """Return (dialect, release) → the clusters whose controllers may be of it."""
         zookeeper = self._evidence.membership.on_zookeeper
         possible = self._possible() & ~zookeeper[:, None]
         newest = GENERATIONS[-1]  # of a release that is newer than all
@@ -232,8 +232,8 @@ class Software:
         return active
 
     def likeliest(self, subjects: Int) -> Int:
-        """[subjects] the release that each likeliest runs, as a position; NOBODY where several are
-        as likely, or nothing tells."""
+        """Return [subjects] the release that each likeliest runs, as a position; NOBODY where
+        several are as likely, or nothing tells."""
         weight = self.weigh(subjects)
         least = weight.min(axis=1, keepdims=True, initial=RULED_OUT)
         is_known = (least < RULED_OUT)[:, 0] & ((weight == least).sum(axis=1) == 1)
@@ -265,7 +265,7 @@ class Software:
                 yield fleet.propose(questions, level, load(name), release=release)
 
     def _possible(self) -> Flags:
-        """[clusters, releases] which releases the controllers of KRaft clusters may run."""
+        """Return [clusters, releases] which releases the controllers of KRaft clusters may run."""
         evidence, node = self._evidence, self._evidence.subjects
         counts = evidence.answering.of_subject >= 0
         controllers = counts & (node.role == Role.CONTROLLER)
@@ -291,9 +291,9 @@ def _unlike(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def blind_leaders(evidence: Evidence) -> Int:
-    """By cluster in ZooKeeper mode the id of a broker that is the controller, or may be where
-    nobody knows that one, and whose newest answer knows no finalized features although a features
-    node was read before; -1 = there is none.
+    """Return by cluster in ZooKeeper mode the id of a broker that is the controller, or may be
+    where nobody knows that one, and whose newest answer knows no finalized features although a
+    features node was read before; -1 = there is none.
 
     A broker that saw the node deleted never sees the next one (FinalizedFeatureChangeListener): as
     controller it writes back what it saw last, and then says that it failed.

@@ -291,14 +291,14 @@ class Evidence:
         return ranges
 
     def expand(self, pairs: Int) -> tuple[Int, Int]:
-        """Every subject behind the given pairs: (pair, subject), one row each."""
+        """Return every subject behind the given pairs: (pair, subject), one row each."""
         first, profile = self.answering.subject_first, self.questions.pair_profile[pairs]
         pair, at = spread(first[profile], first[profile + 1] - first[profile])
         return pairs[pair], self.answering.subject_order[at]
 
 
 def read(rows: TableRows, conditions: Conditions, absent_metadata: int) -> Evidence:
-    """Evidence from rows of featurelib.schema.SNAPSHOT (`state` is not needed)."""
+    """Return evidence from rows of featurelib.schema.SNAPSHOT (`state` is not needed)."""
     snapshots = Snapshots(rows)
     malformed, inventory = snapshots.malformed, conditions.inventory
     known = [

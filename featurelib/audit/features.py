@@ -45,7 +45,7 @@ from featurelib.rows import NONE, Bool, Int, Texts, spread
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """One row for each (cluster, feature) anybody supports or finalized, sorted by both.
+    """A row for each (cluster, feature) anybody supports or finalized, sorted by both.
 
     `current` 0 = not finalized. Pairs (rows of `pair_…`) are (question, distinct profile that must
     answer); those of one question lie together from `pair_first`.

@@ -68,17 +68,17 @@ class Levels:
 
     @property
     def believed(self) -> Bool:
-        """Clusters with a trustworthy witness whose word still counts."""
+        """Return clusters with a trustworthy witness whose word still counts."""
         return self.trusted & ~self.too_old & ~self.went_back
 
     @property
     def seen(self) -> tuple[Int, Int]:
-        """Time and line of what is believed of each cluster."""
+        """Return time and line of what is believed of each cluster."""
         return self.at, self.line
 
     @property
     def place(self) -> tuple[Int, Int, Int]:
-        """Time, line and epoch of what is believed of each cluster."""
+        """Return time, line and epoch of what is believed of each cluster."""
         return self.at, self.line, self.epoch
 
 
@@ -91,7 +91,7 @@ class _Maps:
         self._start = np.cumsum(self._size) - self._size
 
     def entries(self, cluster: Int, local: Int) -> tuple[Int, Texts, Int, Int]:
-        """Cluster, feature, minimum and level of each entry of one map of each cluster."""
+        """Return cluster, feature, minimum and level of each entry of one map of each cluster."""
         at = self._first[cluster] + local
         run, entry = spread(self._start[at], self._size[at])
         feature, low, level = (
@@ -100,13 +100,13 @@ class _Maps:
         return cluster[run], Texts(words=self._names, codes=feature), low, level
 
     def levels(self, cluster: int, local: int) -> dict[str, int]:
-        """Feature → level of one map."""
+        """Return feature → level of one map."""
         _, names, _, level = self.entries(np.array([cluster]), np.array([local]))
         return dict(zip(names.to_pylist(), level.tolist(), strict=True))
 
 
 def witness_text(witness: int) -> str:
-    """`metadata log`, from its code in featurelib.feature.Witness."""
+    """Return `metadata log`, from its code in featurelib.feature.Witness."""
     return Witness(witness).name.lower().replace("_", " ")
 
 
@@ -240,7 +240,7 @@ def _newer_reads(
 def _differences(
     cluster: int, first: dict[str, int], right: dict[str, int], text: str
 ) -> Iterator[tuple[int, str, str]]:
-    """Features two witnesses give different levels (0 = not finalized)."""
+    """Yield features two witnesses give different levels (0 = not finalized)."""
     for name in sorted({*first, *right}):
         level, other = first.get(name, 0), right.get(name, 0)
         if level != other and UNSEEN not in (level, other):

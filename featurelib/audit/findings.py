@@ -111,7 +111,7 @@ class Findings:
         self._blocks.append((code, make_rows(FINDING, count, columns)))
 
     def rows(self, code: str | None = None) -> TableRows:
-        """All findings, or those of one code, as rows of featurelib.schema.FINDING."""
+        """Return all findings, or those of one code, as rows of featurelib.schema.FINDING."""
         blocks = [rows for of, rows in self._blocks if code in (None, of)]
         return join_rows([make_rows(FINDING, 0, {}), *blocks])
 
@@ -144,7 +144,7 @@ class Mute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside:
-    """One finding that a mute sets aside: what it is about, why, and the last day."""
+    """A finding that a mute sets aside: what it is about, why, and the last day."""
 
     code: str
     role: str | None
@@ -201,8 +201,8 @@ def covered(mute: Mute, findings: TableRows) -> Bool:
 
 
 def _in_force(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[str, Column | Int]:
-    """Reason and last day of what mutes each row, null where nothing does; of several mutes the one
-    that runs out last counts."""
+    """Return reason and last day of what mutes each row, null where nothing does; of several mutes
+    the one that runs out last counts."""
     known = sorted((m for m in mutes if m.ends > as_of), key=lambda m: m.ends)
     which = np.full(len(findings), -1, dtype=np.int64)
     for at, mute in enumerate(known):
@@ -215,7 +215,7 @@ def _in_force(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[st
 def set_aside(
     columns: Findings, clusters: Sequence[str], mutes: Sequence[Mute], as_of: int
 ) -> TableRows:
-    """All findings, those that a mute covers with its reason and its last day.
+    """Return all findings, those that a mute covers with its reason and its last day.
 
     A cluster where a mute that ran out would still have held gets one finding more, which names all
     of these.
@@ -338,9 +338,9 @@ class FindingWords:
         )
 
     def of_rows(self, findings: TableRows, sites: Mapping[str, Site]) -> dict[str, Texts]:
-        """Message, consequence, action and command of each row of featurelib.schema.FINDING, worded
-        once where several are alike in code, facts and site. `sites`: of clusters, by id; one
-        without is called by its id."""
+        """Return message, consequence, action and command of each row of featurelib.schema.FINDING,
+        worded once where several are alike in code, facts and site. `sites`: of clusters, by id;
+        one without is called by its id."""
         codes, at = findings.texts("code"), findings.numbers("observed_at")
         rows = [self._wordings.get(code) or _unworded(code) for code in codes.words]
         dated = np.array(["{observed_at}" in row.message for row in rows], dtype=bool)

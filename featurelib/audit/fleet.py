@@ -138,8 +138,8 @@ class FleetColumns:
 
     @cached_property
     def nodes(self) -> Nodes:
-        """Every node, the subjects of the evidence first, and behind them whom nothing but the
-        configuration of an active controller names, where a list shows that it is gone."""
+        """Return every node, the subjects of the evidence first, and behind them whom nothing but
+        the configuration of an active controller names, where a list shows that it is gone."""
         evidence, node = self.evidence, self.evidence.subjects
         listed, configured = evidence.membership.controllers_known, evidence.configured
         rows = [(at, Role.CONTROLLER, i) for at, voters in configured.items() for i in voters.ids]

@@ -277,7 +277,7 @@ _REFUSED = {
 
 
 class RefusedPermission(msgspec.Struct, frozen=True, kw_only=True):
-    """One request that a node refused for want of a right, and its half of the nodes last.
+    """A request that a node refused for want of a right, and its half of the nodes last.
 
     `node_id` -1 = the active controller, whoever it was. `elsewhere`: the other half answered it.
     `principal` "" = the collector did not know it.
@@ -293,8 +293,8 @@ class RefusedPermission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _rights(report: BatchFindings) -> tuple[Int, Bool]:
-    """By cluster how many missing rights keep it from a verdict, and whether what the quorum would
-    say is hidden by one."""
+    """Return by cluster how many missing rights keep it from a verdict, and whether what the quorum
+    would say is hidden by one."""
     evidence, refused = report.evidence, report.evidence.snapshots["refusals"]
     by_request = dict[tuple[int, str], list[RefusedPermission]]()
     for cluster, r in zip(refused.row.tolist(), refused.structs(RefusedPermission), strict=True):

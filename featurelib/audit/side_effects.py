@@ -86,14 +86,14 @@ def _after(evidence: Evidence, cluster: int, key: str) -> str | None:
 
 
 def say_effect(effect: SideEffect) -> str:
-    """`min.insync.replicas: brokers 1-2: 2 → 1 (where …; afterwards …). Going back …`."""
+    """Return `min.insync.replicas: brokers 1-2: 2 → 1 (where …; afterwards …). Going back …`."""
     how = f"{effect.what}; afterwards {effect.afterwards}" if effect.afterwards else effect.what
     values = _say_values(effect)
     return f"{f'{values} ({how})' if values else how}. {_say_restored(effect)}"
 
 
 def say_briefly(effect: SideEffect) -> str:
-    """`min.insync.replicas: brokers 1-2: 2 → 1. Going back does not restore it.`"""
+    """Return `min.insync.replicas: brokers 1-2: 2 → 1. Going back does not restore it.`"""
     return f"{_say_values(effect) or effect.what}. {_say_restored(effect)}"
 
 

@@ -48,7 +48,7 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _View:
-    """One cluster: its resources, and the metadata.version that its nodes say, None = not known."""
+    """A cluster: its resources, and the metadata.version that its nodes say, None = not known."""
 
     cluster: int
     said: Resources
@@ -56,7 +56,7 @@ class _View:
 
     @property
     def name(self) -> str:
-        """Its Kafka resource, safe to show."""
+        """Return its Kafka resource, safe to show."""
         return clean(self.said.resource)
 
 

@@ -114,7 +114,7 @@ def _stable_ends(evidence: Evidence, catalogue: Catalogue) -> tuple[Int, Int]:
 
 
 class Judge:
-    """One policy, and the questions of a batch with what bounds them."""
+    """A policy, and the questions of a batch with what bounds them."""
 
     def __init__(
         self, evidence: Evidence, bounds: Bounds, dialect: Dialect, catalogue: Catalogue
@@ -319,8 +319,8 @@ def _who(judge: Judge, proposed: Proposed, place: int, update: int) -> str:
 
 
 class Validated(msgspec.Struct, frozen=True, kw_only=True):
-    """One update the controller validated, and its code and words about it; from level -1 =
-    unknown, of a refusal that kafka-features.sh printed."""
+    """An update the controller validated, and its code and words about it; from level -1 = unknown,
+    of a refusal that kafka-features.sh printed."""
 
     feature: str
     from_level: int
@@ -445,6 +445,6 @@ def _answers(
 
 
 def agreed_levels(evidence: Evidence) -> set[tuple[str, int]]:
-    """Features and the levels that their controllers, asked to validate only, agreed to."""
+    """Return features and the levels that their controllers, asked to validate only, agreed to."""
     updates = evidence.snapshots["probe"].structs(Validated)
     return {(a.feature, a.to_level) for a in updates if a.code == 0}

@@ -68,7 +68,7 @@ def _texts(of: type[StrEnum], positions: Int) -> Texts:
 
 
 def verdicts(judge: Judge, target: Int, unknown_clusters: Bool, unknown_feature: Bool) -> Int:
-    """One of featurelib.feature.Verdict by question, as its position in that enum."""
+    """Return one of featurelib.feature.Verdict by question, as its position in that enum."""
     query = judge.asked
     unknown = unknown_feature | unknown_clusters[query.cluster]
     can, rising = target > query.current, judge.bounds.ceiling > query.current
@@ -82,7 +82,7 @@ def verdicts(judge: Judge, target: Int, unknown_clusters: Bool, unknown_feature:
 
 
 def beyond_ceiling(judge: Judge) -> Bool:
-    """Questions where every node supports more than the ceiling: `bounds.common`."""
+    """Return questions where every node supports more than the ceiling: `bounds.common`."""
     query, bounds = judge.asked, judge.bounds
     beyond = (bounds.common > bounds.ceiling) & ~judge.evidence.uncatalogued(judge.catalogue)
     beyond[judge.propose(bounds.common, beyond).refused(by_nodes=True)] = False
@@ -127,7 +127,7 @@ def plans(
     catalogue: Catalogue,
     software: Software,
 ) -> TableRows:
-    """One row a cluster of featurelib.schema.UPGRADE_PLAN, steps in the order to send them.
+    """Return one row a cluster of featurelib.schema.UPGRADE_PLAN, steps in the order to send them.
 
     `dialects` are those a cluster's controllers may speak, where something may go up. Plan files,
     and what is read from them (`returns_after`), are not made here: both stay null.
@@ -313,7 +313,7 @@ def _positions(evidence: Evidence, rows: Int, tables: Tables) -> Position:
 def remember(
     rows: TableRows, evidence: Evidence, conditions: Conditions, unknown: Bool
 ) -> TableRows:
-    """Rows of featurelib.schema.READINESS with `ready_since`.
+    """Return rows of featurelib.schema.READINESS with `ready_since`.
 
     `unknown`: the clusters whose evidence has a gap. What waited in one of them and is not asked
     about tonight becomes a row too: it is UNKNOWN, and not gone.
@@ -342,7 +342,7 @@ def remember(
 
 
 def _still_waiting(waits: list[tuple[str, str, int]]) -> TableRows:
-    """Rows of (cluster, feature, since when) that nobody asks about tonight."""
+    """Return rows of (cluster, feature, since when) that nobody asks about tonight."""
     count, (clusters, features, since) = len(waits), zip(*waits, strict=True)
     zeros = np.zeros(count, dtype=np.int64)
     columns: dict[str, Column | Int] = {

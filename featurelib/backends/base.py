@@ -42,14 +42,14 @@ class Abilities:
 
 
 class Backend(Protocol):
-    """One cluster. Close it when done; it may be used from one thread at a time."""
+    """A cluster. Close it when done; it may be used from one thread at a time."""
 
     @property
     def where(self) -> str:
         """The cluster's address for messages: never a secret."""
 
     def describe(self, say: Say) -> tuple[bytes, ...]:
-        """One look at every node, as landing lines; `say` hears of progress.
+        """Return one look at every node, as landing lines; `say` hears of progress.
 
         A node that does not answer is a line that says so. Raises UnreachableError when no node
         answers, ProtocolError.
@@ -143,7 +143,7 @@ def open_backend(
 
 
 def look(backend: Backend, entry: FleetEntry, say: Say) -> tuple[bytes, ...]:
-    """One look at a cluster, as landing lines of the cluster that was meant.
+    """Return one look at a cluster, as landing lines of the cluster that was meant.
 
     Raises ConfigError where another cluster answers, and what `Backend.describe` raises.
     """

@@ -171,7 +171,7 @@ class Credentials:
 
     @property
     def summary(self) -> str:
-        """Protocol, mechanism and user, as far as people may see them."""
+        """Return protocol, mechanism and user, as far as people may see them."""
         known = self.security
         name = known.username or known.oauth_client_id
         user = f" as {name}" if name else ""
@@ -222,7 +222,7 @@ class Credentials:
         return {"mechanism": DIGEST, "username": user, "password": self._fetch("password")}
 
     def tls(self) -> ssl.SSLContext | None:
-        """TLS with the authorities and the certificate of the settings; None without TLS.
+        """Return TLS with the authorities and the certificate of the settings; None without TLS.
 
         Made once. Raises ConfigError for a file that is not there or not to be used.
         """
@@ -241,7 +241,7 @@ class Credentials:
         return self._context
 
     def token(self, limit: float) -> str | None:
-        """OAUTHBEARER's token for a new connection; None without one. `limit` in seconds.
+        """Return OAUTHBEARER's token for a new connection; None without one. `limit` in seconds.
 
         Raises ConfigError, and UnreachableError where the token endpoint gives none.
         """
@@ -263,7 +263,7 @@ class Credentials:
                 self._fetch(name)
 
     def hide(self, text: str) -> str:
-        """`text` without any secret that was fetched."""
+        """Return `text` without any secret that was fetched."""
         for secret in sorted(self._fetched, key=len, reverse=True):
             text = text.replace(secret, HIDDEN)
         return text

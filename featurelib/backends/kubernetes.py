@@ -31,7 +31,7 @@ _LONGEST = 200  # characters of the server's words
 
 
 def list_resources(context: str) -> Iterator[object]:
-    """Every Kafka, KafkaNodePool and StrimziPodSet; `context` "" = the current one.
+    """Yield every Kafka, KafkaNodePool and StrimziPodSet; `context` "" = the current one.
 
     Raises ConfigError where nothing says how the server is reached, UnreachableError where it does
     not answer, or refuses.
@@ -84,7 +84,7 @@ def _settings(context: str, client: Any, config: Any) -> Any:
 
 
 def _items(ask: Callable[..., Any]) -> Iterator[dict[str, object]]:
-    """Every object of one list, page by page."""
+    """Yield every object of one list, page by page."""
     page_token: dict[str, str] | None = {}
     while page_token is not None:
         page = ask(limit=_PAGE, _request_timeout=_SECONDS, **page_token)

@@ -35,7 +35,7 @@ _TOKEN = f"{_KEY}.oauth_token"
 
 
 class _Series(msgspec.Struct):
-    """One series: `value` of an instant, `values` of a range, each (seconds, text)."""
+    """A series: `value` of an instant, `values` of a range, each (seconds, text)."""
 
     metric: dict[str, str]
     value: tuple[float, str] | None = None
@@ -159,8 +159,8 @@ def _number(text: str) -> float:
 
 
 def metrics_lines(lines: Iterable[bytes], source: ToolOutput) -> Iterator[bytes]:
-    """Landing lines from a scrape in a file, in Prometheus' text format. Raises LandingError, and
-    ConfigError where what reads that format is not installed."""
+    """Yield landing lines from a scrape in a file, in Prometheus' text format. Raises LandingError,
+    and ConfigError where what reads that format is not installed."""
     if find_spec("prometheus_client") is None:
         raise ConfigError(
             "--kind metrics: expected the package prometheus-client, found none. Install it, "
@@ -175,7 +175,7 @@ def metrics_lines(lines: Iterable[bytes], source: ToolOutput) -> Iterator[bytes]
 
 
 def _parsed(lines: Iterable[bytes], source: ToolOutput) -> Iterator[Sample]:
-    """Every sample of a text; one without a time is as old as its file."""
+    """Yield every sample of a text; one without a time is as old as its file."""
     from prometheus_client.parser import text_fd_to_metric_families
 
     def texts() -> Iterator[str]:

@@ -92,8 +92,8 @@ class Door:
         return connection
 
     def spawn(self, work: Callable[..., object], *given: object, **named: object) -> Thread:
-        """Runs `work` beside. What ends it ends the wait and is told by whoever waits for an
-        answer; nothing of it goes to the terminal."""
+        """Run `work` beside. What ends it ends the wait and is told by whoever waits for an answer;
+        nothing of it goes to the terminal."""
 
         def run() -> None:
             with suppress(Exception):
@@ -150,7 +150,7 @@ PLAINTEXT = Security()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """One read of one path, and what its landing line holds beside kind, cluster and time; `data`
+    """A read of one path, and what its landing line holds beside kind, cluster and time; `data`
     None = there is no such node."""
 
     path: str
@@ -162,7 +162,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Znodes:
-    """One round of reading."""
+    """A round of reading."""
 
     reads: tuple[Read, ...]
 
@@ -173,8 +173,8 @@ class Znodes:
 
     @property
     def brokers(self) -> dict[int, tuple[str, ...]]:
-        """Broker id → its addresses as host:port, of the registrations that can be read: a listener
-        SSL://host:9093 reads host:9093 (BrokerIdZNode)."""
+        """Return broker id → its addresses as host:port, of the registrations that can be read: a
+        listener SSL://host:9093 reads host:9093 (BrokerIdZNode)."""
         return {
             int(read.path.rsplit("/", 1)[1]): tuple(
                 url.partition("://")[2] for url in _read_json(read).endpoints

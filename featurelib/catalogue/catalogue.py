@@ -53,7 +53,7 @@ class Dependency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureLevel:
-    """One level of a feature other than metadata.version (KIP-1022, Feature.java)."""
+    """A level of a feature other than metadata.version (KIP-1022, Feature.java)."""
 
     feature: str
     level: int
@@ -124,7 +124,7 @@ class ReleaseCatalogue:
         return level
 
     def defaults(self, metadata_version: int) -> dict[str, int]:
-        """Every feature's level for a metadata.version, in the order of version-mapping."""
+        """Return every feature's level for a metadata.version, in the order of version-mapping."""
         names = (METADATA_VERSION, *self.features)
         return {name: self.default(name, metadata_version) for name in names}
 
@@ -255,7 +255,7 @@ class Catalogue:
 
     @property
     def names(self) -> dict[int, str]:
-        """metadata.version: level → 3.3-IV3."""
+        """Return metadata.version: level → 3.3-IV3."""
         return self.whole.names
 
     @property
@@ -275,7 +275,7 @@ class Catalogue:
 
     @property
     def features(self) -> frozenset[str]:
-        """Every feature the catalogue knows, metadata.version among them."""
+        """Return every feature the catalogue knows, metadata.version among them."""
         return frozenset({METADATA_VERSION, *self.whole.features})
 
     @property
@@ -298,7 +298,7 @@ class Catalogue:
         return next((name for name in (text, release_line(text)) if name in known), None)
 
     def level_name(self, feature: str, level: int | None) -> str:
-        """`level` as people write it: 4.0-IV3 for metadata.version 25, else the number."""
+        """Return `level` as people write it: 4.0-IV3 for metadata.version 25, else the number."""
         if level is None:
             return "?"
         return self.names.get(level, str(level)) if feature == METADATA_VERSION else str(level)
@@ -398,7 +398,7 @@ def build(rows: Rows, overlay: Overlay | None = None) -> Catalogue:
 
 
 def release_catalogues(rows: Rows) -> tuple[ReleaseCatalogue, ...]:
-    """Each release's own catalogue, in the order of the releases."""
+    """Return each release's own catalogue, in the order of the releases."""
     ends: dict[str, dict[str, tuple[int, int]]] = {row.release: {} for row in rows.release}
     for row in rows.release_feature:
         ends[row.release][row.feature] = row.newest_stable, row.newest_unstable

@@ -51,7 +51,7 @@ class Contradiction:
 
 
 def contradictions(rows: Rows) -> Iterator[Contradiction]:
-    """Everything the rows say that cannot be, table by table."""
+    """Yield everything the rows say that cannot be, table by table."""
     known, is_whole = _Known(rows), True
     for _, row in rows.every():
         for fits, column, expected, value in _checks(row, known):
@@ -312,7 +312,7 @@ def with_overlay(base: Catalogue, text: str | bytes, name: str) -> Catalogue:
 
 
 def _read(text: str | bytes, name: str) -> list[tuple[str, str, Row]]:
-    """Each row of the file: where it stands, for messages, its table, and what it says."""
+    """Return each row of the file: where it stands, for messages, its table, and what it says."""
     try:
         text = text if isinstance(text, str) else text.decode("utf-8")
         tables = tomllib.loads(text)

@@ -24,7 +24,7 @@ Cell = str | int | bool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionRow:
-    """One level of metadata.version (MetadataVersion.java)."""
+    """A level of metadata.version (MetadataVersion.java)."""
 
     KEY: ClassVar[tuple[str, ...]] = ("level",)
     level: int
@@ -37,7 +37,7 @@ class VersionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelRow:
-    """One level of another feature (KIP-1022; Feature.java)."""
+    """A level of another feature (KIP-1022; Feature.java)."""
 
     KEY: ClassVar[tuple[str, ...]] = ("feature", "level")
     feature: str
@@ -132,7 +132,7 @@ class Rows:
     side_effect: tuple[SideEffectRow, ...]
 
     def every(self) -> Iterator[tuple[str, Row]]:
-        """Each row with the name of its table."""
+        """Yield each row with the name of its table."""
         for table in TABLES:
             for row in getattr(self, table):
                 yield table, row
@@ -186,7 +186,7 @@ ApiKeys = tuple[tuple[int, int, int], ...]  # (api_key, min_version, max_version
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """One request as one release offers it; -1 where it does not.
+    """A request as one release offers it; -1 where it does not.
 
     A node with `unstable.api.versions.enable` goes up to `newest_unstable`. `may_be_less`: a broker
     offers what it forwards no further than the active controller does, which may be older, and
@@ -239,7 +239,7 @@ def read_release_apis() -> tuple[OfferRow, ...]:
 
 @cache
 def _offers() -> dict[str, dict[str, dict[int, OfferRow]]]:
-    """Listener → release line, the oldest first → what it offers by API key."""
+    """Return listener → release line, the oldest first → what it offers by API key."""
     offers: dict[str, dict[str, dict[int, OfferRow]]] = {BROKER: {}, CONTROLLER: {}}
     rows = read_release_apis()
     for release in sorted({row.release for row in rows}, key=release_number):

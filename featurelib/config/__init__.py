@@ -12,14 +12,14 @@ NEAR = 3  # names that an error proposes
 
 
 def example(name: str) -> str:
-    """Name the file that explains every key of a settings file: the checkout's own, or the copy
-    that an installed package brings (pyproject.toml puts it there)."""
+    """Return name the file that explains every key of a settings file: the checkout's own, or the
+    copy that an installed package brings (pyproject.toml puts it there)."""
     packed = resources.files(__package__).joinpath("examples", name)
     return str(packed) if packed.is_file() else f"conf/{name}"
 
 
 def nearest(word: str, known: Collection[str], most: int | None = None) -> str:
-    """`Did you mean a, or b?`, or else what is known: all of it, or the first `most`."""
+    """Return `Did you mean a, or b?`, or else what is known: all of it, or the first `most`."""
     near = get_close_matches(word, known, n=NEAR, cutoff=0.5)
     if near:
         return f"Did you mean {', or '.join(near)}?"

@@ -121,7 +121,7 @@ NodeId = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]
 
 
 class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One cluster the fleet is expected to have."""
+    """A cluster the fleet is expected to have."""
 
     id: str  # as in the landing lines
     name: str = ""  # for people; the id where it is empty
@@ -158,7 +158,7 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def address(self) -> str:
-        """Its brokers, as Kafka's tools take them; "" = not known."""
+        """Return its brokers, as Kafka's tools take them; "" = not known."""
         return ",".join(self.bootstrap)
 
     @property
@@ -247,7 +247,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def names(self) -> dict[str, str]:
-        """Cluster id → the name people use."""
+        """Return cluster id → the name people use."""
         return {entry.id: entry.title for entry in self.cluster}
 
     @property
@@ -557,7 +557,7 @@ def zookeeper_generation(release: str) -> Generation | None:
 
 
 def _anchored(entry: FleetEntry, folder: str) -> FleetEntry:
-    """`entry` with its relative paths from `folder`."""
+    """Return `entry` with its relative paths from `folder`."""
     changes: dict[str, object] = {}
     if entry.file:
         changes["file"] = posixpath.join(folder, entry.file)

@@ -146,8 +146,8 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 def of_msk(texts: Iterable[tuple[str, str]]) -> tuple[list[FoundEntry], list[str]]:
-    """Entries of what the two commands printed, each text after the name of its file, and what was
-    left out. Raises LandingError for a text that is neither's."""
+    """Return entries of what the two commands printed, each text after the name of its file, and
+    what was left out. Raises LandingError for a text that is neither's."""
     clusters, nodes = list[_MskCluster](), list[_MskNode]()
     for source, text in texts:
         try:

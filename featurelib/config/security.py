@@ -105,7 +105,7 @@ def _side_faults(security: Security, key: str) -> Iterator[str]:
 
 
 def _mechanism_faults(security: Security, key: str) -> Iterator[str]:
-    """Keys that the mechanism needs and has not, or has and does not need."""
+    """Yield keys that the mechanism needs and has not, or has and does not need."""
     needed = _needed(security)
     for name in ("username", "password", "oauth_token", *_CLIENT_KEYS, "kerberos_service_name"):
         if bool(getattr(security, name)) != (name in needed):
@@ -137,7 +137,7 @@ def _endpoint_faults(security: Security, key: str) -> Iterator[str]:
 
 
 def anchored(security: Security, folder: str) -> Security:
-    """`security` with its relative paths from `folder`."""
+    """Return `security` with its relative paths from `folder`."""
     changes = {
         name: posixpath.join(folder, path)
         for name in _FILE_KEYS

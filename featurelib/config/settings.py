@@ -23,7 +23,7 @@ from featurelib.feature import Severity
 
 
 class MuteEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One [[mute]]. An empty key means any."""
+    """A [[mute]]. An empty key means any."""
 
     code: str  # of the findings it sets aside
     reason: str  # for whoever asks why
@@ -145,7 +145,7 @@ def parse_settings(text: str, source: str) -> Settings:
 
 
 def _unknown_keys(text: str) -> Iterator[str]:
-    """Keys that nobody reads, with the nearest that somebody does."""
+    """Yield keys that nobody reads, with the nearest that somebody does."""
     try:
         table: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError:

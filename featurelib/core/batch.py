@@ -76,7 +76,7 @@ class ClusterColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Updates:
-    """One row for each update that counts; those of a request lie together."""
+    """A row for each update that counts; those of a request lie together."""
 
     request: Ints  # [U]
     feature: Ints  # [U]
@@ -105,7 +105,7 @@ class Batch:
         return len(self.dry_run)
 
     def having(self, of: Flags) -> Flags:
-        """[R] which requests have such an update, [U]."""
+        """Return [R] which requests have such an update, [U]."""
         hit = np.zeros(self.requests, dtype=bool)
         hit[self.updates.request[of]] = True
         return hit
@@ -161,7 +161,7 @@ class UpdateColumns:
 
     @cached_property
     def proposed_state(self) -> Levels:
-        """Everything that is finalized and everything that is asked for, [R, F]."""
+        """Return everything that is finalized and everything that is asked for, [R, F]."""
         if self._batch.proposed is not None:
             return self._batch.proposed
         proposed = self._batch.state.finalized.copy()
@@ -193,7 +193,7 @@ class UpdateColumns:
 
     @cached_property
     def _of_vendor(self) -> Flags:
-        """Features that no catalogue has, and the controller advertises all the same."""
+        """Return features that no catalogue has, and the controller advertises all the same."""
         if not self._batch.vendors:
             return np.zeros(len(self.level), dtype=bool)
         return (self._catalogued < 0) & self.local_lists

@@ -93,7 +93,7 @@ class Cluster:
 
     @property
     def levels(self) -> dict[str, int]:
-        """Feature → finalized level."""
+        """Return feature → finalized level."""
         return {name: level for name, (_, level) in self.finalized.items()}
 
     def level(self, feature: str) -> int:
@@ -108,7 +108,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """One entry of an UpdateFeatures request. `kind` is the wire's UpgradeType code."""
+    """An entry of an UpdateFeatures request. `kind` is the wire's UpgradeType code."""
 
     feature: str
     level: int
@@ -118,7 +118,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One UpdateFeatures request, and to whom it goes."""
+    """An UpdateFeatures request, and to whom it goes."""
 
     updates: tuple[Update, ...]
     version: int = 1  # of the wire protocol
@@ -185,7 +185,7 @@ def _names(cases: Sequence[Case], requested: list[list[Update]]) -> tuple[str, .
 
 
 def _ends(maps: Iterable[Features], at: dict[str, int]) -> tuple[Levels, Levels, Flags]:
-    """Both ends of the ranges in each map, [maps, features], and whether they are there."""
+    """Return both ends of the ranges in each map, [maps, features], and whether they are there."""
     every = list(maps)
     low = np.zeros((len(every), len(at)), dtype=np.int32)
     high, lists = np.zeros_like(low), np.zeros(low.shape, dtype=bool)
@@ -253,7 +253,7 @@ def _configured(cluster: Cluster) -> dict[int, int]:
 
 
 def _ordered(rows: Ints, nodes: Nodes, order: WalkOrder) -> list[int]:
-    """Nodes of one cluster as its controller walks them; `rows` as they registered."""
+    """Return nodes of one cluster as its controller walks them; `rows` as they registered."""
     ordered = rows.tolist()
     if order is WalkOrder.NONE:
         return sorted(ordered, key=lambda row: (nodes.node_id[row], nodes.controller[row]))
@@ -372,7 +372,7 @@ _MULTIPLIER = -7046029254386353131  # BaseHashTable spreads the bits of a hash w
 
 
 def string_hash(text: str) -> int:
-    """String.hashCode as an unsigned 32-bit number; a character is a UTF-16 code unit."""
+    """Return String.hashCode as an unsigned 32-bit number; a character is a UTF-16 code unit."""
     data = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for i in range(0, len(data), 2):
@@ -381,7 +381,7 @@ def string_hash(text: str) -> int:
 
 
 def hash_order(hashes: Iterable[int], least: int = 16) -> list[int]:
-    """Positions of distinct keys with these hashes, as java.util.HashMap walks them.
+    """Return positions of distinct keys with these hashes, as java.util.HashMap walks them.
 
     `least` is its first size: 16, or smaller where it was made for as many as there are.
     """
@@ -393,12 +393,12 @@ def hash_order(hashes: Iterable[int], least: int = 16) -> list[int]:
 
 
 def name_order(names: Iterable[str], least: int = 16) -> list[int]:
-    """Positions of distinct names, as a HashMap with String keys walks them."""
+    """Return positions of distinct names, as a HashMap with String keys walks them."""
     return hash_order((string_hash(name) for name in names), least)
 
 
 def table_order(ids: Iterable[int]) -> list[int]:
-    """Positions of node ids in a timeline hash table: by slot, later insertions first."""
+    """Return positions of node ids in a timeline hash table: by slot, later insertions first."""
     keys = list(ids)
     size = 2
     for count in range(len(keys)):

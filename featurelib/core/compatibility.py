@@ -148,7 +148,7 @@ class _Meeting:
 def _meeting(
     cluster: Cluster, node: Node, dialect: Dialect, also: Collection[str] = ()
 ) -> _Meeting:
-    """`node` in `cluster`; `also` names features that nothing mentions yet."""
+    """Return `node` in `cluster`; `also` names features that nothing mentions yet."""
     mentioned = (METADATA_VERSION, KRAFT_VERSION, *also, *cluster.finalized, *node.supported)
     names = tuple(dict.fromkeys(mentioned))
     minimum, level = _ends(cluster.finalized, names)
@@ -170,7 +170,7 @@ def _meeting(
 
 
 def _ends(ranges: Mapping[str, Range], names: Sequence[str]) -> tuple[Levels, Levels]:
-    """[F] both ends of feature → range; 0 = not there."""
+    """Return [F] both ends of feature → range; 0 = not there."""
     low, high = np.array([ranges.get(name, (0, 0)) for name in names], dtype=np.int32).T
     return low, high
 
@@ -195,7 +195,7 @@ def range_refused(
 
 
 def _unfit(at: _Meeting, tables: Tables) -> Flags:
-    """[F] what a node, of its own accord, does not accept of what is finalized.
+    """Return [F] what a node, of its own accord, does not accept of what is finalized.
 
     Source: BrokerFeatures.hasIncompatibleFeatures; FeatureControlManager.replay; FeaturesDelta.
     """
@@ -359,7 +359,7 @@ def _registration(cluster: Cluster, at: _Meeting, dialect: Dialect, tables: Tabl
 
 
 def _refused_features(read: _Meeting, table: RegistrationTable) -> Flags:
-    """[F] every feature over which a controller in KRaft mode refuses a broker."""
+    """Return [F] every feature over which a controller in KRaft mode refuses a broker."""
     compared = np.ones(len(read.names), dtype=bool)
     if table.absence is Absence.SKIP:
         compared &= read.lists
@@ -369,7 +369,7 @@ def _refused_features(read: _Meeting, table: RegistrationTable) -> Flags:
 
 
 def _unfit_for_controller(at: _Meeting, dialect: Dialect, tables: Tables) -> Flags:
-    """[F] what a controller in ZooKeeper mode does not accept of a broker."""
+    """Return [F] what a controller in ZooKeeper mode does not accept of a broker."""
     broker = replace(at.node, role=Role.BROKER)
     return _unfit(replace(at, node=broker, own=dialect, guarded=True), tables)
 
@@ -412,8 +412,8 @@ def advertised(catalogue: Catalogue, names: Sequence[str], *, unstable: bool = F
 
 
 def misfits(levels: Levels, ranges: Advertised) -> Flags:
-    """[R, L, F]: a node of that release does not support what is finalized there, [R, F]; 0 = not
-    finalized (KIP-584, Broker protections; ClusterControlManager.registerBroker)."""
+    """Return [R, L, F]: a node of that release does not support what is finalized there, [R, F]; 0
+    = not finalized (KIP-584, Broker protections; ClusterControlManager.registerBroker)."""
     level = levels[:, None, :]
     return incompatible_with_finalized(
         level, level, ranges.min_version[None], ranges.max_version[None]
@@ -422,7 +422,7 @@ def misfits(levels: Levels, ranges: Advertised) -> Flags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """One release and one cluster's levels: the features it does not support as they are."""
+    """A release and one cluster's levels: the features it does not support as they are."""
 
     release: str
     misfits: tuple[str, ...]  # of production software
@@ -435,7 +435,7 @@ class Fit:
 
 
 def fits(levels: Mapping[str, int], catalogue: Catalogue) -> tuple[Fit, ...]:
-    """Every release against one cluster's finalized levels, in the catalogue's order."""
+    """Return every release against one cluster's finalized levels, in the catalogue's order."""
     names = sorted(levels)
     row = np.array([[levels[name] for name in names]], dtype=np.int32)
     stable, unstable = (

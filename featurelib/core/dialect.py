@@ -138,7 +138,7 @@ class WalkOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleRow:
-    """One row of a dialect's table: the rule, on which updates, of whom, and what is answered."""
+    """A row of a dialect's table: the rule, on which updates, of whom, and what is answered."""
 
     rule: Rule
     where: tuple[Rule, ...]
@@ -346,8 +346,8 @@ Flags = npt.NDArray[np.bool_]
 def possible_releases(
     min_version: Levels, max_version: Levels, partial: Flags, tables: Tables
 ) -> tuple[Flags, Flags]:
-    """[P, releases] which of the catalogue's releases may advertise each profile, and [P] whether
-    that is all of what they advertise.
+    """Return [P, releases] which of the catalogue's releases may advertise each profile, and [P]
+    whether that is all of what they advertise.
 
     Shapes [P, catalogued features], 0-0 where a profile does not list one; `partial` [P] says that
     it may leave out features whose minimum is 0 (ApiVersions before version 4). A profile that no
@@ -367,7 +367,7 @@ def possible_releases(
 
 
 def _by_metadata_version(newest: Levels, tables: Tables) -> Flags:
-    """Releases whose newest metadata.version is nearest from below, stable or not."""
+    """Return releases whose newest metadata.version is nearest from below, stable or not."""
     own = np.array([name != ANY for name in tables.releases])
     stable, unstable = tables.newest_stable[:, 0], tables.newest_unstable[:, 0]
     inside = (stable <= newest[:, None]) & (newest[:, None] <= unstable) & own

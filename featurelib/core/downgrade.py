@@ -76,8 +76,8 @@ def position(
 
 
 def _needed_by_others(tables: Tables, release: int, at: Position) -> Levels:
-    """[R] the metadata.version that the other finalized levels need, as software of one release
-    declares it; any level has to be stored (KIP-1022)."""
+    """Return [R] the metadata.version that the other finalized levels need, as software of one
+    release declares it; any level has to be stored (KIP-1022)."""
     needed = np.where(at.stores, FEATURE_RECORDS_FROM, 0).astype(np.int32)
     for by, feature, level, other, least in tables.dependencies.tolist():
         if (by, other) == (release, 0):  # metadata.version is the first feature of the tables
@@ -87,7 +87,7 @@ def _needed_by_others(tables: Tables, release: int, at: Position) -> Levels:
 
 
 def _held(tables: Tables, release: int, at: Position, needed: Levels, can: Capability) -> Flags:
-    """[R, W] which metadata.versions below the finalized one some rule refuses.
+    """Return [R, W] which metadata.versions below the finalized one some rule refuses.
 
     A safe downgrade of one request is asked for; several in a row never get further, because what
     one of them loses the whole way loses (KIP-778, Downgrades; MetadataVersion).
@@ -108,8 +108,8 @@ def _held(tables: Tables, release: int, at: Position, needed: Levels, can: Capab
 
 
 def floors(tables: Tables, release: int, at: Position, can: Capability) -> Levels:
-    """[R] the lowest metadata.version that can be had without losing metadata; the present one if
-    nothing lower can, -1 if software of `release` does not know the present one."""
+    """Return [R] the lowest metadata.version that can be had without losing metadata; the present
+    one if nothing lower can, -1 if software of `release` does not know the present one."""
     needed = _needed_by_others(tables, release, at)
     level = np.arange(tables.width, dtype=np.int32)
     free = ~_held(tables, release, at, needed, can) & (level < at.level[:, None])
@@ -120,9 +120,9 @@ def floors(tables: Tables, release: int, at: Position, can: Capability) -> Level
 
 
 def no_returns(tables: Tables, release: int, at: Position, target: Ints, can: Capability) -> Levels:
-    """[R] the first metadata.version on the way up to `target` from which the present one cannot be
-    had again; -1 if it can from everywhere. Levels that software of `release` does not know are no
-    step of the way (KIP-778, Downgrades)."""
+    """Return [R] the first metadata.version on the way up to `target` from which the present one
+    cannot be had again; -1 if it can from everywhere. Levels that software of `release` does not
+    know are no step of the way (KIP-778, Downgrades)."""
     levels = np.arange(tables.width, dtype=np.int32)
     steps = (at.level[:, None] < levels) & (levels <= target[:, None])
     steps &= tables.level_known[release, 0]
@@ -223,8 +223,8 @@ class Return:
 
 
 def returns_of(plans: Sequence[Plan], catalogue: Catalogue) -> list[tuple[Return, ...]]:
-    """For each plan: what it moves and metadata.version, by name, as all of it leaves them. Plans
-    that stand alike go the same way: a fleet has few kinds of them."""
+    """Return for each plan: what it moves and metadata.version, by name, as all of it leaves them.
+    Plans that stand alike go the same way: a fleet has few kinds of them."""
     kinds = [_kind(plan) for plan in plans]
     alike = dict(zip(kinds, plans, strict=True))
     by_kind = dict(zip(alike, _returns_of([*alike.values()], catalogue), strict=True))
@@ -232,7 +232,7 @@ def returns_of(plans: Sequence[Plan], catalogue: Catalogue) -> list[tuple[Return
 
 
 def _kind(plan: Plan) -> Hashable:
-    """All that the way back of a plan hangs on."""
+    """Return all that the way back of a plan hangs on."""
     levels, ends = frozenset(plan.requirements.levels.items()), frozenset(_ends(plan))
     return plan.steps, levels, ends, plan.own_dialects
 
@@ -299,8 +299,8 @@ def _ends(plan: Plan) -> list[Range]:
 
 
 def _judges(plans: Sequence[Plan], rows: Iterable[int]) -> list[tuple[str, str, Ints]]:
-    """Every dialect that the controllers of some plan may speak. A plan names no release, so the
-    catalogue of all of them answers."""
+    """Return every dialect that the controllers of some plan may speak. A plan names no release, so
+    the catalogue of all of them answers."""
     speaking: dict[str, list[int]] = defaultdict(list)
     for row in rows:
         for name in plans[row].own_dialects or (STRICT,):
@@ -311,8 +311,8 @@ def _judges(plans: Sequence[Plan], rows: Iterable[int]) -> list[tuple[str, str, 
 def fitting_after_lowering(
     levels: Mapping[str, int], at: Position, release: str, can: Capability, catalogue: Catalogue
 ) -> Mapping[str, bool]:
-    """Release → whether it may be rolled to once everything is lowered as far as that needs, from
-    one cluster's `levels` (KIP-778, Downgrades: the level first, then the software).
+    """Return release → whether it may be rolled to once everything is lowered as far as that needs,
+    from one cluster's `levels` (KIP-778, Downgrades: the level first, then the software).
 
     metadata.version goes to any level that loses nothing; of other features only the irreversible
     levels stay.

@@ -76,7 +76,7 @@ def answer(cluster: Cluster, request: Request, dialect: Dialect, tables: Tables)
 def try_requests(
     cases: Sequence[Case], own: Dialect, tables: Tables, *, vendors: bool = False
 ) -> list[Tried]:
-    """Each request as the policy and a controller of the dialect `own` judge it, together.
+    """Return each request as the policy and a controller of the dialect `own` judge it, together.
 
     `vendors`: as for a fleet, a controller knows what it advertises, though no catalogue does.
     """
@@ -97,7 +97,7 @@ def try_requests(
 
 
 def refusals_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[list[Reason]]:
-    """Everything that one dialect or policy says against each request."""
+    """Return everything that one dialect or policy says against each request."""
     return JudgedRequests(build(cases, by, tables), by, tables).refusals()
 
 
@@ -150,8 +150,8 @@ def judge_again(
     steps: Sequence[Step],
     catalogue: Catalogue,
 ) -> tuple[Reason, ...]:
-    """Everything that policy and a controller of any of `releases` say against these steps, once;
-    they are taken one after the other, each on what the one before leaves.
+    """Return everything that policy and a controller of any of `releases` say against these steps,
+    once; they are taken one after the other, each on what the one before leaves.
 
     `mode` is kraft or zk; `releases` has the likeliest first, and the policy speaks once, of that
     one, as in the audit. After a step that somebody refuses, later ones are not tried on that

@@ -51,7 +51,7 @@ class Reading(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedNode:
-    """One reading of the features node.
+    """A reading of the features node.
 
     `levels`: (name, minimum level, level) of 16 bits, by name; empty unless accepted.
     `schema_version`, `status`: None if refused. `fault`: one sentence for a person, or None.
@@ -134,7 +134,7 @@ def _entries(members: dict[str, object]) -> dict[str, dict[str, int]]:
 
 
 def _range_2_7(name: str, entry: dict[str, int]) -> tuple[int, int]:
-    """Minimum and level, truncated first and checked then (BaseVersionRange)."""
+    """Return minimum and level, truncated first and checked then (BaseVersionRange)."""
     shorts = {key: _as_short(number) for key, number in entry.items()}
     least = _bounded(name, shorts, "min_version_level", 1)
     return least, _bounded(name, shorts, "max_version_level", least)
@@ -294,7 +294,7 @@ class ZnodeContent:
 
     @property
     def text(self) -> str:
-        """JSON as a controller writes it; compare what it says, never its bytes."""
+        """Return JSON as a controller writes it; compare what it says, never its bytes."""
         features = {name: {"max_version_level": level} for name, _, level in self.levels}
         for name, low, _ in self.levels if self.schema_version == 1 else ():
             features[name]["min_version_level"] = low

@@ -56,7 +56,7 @@ class Offences:
 
     @property
     def first(self) -> Ints:
-        """[U] the first violated rule of each update; -1 = it is good."""
+        """Return [U] the first violated rule of each update; -1 = it is good."""
         hit = self.offends.any(axis=0)
         return np.where(hit, self.offends.argmax(axis=0), NOT_HERE)
 
@@ -105,7 +105,7 @@ def _ask(row: RuleRow, columns: UpdateColumns, batch: Batch) -> tuple[Mask, Ints
 
 
 def _scoped(row: RuleRow, hit: Mask, columns: UpdateColumns, update: Ints | None = None) -> Mask:
-    """Those of `hit` that are within every scope of `row`; `update`: whose they are."""
+    """Return those of `hit` that are within every scope of `row`; `update`: whose they are."""
     for scope in row.where:
         inside = scope.ask(columns)
         hit = hit & (inside if update is None else inside[update])
@@ -113,7 +113,7 @@ def _scoped(row: RuleRow, hit: Mask, columns: UpdateColumns, update: Ints | None
 
 
 def _first_pair(nodes: NodeColumns, hit: Mask) -> Ints:
-    """[U] the first offending pair of each update; -1 = it has none."""
+    """Return [U] the first offending pair of each update; -1 = it has none."""
     first = np.full(len(nodes.size), NOT_HERE)
     at = np.flatnonzero(hit)[::-1]  # backwards, so that the first one stays
     first[nodes.update[at]] = nodes.pair[at]

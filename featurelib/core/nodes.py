@@ -27,7 +27,7 @@ from featurelib.core.dialect import Asks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nodes:
-    """One row a node half, those of a request or cluster together. All [N]."""
+    """A row a node half, those of a request or cluster together. All [N]."""
 
     cluster: Ints  # position of the request or cluster
     node_id: Ints

@@ -58,7 +58,7 @@ class LevelsSeen:
     unknown: frozenset[str] = frozenset()
 
     def level(self, feature: str) -> int | None:
-        """0 = not finalized, None = not known."""
+        """Return 0 = not finalized, None = not known."""
         return None if feature in self.unknown else self.levels.get(feature, 0)
 
 
@@ -90,7 +90,7 @@ class StepOutcome:
 
     @property
     def fate(self) -> Fate:
-        """One word for the whole request."""
+        """Return one word for the whole request."""
         fates = {outcome.fate for outcome in self.updates}
         if Fate.UNKNOWN in fates:
             return Fate.UNKNOWN

@@ -155,8 +155,8 @@ class JudgedRequests:
         return replace(before, finalized=finalized, kraft_record=record)
 
     def alike(self) -> tuple[frozenset[str], ...]:
-        """For each update whose refusal names a node: the words with any other node of the group
-        that offends as it does. Which is the first hangs on the order of registration too."""
+        """Return for each update whose refusal names a node: the words with any other node of the
+        group that offends as it does. Which is the first hangs on the order of registration too."""
         alike = []
         for i, rule in enumerate(self._first.tolist()):
             if rule != NOT_HERE and self.by.rules[rule].asks is not None:

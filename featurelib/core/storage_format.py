@@ -39,7 +39,7 @@ class FormatRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatRefusal:
-    """One reason: its stable code, and the tool's words."""
+    """A reason: its stable code, and the tool's words."""
 
     code: str
     text: str
@@ -122,7 +122,7 @@ _Asked = tuple[str, bool, dict[str, object]]  # a question's code, is it so, val
 
 
 class _Format:
-    """One request at one tool. Whatever cannot be decided for want of a metadata.version is not
+    """A request at one tool. Whatever cannot be decided for want of a metadata.version is not
     asked; the refusal of that version stands first anyway."""
 
     def __init__(self, software: ReleaseCatalogue, request: FormatRequest, tool: _Tool) -> None:
@@ -143,7 +143,7 @@ class _Format:
         self.is_unstable = self.version is not None and self.version not in usable
 
     def questions(self) -> Iterator[_Asked]:
-        """Everything a tool may ask, in its order."""
+        """Yield everything a tool may ask, in its order."""
         software, request, version = self.software, self.request, self.version
         text, level = request.release_version, request.features.get(METADATA_VERSION)
         dynamic, features = request.dynamic_quorum, bool(request.features)

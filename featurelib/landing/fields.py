@@ -74,7 +74,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 class Line(
     msgspec.Struct, tag_field="kind", frozen=True, gc=False, kw_only=True, omit_defaults=True
 ):
-    """One landing line as it stands in the file.
+    """A landing line as it stands in the file.
 
     Written again it has no key that the file's line lacks: `read` proves lines by that.
     """
@@ -112,7 +112,7 @@ _SAYS_ABSENT = frozenset({"data", "version"})  # of a znode: it does not exist
 
 
 def write_line(kind: str, cluster_id: str, observed_at: int, keys: Mapping[str, object]) -> bytes:
-    """One line; `observed_at` in microseconds since 1970, in UTC."""
+    """Return one line; `observed_at` in microseconds since 1970, in UTC."""
     members = {
         key: value
         for key, value in keys.items()
@@ -149,7 +149,7 @@ def ordered(ranges: Iterable[tuple[str, int, int]], place: str) -> Ranges:
 
 
 def reader(place: str, of: type[msgspec.Struct], end: Callable[..., _T]) -> Callable[[bytes], _T]:
-    """Reads a list in the field `place`, once for each distinct text of it: the nodes of a fleet
+    """Read a list in the field `place`, once for each distinct text of it: the nodes of a fleet
     that run one build repeat it byte for byte. FaultError for what is no such list."""
     decoder = msgspec.json.Decoder(list[of])  # type: ignore[valid-type]  # a value, as all types
     shape = Annotated[list[of], Meta(description="a list of objects")]  # type: ignore[valid-type]

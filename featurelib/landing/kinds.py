@@ -69,7 +69,7 @@ KNOWS_MINIMUM_ZERO = 4  # from it on the client can read a minimum of 0 (KIP-102
 
 
 class ApiVersionsAnswer(msgspec.Struct, frozen=True, gc=False):
-    """One ApiVersions answer; where `error` is set, only who was asked is known.
+    """An ApiVersions answer; where `error` is set, only who was asked is known.
 
     `supported` is (feature, min_version, max_version), None = the line does not say; `finalized` is
     (feature, min_level, max_level), both by feature. `epoch` -1 = this witness does not know.
@@ -357,7 +357,7 @@ class DescribeConfigsLine(RequestLine, tag="describe_configs", frozen=True, gc=F
 
 
 class ProbedUpdate(msgspec.Struct, frozen=True, gc=False):
-    """One update of a request to validate only; from level -1 = unknown."""
+    """An update of a request to validate only; from level -1 = unknown."""
 
     feature: FilledText
     from_level: LevelOrNone
@@ -382,7 +382,7 @@ class ProbeReply(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProbeLine(Timed, tag="probe", frozen=True, gc=False, kw_only=True):
-    """One UpdateFeatures request to validate only, as it was put to the active controller: nothing
+    """An UpdateFeatures request to validate only, as it was put to the active controller: nothing
     was written by it. An error of the whole request counts for all of its updates."""
 
     updates: Annotated[
@@ -415,7 +415,7 @@ _BROKER = re.compile(r"/brokers/ids/(0|[1-9][0-9]{0,9})", re.ASCII)
 
 
 class Znode(Timed, tag="znode", frozen=True, gc=False, kw_only=True):
-    """One read of one path; `version` and `data` None = there is no such node.
+    """A read of one path; `version` and `data` None = there is no such node.
 
     `version` is ZooKeeper's data version; of the features node it is the epoch. `children`, of
     `/brokers/ids` alone: the ids of the brokers that are registered.
@@ -500,7 +500,7 @@ def registration(data: str) -> Ranges | None:
 
 
 class LogLine(Timed, tag="metadata_log", frozen=True, gc=False, kw_only=True):
-    """One line of kafka-dump-log, untouched; the module metadata_log reads it."""
+    """A line of kafka-dump-log, untouched; the module metadata_log reads it."""
 
     line_number: LineNumber
     line: Text
@@ -534,7 +534,7 @@ class ToolFeature(msgspec.Struct, frozen=True, gc=False):
 
 
 class ToolLine(Timed, tag="features_describe", frozen=True, gc=False, kw_only=True):
-    """One line of `kafka-features.sh describe`, untouched."""
+    """A line of `kafka-features.sh describe`, untouched."""
 
     line_number: LineNumber
     line: Text
@@ -557,7 +557,7 @@ def tool_feature(line: str) -> ToolFeature | None:
 
 
 class NotReachedLine(Timed, tag="not_reached", frozen=True, gc=False, kw_only=True):
-    """One look that reached nobody of a cluster, and why: it says nothing of any node."""
+    """A look that reached nobody of a cluster, and why: it says nothing of any node."""
 
     error: FilledText
 

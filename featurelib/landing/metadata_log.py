@@ -48,7 +48,7 @@ class LeftOut(Struct, frozen=True, gc=False):
 
 
 class Record(Struct, frozen=True, gc=False):
-    """One record; `offset` None where the tool was told to leave it out, or it is damaged."""
+    """A record; `offset` None where the tool was told to leave it out, or it is damaged."""
 
     offset: int | None
     kind: str  # OTHER, DAMAGED, or one of the tables below
@@ -70,7 +70,7 @@ class _Feature(Struct, frozen=True, gc=False, rename="camel"):
 
 
 def _reader(kind: str, **fields: tuple[str, object]) -> _Reader:
-    """Reads the JSON of a record of which these fields, as (key, type), are used.
+    """Read the JSON of a record of which these fields, as (key, type), are used.
 
     What it returns raises FaultError or DecodeError for data that does not fit.
     """

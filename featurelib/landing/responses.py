@@ -67,7 +67,7 @@ def needed(request: str, role: Role) -> str:
 
 
 def given(text: str | UnsetType | None) -> str | None:
-    """`text`, None where the field was left out."""
+    """Return `text`, None where the field was left out."""
     return None if text is UNSET else text
 
 
@@ -181,7 +181,7 @@ class DescribeQuorum(Part, frozen=True, gc=False):
 
 
 class Configuration(Part, frozen=True, gc=False):
-    """One key; `config_source` is as core.configured names them."""
+    """A key; `config_source` is as core.configured names them."""
 
     name: Text
     config_source: Int8

@@ -57,7 +57,7 @@ _LEVELS = ("most", "least", "level")
 
 
 class Sample(NamedTuple):
-    """One value of one series; `at` in microseconds."""
+    """A value of one series; `at` in microseconds."""
 
     name: str
     labels: Mapping[str, str]
@@ -66,7 +66,7 @@ class Sample(NamedTuple):
 
 
 class ScrapedNode(NamedTuple):
-    """One half of a process: the keys of its `metrics` line, and when it was scraped."""
+    """A half of a process: the keys of its `metrics` line, and when it was scraped."""
 
     at: int
     keys: dict[str, object]
@@ -81,7 +81,7 @@ def letters(text: str) -> str:
 
 @dataclass(slots=True)
 class _Target:
-    """One process: what its samples say, and the labels that they have in common."""
+    """A process: what its samples say, and the labels that they have in common."""
 
     labels: Mapping[str, str]
     values: dict[tuple[str, str], int] = field(default_factory=dict)  # (metric, feature)
@@ -115,7 +115,7 @@ class _Target:
             raise FaultError(f"{sample.name} {show(feature)}: expected one value, found {two}")
 
     def of(self, metric: str) -> dict[str, int]:
-        """Feature, as the metric spells it → value."""
+        """Return feature, as the metric spells it → value."""
         return {name: value for (key, name), value in self.values.items() if key == metric}
 
     @property
@@ -125,7 +125,7 @@ class _Target:
         return tuple(role for metric, role in halves if (metric, "") in self.values)
 
     def nodes(self, place: str) -> Iterable[tuple[tuple[int, Role], ScrapedNode]]:
-        """Its halves, by id and role. Raises FaultError where it does not say who it is."""
+        """Return its halves, by id and role. Raises FaultError where it does not say who it is."""
         most, least = self.of("most"), self.of("least")
         if lone := sorted(most.keys() ^ least.keys()):
             raise FaultError(

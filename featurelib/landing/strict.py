@@ -29,7 +29,7 @@ class FaultError(Exception):
 
 
 def show(text: str) -> str:
-    """`text` on one line: unprintable characters as escapes, long texts cut."""
+    """Return `text` on one line: unprintable characters as escapes, long texts cut."""
     cut = printable(text[: SHOWN + 1])
     return cut if len(cut) <= SHOWN else cut[:SHOWN] + "…"
 
@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 
 
 def remembered(read: Callable[[bytes], _T]) -> Callable[[bytes], _T]:
-    """`read`, asked only once for a short text that it was asked for lately."""
+    """Return `read`, asked only once for a short text that it was asked for lately."""
     recall = lru_cache(maxsize=REMEMBERED)(read)
 
     def look(raw: bytes) -> _T:

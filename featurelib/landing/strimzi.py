@@ -51,7 +51,7 @@ _Key = tuple[int, str]  # of a half of a node: its id and role
 
 
 class StrimziNode(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """One half of a node that Strimzi runs; `version` of Kafka that its pods are made for."""
+    """A half of a node that Strimzi runs; `version` of Kafka that its pods are made for."""
 
     node_id: NodeId
     role: Listener
@@ -152,7 +152,7 @@ class _Kafka(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """NAMESPACE/NAME."""
+        """Return NAMESPACE/NAME."""
         return f"{self.metadata.namespace or ''}/{self.metadata.name}"
 
 
@@ -200,7 +200,7 @@ class ListedListener(NamedTuple):
 
 
 class StrimziCluster(NamedTuple):
-    """One Kafka resource, NAMESPACE/NAME, with what its landing line says and how it is reached."""
+    """A Kafka resource, NAMESPACE/NAME, with what its landing line says and how it is reached."""
 
     cluster_id: str
     resource: str
@@ -229,7 +229,7 @@ class StrimziCluster(NamedTuple):
         return ", ".join(parts)
 
     def line(self, observed_at: int) -> bytes:
-        """Its landing line; `observed_at` in microseconds."""
+        """Return its landing line; `observed_at` in microseconds."""
         return write_line(KIND, self.cluster_id, observed_at, self.keys)
 
 
@@ -378,7 +378,7 @@ def _of_pods(pods: _PodSet) -> Iterator[StrimziNode]:
 
 
 def _halves(node_id: int, roles: Iterable[str], version: str | None) -> Iterator[StrimziNode]:
-    """Its halves; none where Kafka has no such id."""
+    """Yield its halves; none where Kafka has no such id."""
     for role in _ROLES.values():
         if role in roles and 0 <= node_id <= INT32_MAX:
             yield StrimziNode(node_id=node_id, role=role, version=version)

@@ -47,7 +47,7 @@ QUORUM_TOOL = "kafka-metadata-quorum.sh describe --status"
 
 @dataclass(slots=True, kw_only=True)
 class ToolOutput:
-    """One file: what it is of, and what was read of it so far. `observed_at` in microseconds."""
+    """A file: what it is of, and what was read of it so far. `observed_at` in microseconds."""
 
     where: str
     cluster_id: str
@@ -77,7 +77,7 @@ class ToolOutput:
 
 
 def convert(kind: str, lines: Iterable[bytes], source: ToolOutput) -> Iterator[bytes]:
-    """Landing lines of `kind` from the lines of one tool's output. Raises LandingError.
+    """Yield landing lines of `kind` from the lines of one tool's output. Raises LandingError.
 
     An error may come after some lines: whoever writes them must be able to drop them.
     """
@@ -104,8 +104,8 @@ Numbered = Iterator[tuple[int, str]]
 
 
 def _features_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Every line that is not blank, if some tell of features (Kafka, FeatureCommand); and what the
-    node that was asked by its id supports, as the answer that it gave (KIP-1160)."""
+    """Yield every line that is not blank, if some tell of features (Kafka, FeatureCommand); and
+    what the node that was asked by its id supports, as the answer that it gave (KIP-1160)."""
     features: list[tuple[int, ToolFeature]] = []
     for number, text in texts:
         if (feature := tool_feature(text)) is not None:
@@ -254,7 +254,7 @@ Offers = list[dict[str, int]]
 
 
 def _request_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Every node that is shown, with what it offers, or why it did not answer
+    """Yield every node that is shown, with what it offers, or why it did not answer
     (kafka-cluster.sh api-versions, KIP-1220, and kafka-broker-api-versions.sh before it)."""
     nodes: list[tuple[int, dict[str, object]]] = []
     answers: list[Offers] = []
@@ -304,8 +304,8 @@ def _half(offers: list[Offers], source: ToolOutput) -> Role:
 
 
 def _json_lines(kind: str, texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Answers somebody kept as JSON, one a line, with the keys of that kind of landing line; a
-    time they tell themselves goes before the file's."""
+    """Yield answers somebody kept as JSON, one a line, with the keys of that kind of landing line;
+    a time they tell themselves goes before the file's."""
     for number, text in texts:
         if not text.strip():
             continue
@@ -336,7 +336,7 @@ _LONGEST = 1 << 16  # lines of one znode
 
 
 def _shell_lines(lines: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Every znode that is shown (ZooKeeper, GetCommand)."""
+    """Yield every znode that is shown (ZooKeeper, GetCommand)."""
     shell, is_any = _Shell(source), False
     for number, text in lines:
         line = shell.take(number, _PROMPT.sub("", text, count=1))

@@ -329,7 +329,7 @@ def expect_span(option: str, text: str) -> timedelta:
 
 
 def say_span(span: timedelta) -> str:
-    """`2 days 3 hours`, `59 seconds`: the two largest units that are there."""
+    """Return `2 days 3 hours`, `59 seconds`: the two largest units that are there."""
     seconds = int(span.total_seconds())
     parts = []
     for noun, size in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
@@ -340,7 +340,7 @@ def say_span(span: timedelta) -> str:
 
 
 def _faults(approval: Approval) -> Iterator[str]:
-    """Values that are no name, no reason or no time."""
+    """Yield values that are no name, no reason or no time."""
     for key, longest in (("approved_by", LONGEST_NAME), ("reason", LONGEST_REASON)):
         text: str | None = getattr(approval, key)
         if text is None:

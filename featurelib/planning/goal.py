@@ -174,7 +174,7 @@ class _Ground:
         return software_of(self.cluster, self.catalogue)
 
     def downgrade_all(self, release: str) -> Iterator[Part]:
-        """Every finalized feature down to the highest level `release` has for production.
+        """Yield every finalized feature down to the highest level `release` has for production.
 
         What the release does not know is taken away; nothing is raised (KIP-584, emergency
         downgrade: the tool of the release to go back to is used). A tool of 2.7 to 3.2 knows no
@@ -204,8 +204,8 @@ class _Ground:
                     yield self.kept(name, level) or self.moved(name, level, up=False)
 
     def release_version(self, text: str | None, *, up: bool) -> Iterator[Part]:
-        """Every feature to the level that the active controller's release maps a release version
-        to (KIP-1022); without `text` its newest production level.
+        """Yield every feature to the level that the active controller's release maps a release
+        version to (KIP-1022); without `text` its newest production level.
 
         Whatever would go the other way is a fault, each by name. Levels that nobody takes back or
         that change more than themselves stay, although Kafka's own tool sends them (kraft.version
@@ -245,7 +245,7 @@ class _Ground:
         return f"{target} can never be taken back, so it moves only when asked for by name."
 
     def by_name(self, name: str, text: str, *, up: bool) -> Part:
-        """One level by name (`--feature NAME=LEVEL`; 0 takes it away: disable, --delete)."""
+        """Return one level by name (`--feature NAME=LEVEL`; 0 takes it away: disable, --delete)."""
         cluster, software = self.cluster, self.software
         level = read_level(name, text, cluster, self.catalogue)
         if level is None:

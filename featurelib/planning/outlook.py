@@ -36,8 +36,8 @@ Levels = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeOutlook:
-    """One update. `no_return` is the first level on the way from which what is finalized before
-    the plan cannot be had again without loss; -1 if it can from everywhere."""
+    """An update. `no_return` is the first level on the way from which what is finalized before the
+    plan cannot be had again without loss; -1 if it can from everywhere."""
 
     update: Move
     brings: tuple[Note, ...]  # going up
@@ -51,7 +51,7 @@ class ChangeOutlook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutlook:
-    """One request. `floor` is the lowest metadata.version that can be had again without loss, -1
+    """A request. `floor` is the lowest metadata.version that can be had again without loss, -1
     where there is none to speak of; releases are those whose production software can register."""
 
     changes: tuple[ChangeOutlook, ...]
@@ -75,8 +75,8 @@ class StepOutlook:
 
 
 def look_ahead(meaning: Plan, catalogue: Catalogue, address: str = "") -> tuple[StepOutlook, ...]:
-    """Each step of a plan as it would be once those before it are applied (KIP-778); `address`: of
-    the cluster's brokers, as `filled` takes it."""
+    """Return each step of a plan as it would be once those before it are applied (KIP-778);
+    `address`: of the cluster's brokers, as `filled` takes it."""
     levels, steps = dict(meaning.requirements.levels), []
     for step in meaning.steps:
         before = _joins(meaning, levels, catalogue)

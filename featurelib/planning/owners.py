@@ -41,7 +41,7 @@ NOTHING = PlanSplit(ours=())
 def share(
     steps: Sequence[Step], guards: Guards | None, levels: Mapping[str, int], catalogue: Catalogue
 ) -> PlanSplit:
-    """Part the steps of a plan for a cluster at these finalized levels."""
+    """Return part the steps of a plan for a cluster at these finalized levels."""
     owned = {name for name in features_of(steps) if guards is not None and guards.manages(name)}
     if not owned:
         return PlanSplit(ours=tuple(steps))
@@ -124,7 +124,7 @@ class LeftOver:
 
     @property
     def line(self) -> str:
-        """Both, in one line."""
+        """Return both, in one line."""
         return f"{self.text} {self.command}".rstrip()
 
 

@@ -154,9 +154,9 @@ def plan_by_probe(
     say: Say,
     guards: Guards | None = None,
 ) -> Planned:
-    """As make_plan of a cluster that was just looked at; where only who was not seen holds it back,
-    what the controller says decides. `as_if_seen` judges the look as if everybody had been seen
-    whom it asks; `say` is given what is sent, or why nothing is.
+    """Return as make_plan of a cluster that was just looked at; where only who was not seen holds
+    it back, what the controller says decides. `as_if_seen` judges the look as if everybody had been
+    seen whom it asks; `say` is given what is sent, or why nothing is.
 
     Raises UnreachableError where it says nothing; nothing is ever written.
     """
@@ -244,7 +244,7 @@ def _route(
     stepwise: bool = False,
     timeout_ms: int = TIMEOUT_MS,
 ) -> tuple[tuple[Step, ...], Sequence[Reason]]:
-    """Steps that all pass, or what refuses them.
+    """Return steps that all pass, or what refuses them.
 
     Where one of the controllers that may answer is not all or nothing, its way is taken: one
     feature a request, which the others take too.
@@ -437,7 +437,7 @@ class Router:
         return [replace(move, from_level=a, to_level=b) for a, b in pairwise(hops)]
 
     def _way(self, groups: Sequence[Sequence[Move]]) -> Route:
-        """These groups of moves, one request each, up to the first refused one."""
+        """Return these groups of moves, one request each, up to the first refused one."""
         cluster, steps = self.cluster, list[Step]()
         for group in groups:
             [tried] = self._try(cluster, [group])
@@ -448,8 +448,8 @@ class Router:
         return Route(steps=tuple(steps), after=cluster)
 
     def _atomic(self, hops: dict[str, list[Move]]) -> Route:
-        """All ordinary features in one request; kraft.version after it, or where others need it
-        first: before it, or as late as it can be."""
+        """Return all ordinary features in one request; kraft.version after it, or where others need
+        it first: before it, or as late as it can be."""
         kraft = hops.get(KRAFT_VERSION, [])
         ordinary = {name: way for name, way in hops.items() if name != KRAFT_VERSION}
         groups = _groups(ordinary)
@@ -479,8 +479,8 @@ class Router:
         return {move.feature for move in moves}
 
     def _one_by_one(self, hops: dict[str, list[Move]]) -> Route:
-        """One feature a request, each as soon as it passes: what others need goes up before them
-        and down after them. What passes once keeps passing, so no order is missed."""
+        """Return one feature a request, each as soon as it passes: what others need goes up before
+        them and down after them. What passes once keeps passing, so no order is missed."""
         cluster, steps = self.cluster, list[Step]()
         waiting = sorted(hops.values(), key=lambda hop: turn(hop[0]))
         while waiting:
@@ -496,7 +496,7 @@ class Router:
 
 
 def _groups(hops: dict[str, list[Move]]) -> list[list[Move]]:
-    """One request for all; a stepwise metadata.version goes first up, and last down."""
+    """Return one request for all; a stepwise metadata.version goes first up, and last down."""
     chain = hops.get(METADATA_VERSION, [])
     if len(chain) < 2:
         return [[hop for route in hops.values() for hop in route]] if hops else []

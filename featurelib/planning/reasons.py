@@ -285,7 +285,7 @@ class Reasons:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fix:
-    """One node, and what to do about it."""
+    """A node, and what to do about it."""
 
     role: Role
     node_id: int
@@ -294,7 +294,7 @@ class Fix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unlock:
-    """One level of one feature: whom to fix, what has to move with it, and what no fix helps."""
+    """A level of one feature: whom to fix, what has to move with it, and what no fix helps."""
 
     feature: str
     level: int
@@ -363,8 +363,8 @@ def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> 
 
 
 def _choices(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> Iterator[Moves]:
-    """Every way to move what `moves` depend on with them, to one of the levels that are enough. On
-    what, says the controller's release, or the first that knows the level at all."""
+    """Yield every way to move what `moves` depend on with them, to one of the levels that are
+    enough. On what, says the controller's release, or the first that knows the level at all."""
     own = software_of(cluster, catalogue)
     order = [*([own] if own else []), *catalogue.releases]
     for move in moves.items():

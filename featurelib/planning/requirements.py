@@ -51,7 +51,7 @@ def require(
 
 
 def having_a_say(features: Iterable[str], catalogue: Catalogue) -> frozenset[str]:
-    """These features and all that any of their levels depends on; every level needs a
+    """Return these features and all that any of their levels depends on; every level needs a
     metadata.version that can store it (KIP-1022)."""
     names, waiting = {feature.METADATA_VERSION}, set(features)
     while waiting:
@@ -96,7 +96,7 @@ def features_of(steps: Iterable[Step]) -> tuple[str, ...]:
 
 
 def steps_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
-    """Steps from rows of featurelib.schema.STEP: updates of one request are one step."""
+    """Return steps from rows of featurelib.schema.STEP: updates of one request are one step."""
     together = [list(rows_of) for _, rows_of in groupby(rows, key=lambda row: row["request"])]
     return tuple(
         Step(
@@ -157,7 +157,7 @@ def plan_faults(plan: Plan) -> Iterator[str]:
 
 
 def _steps(plan: Plan) -> Iterator[str]:
-    """Each step goes on from where the one before ends, the first from what is finalized."""
+    """Yield each step goes on from where the one before ends, the first from what is finalized."""
     if not plan.steps:
         yield "steps: expected one or more, found none"
     own = [load(name).can.atomic for name in plan.own_dialects if name in GENERATIONS]
@@ -261,7 +261,7 @@ def _guards(guards: Guards) -> Iterator[str]:
 
 
 def _side_effects(plan: Plan) -> Iterator[str]:
-    """Each is one of the plan's own levels, and says what happens and to whom."""
+    """Yield each is one of the plan's own levels, and says what happens and to whom."""
     for i, effect in enumerate(plan.side_effects):
         at, moves = f"side_effects[{i}]", [m for m in plan.moves if m.feature == effect.feature]
         if not any(m.from_level < effect.level <= m.to_level for m in moves):

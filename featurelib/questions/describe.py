@@ -36,9 +36,9 @@ Ranges = dict[str, Ends]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeShown:
-    """One half of a process. `profile` is a position in the description's profiles; None = its
-    ranges are not known; `seen_at` is when they were seen. `is_voter` None = no quorum was seen.
-    `epoch` is what it says its finalized features are of."""
+    """A half of a process. `profile` is a position in the description's profiles; None = its ranges
+    are not known; `seen_at` is when they were seen. `is_voter` None = no quorum was seen. `epoch`
+    is what it says its finalized features are of."""
 
     role: str
     node_id: int
@@ -57,7 +57,7 @@ class NodeShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelShown:
-    """One feature. `level` None = no trustworthy source; 0 = not finalized."""
+    """A feature. `level` None = no trustworthy source; 0 = not finalized."""
 
     feature: str
     level: int | None
@@ -69,7 +69,7 @@ class LevelShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WitnessShown:
-    """One kind of witness of what is finalized, at its highest epoch."""
+    """A kind of witness of what is finalized, at its highest epoch."""
 
     witness: str
     epoch: int
@@ -79,7 +79,7 @@ class WitnessShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingShown:
-    """One finding in words."""
+    """A finding in words."""
 
     code: str
     severity: str
@@ -88,7 +88,7 @@ class FindingShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """One cluster. `controller` None = nothing says who is the active one. `configured_voters`: the
+    """A cluster. `controller` None = nothing says who is the active one. `configured_voters`: the
     ids in its own controller.quorum.voters, where they are known and not those who vote."""
 
     cluster_id: str
@@ -285,7 +285,7 @@ def _witnesses(evidence: Evidence) -> Iterator[WitnessShown]:
 
 
 def _findings(findings: Sequence[Row], catalogue: Catalogue) -> Iterator[FindingShown]:
-    """Findings, worst first, but for what only holds a level back: plans say that."""
+    """Yield findings, worst first, but for what only holds a level back: plans say that."""
     words = FindingWords(catalogue)
     for row in sorted(findings, key=lambda row: _SEVERITIES.index(Severity(row["severity"]))):
         if row["severity"] != Severity.BLOCKER:

@@ -92,7 +92,7 @@ class RangeChange:
 
     @property
     def who(self) -> str:
-        """`brokers 2-3`, or `registration of broker 2`."""
+        """Return `brokers 2-3`, or `registration of broker 2`."""
         return "registration of " * self.registered + nodes(self.role, self.node_ids)
 
     @property
@@ -118,7 +118,7 @@ class SentLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """One cluster, each part oldest first. `sent`: who finalized levels, of those that `journal`, a
+    """A cluster, each part oldest first. `sent`: who finalized levels, of those that `journal`, a
     file of this machine, knows; None = there was none to look into."""
 
     cluster_id: str
@@ -326,12 +326,12 @@ class LevelOfNights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDiff:
-    """One cluster, and what the inventory calls it. `before` and `after` are its verdicts, None
-    where it was not judged; `critical`: whether the later night has a critical finding of it that
-    is not muted. An `incomparable` row has a key more, `why`. `levels`: what is finalized at
-    another level, as far as both nights knew it; 0 = not finalized. `ceilings`: the highest levels
-    possible that fell though the level stayed, as its software went back. `silent_since`: when its
-    newest line was read, where it fell silent between the nights."""
+    """A cluster, and what the inventory calls it. `before` and `after` are its verdicts, None where
+    it was not judged; `critical`: whether the later night has a critical finding of it that is not
+    muted. An `incomparable` row has a key more, `why`. `levels`: what is finalized at another
+    level, as far as both nights knew it; 0 = not finalized. `ceilings`: the highest levels possible
+    that fell though the level stayed, as its software went back. `silent_since`: when its newest
+    line was read, where it fell silent between the nights."""
 
     cluster: str
     name: str | None
@@ -436,8 +436,8 @@ _Moved = tuple[tuple[LevelOfNights, ...], tuple[LevelMove, ...]]  # levels, and 
 
 
 def _levels_moved(was: _Night, now: _Night) -> dict[str, _Moved]:
-    """By cluster what is finalized at another level, of clusters that both nights judged; and the
-    ceilings that fell beside that, where both judged alike."""
+    """Return by cluster what is finalized at another level, of clusters that both nights judged;
+    and the ceilings that fell beside that, where both judged alike."""
     moved: dict[str, _Moved] = {}
     (before, low), (after, high) = (
         [known_levels(side.readiness.values(), of) for of in ("finalized_level", "ceiling")]
@@ -515,7 +515,7 @@ class _Night:
 
     @cached_property
     def unfit(self) -> defaultdict[tuple[str, str], list[str]]:
-        """By cluster and feature the nodes that its finalized level does not fit."""
+        """Return by cluster and feature the nodes that its finalized level does not fit."""
         nodes: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         misfits = (key for key in self.found if key[1] in tagged("unfit"))
         for cluster, _, role, node_id, feature in sorted(misfits):

@@ -36,8 +36,8 @@ def warn_lowered(
 
 
 def find_lowered(read: Read, run: int, raised: Set[tuple[str, str]]) -> dict[str, Lowered]:
-    """By cluster those of the levels that are to be `raised`, by cluster and feature, which went
-    down last by the nights up to `run`."""
+    """Return by cluster those of the levels that are to be `raised`, by cluster and feature, which
+    went down last by the nights up to `run`."""
     nights = remembered_runs(read, run)
     if not raised or len(nights) == 1:
         return {}
@@ -76,8 +76,8 @@ def ask_why(went: Lowered, catalogue: Catalogue) -> str:
 
 
 def moved_levels(read: Read, nights: Mapping[int, datetime], *conditions: Wanted) -> Moved:
-    """Every level that another night found than the one before which knew it, of the rows for which
-    all of `conditions` holds."""
+    """Return every level that another night found than the one before which knew it, of the rows
+    for which all of `conditions` holds."""
     columns = ["run", "cluster", "feature", "finalized_level"]
     span = ("run", ">=", min(nights)), ("run", "<=", max(nights))
     rows = read(FEATURE_READINESS, [*span, *conditions], columns)

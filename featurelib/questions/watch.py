@@ -40,9 +40,9 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeNow:
-    """One half of a process. `release`: what it runs, or ran when it answered last; `since`: when
-    it was seen like this first; `lacks`: the levels that are wanted and that it does not support,
-    of one that answers."""
+    """A half of a process. `release`: what it runs, or ran when it answered last; `since`: when it
+    was seen like this first; `lacks`: the levels that are wanted and that it does not support, of
+    one that answers."""
 
     role: str
     node_id: int
@@ -55,7 +55,7 @@ class NodeNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureNow:
-    """One feature. `finalized` None = no trustworthy witness; `possible`: the level it could be
+    """A feature. `finalized` None = no trustworthy witness; `possible`: the level it could be
     finalized at now, None = none; `wanted`: the one that is waited for, or else its ceiling."""
 
     feature: str
@@ -67,9 +67,9 @@ class FeatureNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """One look at one cluster, at `at`; the first one was at `started`. `until`: the levels that
-    are waited for, and `ready` whether each could be finalized now or is; both None = nothing is
-    waited for. `error`: why nothing could be seen; the nodes are those of before then."""
+    """A look at one cluster, at `at`; the first one was at `started`. `until`: the levels that are
+    waited for, and `ready` whether each could be finalized now or is; both None = nothing is waited
+    for. `error`: why nothing could be seen; the nodes are those of before then."""
 
     cluster_id: str
     mode: str
@@ -93,7 +93,7 @@ class Watched:
 
 
 class Watch:
-    """One cluster over its looks. `until`: FEATURE=LEVEL each, or a release for all its levels."""
+    """A cluster over its looks. `until`: FEATURE=LEVEL each, or a release for all its levels."""
 
     def __init__(self, until: Sequence[str], catalogue: Catalogue) -> None:
         self._texts, self._catalogue = until, catalogue
@@ -181,8 +181,8 @@ class Watch:
             yield self._since(now, at)
 
     def _gone(self, sight: ClusterView, at: datetime) -> Iterator[NodeNow]:
-        """Brokers that were on a list before and are on none now, where that may be a restart: no
-        list shows who is registered and fenced (DescribeCluster below version 2)."""
+        """Yield brokers that were on a list before and are on none now, where that may be a
+        restart: no list shows who is registered and fenced (DescribeCluster below version 2)."""
         lists, subjects = sight.evidence.snapshots["members"], sight.evidence.subjects
         shows_all = (lists.field("role") == Role.BROKER) & (lists.field("fenced_shown") > 0)
         if self._last is None or shows_all.any():
@@ -213,7 +213,7 @@ def _state(node: NodeShown, *, answers: bool) -> NodeState:
 
 
 def _features(sight: ClusterView, until: Mapping[str, int] | None) -> Iterator[FeatureNow]:
-    """Every feature that is finalized, could be, or is waited for."""
+    """Yield every feature that is finalized, could be, or is waited for."""
     rows = {row["feature"]: row for row in sight.judged.readiness.to_pylist()}
     for name in sorted({*rows, *(until or ())}, key=lambda name: (name != METADATA_VERSION, name)):
         row = rows.get(name, {})

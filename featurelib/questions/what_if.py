@@ -69,7 +69,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One feature before and after; None = nobody speaks of it. Rows of featurelib.schema."""
+    """A feature before and after; None = nobody speaks of it. Rows of featurelib.schema."""
 
     feature: str
     before: Row | None
@@ -205,7 +205,7 @@ def _running(sight: ClusterView, removed: Sequence[int]) -> tuple[int, ...]:
 
 
 def _findings(sight: ClusterView) -> dict[tuple[object, ...], Row]:
-    """Findings by what tells them apart; a level they are about does, too."""
+    """Return findings by what tells them apart; a level they are about does, too."""
     rows = map(without_blanks, sight.judged.findings.to_pylist())
     return {tuple(row[name] for name in KEY): row for row in rows}
 
@@ -345,7 +345,7 @@ def refusals_of(
     mode: str,
     catalogue: Catalogue,
 ) -> Iterator[Refused]:
-    """Every reason why one of `nodes` may not come, for every generation that may lead.
+    """Yield every reason why one of `nodes` may not come, for every generation that may lead.
 
     Source: ClusterControlManager.registerBroker, FeatureControlManager.replay; KIP-584, Broker
     protections.

@@ -68,14 +68,14 @@ class LevelStatus(StrEnum):
 
 
 class LevelOf(NamedTuple):
-    """One feature's level."""
+    """A feature's level."""
 
     feature: str
     level: int
 
 
 class NodeOf(NamedTuple):
-    """One half of a node."""
+    """A half of a node."""
 
     role: Role
     node_id: int

@@ -56,7 +56,7 @@ _OF_NO_NODE = (
 
 @dataclass(slots=True)
 class Fold:
-    """One cluster being folded. Take it from `begin`, feed `add`, end with `finish`.
+    """A cluster being folded. Take it from `begin`, feed `add`, end with `finish`.
 
     Lines of several runs come run after run, with `close_run` behind each, so that what a run
     taught is the same whether runs are folded one by one or together. Where `learned` is set, what
@@ -396,7 +396,7 @@ def begin(stored: bytes | None, catalogue: Catalogue) -> Fold:
 def fold_lines(
     lines: Iterable[tuple[Landing, int]], catalogue: Catalogue, until: int | None = None
 ) -> ClusterState:
-    """All `lines` of one cluster, folded from nothing: what a capture in a folder comes to.
+    """Return all `lines` of one cluster, folded from nothing: what a capture in a folder comes to.
 
     Lines dated later than `until`, in microseconds, are only counted; None = there are none such.
     """

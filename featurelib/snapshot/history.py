@@ -88,8 +88,8 @@ def pack(learned: Learned) -> bytes | None:
 def history_rows(
     table: Table, since: int, clusters: Iterable[tuple[str, bytes]], most: int = 50_000
 ) -> Iterator[TableRows]:
-    """Rows of one of the two histories, by runs after `since`, from (cluster, packed statements);
-    about `most` statements a batch."""
+    """Yield rows of one of the two histories, by runs after `since`, from (cluster, packed
+    statements); about `most` statements a batch."""
     rows: list[tuple[str, Statement, Map]] = []
     for cluster, packed in clusters:
         learned = _DECODER.decode(packed)
@@ -190,7 +190,7 @@ _Sayings = dict[_Who, list[tuple[datetime, int]]]  # when which epoch
 
 
 def epochs_back(rows: Iterable[Row]) -> list[EpochBack]:
-    """Every time that an epoch was smaller than before, oldest first."""
+    """Return every time that an epoch was smaller than before, oldest first."""
     return sorted(_epochs_back(_sayings(rows)), key=lambda step: step.at)
 
 
@@ -226,8 +226,8 @@ class _Break(NamedTuple):
 
 
 def _breaks(rows: Iterable[Row]) -> list[_Break]:
-    """Each time that most of who spoke in one look, and had spoken before, said a smaller epoch:
-    a single broker may just read its log again."""
+    """Return each time that most of who spoke in one look, and had spoken before, said a smaller
+    epoch: a single broker may just read its log again."""
     by_source, breaks = _sayings(rows), list[_Break]()
     groups: list[list[EpochBack]] = []
     for step in sorted(_epochs_back(by_source), key=lambda step: step.at):
@@ -343,8 +343,8 @@ def late_since(
 
 
 def known_levels(rows: Iterable[Mapping[str, Any]], column: str) -> Levels:
-    """By cluster and feature a level of rows of gold.feature_readiness; None = not known, as is a
-    ceiling of what is UNKNOWN."""
+    """Return by cluster and feature a level of rows of gold.feature_readiness; None = not known, as
+    is a ceiling of what is UNKNOWN."""
     levels: Levels = defaultdict(dict)
     for row in rows:
         is_known = column != "ceiling" or row["verdict"] != Verdict.UNKNOWN

@@ -40,7 +40,7 @@ from featurelib.snapshot.state import (
 
 
 class DumpLine(NamedTuple):
-    """One line of a dump: its number in the tool's output, its text, its landing line."""
+    """A line of a dump: its number in the tool's output, its text, its landing line."""
 
     number: int
     text: str

@@ -88,7 +88,7 @@ Struct = TypeVar("Struct", bound=msgspec.Struct)
 
 
 def make_records(part: str, rows: Sequence[tuple[object, ...]]) -> RecordArray:
-    """Records of a part from tuples in the order of its fields."""
+    """Return records of a part from tuples in the order of its fields."""
     return np.array(rows, dtype=LAYOUT[part])
 
 
@@ -102,7 +102,7 @@ def no_scalars() -> RecordArray:
 
 @dataclass(slots=True, kw_only=True)
 class StoredRow:
-    """One row to be written, or changed: a part that is not in `parts` has no records."""
+    """A row to be written, or changed: a part that is not in `parts` has no records."""
 
     cluster: str
     observed_at: int | None
@@ -163,7 +163,7 @@ def write_rows(rows: Sequence[StoredRow]) -> TableRows:
 
 
 def pack(records: RecordArray, lengths: Int) -> Cells:
-    """One part's column: row i has the next lengths[i] of the records."""
+    """Return one part's column: row i has the next lengths[i] of the records."""
     ends = np.concatenate(([0], np.cumsum(lengths) * records.dtype.itemsize))
     return Cells(data=records.tobytes(), ends=ends)
 
@@ -195,7 +195,7 @@ def _checksums(rows: TableRows) -> Int:
 
 
 def _encoded(texts: Texts) -> Cells:
-    """Texts as bytes; a null has none."""
+    """Return texts as bytes; a null has none."""
     words = [*(word.encode() for word in texts.words), b""]  # at -1
     return cells_of([words[code] for code in texts.codes.tolist()])
 
@@ -230,14 +230,14 @@ class _Texts:
         self._first = (np.cumsum(sizes) - sizes)[np.array(of_row, dtype=np.int64)]
 
     def codes(self, row: Int, local: Int) -> Int:
-        """Positions in `values` from positions in the lists of these rows; -1 stays."""
+        """Return positions in `values` from positions in the lists of these rows; -1 stays."""
         codes: Int = np.full(len(local), -1, dtype=np.int64)
         codes[local >= 0] = self._codes[(self._first[row] + local)[local >= 0]]
         return codes
 
 
 class Records:
-    """One part of a batch of rows, flat: record i stands in row `row[i]`."""
+    """A part of a batch of rows, flat: record i stands in row `row[i]`."""
 
     def __init__(self, records: RecordArray, lengths: Int, texts: Mapping[str, _Texts]) -> None:
         self.lengths = lengths
@@ -259,11 +259,11 @@ class Records:
         return self._fields[name]
 
     def text(self, name: str, record: int) -> str | None:
-        """One text of one record; None = there is none."""
+        """Return one text of one record; None = there is none."""
         return self.texts(name, np.array([record]))[0]
 
     def texts(self, name: str, at: Int) -> list[str | None]:
-        """One text of each of these records, -1 = of no record; None = there is none."""
+        """Return one text of each of these records, -1 = of no record; None = there is none."""
         words = [*self._texts[TEXT_FIELDS[name]].values, None]  # at -1
         return [words[code] for code in pick(self.field(name), at, -1).tolist()]
 
@@ -333,7 +333,7 @@ class Snapshots:
         return self._parts[part]
 
     def scalar(self, name: str) -> Int:
-        """One number a cluster."""
+        """Return one number a cluster."""
         return self["scalars"].field(name)
 
 
@@ -343,7 +343,7 @@ def snapshot_rows(clusters: Iterable[tuple[str, ClusterState]]) -> TableRows:
 
 
 class _Row:
-    """One row that grows: its maps part into supported ranges and finalized levels."""
+    """A row that grows: its maps part into supported ranges and finalized levels."""
 
     def __init__(self, cluster: str, state: ClusterState) -> None:
         self._state = state

@@ -31,7 +31,7 @@ ONE_MOMENT = 10_000_000  # microseconds: lists of nodes as near to each other ha
 
 
 class Listener(msgspec.Struct, array_like=True, gc=False):
-    """One listener of one node; each group of fields by (its time, its line)."""
+    """A listener of one node; each group of fields by (its time, its line)."""
 
     node_id: int
     role: int
@@ -59,7 +59,7 @@ class Listener(msgspec.Struct, array_like=True, gc=False):
 
 
 class Registration(msgspec.Struct, array_like=True, gc=False):
-    """One `/brokers/ids/N`, by (time, line). Not `exists` = it was read and is not there."""
+    """A `/brokers/ids/N`, by (time, line). Not `exists` = it was read and is not there."""
 
     node_id: int
     profile: int
@@ -69,7 +69,7 @@ class Registration(msgspec.Struct, array_like=True, gc=False):
 
 
 class WitnessedLevels(msgspec.Struct, array_like=True, gc=False):
-    """One kind of witness of the finalized levels, by (incarnation, epoch, time, line).
+    """A kind of witness of the finalized levels, by (incarnation, epoch, time, line).
 
     The incarnation is the czxid of a features node: deleted and made again, it counts from 0.
     """
@@ -83,8 +83,8 @@ class WitnessedLevels(msgspec.Struct, array_like=True, gc=False):
 
 
 class Members(msgspec.Struct, array_like=True, gc=False):
-    """One list of DescribeCluster, by (time, line); of each (role, fenced shown) the different
-    lists of its newest moment."""
+    """A list of DescribeCluster, by (time, line); of each (role, fenced shown) the different lists
+    of its newest moment."""
 
     role: int
     fenced_shown: bool
@@ -132,7 +132,7 @@ class FeaturesNode(msgspec.Struct, array_like=True, gc=False):
 
 
 class Event(msgspec.Struct, array_like=True, gc=False):
-    """One record of the metadata log that is about features, with its place.
+    """A record of the metadata log that is about features, with its place.
 
     `kind` is one of the names in featurelib.snapshot.log; `number` a node id, a level or a
     state, by kind; `profile` names a map.
@@ -261,7 +261,7 @@ class NotReached(msgspec.Struct, array_like=True, gc=False):
 
 
 class ClusterState(msgspec.Struct, array_like=True):
-    """One cluster. New fields stand at the end, so that what an earlier release kept is read."""
+    """A cluster. New fields stand at the end, so that what an earlier release kept is read."""
 
     maps: list[Map] = []
     listeners: list[Listener] = []
@@ -306,7 +306,7 @@ def thaw(stored: bytes | None) -> ClusterState:
 
 
 def freeze(state: ClusterState) -> bytes:
-    """`state` as bytes; equal states give equal bytes."""
+    """Return `state` as bytes; equal states give equal bytes."""
     return _ENCODER.encode(state)
 
 

@@ -298,7 +298,7 @@ def _watched_nodes(watched: Watched, catalogue: Catalogue) -> Iterator[tuple[str
 def _watched_features(
     features: Sequence[FeatureNow], catalogue: Catalogue
 ) -> Iterator[tuple[str, ...]]:
-    """Features that are finalized, could be, or are waited for."""
+    """Yield features that are finalized, could be, or are waited for."""
     for feature in features:
         if feature.finalized or feature.finalized is None or feature.possible or feature.wanted:
             levels = [

@@ -114,9 +114,9 @@ class _Key(NamedTuple):
 
 
 def rank_causes(clusters: Sequence[model.ReportedCluster]) -> tuple[model.Cause, ...]:
-    """Every cause over all clusters, what unlocks most first: of a cluster with n causes each one
-    counts for an n-th. Of equals, nodes that do not answer, since other evidence may be missing for
-    that alone; then what needs fewer nodes."""
+    """Return every cause over all clusters, what unlocks most first: of a cluster with n causes
+    each one counts for an n-th. Of equals, nodes that do not answer, since other evidence may be
+    missing for that alone; then what needs fewer nodes."""
     held: dict[_Key, list[tuple[model.ReportedCluster, model.ReportedFinding]]] = defaultdict(list)
     shares: dict[_Key, Counter[int]] = defaultdict(Counter)  # clusters, by how many causes
     alone: dict[_Key, list[str]] = defaultdict(list)
@@ -256,7 +256,7 @@ def _problem(findings: Findings, severity: Severity) -> str:
 
 
 def _in_the_way(findings: Findings) -> str:
-    """`system off; broker 2 holds back metadata.version and 2 more`."""
+    """Return `system off; broker 2 holds back metadata.version and 2 more`."""
     blockers = [finding for finding in findings if finding.severity is Severity.BLOCKER]
     by_node = [finding for finding in blockers if finding.code in tagged("unsupported")]
     if not by_node:
@@ -296,7 +296,7 @@ def is_ahead(findings: Findings) -> bool:
 
 
 def gone_nodes(findings: Findings) -> set[tuple[str | None, int | None]]:
-    """Role and id of the nodes that are gone: to collect again shows nothing new of them."""
+    """Return role and id of the nodes that are gone: to collect again shows nothing new of them."""
     return {(f.role, f.node_id) for f in findings if f.code in tagged("stale")}
 
 
@@ -486,7 +486,7 @@ def muted_lines(findings: Iterable[model.ReportedFinding | SetAside]) -> tuple[s
 
 
 def count_muted(muted: int, until: date | None) -> str:
-    """`3 findings muted, the first until 2026-12-31`; empty without any."""
+    """Return `3 findings muted, the first until 2026-12-31`; empty without any."""
     parts = [f"{count(muted, 'finding')} muted", until_text(muted, until)] if muted else []
     return ", ".join(filter(None, parts))
 
@@ -547,8 +547,8 @@ def no_returns(cluster: model.ReportedCluster, steps: Iterable[model.ReportedSte
 def _lower(
     rows: Sequence[model.Readiness | model.ReportedReturn], at: Mapping[str, model.Level | None]
 ) -> str:
-    """`down to metadata.version 17 (3.7-IV2)`: what can go below where it is `at`; or `nothing`, or
-    empty where nobody can tell."""
+    """Return `down to metadata.version 17 (3.7-IV2)`: what can go below where it is `at`; or
+    `nothing`, or empty where nobody can tell."""
     floors = [(row.feature, row.downgrade_floor) for row in rows if row.downgrade_floor]
     lower = [f"{name} {floor.text}" for name, floor in floors if floor != at.get(name)]
     return f"down to {', '.join(lower)}" if lower else "nothing" * bool(floors)

@@ -26,7 +26,7 @@ class JsonPart(msgspec.Struct):
 
 
 class Document(JsonPart):
-    """One JSON object on standard output."""
+    """A JSON object on standard output."""
 
     version: int
 

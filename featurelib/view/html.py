@@ -177,9 +177,8 @@ def pages_of(
     say: Callable[[str], None],
     keeps: Callable[[str, str], bool] | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Name and text of every page of a report: the one file first, then what Prometheus
-    reads, then a page for each cluster that the one file only lists. `keeps`: see
-    render_pages."""
+    """Yield name and text of every page of a report: the one file first, then what Prometheus
+    reads, then a page for each cluster that the one file only lists. `keeps`: see render_pages."""
     parts = part_pages(report, fleet, listed_in, say)
     yield PAGE, render_html(report, parts=parts)
     yield "report.prom", render_prometheus(report)
@@ -231,7 +230,7 @@ def explain_codes(report: model.Report) -> list[tuple[model.ReportedFinding, lis
 def render_pages(
     report: model.Report, *, most: int, keeps: Callable[[str, str], bool] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Name and text of the page of each of the worst clusters; none if the one file has all.
+    """Yield name and text of the page of each of the worst clusters; none if the one file has all.
 
     `keeps` takes the name of a page and its key, a digest of whatever the page shows but the run:
     where it returns True, an earlier run wrote the same page, and it is left out."""
@@ -247,7 +246,7 @@ def render_pages(
 
 
 def render_figure(plot: Plot) -> str:
-    """One range plot as an SVG document that stands alone, with the colours of the page."""
+    """Return one range plot as an SVG document that stands alone, with the colours of the page."""
     return _template("figure.svg.j2").render(plot=plot)
 
 

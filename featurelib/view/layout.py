@@ -27,7 +27,7 @@ _REFERENCE = re.compile(r"\S+:\d+:?")
 
 
 def terminal_width() -> int:
-    """Columns to write in: a pipe is 100 columns wide, and so is a wider terminal."""
+    """Return columns to write in: a pipe is 100 columns wide, and so is a wider terminal."""
     return max(NARROWEST, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns))
 
 
@@ -58,7 +58,7 @@ def _cell(letter: str) -> int:
 def wrap(
     text: str, width: int, start: str = "", below: str | None = None, *, parts: bool = False
 ) -> list[str]:
-    """`text` in lines of at most `width` columns, the first after `start`, the others after
+    """Return `text` in lines of at most `width` columns, the first after `start`, the others after
     `below`; a line end in it stays one. With `parts` a word that is too wide is parted."""
     below = " " * len(start) if below is None else below
     lines: list[str] = []

@@ -39,8 +39,8 @@ def operation(update: Move) -> str:
 
 
 def ending_page(ending: Ending, plan: Plan, says: str, width: int | None = None) -> Page:
-    """One line an update, in KIP-584's form: with its result, or without if nothing was sent; and
-    the sentence that says what is true."""
+    """Return one line an update, in KIP-584's form: with its result, or without if nothing was
+    sent; and the sentence that says what is true."""
     page = Page(width)
     results = {
         (step.position, outcome.update.feature): outcome
@@ -152,9 +152,9 @@ def journal_page(
     of: ReadJournal,
     width: int | None = None,
 ) -> Page:
-    """Each request of the journal: who sent it when and what became of it, then each update, and by
-    whose word it was; and each approval that was taken back. `names`: what the inventory calls the
-    clusters."""
+    """Return each request of the journal: who sent it when and what became of it, then each update,
+    and by whose word it was; and each approval that was taken back. `names`: what the inventory
+    calls the clusters."""
     page, faults = Page(width), of.faults
     for entry in entries:
         _show_entry(entry, named(entry.intent.cluster, name_of(entry, names)), catalogue, page)
@@ -390,7 +390,7 @@ def resumed_end(resumed: Resumed) -> str:
 
 
 def settled_sentence(entry: JournalEntry, catalogue: Catalogue) -> str:
-    """One sentence about one request that `resume` looked after."""
+    """Return one sentence about one request that `resume` looked after."""
     result = entry.outcomes[-1].result
     reason = f"; {proof}" if (proof := _proof(result)) else ""
     word = _SETTLED.get(result.fate, result.fate.value)
@@ -398,7 +398,7 @@ def settled_sentence(entry: JournalEntry, catalogue: Catalogue) -> str:
 
 
 def unexplained_sentence(odd: Unexplained, catalogue: Catalogue) -> str:
-    """One sentence about a level that no request explains."""
+    """Return one sentence about a level that no request explains."""
     return (
         f"{_is_at(odd.feature, odd.level, catalogue)}. No request of this journal that was applied "
         f"explains that: entry {odd.entry.number} asked for it and was closed as "

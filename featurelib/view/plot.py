@@ -55,13 +55,13 @@ class Mark:
 
     @property
     def lines(self) -> list[str]:
-        """Its words as they stand below each other."""
+        """Return its words as they stand below each other."""
         return wrap(self.text, 50)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """One drawing; `words` says the same for who does not see it."""
+    """A drawing; `words` says the same for who does not see it."""
 
     feature: str
     bars: tuple[Bar, ...]

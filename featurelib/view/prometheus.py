@@ -34,7 +34,7 @@ def render_prometheus(report: Report) -> str:
 
 
 def _of_fleet(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
-    """Name, text and samples of each gauge of the run."""
+    """Yield name, text and samples of each gauge of the run."""
     fleet, run, ingest = report.fleet, report.run, report.run.ingest
     yield "clusters", "Clusters by verdict.", _by("verdict", fleet.clusters_by_verdict)
     yield "phases", "Clusters by phase.", _by("phase", fleet.clusters_by_phase)
@@ -63,7 +63,7 @@ def _of_fleet(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
 
 
 def _of_clusters(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
-    """Name, text and samples of each gauge of single clusters."""
+    """Yield name, text and samples of each gauge of single clusters."""
     clusters = [(_labels(**_about(c)), c) for c in report.clusters]
     info, findings = list[Sample](), list[Sample]()
     for c in report.clusters:
@@ -94,7 +94,7 @@ def _named(cluster: ReportedCluster, tag: str) -> set[tuple[str | None, int | No
 
 
 def _of_features(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
-    """Name, text and samples of each gauge of single features."""
+    """Yield name, text and samples of each gauge of single features."""
     rows = [
         (_about(c) | {"feature": ready.feature}, ready)
         for c in report.clusters

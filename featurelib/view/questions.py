@@ -358,7 +358,7 @@ def _turns(answer: WhatIf, page: QuestionPage) -> None:
 
 
 def _state(turn: Turn, row: Row | None, page: QuestionPage) -> str:
-    """`READY 21 (3.9-IV0) → 29 (4.2-IV1)`, `BLOCKED at 1, ceiling 2`."""
+    """Return `READY 21 (3.9-IV0) → 29 (4.2-IV1)`, `BLOCKED at 1, ceiling 2`."""
     if row is None:
         return "not listed"
     names = ("finalized_level", "target", "ceiling")

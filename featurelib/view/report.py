@@ -464,7 +464,7 @@ def _shown(text: str | None, length: int = LENGTH) -> str | None:
 
 
 def _release_of(catalogue: Catalogue, readiness: Iterable[model.Readiness]) -> str | None:
-    """`4.0`: the release that the finalized metadata.version is of."""
+    """Return `4.0`: the release that the finalized metadata.version is of."""
     level = next((row.finalized for row in readiness if row.feature == METADATA_VERSION), None)
     if level is None or level.number == 0:
         return None

@@ -141,7 +141,7 @@ def _after(roll: Roll, page: QuestionPage) -> None:
 
 
 def _way_back(roll: Roll, route: WayBack, page: QuestionPage) -> Iterator[str]:
-    """Paragraphs: each release that runs there, then what the new one brings."""
+    """Yield paragraphs: each release that runs there, then what the new one brings."""
     catalogue = page.catalogue
     if not route.back:
         yield "no node runs another release"

@@ -320,13 +320,13 @@ def _verdict(cluster: model.ReportedCluster) -> str:
 
 
 def _names(cluster: model.ReportedCluster) -> list[str]:
-    """Its name and, where that is another, its id."""
+    """Return its name and, where that is another, its id."""
     ids = [_dim(cluster.id)] if cluster.id != cluster.name else []
     return [paint(cluster.name, "bold"), *ids]
 
 
 def _people(cluster: model.ReportedCluster) -> str:
-    """`payments · #payments-oncall · managed by strimzi`, as far as the inventory says."""
+    """Return `payments · #payments-oncall · managed by strimzi`, as far as the inventory says."""
     managed = f"managed by {cluster.managed_by}" if cluster.managed_by else None
     return " · ".join(filter(None, (cluster.owner, cluster.contact, managed)))
 
@@ -351,7 +351,7 @@ def _details(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) 
 
 
 def _entries(cluster: model.ReportedCluster, limit: int) -> Iterator[Entry]:
-    """Labels, and the lines that stand beside each; what there is not is an empty line."""
+    """Yield labels, and the lines that stand beside each; what there is not is an empty line."""
     most = LINES if limit else 0
     people = (digest.owner_text(cluster), cluster.contact, *cluster.labels)
     yield "owner", [" · ".join(filter(None, people))]

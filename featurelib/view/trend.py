@@ -287,7 +287,7 @@ def other_changes(report: model.Report) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One number over all nights: in words at the first night that has it, and at the last."""
+    """A number over all nights: in words at the first night that has it, and at the last."""
 
     name: str
     values: tuple[int | None, ...]

@@ -50,7 +50,7 @@ SNAPSHOT_FIRST = (
 
 
 def update_text(update: Move, catalogue: Catalogue) -> str:
-    """`metadata.version 21 (3.9-IV0) → 25 (4.0-IV3): upgrade`."""
+    """Return `metadata.version 21 (3.9-IV0) → 25 (4.0-IV3): upgrade`."""
     low = level_text(catalogue, update.feature, update.from_level)
     high = level_text(catalogue, update.feature, update.to_level)
     kind = _KINDS[update.upgrade_type]
@@ -139,7 +139,7 @@ def newest_text(findings: Iterable[model.ReportedFinding], catalogue: Catalogue)
 
 
 def idle_text(off: Sequence[int], silent: Sequence[int]) -> str:
-    """Names the nodes that no question about other software changes; "" = there are none."""
+    """Name the nodes that no question about other software changes; "" = there are none."""
     parts = []
     for ids, verb, plural in ((off, "does not run", "do not run"), (silent, "did not answer", "")):
         if ids:
@@ -254,7 +254,7 @@ def left_out_line(line: model.QuarantinedLine) -> str:
 
 
 def left_out_text(run: model.ReportedRun) -> str:
-    """`9 landing lines of all runs left out, none of this run`, where that is known."""
+    """Return `9 landing lines of all runs left out, none of this run`, where that is known."""
     lines = run.quarantine.lines if run.quarantine else 0
     now = f"{run.ingest.quarantined:,}" if run.ingest and run.ingest.quarantined else "none"
     newest = f", {now} of this run" if run.ingest else ""

@@ -92,7 +92,7 @@ def open_kafka(entry: Entry, *, timeout: float) -> Backend:
 
 
 class KafkaBackend:
-    """One real cluster. `cluster_id` names it where no node says its name; empty = not known."""
+    """A real cluster. `cluster_id` names it where no node says its name; empty = not known."""
 
     def __init__(self, reach: Reach, cluster_id: str = "") -> None:
         self._reach, self._cluster_id = reach, cluster_id
@@ -296,7 +296,7 @@ def _refusals(answers: Iterable[NodeAnswers]) -> Iterator[str]:
 
 
 def voters_not_asked(known: Map) -> Iterator[str]:
-    """Voters nobody knows an address of, and addresses nobody knows a node id of."""
+    """Yield voters nobody knows an address of, and addresses nobody knows a node id of."""
     if lost := sorted(known.voters - set(known.controllers)):
         yield (
             f"voters {some([*map(str, lost)], SHOWN)}: not asked, because no address is known. Add "
@@ -306,7 +306,7 @@ def voters_not_asked(known: Map) -> Iterator[str]:
 
 
 def _nameless(known: Map) -> Iterator[str]:
-    """Controllers that answer, and of which nothing tells the node id."""
+    """Yield controllers that answer, and of which nothing tells the node id."""
     for address in known.nameless[:SHOWN]:
         yield (
             f"{address}: expected a controller that says its node id, found one that does not "
@@ -315,7 +315,7 @@ def _nameless(known: Map) -> Iterator[str]:
 
 
 def lines_of(node: NodeAnswers, cluster_id: str) -> Iterator[bytes]:
-    """Every line of one half of one node."""
+    """Yield every line of one half of one node."""
     target, of = node.target, {"role": node.target.role.text, "endpoint": node.address}
     ranges = {"node_id": target.node_id, **of, "asked_version": ASKED_API_VERSIONS}
 
@@ -352,5 +352,5 @@ def lines_of(node: NodeAnswers, cluster_id: str) -> Iterator[bytes]:
 
 
 def _line(kind: str, cluster_id: str, at: datetime, **keys: object) -> bytes:
-    """One landing line, without its line end."""
+    """Return one landing line, without its line end."""
     return write_line(kind, cluster_id, round(at.timestamp() * 1_000_000), keys)

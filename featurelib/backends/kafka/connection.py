@@ -163,7 +163,7 @@ class LostError(Exception):
 
 
 class Connection:
-    """One open, authenticated connection, to be closed; one thread at a time.
+    """An open, authenticated connection, to be closed; one thread at a time.
 
     `connect_ms` is how long opening may take, `timeout_ms` each answer, and opening where nothing
     else is said. What is received is taken from the `allowance`. `offered` is API key → (lowest,

@@ -82,7 +82,7 @@ class Map:
         return max(len(self.brokers), len(self.controllers)) >= MOST_NODES
 
     def targets(self) -> list[Target]:
-        """Every half of every node that is known, controllers first."""
+        """Return every half of every node that is known, controllers first."""
         parts = ((Role.CONTROLLER, self.controllers), (Role.BROKER, self.brokers))
         return [
             Target(role=role, node_id=node, addresses=nodes[node])
@@ -236,7 +236,7 @@ class Reach:
 
 
 class Search:
-    """One search under way. Many threads ask; what they bring is put on the map by one.
+    """A search under way. Many threads ask; what they bring is put on the map by one.
 
     With `asks` ZooKeeper is read and everybody is asked in full; without, only those that are given
     say who there is. `failures` says in words who of those could not be asked.
@@ -258,7 +258,7 @@ class Search:
 
     @property
     def answers(self) -> list[NodeAnswers]:
-        """Everybody who was asked, in the order of role and id."""
+        """Return everybody who was asked, in the order of role and id."""
         return sorted(self.asked.values(), key=lambda a: (-a.target.role, a.target.node_id))
 
     def run(self) -> Self:

@@ -71,7 +71,7 @@ RIGHTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerAnswer:
-    """One answer: `body` has the protocol's names in snake case, `at` is when it came."""
+    """An answer: `body` has the protocol's names in snake case, `at` is when it came."""
 
     api: Api
     version: int
@@ -162,7 +162,7 @@ class ListedMembers(msgspec.Struct, frozen=True):
 
     @property
     def addresses(self) -> dict[int, str]:
-        """Node id → host:port."""
+        """Return node id → host:port."""
         return {node: address(member.host, member.port) for node, member in self._by_id}
 
     @property
@@ -267,7 +267,7 @@ class Wire:
 
     @property
     def timeout(self) -> float:
-        """Seconds to connect, and again for each answer."""
+        """Return seconds to connect, and again for each answer."""
         return self._timeout_ms / 1000
 
     def connect(self, address: str) -> Talk:
@@ -287,7 +287,7 @@ class Wire:
 
 
 class Talk(Connection):
-    """One connection to one listener, and what it is asked."""
+    """A connection to one listener, and what it is asked."""
 
     def __enter__(self) -> Self:
         return self
@@ -308,7 +308,7 @@ class Talk(Connection):
         return version if version >= max(low, offered_low) else None
 
     def api_versions(self) -> ListenerAnswer:
-        """ApiVersions, in a lower version where the highest is not understood."""
+        """Return ApiVersions, in a lower version where the highest is not understood."""
         low, high = VERSIONS[Api.API_VERSIONS]
         for version in range(self.version_of(Api.API_VERSIONS) or high, low - 1, -1):
             answer = self._ask(Api.API_VERSIONS, version)
@@ -329,12 +329,12 @@ class Talk(Connection):
         )
 
     def describe_quorum(self) -> ListenerAnswer:
-        """DescribeQuorum of the metadata quorum."""
+        """Return DescribeQuorum of the metadata quorum."""
         topic = {"topic_name": responses.METADATA_TOPIC, "partitions": [{"partition_index": 0}]}
         return self._ask(Api.DESCRIBE_QUORUM, topics=[topic])
 
     def describe_configs(self, resources: Sequence[str]) -> ListenerAnswer:
-        """DescribeConfigs of the keys that are read (landing.responses), and no other."""
+        """Return DescribeConfigs of the keys that are read (landing.responses), and no other."""
         requested = [
             {
                 "resource_type": responses.BROKER,
@@ -429,7 +429,7 @@ WITNESSES = 2  # brokers that are asked for a list, of each version of it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One half of one node, and where it listens, as host:port."""
+    """A half of one node, and where it listens, as host:port."""
 
     role: Role
     node_id: int
@@ -521,7 +521,7 @@ class Share:
 
 
 def ask(target: Target, wire: Wire, share: Share) -> NodeAnswers:
-    """Everything one half of one node says. Raises ConfigError only."""
+    """Return everything one half of one node says. Raises ConfigError only."""
     failed, address = "no address is known", ""
     for address in target.addresses:
         try:
