@@ -57,26 +57,20 @@ class ReplayProof(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed:
-    """A level outside the range of the release that a starting controller may still replay.
-
-    `seen`: when it was seen last, microseconds; `supported` None: the release lacks the feature.
-    """
+class Misfit:
+    """A level that the release does not support; `supported` None: it lacks the feature."""
 
     feature: str
     level: int
     supported: tuple[int, int] | None
-    proof: ReplayProof
-    seen: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Misfit:
-    """A finalized level that the release does not support; None: it lacks the feature."""
+class Replayed(Misfit):
+    """Such a level that a starting controller may replay; `seen`: when last, microseconds."""
 
-    feature: str
-    level: int
-    supported: tuple[int, int] | None
+    proof: ReplayProof
+    seen: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +176,7 @@ def roll(
     replays = tuple(_replays(sight, state, software, journal, release)) if is_kraft else ()
     tool = format_with(catalogue.of(e) for e in {release, *running} - {""} if is_kraft)
     then = levels | _moved(first)
+    conditions = tuple(_conditions(sight.cluster, state, levels, release, running))
     return Roll(
         cluster_id=sight.cluster_id,
         release=release,
@@ -190,7 +185,7 @@ def roll(
         levels_known=sight.is_trusted and bool(sight.evidence.questions.known.all()) and is_stock,
         mend_first=tuple(Reasons(sight, catalogue).to_mend()),
         replays=replays,
-        conditions=tuple(_conditions(state, levels, release, running)) if is_kraft else (),
+        conditions=conditions if is_kraft else (),
         misfits=misfits,
         only_unstable=unstable,
         refused=tuple(refusals_of(sight.cluster, nodes, sight.releases, mode, catalogue)),
@@ -242,10 +237,14 @@ def _replays(
     for offset, name, level in log.replayed:
         if offset != AT_BOOTSTRAP:
             known[name, level] = ReplayProof.LOG, log.at
-        elif release in READS_BOOTSTRAP or not log.snapshot_end:
-            known.setdefault((name, level), (ReplayProof.BOOTSTRAP, log.at))
+        elif not log.snapshot_end:
+            known.setdefault((name, level), (ReplayProof.SEEN, log.at))
+    proven = [(*key, *proof) for key, proof in known.items()]
+    if release in READS_BOOTSTRAP:
+        stored = [entry for entry in log.replayed if entry[0] == AT_BOOTSTRAP]
+        proven += [(name, level, ReplayProof.BOOTSTRAP, log.at) for _, name, level in stored]
     current = sight.cluster.levels
-    for (name, level), (proof, at) in sorted(known.items()):
+    for name, level, proof, at in sorted(proven):
         ends = software.get(name)
         fits = ends is not None and ends[0] <= level <= ends[1]
         # Kafka's own level of kraft.version is in the log as a control record, which ends nobody.
@@ -276,9 +275,12 @@ def _runs_without(state: ClusterState, cluster: Cluster, name: str, level: int, 
         if levels == finalized and is_newer and not low <= level <= high:
             proven.add(each.node_id)
     following = {quorum.leader_id, *quorum.following, *quorum.observers}
-    controllers = {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
-    is_known = bool(quorum.voters) and quorum.at > since
-    return is_known and controllers | {*quorum.voters} <= proven & following
+    needed = _controllers(cluster) | {*quorum.voters}
+    return bool(quorum.voters) and quorum.at > since and needed <= proven & following
+
+
+def _controllers(cluster: Cluster) -> set[int]:
+    return {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
 
 
 def _above_zero(levels: Iterable[tuple[str, int]]) -> dict[str, int]:
@@ -288,8 +290,7 @@ def _above_zero(levels: Iterable[tuple[str, int]]) -> dict[str, int]:
 def _proven_from(cluster: Cluster, state: ClusterState) -> int:
     """Return the time of the snapshot from which on the log of the only controller is known; 0 if
     it is not, or if there are more controllers."""
-    controllers = [node for node in cluster.nodes if node.role is Role.CONTROLLER]
-    is_proven = len(controllers) == 1 and state.log.snapshot_end and is_complete(state)
+    is_proven = len(_controllers(cluster)) == 1 and state.log.snapshot_end and is_complete(state)
     return state.log.snapshot_at if is_proven else 0
 
 
@@ -311,7 +312,7 @@ READS_BOOTSTRAP = frozenset({"4.0"})  # at each start; 4.0.1 no longer does (KAF
 
 
 def _conditions(
-    state: ClusterState, levels: Levels, release: str, running: set[str]
+    cluster: Cluster, state: ClusterState, levels: Levels, release: str, running: set[str]
 ) -> Iterator[str]:
     """Yield a sentence for each condition of a start that the evidence cannot show."""
     number = release_number(release)
@@ -327,8 +328,9 @@ def _conditions(
             "metadata.log.dir not apart from it. Kafka 3.7 and later write directory.id, which 3.3 "
             "refuses (KAFKA-18442). Kafka 3.4 to 3.6 start with several."
         )
-    is_read = bool(state.log.replayed)
-    if number >= (4, 0) and not is_read and any(r < (4, 0) for r in numbers):
+    dumped = {offset == AT_BOOTSTRAP for offset, _, _ in state.log.replayed}
+    is_shown = {False, release in READS_BOOTSTRAP} <= dumped and len(_controllers(cluster)) == 1
+    if number >= (4, 0) and not is_shown and any(r < (4, 0) for r in numbers):
         yield (
             "a controller of 4.x ends at start if its metadata log still replays a "
             "metadata.version below 7 (3.3-IV3), and 4.0.0 also if bootstrap.checkpoint holds one "

@@ -56,22 +56,21 @@ def _replays(roll: Roll, page: QuestionPage) -> Iterator[str]:
         text = _PROOFS[replay.proof].format(level=f"{clean(replay.feature)} {level}")
         supports = range_text(page.catalogue, replay.feature, replay.supported)
         yield f"first, for controllers: {text} Software of {roll.release} supports {supports}."
-    if roll.replays:
+    if any(replay.proof is not ReplayProof.BOOTSTRAP for replay in roll.replays):
         yield SNAPSHOT_FIRST
     for condition in roll.conditions:
         yield f"condition: {condition}"
 
 
+_NO_SNAPSHOT = "No dump shows a newer snapshot on each controller."
 _PROOFS = {
     ReplayProof.LOG: "a dump shows {level} in the metadata log, and no snapshot after it.",
-    ReplayProof.BOOTSTRAP: "bootstrap.checkpoint holds {level}. 4.0.0 reads it at each start.",
-    ReplayProof.SEEN: (
-        "{level} was finalized before. No dump shows a newer snapshot on each controller."
+    ReplayProof.BOOTSTRAP: (
+        "bootstrap.checkpoint holds {level}. 4.0.0 ends on it at each start, also with a newer "
+        "metadata snapshot: use 4.0.1 or later."
     ),
-    ReplayProof.JOURNAL: (
-        "{level} was finalized before, by the journal of this machine. "
-        "No dump shows a newer snapshot on each controller."
-    ),
+    ReplayProof.SEEN: f"{{level}} was finalized before. {_NO_SNAPSHOT}",
+    ReplayProof.JOURNAL: f"{{level}} was finalized before, says the journal. {_NO_SNAPSHOT}",
 }
 
 

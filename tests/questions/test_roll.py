@@ -168,6 +168,12 @@ def test_an_old_level_in_the_log_or_in_bootstrap_checkpoint_ends_controllers_of_
     both = [*lines, *newer, *dumped(lines[0], 2, boot)]
     assert replays(ask(both, "4.0")) == {(*old, ReplayProof.BOOTSTRAP)}
     assert replays(ask(both, "4.1")) == set()
+    logged = dumped(lines[0], 1, log(0, "MV4", "MV7", "MV21"))
+    proofs = {(*old, ReplayProof.LOG), (*old, ReplayProof.BOOTSTRAP)}
+    assert replays(ask([*lines, *logged, *dumped(lines[0], 2, boot)], "4.0")) == proofs
+    alone = [*lines, *dumped(lines[0], 2, boot)]
+    assert replays(ask(alone, "4.0")) == {(*old, ReplayProof.BOOTSTRAP), (*old, ReplayProof.SEEN)}
+    assert replays(ask(alone, "4.1")) == {(*old, ReplayProof.SEEN)}
 
 
 def test_two_dumps_of_one_time_prove_nothing_and_their_levels_may_be_replayed() -> None:
@@ -183,6 +189,15 @@ def test_conditions_that_no_evidence_shows_are_said() -> None:
     static = ask(recorded("k39-static"), "4.0").conditions
     assert [one for one in static if "KAFKA-19192" in one]
     assert [one for one in static if one.startswith("keep controller.quorum.voters")]
+    lines = recorded("k39-static")
+    newer = [*lines, *dumped(lines[0], 1, checkpoint(90, "MV21"))]
+    boot = dumped(lines[0], 2, ["KRaft bootstrap snapshot", *log(0, "MV21")[2:]])
+    for known, to, is_open in (
+        (newer, "4.0", True),
+        (newer, "4.1", False),
+        (newer + boot, "4.0", False),
+    ):
+        assert any("KAFKA-19192" in one for one in ask(known, to).conditions) is is_open
     dynamic = ask(recorded("k39-dynamic"), "4.0").conditions
     assert not [one for one in dynamic if one.startswith("keep")]
     back = ask(recorded("k39-static"), "3.3").conditions
