@@ -261,23 +261,6 @@ def _answers_that_know_no_level(capture: Capture, without: Without) -> set[int]:
     }
 
 
-def _failures(capture: Capture, without: Without) -> set[int]:
-    """Lines that say that a node of KRaft did not answer, or refused the request, in a look of
-    which too few other lines are left. The node's answer of before counts as long as evidence may
-    be old (conf/audit.toml), because a collector may be told to ask some nodes only.
-
-    Where the cluster, or about half of the nodes of one role, was asked more than ONE_LOOK later,
-    the node is `node_not_asked`; so is the half of a process whose other half answered with it and
-    failed later. What is left takes two lines or more: a node that nobody was asked beside, or
-    nodes asked seconds later, which one slow look asks, too."""
-    return {
-        i
-        for i in without
-        if (getattr(capture.lines[i][0].content, "error", None) is not None)
-        or (getattr(capture.lines[i][0].content, "error_code", 0))
-    }
-
-
 def _newest_levels(capture: Capture, without: Without) -> set[int]:
     """All lines of the newest epochs: nobody who is left has seen that a level moved."""
     epochs = {i: _epoch(landing) for i, (landing, _) in enumerate(capture.lines)}
@@ -324,7 +307,7 @@ def _seen(capture: Capture, line: int) -> int:
 
 EXCEPTIONS = (
     _lists_that_are_contradicted, _brokers_nobody_speaks_of, _whole_quorum, _configurations,
-    _answers_that_know_no_level, _failures, _end_of_the_log, _newest_levels,
+    _answers_that_know_no_level, _end_of_the_log, _newest_levels,
 )  # fmt: skip
 
 
