@@ -231,20 +231,8 @@ def _replays(
     That is enough where there is no other. Where every controller has run software without the
     level since, each has replayed its log. Source: FeatureControlManager.replay.
     """
-    log, known = state.log, _earlier(state, journal)
-    least = _proven_from(sight.cluster, state)
-    known = {name: (proof, at) for name, (proof, at) in known.items() if at >= least}
-    for offset, name, level in log.replayed:
-        if offset != AT_BOOTSTRAP:
-            known[name, level] = ReplayProof.LOG, log.at
-        elif not log.snapshot_end:
-            known.setdefault((name, level), (ReplayProof.SEEN, log.at))
-    proven = [(*key, *proof) for key, proof in known.items()]
-    if release in READS_BOOTSTRAP:
-        stored = [entry for entry in log.replayed if entry[0] == AT_BOOTSTRAP]
-        proven += [(name, level, ReplayProof.BOOTSTRAP, log.at) for _, name, level in stored]
     current = sight.cluster.levels
-    for name, level, proof, at in sorted(proven):
+    for name, level, proof, at in sorted(_proven_levels(state, sight.cluster, journal, release)):
         ends = software.get(name)
         fits = ends is not None and ends[0] <= level <= ends[1]
         # Kafka's own level of kraft.version is in the log as a control record, which ends nobody.
@@ -255,6 +243,23 @@ def _replays(
         ):
             continue
         yield Replayed(feature=name, level=level, supported=ends, proof=proof, seen=at)
+
+
+def _proven_levels(
+    state: ClusterState, cluster: Cluster, journal: Iterable[tuple[str, int, int]], release: str
+) -> Iterator[tuple[str, int, ReplayProof, int]]:
+    """Yield each level that may still be in a log: its feature, the level, the proof, its time."""
+    log, least = state.log, _proven_from(cluster, state)
+    known = {key: proof for key, proof in _earlier(state, journal).items() if proof[1] >= least}
+    for offset, name, level in log.replayed:
+        if offset != AT_BOOTSTRAP:
+            known[name, level] = ReplayProof.LOG, log.at
+            continue
+        if not log.snapshot_end:
+            known.setdefault((name, level), (ReplayProof.SEEN, log.at))
+        if release in READS_BOOTSTRAP:
+            yield name, level, ReplayProof.BOOTSTRAP, log.at
+    yield from ((*key, *proof) for key, proof in known.items())
 
 
 def _runs_without(state: ClusterState, cluster: Cluster, name: str, level: int, since: int) -> bool:
