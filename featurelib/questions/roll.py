@@ -67,7 +67,7 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed(Misfit):
-    """Such a level that a starting controller may replay; `seen`: when last, microseconds."""
+    """A misfit that a starting controller may replay; `seen`: when last, microseconds."""
 
     proof: ReplayProof
     seen: int
