@@ -330,8 +330,8 @@ def _look(
 
 
 def _next(seen: Watched, source: Source | None) -> tuple[str, Sequence[LeftOver]]:
-    """Return the command that plans the levels waited for, empty if none of them is ours to plan;
-    and how those are moved that somebody else finalizes."""
+    """Return the command that plans the levels waited for, "" = we finalize none of them; and the
+    levels that an owner finalizes."""
     levels = {one.feature: str(one.wanted) for one in seen.features if one.wanted is not None}
     if source is None or not seen.ready or not levels:
         return "", ()

@@ -156,8 +156,8 @@ def read_pairs(
     fits: Callable[[str, str], bool] = lambda name, value: True,
     more: str = "",
 ) -> dict[str, str]:
-    """Return the texts before and behind the `sign` of each text. Raises ConfigError for a text
-    that is not as `expected`, which `more` explains, and for one that comes twice."""
+    """Return the texts before and after the `sign` of each text. Raises ConfigError if a text is
+    not as `expected` (`more` explains that), or comes twice."""
     found: dict[str, str] = {}
     for text in texts:
         name, _, value = (part.strip(_BLANKS) for part in text.rpartition(sign))

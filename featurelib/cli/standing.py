@@ -121,7 +121,7 @@ class LastRun:
                 (self._tables / NAME).unlink(missing_ok=True)
 
     def _stamps(self, files: Iterable[str]) -> Stamps:
-        """Return the stamps of those of these files of --out that are there."""
+        """Return the stamps of those files that exist in --out."""
         paths = {name: self._out / name for name in files}
         stats = {name: path.stat() for name, path in paths.items() if path.is_file()}
         return {name: (stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()}

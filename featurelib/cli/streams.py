@@ -181,7 +181,7 @@ def leave_at_interrupt() -> None:
 
 
 def only_looks() -> None:
-    """From now on an interrupt says that no cluster was changed: there is nothing to do again."""
+    """Note that no cluster was changed: after an interrupt there is nothing to repeat."""
     _says.append(LOOKED)
 
 

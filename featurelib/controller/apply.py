@@ -351,8 +351,8 @@ def _right_way(order: ApplyOrder, watcher: Watcher, journal: Journal) -> str:
 
 
 def _expect_clock(journal: Journal) -> None:
-    """Raises ApprovalError where the journal was written to later than now: then this clock is
-    behind, or one was ahead, and whether an approval has expired cannot be told."""
+    """Raise ApprovalError if the journal has a later time than now: a clock is wrong, so nobody can
+    tell whether an approval has expired."""
     now = datetime.now(UTC)
     times = [
         (moment, entry.number)

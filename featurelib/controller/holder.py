@@ -23,7 +23,7 @@ def say_seconds(seconds: float) -> str:
 
 
 def elapsed() -> float:
-    """The seconds that went by, those of a sleeping machine among them, where it counts them."""
+    """Return the seconds since the start, with time asleep where the system counts it."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 

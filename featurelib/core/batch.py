@@ -321,7 +321,7 @@ class UpdateColumns:
 
 
 class NodeColumns:
-    """NODE_COLUMNS: one row for each (update, profile) of the group that is asked."""
+    """The NODE_COLUMNS: a row for each (update, profile) of the group that is asked."""
 
     def __init__(
         self, updates: UpdateColumns, batch: Batch, asks: Asks, absence: Absence = Absence.ZERO

@@ -190,8 +190,8 @@ def misfit(raw: bytes, shape: object, error: Exception, field: str = "") -> Faul
 
 
 def _inside(kind: Type, name: str) -> Type | None:
-    """Return the type of a field, or of a list's items; null beside a type has neither, and a value
-    of any type neither (None)."""
+    """Return the type of a field or of list items; None for a value of any type. Of a union with
+    null the other type counts."""
     if isinstance(kind, Metadata):
         kind = kind.type
     if isinstance(kind, UnionType):

@@ -241,8 +241,7 @@ class StrimziFleet(NamedTuple):
 
 
 def objects_of(text: str, place: str) -> Iterator[object]:
-    """The JSON objects of a text, one after another, lists of them laid open. Raises LandingError,
-    naming `place`."""
+    """Return the JSON objects of a text, with lists flattened. Raises LandingError."""
     decoder, at = json.JSONDecoder(), 0
     while tail := text[at:].lstrip():
         at = len(text) - len(tail)

@@ -266,7 +266,7 @@ class _Ground:
         return self.moved(name, level, up=up)
 
     def unknown(self, name: str, level: int) -> Reason | None:
-        """The fault of a level that the controller's release does not have for production."""
+        """Return the fault of a level that the controller's release lacks in production."""
         software, target = self.software, self.name(name, level)
         if software is None or name not in (METADATA_VERSION, *software.features):
             return None
@@ -279,7 +279,7 @@ class _Ground:
         return None
 
     def later_level(self, code: str, name: str, level: int, text: str) -> Reason:
-        """The fault of a level that only later software has for production, if any has."""
+        """Return the fault of a level that only later software supports in production."""
         software = (r for r in self.catalogue.releases if r.knows(name, level, unstable=False))
         release = next((catalogue.release for catalogue in software), "")
         action = f"Install Kafka {release} or later on every node first." if release else ""

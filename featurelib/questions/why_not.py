@@ -211,8 +211,8 @@ def _way_out(
 
 
 def _moves(sight: ClusterView, feature: str, level: int, catalogue: Catalogue) -> Moves:
-    """The level, with the least of all that it depends on: what it declares, and the
-    metadata.version that any level needs in a controller's release (KIP-1022)."""
+    """Return the level and the lowest levels that it needs: of its dependencies, and of
+    metadata.version in a controller's release (KIP-1022)."""
     moves = {feature: level}
     needs = unlock(known_cluster(sight, moves), catalogue, feature, level).needs
     moves = dict(needs) | moves
@@ -259,7 +259,7 @@ def _against(sight: ClusterView, moves: Moves, up: bool, catalogue: Catalogue) -
 
 
 def _proof_of(reason: Reason, **fields: Any) -> Proof:
-    """A reason as a proof, with the source of its rule."""
+    """Return a reason as a proof, with the source of its rule."""
     known = wordings(load(STRICT)).get(reason.code)
     values = asdict(reason) | {"level": reason.level or 0, "source": known.source if known else ""}
     return Proof(**values | fields)

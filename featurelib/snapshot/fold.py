@@ -107,7 +107,7 @@ class Fold:
         self._touched.clear()
 
     def finish(self) -> ClusterState:
-        """Settle the state: equal knowledge ends in equal bytes."""
+        """Settle the state: equal input gives equal bytes."""
         for name, entries in self._entries.items():
             setattr(self.state, name, sorted(entries.values(), key=_KEPT[name][0]))
         kept.settle(self.state)

@@ -190,7 +190,7 @@ _Sayings = dict[_Who, list[tuple[datetime, int]]]  # when which epoch
 
 
 def epochs_back(rows: Iterable[Row]) -> list[EpochBack]:
-    """Return every time that an epoch was smaller than before, oldest first."""
+    """Return every decrease of an epoch, oldest first."""
     return sorted(_epochs_back(_sayings(rows)), key=lambda step: step.at)
 
 
@@ -226,8 +226,8 @@ class _Break(NamedTuple):
 
 
 def _breaks(rows: Iterable[Row]) -> list[_Break]:
-    """Return each time that most of who spoke in one look, and had spoken before, said a smaller
-    epoch: a single broker may just read its log again."""
+    """Return each time that most witnesses of one reading reported a smaller epoch; a single broker
+    may only replay its log."""
     by_source, breaks = _sayings(rows), list[_Break]()
     groups: list[list[EpochBack]] = []
     for step in sorted(_epochs_back(by_source), key=lambda step: step.at):

@@ -59,7 +59,7 @@ class Listener(msgspec.Struct, array_like=True, gc=False):
 
 
 class Registration(msgspec.Struct, array_like=True, gc=False):
-    """A `/brokers/ids/N`, by (time, line). Not `exists` = it was read and is not there."""
+    """The znode `/brokers/ids/N`, by (time, line). `exists` False = it was read and is absent."""
 
     node_id: int
     profile: int
@@ -83,8 +83,8 @@ class WitnessedLevels(msgspec.Struct, array_like=True, gc=False):
 
 
 class Members(msgspec.Struct, array_like=True, gc=False):
-    """A list of DescribeCluster, by (time, line); of each (role, fenced shown) the different lists
-    of its newest moment."""
+    """A node list of DescribeCluster, by (time, line); per (role, fenced shown) the different lists
+    of its newest time."""
 
     role: int
     fenced_shown: bool
@@ -116,7 +116,7 @@ class Leaderless(msgspec.Struct, array_like=True, gc=False):
 
 
 class FeaturesNode(msgspec.Struct, array_like=True, gc=False):
-    """The features node, by (path, czxid, version, time, line); absence by time alone."""
+    """The znode /feature, by (path, czxid, version, time, line); absence by time alone."""
 
     by_code: bool = False  # read at /feature, as the code has it, and not at the KIP's /features
     incarnation: int = -1

@@ -379,7 +379,7 @@ class _Reader:
         )
 
     def _shares(self, row: Any, entry: Entry) -> PlanSplit:
-        """Split the steps of a row by owner; other levels decide nothing here."""
+        """Return the steps of a row, split by owner."""
         guards = guards_of(entry)
         levels = {step["feature"]: step["from_level"] for step in row["steps"] or ()}
         return share(steps_of(row["steps"] or ()), guards, levels, self._catalogue)

@@ -99,7 +99,7 @@ def _consequences(roll: Roll, page: QuestionPage) -> None:
 
 
 def _new(roll: Roll, page: QuestionPage) -> dict[str, None]:
-    """Return the findings once every node that runs is of that release."""
+    """Return the new findings once all running nodes have that release."""
     rows: list[Any] = [row for row in roll.then.new if row["severity"] in ("critical", "warning")]
     return dict.fromkeys(page.words.of(row).statement for row in rows)
 

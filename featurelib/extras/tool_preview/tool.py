@@ -64,8 +64,8 @@ class ToolCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRun:
-    """The result of the tool of a release. `dialects` answer so; empty = the tool ends before it
-    asks a node. `moves` are levels that differ afterwards, requested or not."""
+    """The result of one release's tool. `dialects`: those that answer so; empty = the tool ends
+    before any request. `moves`: levels that differ afterwards, requested or not."""
 
     release: str
     dialects: tuple[str, ...]
