@@ -30,7 +30,7 @@ NOT_LISTED = "no such feature"  # reads on from "supports" and "it supports"
 
 @lru_cache(maxsize=8192)
 def clean(text: str, length: int = LENGTH) -> str:
-    """Returns `text` as printable characters, at most `length` of them."""
+    """Return `text` as printable characters, at most `length` of them."""
     visible = text if len(text) <= length else text[: length + 1]
     visible = printable(visible)
     if len(visible) > length:
@@ -39,7 +39,7 @@ def clean(text: str, length: int = LENGTH) -> str:
 
 
 def printable(text: str) -> str:
-    """Returns `text` in one line, with escapes for what cannot be printed."""
+    """Return `text` in one line, with escapes for what cannot be printed."""
     return text if text.isprintable() else "".join(map(_escape, text))
 
 

@@ -511,7 +511,7 @@ def carry_out(
             if opened.is_new:
                 chosen.say(f"new journal: {opened.path}")
             ending = controller.apply(order, watcher, opened)
-            with suppress(ApprovalError):  # it may have been withdrawn since, or be over
+            with suppress(ApprovalError):  # withdrawn or expired meanwhile
                 controller.check_clearance(order, opened)
                 again = ""
     except FeatureLibError as error:

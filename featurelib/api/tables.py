@@ -294,8 +294,8 @@ def look_at_worst(
     snapshots: Callable[[list[str]], TableRows],
     history: Callable[[list[str]], TableRows],
 ) -> Report:
-    """The report with what nodes support, of the worst clusters, and how levels moved in those that
-    the one page shows in full. `snapshots` and `history` read the rows of clusters."""
+    """Add to the report the ranges of the worst clusters, and the history of clusters shown in full.
+    `snapshots` and `history` read the rows of clusters."""
     keys = [cluster.key for cluster in report.clusters[:MOST_SHOWN]]
     rows, in_full = snapshots(keys), keys[:IN_FULL]
     never = sorted({*keys} - {*rows["cluster"].to_pylist()})

@@ -99,8 +99,8 @@ class Software:
 
     @cached_property
     def inferred(self) -> Bool:
-        """Return [subjects] brokers in ZooKeeper mode, of which a migration shows no range: what
-        they register stands for it, of metadata.version one level."""
+        """Return [subjects] brokers in ZooKeeper mode of a migrating cluster: their registration
+        has a single level of metadata.version, and no range."""
         evidence, names = self._evidence, self._evidence.questions.names
         node = evidence.subjects
         known = (node.role == Role.BROKER) & (node.profile >= 0)
@@ -112,8 +112,8 @@ class Software:
         return migrating & (pick(only.astype(np.int64), evidence.answering.of_subject, 0) > 0)
 
     def _by_ranges(self) -> tuple[Flags, Flags]:
-        """Return [answering profiles, releases] which releases may advertise each, and [answering
-        profiles] whether those advertise just that."""
+        """Return the releases that may advertise each profile, [answering profiles, releases], and
+        whether they advertise exactly that, [answering profiles]."""
         answering, names = self._evidence.answering, self._evidence.questions.names
         ranges, features = self.fleet.ranges, self._tables.features
         low, high = np.zeros((2, len(answering.cluster), len(features)), dtype=np.int32)
@@ -291,12 +291,11 @@ def _unlike(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def blind_leaders(evidence: Evidence) -> Int:
-    """Return by cluster in ZooKeeper mode the id of a broker that is the controller, or may be
-    where nobody knows that one, and whose newest answer knows no finalized features although a
-    features node was read before; -1 = there is none.
+    """Return per cluster a broker that is or may be the controller and does not see /feature.
 
-    A broker that saw the node deleted never sees the next one (FinalizedFeatureChangeListener): as
-    controller it writes back what it saw last, and then says that it failed.
+    ZooKeeper mode only; -1 = there is none. Its newest response has no finalized features, although
+    /feature was read before. A broker that saw the znode deleted never sees a new one
+    (FinalizedFeatureChangeListener). As controller it writes its old levels, and reports a failure.
     """
     node, levels = evidence.subjects, evidence.levels
     readable = evidence.membership.on_zookeeper & levels.trusted & ~levels.system_off

@@ -321,7 +321,7 @@ def read(rows: TableRows, conditions: Conditions, absent_metadata: int) -> Evide
     )
     # In ZooKeeper mode brokers do not show the status of the features node.
     levels.trusted &= ~membership.on_zookeeper | (levels.kind != Witness.BROKER)
-    # Who vouches for controllers says that there are some. Only KRaft finalizes metadata.version.
+    # An owner's word for controllers shows that there are some: only KRaft has them.
     reported = levels.names.equal(METADATA_VERSION) & (levels.entry_level > 0)
     by_quorum = controllers | marked(len(known), levels.entry_cluster[reported])
     run_by_quorum = membership.kraft | (by_quorum & ~membership.zookeeper)
@@ -419,11 +419,10 @@ Details = Texts | Sequence[str] | Callable[[Int], Sequence[str]] | Callable[[Int
 
 
 class BatchFindings(Findings):
-    """Findings about a batch of evidence, whose columns come from what they are about.
+    """The findings of a batch; their columns come from the clusters, subjects or questions.
 
-    `where` are positions of clusters, subjects or questions, or flags; `seen` and `detail` are by
-    position, other columns by finding. Each method returns how many there are by cluster, but
-    `of_questions` by question.
+    `where`: positions of these, or flags. `seen` and `detail` are by position, other columns by
+    finding. Each method returns the number of findings per cluster, `of_questions` per question.
     """
 
     def __init__(self, evidence: Evidence, severities: dict[str, Severity]) -> None:

@@ -59,13 +59,13 @@ _NO_ANSWER = (
 
 
 class Door:
-    """Opens the connections of one client, one after the other; secrets are in it, and not shown.
+    """The connections of one client, opened one after the other. It never shows its secrets.
 
-    `sasl` is what the client is told of the user, by kazoo's names; None without SASL.
+    `sasl`: the user's settings by kazoo's names; None without SASL.
     """
 
     def __init__(self, credentials: Credentials, timeout: float) -> None:
-        """Fetches what is secret. `timeout` in seconds. Raises ConfigError."""
+        """Read the secrets. `timeout` in seconds. Raises ConfigError."""
         self._credentials, self._timeout = credentials, timeout
         self._tls, self.sasl = credentials.tls(), credentials.sasl_options()
         self._failures: dict[str, str] = {}  # host:port → why it was not opened

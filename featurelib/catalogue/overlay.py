@@ -41,7 +41,7 @@ from featurelib.feature import HIGHEST_LEVEL, METADATA_VERSION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contradiction:
-    """A cell that does not fit the other rows; `others` are those it does not fit."""
+    """A cell that contradicts other rows, `others`."""
 
     row: Row
     column: str

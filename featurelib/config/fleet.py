@@ -104,7 +104,7 @@ def line_of(text: str, position: int, key: str = "") -> int | None:
 
 _SHOWN = 5  # names that an error proposes
 ADDRESSES = "say how it is reached (--bootstrap HOST:PORT, --zookeeper HOST:PORT, --file PATH)"
-_SECURED = ("security", "controller_security", ZOOKEEPER)  # keys of how somebody is spoken to
+_SECURED = ("security", "controller_security", ZOOKEEPER)  # keys of security settings
 _PLACE = re.compile(r"`\$\.cluster\[(\d+)\]((?:\.\w+)*)")  # in errors: which entry and key
 _STRANGE = re.compile("unknown field `([^`]*)`")
 _MISSING_ID = "Object missing required field `id`"

@@ -36,9 +36,9 @@ _SHOWN = 5  # findings that are told of one look
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """A cluster as it was seen. `reports`: what each node half that answered says is finalized,
-    None where it cannot tell (a controller before 3.6, a broker without a features node). `epochs`:
-    as of which one; in KRaft an offset of the metadata log."""
+    """A reading of a cluster. `reports`: the finalized levels by each node half that responded;
+    None if it cannot know them (a controller before 3.6, a broker without /feature). `epochs`: of
+    each report; in KRaft an offset of the metadata log."""
 
     sight: ClusterView
     reports: Mapping[Node, Levels | None]

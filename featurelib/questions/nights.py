@@ -97,15 +97,15 @@ class RangeChange:
 
     @property
     def shrank(self) -> tuple[str, ...]:
-        """The features that these nodes support less far than before, or no longer."""
+        """The features whose maximum fell on these nodes, or that they no longer support."""
         moves = ((name, was, now) for name, was, now in self.changes if was)
         return tuple(name for name, was, now in moves if now is None or now[1] < was[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentLevel:
-    """The sender of a finalized level, by a journal: `at` and `feature` are those of the change,
-    `entry` the journal's, `approved_by` "" where nobody had to or it was not kept."""
+    """The sender of a finalized level, from a journal. `at` and `feature`: of the change. `entry`:
+    of the journal. `approved_by`: "" = no approval was needed or kept."""
 
     at: datetime
     feature: str
@@ -118,8 +118,8 @@ class SentLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """A cluster, each part oldest first. `sent`: who finalized levels, of those that `journal`, a
-    file of this machine, knows; None = there was none to look into."""
+    """The history of a cluster, oldest first. `sent`: senders of levels, as `journal`, a file of
+    this machine, knows them; None = there is no journal."""
 
     cluster_id: str
     ranges: tuple[RangeChange, ...]

@@ -188,8 +188,8 @@ def compare(
 
 
 def _readers(cluster: Cluster, halves: Sequence[Node], changes: Changes) -> list[Node]:
-    """The controllers that stay as they are, where a level moves: each reads it, and ends over one
-    that it does not support."""
+    """Return the unchanged controllers, if a level moves: each reads the level, and ends if it does
+    not support it."""
     if not changes.finalized:
         return []
     touched = {*changes.removed, *(node.node_id for node in halves)}

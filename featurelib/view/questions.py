@@ -196,7 +196,7 @@ def _what_lacks(unknown: Sequence[Proof], page: QuestionPage) -> str:
     fix = "is off and still registered: start it, or if it is gone for good unregister it"
     rows, codes = page.source.sight.judged.findings.to_pylist(), {u.code for u in unknown}
     grave = any(row["severity"] == Severity.CRITICAL and row["code"] in codes for row in rows)
-    default = "mend first what is critical" if grave else "nothing that is known stands in the way"
+    default = "fix critical findings first" if grave else "nothing that is known stands in the way"
     known = "; ".join(f"{node} {fix}" for node in off) or default
     return known + f"{';' if off else ':'} find out what is not known" * (len(off) < len(unknown))
 

@@ -245,7 +245,7 @@ def test_a_features_node_that_is_gone_makes_a_level_unknown_and_refuses_none(
     landed = tmp_path / "z.jsonl"
     landed.write_bytes(b"\n".join(lines_of(gone)))
     _, said, _ = run("why-not", "f=4", "--capture", str(landed))
-    assert "mend first what is critical" in said
+    assert "fix critical findings first" in said
     assert "nothing that is known stands in the way" not in said
 
 

@@ -165,7 +165,7 @@ class EmbeddedCluster:
             state = state.written(dialect)
         with self._file.transaction():
             self._file.let_go(self._file.held, held_for_good=True)
-            if cluster.blind:  # to the node that came after the one they knew
+            if cluster.blind:  # brokers do not see the new znode
                 deleted = replace(cluster, finalized={}, cached={}, node_missing=True, blind=False)
                 self._append("delete", replace(state, cluster=deleted, node=None))
                 ids = [node.node_id for node in cluster.nodes]

@@ -284,7 +284,7 @@ def put_in_rings(candidates: Iterable[Candidate], options: Waving) -> tuple[Wave
         first = _first_of_kind(group, kinds, options.max_parallel)
         chosen = {one.cluster for one in first}
         later = [one for one in group if one.cluster not in chosen]
-        if not later and not rings:  # all are of their own kind: one of them goes before all others
+        if not later and not rings:  # every kind is unique: one cluster goes first
             first, later = first[:1], first[1:]
         if later and first:
             who_else = "the others of it" if rings else "all others"
