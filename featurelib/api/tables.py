@@ -294,7 +294,7 @@ def look_at_worst(
     snapshots: Callable[[list[str]], TableRows],
     history: Callable[[list[str]], TableRows],
 ) -> Report:
-    """Add to the report the ranges of the worst clusters, and the history of clusters shown in full.
+    """Add ranges of the worst clusters, and the history of those that the page shows in full.
     `snapshots` and `history` read the rows of clusters."""
     keys = [cluster.key for cluster in report.clusters[:MOST_SHOWN]]
     rows, in_full = snapshots(keys), keys[:IN_FULL]
