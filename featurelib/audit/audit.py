@@ -166,7 +166,7 @@ def _blockers(judge: Judge, target: Int, sink: BatchFindings) -> Int:
 
 
 def _beyond_catalogue(judge: Judge, target: Int, report: BatchFindings) -> Bool:
-    """Features with levels the catalogue does not know, where nothing lower can be finalized."""
+    """Report features with unknown levels, where no lower level can be finalized."""
     highest = np.maximum(judge.bounds.seen, judge.asked.current)
     hit = level_newer_than_catalogue(highest, judge.bounds.newest_known)
     report.of_questions("level_newer_than_catalogue", hit, level=highest[hit])
@@ -181,7 +181,7 @@ def _uncatalogued(judge: Judge, report: BatchFindings) -> Bool:
 
 
 def _side_effects(judge: Judge, beyond: Bool, report: BatchFindings) -> None:
-    """Levels that every node supports, and that move only by name because they change more."""
+    """Report levels that every node supports, and that are opt-in for their side effects."""
     query, catalogue, common = judge.asked, judge.catalogue, judge.bounds.common
     changing = {row.feature for row in catalogue.rows.side_effect}
     codes = [code for code, name in enumerate(query.names) if name in changing]
@@ -225,7 +225,7 @@ def _unrecorded(judge: Judge, report: BatchFindings) -> None:
 
 
 def _unlisted(report: BatchFindings, conditions: Conditions) -> None:
-    """Clusters that landed and that the inventory does not have; one without entries lists none."""
+    """Report clusters with data that the inventory lacks, if it has any entry."""
     names, listed = report.evidence.clusters, conditions.inventory
     missing = np.array([bool(listed) and name not in listed for name in names], dtype=bool)
     clusters = np.flatnonzero(missing & report.evidence.landed)
@@ -234,7 +234,7 @@ def _unlisted(report: BatchFindings, conditions: Conditions) -> None:
 
 
 def _unstable(judge: Judge, report: BatchFindings) -> None:
-    """Nodes that support more of metadata.version than is stable in their software."""
+    """Report nodes that support unstable levels of metadata.version."""
     limits = judge.bounds
     above = (limits.newest_stable > 0) & (limits.seen > limits.newest_stable)
     above &= limits.seen <= limits.newest_known

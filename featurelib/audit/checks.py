@@ -47,7 +47,7 @@ _ENOUGH = np.iinfo(np.int16).max  # where it is not known what is finalized, not
 
 
 def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
-    """Nodes whose range does not hold what is finalized: findings, and featurelib.schema's rows."""
+    """Report nodes whose range lacks a finalized level: findings, and rows of the schema."""
     query, node = evidence.questions, evidence.subjects
     pair, subject = _unfit(evidence)
     question, fates = query.pair_question[pair], finding_rows()[INCOMPATIBLE_CODE].fates

@@ -38,7 +38,7 @@ def other_half(keys: Int) -> Int:
 
 
 def find(keys: Int, keys_sought: Int) -> Int:
-    """Positions of `keys_sought` in the sorted, distinct `keys`; -1 where it is not there."""
+    """Return positions of `keys_sought` in the sorted, distinct `keys`; -1 = absent."""
     if len(keys) == 0:
         return np.full(len(keys_sought), -1, dtype=np.int64)
     if np.array_equal(keys, keys_sought):  # as where every node answers; a search takes far longer

@@ -79,7 +79,7 @@ class Software:
 
     @cached_property
     def beyond(self) -> Bool:
-        """[subjects] nodes whose metadata.version ends at a level that no release here knows."""
+        """Return [subjects] nodes whose metadata.version maximum no known release has."""
         names, profile = self._evidence.questions.names, self._evidence.answering.of_subject
         if METADATA_VERSION not in names:
             return np.zeros(len(profile), dtype=bool)
@@ -223,7 +223,7 @@ class Software:
 
     @cached_property
     def active(self) -> Int:
-        """By cluster the subject that is known to be its active controller; NOBODY = not known."""
+        """Return the active controller's subject per cluster; NOBODY = unknown."""
         leads = np.flatnonzero(self._evidence.may_lead(~self._evidence.subjects.expected_only))
         cluster = self._evidence.subjects.cluster[leads]
         active = np.full(len(self._told), NOBODY)
@@ -241,7 +241,7 @@ class Software:
 
     @cached_property
     def _leading(self) -> Int:
-        """By cluster the release of its active controller, as a position; NOBODY = not known."""
+        """Return the active controller's release per cluster, a position; NOBODY = unknown."""
         releases, known = np.full_like(self.active, NOBODY), np.flatnonzero(self.active >= 0)
         releases[known] = self.likeliest(self.active[known])
         return releases

@@ -90,7 +90,7 @@ class Answering:
 
 
 def answer(subjects: Subjects, profiles: Profiles) -> tuple[Answering, Int]:
-    """Distinct (cluster, profile, partial) of the subjects that count, and their profiles."""
+    """Return distinct (cluster, profile, partial) of the subjects that count, and profiles."""
     counts = (subjects.profile >= 0) & ~subjects.too_old & ~subjects.expected_only
     # Each cluster has a place for each of its profiles, and behind them one for the empty one.
     clusters = len(profiles.first)

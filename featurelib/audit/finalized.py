@@ -83,7 +83,7 @@ class Levels:
 
 
 class _Maps:
-    """Every distinct map feature → level of the batch, flat."""
+    """The distinct maps feature → level of the batch, flat."""
 
     def __init__(self, rows: Snapshots) -> None:
         maps, self._entries, self._names = rows["level_maps"], rows["levels"], rows.names

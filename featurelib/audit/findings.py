@@ -71,7 +71,7 @@ _NUMBERS = {
 
 
 class Findings:
-    """Blocks of findings, one code each, that are joined in the end."""
+    """The blocks of findings, one code each, joined in the end."""
 
     def __init__(self, clusters: list[str], severities: dict[str, Severity]) -> None:
         self._clusters = clusters
@@ -138,7 +138,7 @@ class Mute:
 
     @property
     def ends(self) -> int:
-        """From when on it no longer holds: the end of its last day, microseconds, UTC."""
+        """The end of its last day, microseconds, UTC: from then on it does not count."""
         return (self.until.toordinal() - _EPOCH + 1) * _DAY
 
 
@@ -231,7 +231,7 @@ def set_aside(
 def _add_expired(
     columns: Findings, clusters: Sequence[str], expired: Sequence[Mute], rows: TableRows
 ) -> None:
-    """One finding a cluster: the mutes that ran out there and that no other took the place of."""
+    """Add one finding per cluster: expired mutes that no other mute replaces."""
     by_cluster = defaultdict[str, list[str]](list)
     unmuted = rows.texts("muted").codes < 0
     for mute in expired:

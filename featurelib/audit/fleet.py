@@ -28,7 +28,7 @@ ANY_LEVEL = np.iinfo(np.int16).max
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposed:
-    """Levels of some questions as one dialect judged them: K rules, U = len(questions)."""
+    """The levels of questions as one dialect judged them: K rules, U = len(questions)."""
 
     questions: Int
     dialect: Dialect

@@ -59,7 +59,7 @@ def effects_of(meaning: Plan, catalogue: Catalogue) -> tuple[SideEffect, ...]:
 
 
 def _values(evidence: Evidence, cluster: int, key: str) -> tuple[ValueChange, ...]:
-    """Brokers with one value together, in their order; what each has, and what all will have."""
+    """Split brokers by value: the value of each group, and the later value of all."""
     half, after = evidence.subjects, _after(evidence, cluster, key)
     own = slice(*np.searchsorted(half.cluster, (cluster, cluster + 1)))
     brokers: dict[str | None, list[int]] = {}

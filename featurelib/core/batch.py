@@ -87,7 +87,7 @@ class Updates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Everything a dialect needs to answer R requests."""
+    """The columns that a dialect needs to answer R requests."""
 
     names: tuple[str, ...]  # [F]
     catalogued: Ints  # [F] a position in the catalogue's tables; -1 = not a catalogued feature
@@ -116,7 +116,7 @@ class Batch:
 
 
 class UpdateColumns:
-    """UPDATE_COLUMNS of a batch, but for those that depend on whom a row asks."""
+    """The UPDATE_COLUMNS of a batch that do not depend on the active controller."""
 
     def __init__(self, batch: Batch, can: Capability, tables: Tables) -> None:
         self._batch, self._can, self._tables = batch, can, tables
@@ -200,7 +200,7 @@ class UpdateColumns:
 
     @cached_property
     def _of_tests(self) -> Flags:
-        """Features of Kafka's own tests, where the controller's catalogue has them (KIP-1022)."""
+        """Return features of Kafka's own tests that the controller's catalogue has (KIP-1022)."""
         names = self._batch.names if self._can.knows_test_features else ()
         codes = np.array([i for i, name in enumerate(names) if name in TEST_FEATURES], dtype=int)
         return np.isin(self.feature, codes)
@@ -295,7 +295,7 @@ class UpdateColumns:
 
     @cached_property
     def _local(self) -> NodeColumns:
-        """Whoever may be the active controller."""
+        """Return the nodes that may be the active controller."""
         return NodeColumns(self, self._batch, Asks.LOCAL_CONTROLLER)
 
     def _least(self, values: Levels) -> Levels:
@@ -362,7 +362,7 @@ class NodeColumns:
 
 
 class GroupColumns:
-    """GROUP_COLUMNS: how many there are of the group that is asked."""
+    """The GROUP_COLUMNS: how many nodes the asked group has."""
 
     def __init__(self, updates: UpdateColumns, batch: Batch, asks: Asks, absence: Absence) -> None:
         self.nodes = NodeColumns(updates, batch, asks, absence)

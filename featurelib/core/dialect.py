@@ -127,7 +127,7 @@ class Asks(StrEnum):
 
 
 class WalkOrder(StrEnum):
-    """In which order nodes are asked, so that the first offender is the one Kafka names."""
+    """The order in which a controller checks nodes, so that the first offender is Kafka's."""
 
     NONE = "none"
     HASH = "hash"  # java.util.HashMap

@@ -30,7 +30,7 @@ _RECORD_ONLY = ("record", "ignored_record")  # 3.9 and 4.0: the raft layer stays
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """Every refusal of one request, and the cluster once it has settled."""
+    """The refusals of a request, and the cluster afterwards."""
 
     refusals: tuple[Reason, ...]
     after: Cluster

@@ -32,7 +32,7 @@ Entries = tuple[tuple[str, int, int], ...]  # name, minimum, level; by name
 
 
 class Generation(StrEnum):
-    """Brokers that read the node alike and react alike."""
+    """The brokers that read the znode alike and react alike."""
 
     ZK_2_7 = "zk-2.7"  # 2.7 to 3.2, measured with 2.8.2
     ZK_3_3 = "zk-3.3"  # 3.3 to 3.8, measured with 3.3.2; but see wrong_type in the toml

@@ -47,7 +47,7 @@ from featurelib.feature import UpgradeType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offences:
-    """Every rule asked about every update. K rules in the dialect's order, U updates."""
+    """The results of every rule for every update: K rules in order, U updates."""
 
     offends: Flags  # [K, U]
     named: Ints  # [K, U] the pair of the first offending node; -1 = the rule names nobody

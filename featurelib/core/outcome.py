@@ -184,7 +184,7 @@ class EndingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """`steps` are those this run put to the controller; `before` were applied by earlier runs."""
+    """The end of a run. `steps`: those of this run; `before`: those applied by earlier runs."""
 
     kind: EndingKind
     cluster: str

@@ -85,7 +85,7 @@ def read_refusal(message: str | None, feature: str) -> Refuser | None:
 
 
 class JudgedRequests:
-    """Requests as one dialect judges them, and its words."""
+    """The judgement of one dialect on requests, with its words."""
 
     def __init__(self, batch: Batch, by: Dialect, tables: Tables) -> None:
         self.batch, self.by, self._tables = batch, by, tables

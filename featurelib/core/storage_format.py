@@ -100,7 +100,7 @@ def preview_levels(software: ReleaseCatalogue) -> Initial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tool:
-    """kafka-storage format of one generation: a row of storage_format.toml."""
+    """A generation of kafka-storage format: a row of storage_format.toml."""
 
     releases: list[str]
     says: dict[str, str]  # question → words; a question without words is not asked
@@ -209,7 +209,7 @@ class _Format:
         return next((n for n in reversed(names) if n == short or n.startswith(f"{short}-")), None)
 
     def _proposed(self) -> dict[str, int]:
-        """Every feature's level: as asked, else as it maps (Formatter, Feature.defaultLevel)."""
+        """Return every feature's level: as asked, else the default (Formatter)."""
         software = self.software
         levels = {} if self.version is None else {METADATA_VERSION: self.version}
         named = self.request.release_version is not None

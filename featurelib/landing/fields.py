@@ -98,7 +98,7 @@ def checked_id(cluster: str) -> str:
 
 
 def microseconds(time: datetime) -> int:
-    """`time` as microseconds since 1970 in UTC; FaultError before the year 2000 or after 2200."""
+    """Return `time` in microseconds since 1970, UTC; FaultError before 2000 or after 2200."""
     since = time - _EPOCH
     count = since.days * 86_400_000_000 + since.seconds * 1_000_000 + since.microseconds
     if not _FIRST <= count < _END:

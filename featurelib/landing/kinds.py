@@ -316,7 +316,7 @@ def _fetched_at(replica: responses.Replica) -> int:
 
 
 def _ids(replicas: Iterable[responses.Replica]) -> tuple[int, ...]:
-    """Each id once: a replica that changed its disk may be listed twice, with two directories."""
+    """Return each id once: a replica that changed its disk may be listed twice."""
     return tuple(sorted({replica.replica_id for replica in replicas}))
 
 
@@ -365,7 +365,7 @@ class ProbedUpdate(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProbeAnswer(NamedTuple):
-    """About one update; `code` None = nothing was said of it."""
+    """The answer about one update; `code` None = no answer about it."""
 
     feature: str
     from_level: int

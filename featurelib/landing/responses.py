@@ -76,7 +76,7 @@ class Part(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class SupportedFeature(Part, frozen=True, gc=False):
-    """ApiVersions: one supported version range."""
+    """A supported version range of ApiVersions."""
 
     name: FilledText
     min_version: Level
@@ -91,7 +91,7 @@ class ShownLevel(Part, frozen=True, gc=False):
 
 
 class FinalizedFeature(Part, frozen=True, gc=False):
-    """ApiVersions: one finalized feature."""
+    """A finalized feature of ApiVersions."""
 
     name: FilledText
     min_version_level: Level
@@ -99,7 +99,7 @@ class FinalizedFeature(Part, frozen=True, gc=False):
 
 
 class OfferedRequest(Part, frozen=True, gc=False):
-    """ApiVersions: one request a node offers, in versions from the first to the last."""
+    """A request that a node offers by ApiVersions, from its first to its last version."""
 
     api_key: Int16
     min_version: Int16

@@ -283,10 +283,8 @@ def approve(
 def expect_approved(
     approval: Approval, plan: Plan, now: datetime, *, longest: timedelta, path: str = "PLAN"
 ) -> None:
-    """Raises ApprovalError unless the approval is of this plan, and of now.
-
-    `longest` is how long an approval may last; `path` is the plan's file.
-    """
+    """Raise ApprovalError unless the approval is of this plan, and of now. `longest` is how long an
+    approval may last; `path` is the plan's file."""
     expected, actual, again = "", "", write_again(path, longest)
     lasts, ahead = approval.expires_at - approval.approved_at, approval.approved_at - now
     if approval.plan != digest(plan):
@@ -311,7 +309,7 @@ def expect_approved(
 
 
 def say_time(moment: datetime) -> str:
-    """`2026-11-21T06:00:00Z`."""
+    """Return a time as `2026-11-21T06:00:00Z`."""
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 

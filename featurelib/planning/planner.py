@@ -382,8 +382,8 @@ def only_narrow(cluster: Cluster, narrow: Collection[Half], levels: Levels) -> C
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Steps in the order to send them, and the cluster once they have settled. Refusals say what
-    cannot be reached and why."""
+    """The steps in order, and the cluster after them. Refusals say which levels cannot be reached
+    and why."""
 
     steps: tuple[Step, ...] = ()
     refusals: tuple[Reason, ...] = ()
@@ -413,7 +413,7 @@ class Router:
         return self._atomic(hops) if self.dialect.can.atomic else self._one_by_one(hops)
 
     def _try(self, cluster: Cluster, groups: Sequence[Sequence[Move]]) -> list[dry_run.Tried]:
-        """Each group of moves as one request, in the newest wire version that carries results."""
+        """Try each group of moves as one request, in the newest version that has results."""
         by_name = [sorted(moves, key=lambda move: move.feature) for moves in groups]
         requests = [dry_run.request_of(self._step(moves), self.dialect) for moves in by_name]
         cases = [(cluster, request) for request in requests]

@@ -36,7 +36,7 @@ PROBE = "probe"  # the controller itself, asked to validate only
 
 
 class Reasons:
-    """Makes reasons about one cluster."""
+    """The reasons about one cluster."""
 
     def __init__(self, sight: ClusterView, catalogue: Catalogue) -> None:
         self._sight, self._catalogue = sight, catalogue

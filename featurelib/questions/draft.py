@@ -113,7 +113,7 @@ class Draft:
         self.run(node_id, Role.BROKER, ranges)
 
     def remove(self, node_id: int) -> None:
-        """Both halves of the node are gone: stopped, unregistered, and no voter."""
+        """Remove both halves of the node: stopped, unregistered, and no voter."""
         for part in ("listeners", "registrations", "voters", "observers", "strimzi_nodes"):
             self._parts[part] = [r for r in self._parts[part] if r["node_id"] != node_id]
         for members in self._parts["members"]:
@@ -122,7 +122,7 @@ class Draft:
             self.depose()
 
     def forget_configured(self) -> None:
-        """Nothing is known of whom controllers are configured to ask."""
+        """Remove what is known of the controllers' configured voters."""
         code = self._row.text_code(VOTERS)
         self._parts["configs"] = [r for r in self._parts["configs"] if r["key"] != code]
 
@@ -171,7 +171,7 @@ class Draft:
             r["profile"] = software if on else NOTHING
 
     def depose(self) -> None:
-        """Nobody is the controller."""
+        """Remove the active controller."""
         self._scalars["controller"] = NOTHING
 
     def _software(self, registered: Record) -> int:

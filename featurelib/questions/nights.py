@@ -267,7 +267,7 @@ def _is_partial(before: Ranges, ranges: Ranges) -> bool:
 
 
 def _together(changes: Iterable[RangeChange]) -> Iterator[RangeChange]:
-    """Changes in the order of time; nodes that change alike, one after the other, are one row."""
+    """Sort changes by time; nodes that change alike, one after the other, are one row."""
     ordered = sorted(changes, key=lambda c: (c.since, *_series(c), c.node_ids))
     rows: list[RangeChange] = []
     for change in ordered:

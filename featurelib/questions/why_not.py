@@ -241,7 +241,7 @@ def _intent(moves: Moves, up: bool) -> Intent:
 
 
 def _against(sight: ClusterView, moves: Moves, up: bool, catalogue: Catalogue) -> Iterator[Proof]:
-    """Everything that speaks against these levels together: policy, controllers, the asking."""
+    """Yield the proofs against these levels together: policy, controllers, the request."""
     kind = UpgradeType.UPGRADE if up else UpgradeType.SAFE_DOWNGRADE
     cluster, reasons = sight.cluster, Reasons(sight, catalogue)
     updates = tuple(
@@ -413,7 +413,7 @@ def _asked(
 def _in_turn(
     clusters: Sequence[Cluster], steps: Sequence[Step], own: Dialect, catalogue: Catalogue
 ) -> list[list[Reason]]:
-    """Each cluster's refusals of all steps; after a refused one, as if it had been accepted."""
+    """Return the refusals of all steps per cluster; a refused step counts as accepted then."""
     reasons: list[list[Reason]] = [[] for _ in clusters]
     pending = list(clusters)
     for step in steps:

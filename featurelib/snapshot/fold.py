@@ -103,7 +103,7 @@ class Fold:
             replay(self.state, dumps, self._position, self._learn)
 
     def forget_run(self) -> None:
-        """These lines were folded before; they are only there to make their dumps whole."""
+        """Drop the run: its lines were folded before, and only complete their dumps."""
         self._touched.clear()
 
     def finish(self) -> ClusterState:

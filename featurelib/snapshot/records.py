@@ -250,7 +250,7 @@ class Records:
         return len(self._records)
 
     def field(self, name: str) -> Int:
-        """One field of all records, int64; a text is its position among those of the batch."""
+        """Return one field of all records, int64; a text is a position in the batch's texts."""
         if name not in self._fields:
             values = self._records[name].astype(np.int64)
             if name in TEXT_FIELDS:

@@ -94,7 +94,7 @@ class Members(msgspec.Struct, array_like=True, gc=False):
 
 
 class Quorum(msgspec.Struct, array_like=True, gc=False):
-    """DescribeQuorum, by (leader epoch, time, line)."""
+    """The quorum of DescribeQuorum, by (leader epoch, time, line)."""
 
     leader_epoch: int = -1
     at: int = 0
@@ -149,7 +149,7 @@ class Event(msgspec.Struct, array_like=True, gc=False):
 
 
 class Segment(msgspec.Struct, array_like=True, gc=False):
-    """Records of offsets start..end-1 without a gap that do not join what is known yet."""
+    """The records of offsets start..end-1, without a gap, that are not joined yet."""
 
     start: int
     end: int
@@ -447,7 +447,7 @@ def _has_unstable(node_id: int, state: ClusterState) -> bool:
 
 @cache
 def _ranges() -> dict[str, tuple[Map, Map]]:
-    """Release line → all that its software advertises, stable levels alone and with unstable."""
+    """Return release line → levels that its software advertises, stable and unstable."""
     return {
         own.release: (_map_of(own.ranges()), _map_of(own.ranges(unstable=True)))
         for own in load().releases
