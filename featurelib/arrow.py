@@ -115,7 +115,7 @@ def _array(column: Column, kind: pa.DataType) -> pa.Array:
 
 
 def _plain(values: Int, missing: Bool) -> pa.Array:
-    """Arrow's int64, null where it is missing."""
+    """Return Arrow's int64, null where it is missing."""
     buffers = [_there(missing), pa.py_buffer(np.ascontiguousarray(values))]
     return pa.Array.from_buffers(pa.int64(), len(values), buffers)
 
@@ -196,7 +196,7 @@ def scan(dataset: Dataset, names: list[str], condition: pc.Expression | None) ->
 
 
 def rows_of(table: pa.Table | pa.RecordBatch, columns: Columns) -> TableRows:
-    """Arrow's rows as ours; other columns are left out, and one that is not there is null."""
+    """Return Arrow's rows as ours; other columns are left out, missing columns are null."""
     given = {name: table.column(name) for name in columns.names if name in table.schema.names}
     filled = {
         name: _column(_whole(given[name]), kind) if name in given else nulls(kind, table.num_rows)

@@ -247,7 +247,7 @@ class Round(NamedTuple):
 
 
 class ReadOne(Protocol):
-    """Reads one cluster and writes its file; `say` hears of the steps."""
+    """A reader of one cluster that writes its file; `say` hears of the steps."""
 
     def __call__(self, entry: FleetEntry, /, *, say: Say) -> Collected: ...
 

@@ -21,7 +21,7 @@ from typing import ClassVar
 
 
 class FeatureLibError(Exception):
-    """Anything a caller can act on. Programming errors are not of this tree."""
+    """An error that the caller can act on. Programming errors are not of this tree."""
 
     exit_code: ClassVar[int] = 2
     facts: Mapping[str, object] = MappingProxyType({})  # what a program is told beside the message
@@ -70,7 +70,7 @@ class RejectedError(RefusedError):
 
 
 class BusyError(RefusedError):
-    """Another run holds these tables, or this cluster."""
+    """An error because another run holds these tables, or this cluster."""
 
 
 class JournalError(RefusedError):
@@ -78,13 +78,13 @@ class JournalError(RefusedError):
 
 
 class OutcomeUnknownError(FeatureLibError):
-    """Something may have been written: look, and resume."""
+    """An error after which something may have been written: read the cluster, and resume."""
 
     exit_code = 4
 
 
 class BackendError(FeatureLibError):
-    """Nothing can be said, because nothing could be looked at."""
+    """An error because no data could be read."""
 
     exit_code = 5
 
@@ -104,7 +104,7 @@ class ProtocolError(BackendError):
 
 
 class NoEvidenceError(BackendError):
-    """There is nothing to judge."""
+    """An error because there is no data to judge."""
 
 
 class SurroundingsError(BackendError):

@@ -88,7 +88,7 @@ class Action(StrEnum):
 
 
 class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Conditions that all have to hold; one that is left out always does."""
+    """The conditions of a remedy; all must hold, and a missing one always does."""
 
     cause: Issue | None = None
     needs: bool | None = None  # the level depends on one that is not finalized

@@ -166,7 +166,7 @@ class Lake:
     def expect_cluster(
         self, cluster: str, run: int | None = None, names: Sequence[str] = ()
     ) -> None:
-        """Raises ConfigError, naming the nearest, for a cluster that is not in that night.
+        """Raise ConfigError, naming the nearest, for a cluster that is not in that night.
 
         `names` are what an inventory calls clusters; the run knows the names of its own."""
         if len(self.rows(UPGRADE_PLANS, run=run, cluster=cluster, columns=["cluster"])):
@@ -367,7 +367,7 @@ def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, lis
 
 
 def expect_whole_log(entries: Iterable[tuple[str, int]], uri: str) -> None:
-    """Raises SurroundingsError where an entry of a log (name, bytes) is empty, as a machine leaves
+    """Raise SurroundingsError where an entry of a log (name, bytes) is empty, as a machine leaves
     it that lost its power: readers take it for a commit of nothing, and rows would be gone in
     silence."""
     for name, size in sorted(entries):

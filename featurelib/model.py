@@ -41,7 +41,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeGroup:
-    """Nodes that advertise the same ranges of the plan's features: feature → (min, max)."""
+    """The nodes with the same ranges of the plan's features: feature → (min, max)."""
 
     brokers: tuple[int, ...]
     controllers: tuple[int, ...]

@@ -293,7 +293,7 @@ def _join(parts: Sequence[Any]) -> Any:
 
 
 def join_texts(parts: Sequence[Texts]) -> Texts:
-    """These columns, one after the other; the words that several of them share stand once."""
+    """Join these columns; words that several of them share stand once."""
     first: dict[int, int] = {}
     words: list[str] = []
     codes: list[Int] = []

@@ -34,7 +34,7 @@ class Scalar(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOf:
-    """Any number of values, or of rows."""
+    """A list of values, or of rows."""
 
     of: Scalar | Schema
 

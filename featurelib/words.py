@@ -44,7 +44,7 @@ def printable(text: str) -> str:
 
 
 def toml_text(text: str) -> str:
-    """Returns `text` as TOML writes it, in one line and printable; it reads back as it was."""
+    """Return `text` as TOML writes it, in one line and printable; it reads back as it was."""
     quoted = json.dumps(text, ensure_ascii=False)
     return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)
 
@@ -56,7 +56,7 @@ def _escape(character: str) -> str:
 
 
 def clean_place(place: str) -> str:
-    """Makes `file:line` safe to show; a path that is too long is cut, its number is not."""
+    """Return `file:line` safe to show; a path that is too long is cut, its number is not."""
     path, colon, number = place.rpartition(":")
     if not colon:
         return clean(place, LONGEST_PATH)

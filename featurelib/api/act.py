@@ -77,7 +77,7 @@ class PlanAnswer(Answer[Planned]):
 
     @property
     def refusals(self) -> tuple[Reason, ...]:
-        """Everything that is in the way or, of upgrade-all, that had to be left out."""
+        """The reasons that block the command or, for upgrade-all, that were left out."""
         return self.value.refusals
 
     def expect_made(self) -> PlanFile:
@@ -292,7 +292,7 @@ def show(plan: str, fleet: str | None = None, overlay: str | None = None) -> Ans
 def expect_finalized_by_us(
     plan: Plan, fleet: str | None, catalogue: Catalogue, config: str | None = None
 ) -> None:
-    """Raises RefusedError for a plan that moves what somebody else finalizes, as the plan or the
+    """Raise RefusedError for a plan that moves what somebody else finalizes, as the plan or the
     inventory says; ConfigError."""
     inventory, options = open_fleet(fleet, catalogue)[1], Wanted(fleet=fleet, config=config).ways[0]
     expect_ours(plan.cluster, plan.moves, inventory, catalogue, plan.guards, options)

@@ -76,12 +76,12 @@ def to_frame(rows: Iterable[dict[str, object]]) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored(Chosen):
-    """One cluster as a night of the tables has it. It can be asked about, and planned for."""
+    """A cluster in the tables of a run, to be asked about and planned for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live(Chosen):
-    """One cluster that answers: nothing is connected until a function needs it."""
+    """A running cluster. It connects when a function first needs it."""
 
 
 AnyCluster = str | Chosen
@@ -134,7 +134,7 @@ class Finalized:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supported:
-    """One range of a feature, and the nodes that support it, as `broker 2`."""
+    """A range of a feature, and the nodes that support it, as `broker 2`."""
 
     min_version: int
     max_version: int

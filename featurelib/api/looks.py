@@ -133,7 +133,7 @@ def _is_hidden(cluster: ReportedCluster) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """One look at one cluster. Without an id in `entry` it stands for all of landing files."""
+    """A reading of one cluster. Without an id in `entry` it is of all landing files."""
 
     chosen: Chosen
     entry: FleetEntry
@@ -142,7 +142,7 @@ class _Look:
 
 
 def _look_once(chosen: Chosen) -> _Look:
-    """Raises ConfigError for a cluster that the options do not reach."""
+    """Raise ConfigError for a cluster that the options do not reach."""
     wanted, error = chosen.wanted, None
     if wanted.is_stored:
         named = open_fleet(wanted.fleet, chosen.catalogue)[1].named(wanted.cluster)

@@ -307,7 +307,7 @@ class Credentials:
         return CredentialsError(f"{self._key}.{name}: expected {expected}, found{actual}")
 
     def _key_password(self) -> str:
-        """Asked for a key that is encrypted: without this, OpenSSL would ask the terminal."""
+        """Return the password of an encrypted key; without this, OpenSSL asks the terminal."""
         if not self.security.key_password:
             expected = "one beside a key that is encrypted"
             raise self._lacks("key_password", expected, " none. Add 'env:NAME' or 'file:PATH'.")

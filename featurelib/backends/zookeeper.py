@@ -105,7 +105,7 @@ class Door:
         return thread
 
     def learn(self, state: str) -> None:
-        """Hears that a server gave a session."""
+        """Note that a server gave a session."""
         if state == "CONNECTED":
             self._has_session = True
             self._settled.set()
@@ -113,7 +113,7 @@ class Door:
     # What read_znodes asks.
 
     def wait(self) -> None:
-        """Until a server gave a session, all of them failed, or the time is over."""
+        """Wait until a server gave a session, all of them failed, or the time is over."""
         self._settled.wait(self._timeout)
 
     def why(self, error: Exception) -> str:

@@ -239,7 +239,7 @@ class Overlay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """Everything known about features, by name and level."""
+    """The known features and releases, by name and level."""
 
     rows: Rows = field(repr=False)
     overlay: Overlay | None

@@ -122,7 +122,7 @@ TABLES: dict[str, type[Row]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """All rows of a catalogue, in the order of the files; an overlay's new ones come last."""
+    """The rows of a catalogue, in the order of the files; an overlay's new rows come last."""
 
     metadata_version: tuple[VersionRow, ...]
     feature_level: tuple[LevelRow, ...]

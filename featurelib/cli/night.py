@@ -191,7 +191,7 @@ def go_on(store: Store, asked: int | None, number: int) -> int:
 
 
 def expect_tables(store: Store) -> None:
-    """TableError for a table of another release or schema, before the first one is written."""
+    """Raise TableError for a table of another release or schema, before the first write."""
     with ThreadPoolExecutor(max_workers=4) as pool:
         list(pool.map(lambda table: store.exists(table) and store.check(table), ALL))
 

@@ -160,7 +160,7 @@ def journal_path(journal: str | None) -> Path:
 
 
 def quietly(text: str) -> None:
-    """Progress of a library: nobody reads it."""
+    """Drop the progress of a library: nobody reads it."""
 
 
 def open_catalogue(overlay: str | None, say: Callable[[str], None] = quietly) -> Catalogue:

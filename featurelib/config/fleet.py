@@ -240,7 +240,7 @@ class FleetPart:
 
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Every cluster expected, in the order of the file, and the views of them that have a name."""
+    """The expected clusters, in the order of the file, and their named views."""
 
     cluster: tuple[FleetEntry, ...] = ()
     view: tuple[View, ...] = ()
@@ -332,7 +332,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise ConfigError(f"{expected}, found none of that name. {near}")
 
     def expect_label(self, subject: str, label: str, source: str) -> None:
-        """Raises ConfigError, naming the nearest, for a label `KEY=VALUE` or `KEY` that no cluster
+        """Raise ConfigError, naming the nearest, for a label `KEY=VALUE` or `KEY` that no cluster
         has; `subject` asks for it, `source` is the inventory."""
         key, _, value = label.partition("=")
         expected = f"{subject}: expected a label of a cluster in {source}, found"
@@ -539,7 +539,7 @@ def is_known(release: str, catalogue: Catalogue) -> bool:
 
 
 def known_releases(catalogue: Catalogue) -> tuple[str, ...]:
-    """Releases of both modes: those of the catalogue with its overlay, and ZooKeeper mode's."""
+    """Return releases of both modes: the catalogue's with its overlay, and ZooKeeper mode's."""
     of_dialects = (name for generation in GENERATIONS for name in load(generation).releases)
     return tuple(dict.fromkeys((*of_dialects, *(r.release for r in catalogue.releases))))
 

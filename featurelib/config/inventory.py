@@ -53,7 +53,7 @@ class FoundEntry(NamedTuple):
 
 
 def new_ones(entries: Iterable[FoundEntry], inventory: Fleet) -> list[FoundEntry]:
-    """Those that the inventory does not have: neither by id, nor as their owner calls them."""
+    """Return the entries that the inventory has neither by id nor by their owner's name."""
     ids = {entry.id for entry in inventory.cluster}
     names = {(entry.managed_by.casefold(), entry.managed_as) for entry in inventory.cluster}
     return [

@@ -232,7 +232,7 @@ class _Run:
         return None if accepts(reply, step) else refused(step, position, reply)
 
     def _refusal(self, against: tuple[Mismatch, ...], instead: str) -> RefusedError:
-        """Every reason not to send, and the next command."""
+        """Return every reason not to send, and the next command."""
         reasons = "".join(f"\n  {reason.text}" for reason in against)
         evidence = {reason.what for reason in against} - {"judged again"}
         kind = StalePlanError if evidence else RefusedError
@@ -315,7 +315,7 @@ def decide_next(
 
 
 def _expect_cluster(look: Look, order: ApplyOrder, watcher: Watcher, journal: Journal) -> None:
-    """Raises RefusedError where another cluster than the plan's answers. Nothing else is said then:
+    """Raise RefusedError where another cluster than the plan's answers. Nothing else is said then:
     all that is known of the plan is of a cluster that was not looked at."""
     actual, expected = look.sight.cluster_id, order.plan.cluster
     if actual != expected:
@@ -443,7 +443,7 @@ class UpdateResult:
         return "\n".join([*lines, *(f"not reported yet by {node}" for node in self.late)])
 
     def expect_ok(self) -> None:
-        """Raises OutcomeUnknownError where something may have been written that nobody saw, else
+        """Raise OutcomeUnknownError where something may have been written that nobody saw, else
         RejectedError where an update is not there; both name every feature that is not."""
         odd = [result for result in self.features.values() if not result.is_ok]
         if not odd:
@@ -510,7 +510,7 @@ def _result(
 
 
 def _expect_updates(updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> None:
-    """Raises ConfigError for what Admin.updateFeatures refuses itself, and for a time limit of 0,
+    """Raise ConfigError for what Admin.updateFeatures refuses itself, and for a time limit of 0,
     with which a controller of ZooKeeper mode writes and then answers that it failed."""
     blank, expected, given = [name for name in updates if not name.strip()], "", "none"
     if not updates:

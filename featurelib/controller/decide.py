@@ -24,7 +24,7 @@ Ranges = dict[str, tuple[int, int]]
 
 
 class Mismatch(NamedTuple):
-    """One thing that is not as the plan expects it."""
+    """A condition of the plan that the cluster does not meet."""
 
     what: str  # as `level of f`, `broker 3`
     expected: str

@@ -235,10 +235,10 @@ class Verified:
 
 
 class Journal:
-    """One journal file. Where there is none it is made. Close it when done."""
+    """A journal file, created if it is missing. Close it when done."""
 
     def __init__(self, path: Path) -> None:
-        """Raises JournalError for a file that cannot be kept or was emptied, InputError for one
+        """Raise JournalError for a file that cannot be kept or was emptied, InputError for one
         that is none."""
         self.path, self.is_new = path, not path.exists()
         if path.name == ":memory:" or str(path).startswith("file:"):
@@ -383,7 +383,7 @@ class Journal:
             self._seal("withdrawal", place)
 
     def withdrawals(self) -> tuple[Withdrawal, ...]:
-        """Every approval that was taken back, oldest first. Raises JournalError."""
+        """Return every withdrawn approval, oldest first. Raises JournalError."""
         with self._transaction():
             rows = self._rows("withdrawal")
         items = []
@@ -528,7 +528,7 @@ class Journal:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All of it or nothing, on the disk at the end. Raises JournalError."""
+        """Commit all of the block or nothing, synced to the disk. Raises JournalError."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
             yield

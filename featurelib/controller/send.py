@@ -438,7 +438,7 @@ class Resumed:
 
     @property
     def unknown(self) -> int:
-        """Requests of which it still is not known what became of them."""
+        """The requests whose outcome is still unknown."""
         return sum(entry.is_open for entry in self.settled) + len(self.lost)
 
 

@@ -211,7 +211,7 @@ def _keygen(action: str, options: Sequence[str], message: bytes) -> _Done:
 def _run(
     command: Sequence[str], message: bytes = b"", *, seconds: float, terminal: bool = False
 ) -> _Done:
-    """Runs a program of OpenSSH; ApprovalError if it is missing or does not end in time."""
+    """Run a program of OpenSSH; ApprovalError if it is missing or does not end in time."""
     # The time zone fixes what times in allowed_signers mean, on every machine.
     environment = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
     if not terminal:

@@ -156,7 +156,7 @@ def expect_ours(
     guards: Guards | None = None,
     options: str = "",
 ) -> None:
-    """Raises RefusedError where the inventory, or the `guards` of a plan, say that somebody else
+    """Raise RefusedError where the inventory, or the `guards` of a plan, say that somebody else
     finalizes what is to move, with that owner's commands and the one that plans the rest, with
     these `options`, after a blank each."""
     entry = fleet.of(cluster, FleetEntry(id=cluster))

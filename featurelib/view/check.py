@@ -110,7 +110,7 @@ def _goal(ready: Readiness) -> str:
 
 
 def _findings(cluster: ReportedCluster, page: Page) -> None:
-    """Each finding that is more than a note, what to do, and the commands."""
+    """Show each finding that is more than a note, its remedy and the commands."""
     findings = digest.unmuted(cluster.findings)
     known = [f for f in findings if f.code not in tagged("no_data")]
     is_told = any(f.severity is Severity.UNKNOWN for f in known)

@@ -283,7 +283,7 @@ def _halves(now: Sequence[NodeNow]) -> str:
 
 
 def _watched_nodes(watched: Watched, catalogue: Catalogue) -> Iterator[tuple[str, ...]]:
-    """One row for nodes that are alike; when they became so, where that was during the watch."""
+    """Yield a row for nodes that are alike, with the time when they changed."""
     alike: dict[tuple[str, ...], list[NodeNow]] = {}
     for node in watched.nodes:
         state = f"{node.state}, active controller" if node.is_active else node.state
@@ -407,8 +407,8 @@ def diff_page(
 
 
 def _turn(diff: ClusterDiff) -> tuple[int, int, str]:
-    """Clusters in which something got worse first; a level that went down or fits not every node,
-    and software that went back, are as bad as a critical finding that is new."""
+    """Return the sort key: clusters that got worse come first. A lower level, a level that a node
+    does not support, and older software count as a new critical finding."""
     order = list(Severity)
     worst = min((order.index(Severity(row["severity"])) for row in diff.new), default=len(order))
     is_back = diff.ceilings or any(c.unfit or c.after < c.before for c in diff.levels)

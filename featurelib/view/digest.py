@@ -286,7 +286,7 @@ def has_landed(findings: Findings) -> bool:
 def late_since(
     newest_line: datetime | None, findings: Findings, fleet: datetime | None
 ) -> datetime | None:
-    """As featurelib.snapshot.history.late_since, of the findings of a report."""
+    """Return the same as featurelib.snapshot.history.late_since, from a report's findings."""
     return history.late_since(newest_line, fleet, ((f.code, f.muted) for f in findings))
 
 
@@ -364,7 +364,7 @@ def _group(findings: Findings, further: str = "", alike: Findings = ()) -> Findi
 
 
 def _of_facts(facts: Sequence[Findings]) -> FindingGroup:
-    """Facts that differ in nothing but the node, and hold for the same nodes, as the remedy."""
+    """Return the group of facts that differ only in the node, and hold for the same nodes."""
     first, *alike_nodes = facts[0]
     ids = [f.node_id for f in alike_nodes if f.node_id is not None]
     also = f"The same holds for {nodes(first.role, ids)}." if ids else ""

@@ -112,7 +112,7 @@ def _is_number(cell: str) -> bool:
 
 
 class Page:
-    """Lines of text, made of paragraphs, tables and lists; `str` and iteration give them."""
+    """A page of paragraphs, tables and lists; `str` and iteration give its lines."""
 
     def __init__(self, width: int | None = None, *, parts: bool = False) -> None:
         """`parts`: words that are too wide are parted, so that no line is wider than `width`."""

@@ -182,7 +182,7 @@ def verified_page(
     kept: str | None = None,
     width: int | None = None,
 ) -> Page:
-    """Each record that is not as it was written, and the newest digest, with what it is for."""
+    """Show the records that were changed, and the newest digest with its use."""
     page = Page(width)
     for fault in result.faults:
         page.item(clean(fault, 300))

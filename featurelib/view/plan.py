@@ -176,7 +176,7 @@ def approval_page(
 
 
 def show_steps(plan: Plan, catalogue: Catalogue, page: Page, address: str = "") -> None:
-    """Each step's updates, and what cannot be taken back."""
+    """Show each step's updates, and what cannot be downgraded."""
     for number, step in enumerate(look_ahead(plan, catalogue, address), start=1):
         page.line(f"Step {number} of {len(plan.steps)}")
         for change in step.changes:
@@ -200,7 +200,7 @@ def _facts(plan: Plan, plan_digest: str, name: str, page: Page) -> None:
 
 
 def _judged_text(plan: Plan) -> str:
-    """By what the plan was judged."""
+    """Return the policy, dialects and catalogue that judged the plan."""
     own = "; ".join(load(name).title for name in plan.own_dialects if name in GENERATIONS)
     also = f", and as these controllers answer: {own}" if own else ""
     return f"strict policy{also}; catalogue of {clean(plan.catalogue)}"

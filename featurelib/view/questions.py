@@ -94,7 +94,7 @@ def why_not_page(answer: WhyNot, source: Source, width: int | None = None) -> Pa
 
 
 def _proofs(proofs: Sequence[Proof], page: QuestionPage) -> None:
-    """One row for each node that is in the way, then each rule: who asks it, and of whom."""
+    """Show a row for each blocking node, then each rule: who applies it, and to which nodes."""
     of_nodes = [proof for proof in proofs if proof.node]
     if of_nodes:
         several = len({proof.feature for proof in of_nodes}) > 1
@@ -119,7 +119,7 @@ def _node_row(proof: Proof, several: bool, page: QuestionPage) -> tuple[str, ...
 
 
 def _rule(proofs: Sequence[Proof], page: Page) -> None:
-    """One rule: who asks it, of which nodes, where it comes from, and in which words."""
+    """Show a rule: who applies it, to which nodes, its source and its message."""
     judges = judges_line(proof.judge for proof in proofs)
     ids = dict[str | None, set[int]]()
     for proof in proofs:
@@ -315,7 +315,7 @@ def _differences(answer: WhatIf, page: QuestionPage) -> None:
 
 
 def show_refused(refused: Sequence[Refused], page: Page, indent: int = 0) -> None:
-    """Refusals in the same words together, with who says them."""
+    """Show refusals with the same message together, with the nodes."""
     alike: dict[tuple[str, str, str, tuple[str, ...]], list[Refused]] = {}
     for node in refused:
         key = (node.role.text, node.entry, node.message, node.features)
@@ -370,7 +370,7 @@ def _state(turn: Turn, row: Row | None, page: QuestionPage) -> str:
 
 
 def _findings(rows: Iterable[Row], page: QuestionPage) -> None:
-    """One line a finding, the worst first; equal sentences once, with how often."""
+    """Show a line per finding, the worst first; equal sentences once, with their number."""
     texts: dict[str, int] = {}
     for row in sorted(rows, key=lambda row: [*Severity].index(Severity(row["severity"]))):
         message = page.words.of(row).statement

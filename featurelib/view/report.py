@@ -269,7 +269,7 @@ def _by_cluster(
 
 
 class _Reader:
-    """Reads rows of the gold tables with the words of one catalogue."""
+    """The reader of gold tables, with the words of one catalogue."""
 
     def __init__(
         self,

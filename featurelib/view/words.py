@@ -90,7 +90,7 @@ def danger_lines(change: ChangeOutlook, catalogue: Catalogue) -> list[str]:
 
 
 def show_change(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None:
-    """One update, and below it what cannot be taken back."""
+    """Show an update, and below it what cannot be downgraded."""
     page.text(update_text(change.update, catalogue), 2, 6)
     show_danger(change, catalogue, page)
 
@@ -132,7 +132,7 @@ def show_muted(mutes: Iterable[SetAside | None], page: Page, head: str = MUTED) 
 
 
 def newest_text(findings: Iterable[model.ReportedFinding], catalogue: Catalogue) -> str:
-    """Says that the newest software there goes further than the catalogue; "" = it does not."""
+    """Return a note if the newest software is newer than the catalogue, else ""."""
     newer = tagged("newer")
     is_newer = any(f.code in newer and f.feature == METADATA_VERSION for f in findings)
     return newer_than(catalogue) if is_newer else ""

@@ -104,7 +104,7 @@ class KafkaBackend:
         return self._reach.where
 
     def describe(self, say: Say) -> tuple[bytes, ...]:
-        """One look at every listener, as landing lines. Raises UnreachableError, ProtocolError."""
+        """Yield a reading of every listener. Raises UnreachableError, ProtocolError."""
         search = _look(self._reach.after(self._map), say)
         self._map = search.known
         cluster_id = search.known.cluster_id or self._cluster_id
@@ -119,7 +119,7 @@ class KafkaBackend:
         return tuple(lines)
 
     def abilities(self) -> Abilities:
-        """By mode, as the listeners showed it. Raises UnreachableError if it has to look."""
+        """Return abilities by mode; reads the cluster if needed. Raises UnreachableError."""
         known = self._known()
         validates = known.mode == "kraft" and not known.is_migrating
         return Abilities(mode=known.mode, validate_only=validates)
@@ -140,7 +140,7 @@ class KafkaBackend:
         )
 
     def passed(self, sent: Recipient | None, features: Collection[str]) -> Passed | NotPassed:
-        """By asking everybody who may hold the request: passing.py says what and why."""
+        """Ask every node that may hold the request: see passing.py."""
         try:
             return passed(self._reach, self._find_again(), sent, features)
         except FeatureLibError as error:

@@ -62,12 +62,12 @@ class Allowance:
         self._lock = Lock()
 
     def take(self, count: int) -> None:
-        """So many bytes more were received."""
+        """Take the number of received bytes off the limit."""
         with self._lock:
             self._left -= count
 
     def expect_more(self, address: str) -> None:
-        """Raises UnreachableError where nobody is asked any more."""
+        """Raise UnreachableError where nobody is asked any more."""
         if reason := self.spent:
             raise UnreachableError(f"{address}: not asked, {reason}")
 
@@ -242,7 +242,7 @@ class Connection:
             raise LostError(reason) from None
 
     def _open(self, limit: float) -> None:
-        """Connected, authenticated, and told what the listener offers, in `limit` seconds."""
+        """Open a connection, authenticate, and read the listener's versions within `limit` s."""
         over_at = time.monotonic() + limit
         host, _, port = self.address.rpartition(":")
         host = host.strip("[]")

@@ -140,7 +140,7 @@ class Map:
 
 
 def add_addresses(known: dict[int, tuple[str, ...]], node: int, new: Iterable[str]) -> None:
-    """Further addresses of a node, behind those that were known; a node too many is left out."""
+    """Add further addresses of a node behind the known; more nodes than allowed are left out."""
     if node in known or len(known) < MOST_NODES:
         addresses = dict.fromkeys((*known.get(node, ()), *new))
         known[node] = tuple(islice(addresses, MOST_ADDRESSES))

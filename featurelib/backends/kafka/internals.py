@@ -35,7 +35,7 @@ logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
 class Api(IntEnum):
-    """Requests that are sent, by API key."""
+    """The requests that are sent, by API key."""
 
     METADATA = 3
     API_VERSIONS = 18
@@ -84,18 +84,18 @@ class _LastWords:
 
 
 class PlainTransport(_LastWords, KafkaTCPTransport):  # type: ignore[misc]  # the client is untyped
-    """Over an open socket."""
+    """A transport over an open socket."""
 
 
 class SecuredTransport(_LastWords, KafkaSSLTransport):  # type: ignore[misc]  # as above
-    """Over a socket whose handshake of TLS is done."""
+    """A transport over a socket after its TLS handshake."""
 
     def __init__(self, net: NetworkSelector, secured: socket.socket, host: str) -> None:
         KafkaTCPTransport.__init__(self, net, secured, host=host)
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # as above
-    """OAUTHBEARER's token of one connection."""
+    """The provider of OAUTHBEARER's token of one connection."""
 
     def __init__(self, token: str) -> None:
         super().__init__()

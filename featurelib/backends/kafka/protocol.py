@@ -317,11 +317,11 @@ class Talk(Connection):
         return answer
 
     def metadata(self) -> ListenerAnswer:
-        """Metadata without topics: the live brokers."""
+        """Send Metadata without topics: the live brokers."""
         return self._ask(Api.METADATA, topics=[])
 
     def describe_cluster(self, endpoint_type: int) -> ListenerAnswer:
-        """DescribeCluster of brokers, fenced ones too where that exists, or of controllers."""
+        """Send DescribeCluster of brokers, with fenced brokers if supported, or of controllers."""
         version = self._require(Api.DESCRIBE_CLUSTER)
         fenced = version >= responses.SHOWS_FENCED_FROM
         return self._ask(
@@ -362,7 +362,7 @@ class Talk(Connection):
         return self._ask(Api.LIST_PARTITION_REASSIGNMENTS, timeout_ms=_LIST_MS, topics=None)
 
     def update_features(self, step: Step, *, validate_only: bool) -> ListenerAnswer:
-        """UpdateFeatures, sent once. Raises OutcomeUnknownError, UnreachableError, RefusedError."""
+        """Send UpdateFeatures once. Raises OutcomeUnknownError, UnreachableError, RefusedError."""
         version = self._require(Api.UPDATE_FEATURES)
         if validate_only and (version < VALIDATES_FROM or not self.is_kraft):
             raise RefusedError(

@@ -160,7 +160,7 @@ def read(
 
 
 def _exchange(raw: _Line) -> Exchange:
-    """Raises KeyError for a release no dialect is of, ValueError for what cannot have been."""
+    """Raise KeyError for a release no dialect is of, ValueError for what cannot have been."""
     release, flags = kafka_release(raw.release), raw.cluster.flags
     spoken = load(generation_of(release, raw.mode)).can.wire_versions
     if raw.request.version not in spoken:

@@ -152,7 +152,7 @@ def plan_waves(inputs: AuditInputs, lake: Lake, run: int, target: Aim, options: 
 
 
 def _expect_label(inputs: AuditInputs, options: Waving) -> None:
-    """Raises ConfigError for a label, or a value of it, that no cluster has."""
+    """Raise ConfigError for a label, or a value of it, that no cluster has."""
     for key, values in options.by.items():
         for label in (key, *(f"{key}={value}" for value in values)):
             inputs.fleet.expect_label(f"--by {label}", label, "the inventory")
