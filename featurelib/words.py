@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # its arrays take their time, and a command's help waits for 
     from featurelib.catalogue import Catalogue
 
 LENGTH = 120  # characters
-LONGEST_PATH = 250  # a file name that is cut names no file
+LONGEST_PATH = 250  # a shortened name would name no file
 EMPTY = "(empty)"
 RUNS = 12  # of node ids shown in one phrase
 NOT_LISTED = "no such feature"  # reads on from "supports" and "it supports"

@@ -293,9 +293,9 @@ class PlainCluster:
         return tuple(i for i in read.ids if i in known)
 
     def _nodes(self, metadata_version: int) -> tuple[Node, ...]:
-        """Return the nodes without those that only the inventory names: no source shows them, or
-        the owner declares a controller that no request could reach. No declaration stands for a
-        voter that has to be registered and is not (QuorumFeatures.reasonNotSupported)."""
+        """Return the nodes, except nodes that only the inventory names, and silent controllers that
+        the owner declares compatible. No declaration covers a voter that must be registered and is
+        not (QuorumFeatures.reasonNotSupported)."""
         node, profile = self._evidence.subjects, self._evidence.answering.of_subject
         controller = node.role == Role.CONTROLLER
         # Nobody is held to a list that was never read; what answers after a list is on it by now,

@@ -149,7 +149,7 @@ def _gone(report: BatchFindings, cluster: int) -> str:
 
 
 def _features(report: BatchFindings) -> Int:
-    """The findings that hold for one feature; how many each question has."""
+    """Report the findings about one feature; returns their number per question."""
     evidence, levels, query = report.evidence, report.evidence.levels, report.evidence.questions
     disputed = sorted(set(levels.disputed))
     clusters = np.array([cluster for cluster, _, _ in disputed], dtype=np.int64)

@@ -314,8 +314,8 @@ class Credentials:
         return self._fetch("key_password")
 
     def _load(self, name: str, *paths: str, into: ssl.SSLContext) -> None:
-        """Authorities, or a certificate and its key, of the setting `name`. Raises
-        CredentialsError for files that cannot be used."""
+        """Load the authorities, or a certificate and its key, of the setting `name`. Raises
+        CredentialsError for unusable files."""
         files = [path for path in paths if path]
         for path in files:
             if not os.access(path, os.R_OK):

@@ -94,7 +94,7 @@ def choose_places(
             "none. Add --landing FOLDER, the folder of your clusters' landing files."
         )
     if samples and tables is None:
-        build = relative(SAMPLE_BUILD)  # no page names a folder of the machine that made it
+        build = relative(SAMPLE_BUILD)  # pages name no folder of this machine
         tables, out = str(build / "tables"), out or str(build / "out")
     if tables is None:
         raise ConfigError(

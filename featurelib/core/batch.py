@@ -62,7 +62,7 @@ class ClusterColumns:
     cached: Levels  # [R, F] what the controller takes for finalized (ZooKeeper mode)
     cached_min: Levels  # [R, F]
     kraft_record: Levels  # [R] the level in the controller's own record of kraft.version
-    raft_level: Levels  # [R] the level of the raft layer itself, where that is another thing
+    raft_level: Levels  # [R] the raft layer's own level, if it differs
     stable_metadata: Levels  # [R] above it a node's own software calls what it supports unstable
     raft_ready: Flags  # [R] every voter told the raft leader that it supports kraft.version
     migrating: Flags  # [R]

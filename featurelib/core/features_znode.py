@@ -294,7 +294,7 @@ class ZnodeContent:
 
     @property
     def text(self) -> str:
-        """Return JSON as a controller writes it; compare what it says, never its bytes."""
+        """Return JSON as a controller writes it; compare its content, never its bytes."""
         features = {name: {"max_version_level": level} for name, _, level in self.levels}
         for name, low, _ in self.levels if self.schema_version == 1 else ():
             features[name]["min_version_level"] = low

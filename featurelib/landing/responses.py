@@ -181,7 +181,7 @@ class DescribeQuorum(Part, frozen=True, gc=False):
 
 
 class Configuration(Part, frozen=True, gc=False):
-    """A key; `config_source` is as core.configured names them."""
+    """A configuration key; `config_source` is the number that core.configured names."""
 
     name: Text
     config_source: Int8

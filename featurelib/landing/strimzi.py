@@ -366,7 +366,7 @@ def _of_pods(pods: _PodSet) -> Iterator[StrimziNode]:
     """The nodes of a pod set; pods without roles, as before node pools, are brokers."""
     labels = pods.metadata.labels or {}
     if labels.get(_KIND) != "Kafka" or pods.metadata.name.endswith("-zookeeper"):
-        return  # of Kafka Connect, or of the ensemble
+        return  # a resource of Kafka Connect or ZooKeeper
     version = (pods.metadata.annotations or {}).get(_VERSION)
     for pod in (pods.spec and pods.spec.pods) or ():
         labels, number = pod.metadata.labels or {}, _POD.fullmatch(pod.metadata.name)

@@ -318,8 +318,7 @@ def _dated(proof: Proof, times: _Seen) -> Proof:
 
 
 def _own_proofs(view: ClusterView, moves: Sequence[Move], catalogue: Catalogue) -> Iterator[Proof]:
-    """Yield the answers of controllers of each release that may run there, with every node they
-    would refuse over."""
+    """Yield the refusals by controllers of each possible release, with all blocking nodes."""
     cluster, mode = view.cluster, mode_of(view)
     levels = {update.feature: update.to_level for update in moves}
     supported = {NodeOf(n.role, n.node_id): n.supported for n in cluster.nodes}

@@ -462,7 +462,7 @@ class _Row:
         for known in self._state.log.nodes:
             profile = self._place(self._profiles, known.profile)
             node = (known.node_id, known.role, int(Witness.METADATA_LOG), profile)
-            # An old record that is dumped again says nothing of what came after it.
+            # An old record, dumped again, does not show later changes.
             yield (*node, known.fenced, min(known.at, self._state.log.at), known.line)
 
     def _disputed(self, lists: Sequence[Members]) -> Iterator[tuple[object, ...]]:

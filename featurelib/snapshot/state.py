@@ -196,8 +196,8 @@ class LogImage(msgspec.Struct, array_like=True):
 
 
 class Right(msgspec.Struct, array_like=True, gc=False):
-    """A request that needs a right, made of one half of the nodes: when it was answered last, by
-    whom ever, or the newest refusal of one node, by (time, line)."""
+    """A request that needs a permission, sent to nodes of one role: the time of the last response by
+    any node, or the newest refusal by a node, by (time, line)."""
 
     request: str  # a kind of landing line
     role: int  # of the listeners that were asked

@@ -201,7 +201,7 @@ def look_closer(
     histories: Mapping[str, Sequence[LevelChange]],
     catalogue: Catalogue,
 ) -> model.Report:
-    """The report with what nodes support and how levels moved, of the clusters that are named."""
+    """Add the ranges and the level history of the named clusters to the report."""
 
     def moves(changes: Iterable[LevelChange]) -> tuple[model.ReportedMove, ...]:
         return tuple(

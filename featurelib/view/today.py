@@ -32,7 +32,7 @@ from featurelib.words import count, some, time_text
 
 MOST = 7  # groups that are shown at once
 NAMES = 3  # of clusters, named in one line
-# Of a finding whose row has no order of its own, or whose severity the settings changed.
+# The rank of a finding without its own, or with a changed severity.
 USUAL = {
     Severity.CRITICAL: Todo(verb="Fix", rank=10),
     Severity.UNKNOWN: Todo(verb="Fix", rank=50),
