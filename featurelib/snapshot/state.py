@@ -196,8 +196,8 @@ class LogImage(msgspec.Struct, array_like=True):
 
 
 class Right(msgspec.Struct, array_like=True, gc=False):
-    """A request that needs a permission, sent to nodes of one role: the time of the last response by
-    any node, or the newest refusal by a node, by (time, line)."""
+    """A request that needs a permission, sent to nodes of one role: the last response of any
+    node, or the newest refusal by a node, by (time, line)."""
 
     request: str  # a kind of landing line
     role: int  # of the listeners that were asked
