@@ -14,16 +14,15 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from featurelib.api import documents as of_clusters
-from featurelib.extras.conformance import command as of_conformance
-from featurelib.extras.elections.command import Election
-from featurelib.extras.initial_levels import command as of_initial_levels
+from featurelib.extras.conformance import replay as of_conformance
+from featurelib.extras.elections.foresee import Election
 from featurelib.extras.initial_levels import levels as of_levels
 from featurelib.extras.lint import command as of_lint
 from featurelib.extras.notify import command as of_notify
-from featurelib.extras.rules import command as of_rules
+from featurelib.extras.rules import book as of_rules
 from featurelib.extras.sandbox import command as of_sandbox
-from featurelib.extras.tool_preview.command import ToolPreview
-from featurelib.extras.waves import ask as of_waves
+from featurelib.extras.tool_preview.tool import ToolPreview
+from featurelib.extras.waves import page as of_waves
 from featurelib.feature import Role
 from featurelib.model import Plan
 from featurelib.questions.nights import ClusterDiff
@@ -115,7 +114,6 @@ EXTRAS = (
     of_waves,
     of_sandbox,
     of_levels,
-    of_initial_levels,
     of_conformance,
     of_lint,
     of_notify,

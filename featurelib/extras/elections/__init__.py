@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from featurelib.extras.elections.command import election as election
+from featurelib.extras.elections.foresee import election as election

@@ -19,12 +19,15 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import msgspec
 
+from featurelib.api.tables import NightTables
 from featurelib.audit.findings import NO_SITE, wordings
 from featurelib.core.dialect import STRICT, load
+from featurelib.errors import ConfigError
+from featurelib.extras.exports.sheets import Sheet, render_sheet
 from featurelib.feature import Severity, Verdict
 from featurelib.findings import Action, tagged, way_of
 from featurelib.view.digest import late_since, unmuted
-from featurelib.view.model import Report, ReportedCluster, ReportedFinding
+from featurelib.view.model import Report, ReportedCluster, ReportedFinding, render_json
 from featurelib.words import code_text
 
 WHOLE = "cluster"  # the case of what is about no feature
@@ -204,3 +207,32 @@ def sarif_place(line: str) -> dict[str, Any]:
         uri = f"file:///{quote(path.lstrip('/'))}"
     region = {"region": {"startLine": int(number)}} if number.isdecimal() else {}
     return {"artifactLocation": {"uri": uri}, **region}
+
+
+def export(
+    night: NightTables,
+    as_form: CiForm | None = None,
+    csv: Sheet | None = None,
+    as_json: bool = False,
+) -> int:
+    """Print the report of a run for a spreadsheet or a CI server.
+
+    \b
+        featurelib export --as sarif --tables TABLES > report.sarif
+        featurelib export --as junit --owner payments --tables TABLES > report.junit.xml
+        featurelib export --csv findings --view live --tables TABLES > findings.csv
+
+    Without --as and --csv it is JSON. --csv prints one part of it. What a spreadsheet would
+    calculate begins with an apostrophe there.
+
+    Exit codes: 0 done; 2 usage; 5 there is no run, or it judged none of these clusters.
+    """
+    if (as_form is not None) + (csv is not None) + as_json > 1:
+        raise ConfigError("expected one of --as, --csv and --json, found several. Keep one.")
+    if csv is not None:
+        print(render_sheet(night.report, csv), end="")
+    elif as_form is not None:
+        print(render_for_ci(night.report, as_form, night.listed_in), end="")
+    else:
+        print(render_json(night.report).decode(), end="")
+    return 0

@@ -8,10 +8,9 @@ from enum import StrEnum
 from featurelib.cli.entrance import say
 from featurelib.config.files import open_catalogue
 from featurelib.errors import ConfigError, InputError, LandingError, NoEvidenceError, install_line
-from featurelib.extras.lint.change import FileChange
-from featurelib.extras.lint.contents import expand, new_content, old_content
+from featurelib.extras.lint.change import FileChange, KnownCluster
+from featurelib.extras.lint.contents import content_of, expand, old_content
 from featurelib.extras.lint.declared import Declared, Fault, Scope
-from featurelib.extras.lint.known import KnownCluster
 from featurelib.extras.lint.pages import basis, render_markdown, render_sarif, render_text
 from featurelib.extras.lint.rules import LintFinding, find
 from featurelib.feature import Severity
@@ -71,7 +70,7 @@ def lint(
     judged; 5 the named evidence is of none of these clusters, and they are judged without.
     """
     catalogue = open_catalogue(overlay, say)
-    names, now, then = _read(files, before, before_revision)
+    names, now, then = read_change(files, before, before_revision)
     clusters = _Evidence(Chosen(wanted=evidence, catalogue=catalogue, say=say))
     changes = [
         FileChange(before=then.scopes.get(key), after=scope, cluster=clusters.of(scope))
@@ -104,7 +103,7 @@ def lint(
     return NoEvidenceError.exit_code if clusters.is_of_others() else 0
 
 
-def _read(
+def read_change(
     files: list[str], before: str | None, revision: str | None
 ) -> tuple[list[str], Declared, Declared]:
     """Return the files that are judged, their declarations, and those of before."""
@@ -117,13 +116,14 @@ def _read(
     if before is not None and (len(names) > 1 or revision is not None):
         raise ConfigError("--before: expected one FILE, and no --before-revision beside it.")
     for file in names:
-        old = old_content(file, before, revision)
-        content = new_content(file, is_needed=old is None, faults=now.faults)
+        old = None if revision is None else old_content(file, revision)
+        content = content_of(file, now.faults if old is None else [])
         if content is not None:
             read_file(content, file, now)
         if old is not None:
             read_file(old, file, then)
     if before is not None:
+        read_file(content_of(before, now.faults) or b"", (names or files)[0], then)
         now.faults.extend(Fault(before, fault.line, fault.message) for fault in then.faults)
     if now.skipped == files and revision is None:
         now.faults.extend(

@@ -27,72 +27,57 @@ def expand(names: Sequence[str], revision: str | None, unmatched: list[str]) -> 
         paths = [path for path in sorted(glob(name, recursive=True)) if Path(path).is_file()]
         if revision is not None:
             base, options = _base(Path(), revision), ("--relative", "--name-only", "-M", "-z")
-            deleted = _git(
-                Path(), "diff", *options, "--diff-filter=D", base, "--", f":(glob){name}"
-            )
+            deleted = git(Path(), "diff", *options, "--diff-filter=D", base, "--", f":(glob){name}")
             paths += (deleted or b"").decode(errors="replace").split("\0")[:-1]
         yield from paths
         unmatched += [name] * (not paths)
 
 
-def new_content(file: str, *, is_needed: bool, faults: list[Fault]) -> bytes | None:
-    """Return the content of a file; None if it cannot be read, which is a fault if it is needed."""
+def content_of(file: str, faults: list[Fault]) -> bytes | None:
+    """Return the content of a file; None if it cannot be read, which is a fault."""
     try:
         return read_limited(Path(file))
     except OSError as error:
-        if is_needed:
-            message = f"expected a file, and it cannot be read ({_reason(error)}). Check the name."
-            faults.append(Fault(file, 1, message))
+        reason = (error.strerror or str(error)).lower()
+        message = f"expected a file, and it cannot be read ({reason}). Check the name."
+        faults.append(Fault(file, 1, message))
         return None
 
 
-def old_content(file: str, before: str | None, revision: str | None) -> bytes | None:
-    """Return the content before the change; None if there was no such file. Raises ConfigError."""
-    if before is not None:
-        try:
-            return read_limited(Path(before))
-        except OSError as error:
-            raise ConfigError(
-                f"--before {before}: expected a file, and it cannot be read ({_reason(error)})."
-            ) from error
-    if revision is None:
-        return None
+def old_content(file: str, revision: str) -> bytes | None:
+    """Return the content at a revision; None if there was no such file. Raises ConfigError."""
     folder = next(place for place in Path(file).absolute().parents if place.is_dir())
     name = Path(file).absolute().relative_to(folder).as_posix()
     base = _base(folder, revision)
-    content = _git(folder, "cat-file", "blob", f"{base}:./{name}")
+    content = git(folder, "cat-file", "blob", f"{base}:./{name}")
     if content is None and (old_name := _renamed_from(folder, name, base)) is not None:
-        content = _git(folder, "cat-file", "blob", f"{base}:{old_name}")
+        content = git(folder, "cat-file", "blob", f"{base}:{old_name}")
     return content
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
 
 
 def _base(folder: Path, revision: str) -> str:
     """Return the commit that a change began at: what the other branch got since belongs to
     somebody else's change. Raises ConfigError."""
-    commit = _git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    commit = git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if commit is None:
         raise ConfigError(
             f"--before-revision {clean(revision)}: expected a revision of the Git repository of "
             f"{folder}, found none. Fetch it (actions/checkout: fetch-depth: 0), or use --before."
         )
-    base = _git(folder, "merge-base", commit.decode().strip(), "HEAD") or commit
+    base = git(folder, "merge-base", commit.decode().strip(), "HEAD") or commit
     return base.decode().strip()
 
 
 def _renamed_from(folder: Path, name: str, base: str) -> str | None:
     """Return the earlier path of a file in its repository; None if it is new."""
-    prefix = (_git(folder, "rev-parse", "--show-prefix") or b"").decode().rstrip("\n")
-    renames = _git(folder, "diff", "--name-status", "-M", "-z", "--diff-filter=R", base) or b""
+    prefix = (git(folder, "rev-parse", "--show-prefix") or b"").decode().rstrip("\n")
+    renames = git(folder, "diff", "--name-status", "-M", "-z", "--diff-filter=R", base) or b""
     paths = renames.decode(errors="replace").split("\0")  # R100, old, new, R097, …
     pairs = dict(zip(paths[2::3], paths[1::3], strict=False))
     return pairs.get(prefix + name)
 
 
-def _git(folder: Path, *words: str) -> bytes | None:
+def git(folder: Path, *words: str) -> bytes | None:
     """Return the output of git in a folder; None if it fails. Raises ConfigError without git."""
     try:
         done = subprocess.run(

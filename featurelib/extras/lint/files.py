@@ -16,8 +16,7 @@ from yaml import Node, SequenceNode
 
 from featurelib.extras.lint import declared as of
 from featurelib.extras.lint.declared import Declared, Fault, Scope, Setting
-from featurelib.extras.lint.nodes import entries, get, line_of, text_at
-from featurelib.extras.lint.values import read_values
+from featurelib.extras.lint.values import entries, get, line_of, read_values, text_at
 from featurelib.words import clean
 
 STRIMZI = "kafka.strimzi.io/"
@@ -107,12 +106,6 @@ def add(scope: Scope, name: str, node: Node | None, file: str, *path: str) -> No
         scope.settings[name] = Setting(value, file, line_of(scalar))
 
 
-def add_mapping(scope: Scope, node: Node | None, file: str) -> None:
-    """Add the watched properties of a mapping."""
-    pairs = ((key, str(value.value), line_of(value)) for key, value in entries(node).items())
-    of.add_properties(scope, pairs, file)
-
-
 # --- Strimzi --------------------------------------------------------------------------------------
 
 
@@ -145,7 +138,8 @@ def _read_kafka(scope: Scope, node: Node, file: str) -> None:
     add(scope, of.VERSION, node, file, "spec", "kafka", "version")
     add(scope, of.METADATA, node, file, "spec", "kafka", "metadataVersion")
     add(scope, of.MIGRATION, node, file, "metadata", "annotations", KRAFT_ANNOTATION)
-    add_mapping(scope, get(node, "spec", "kafka", "config"), file)
+    config = entries(get(node, "spec", "kafka", "config")).items()
+    of.add_properties(scope, ((key, str(v.value), line_of(v)) for key, v in config), file)
     ensemble = get(node, "spec", "zookeeper")
     if ensemble is not None:
         scope.settings[of.ZOOKEEPER] = Setting("declared", file, line_of(ensemble))

@@ -3,15 +3,177 @@
 from __future__ import annotations
 
 import functools
+import io
+import json
 import threading
 from collections.abc import Callable
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 import featurelib
+from featurelib.api.clusters import Answer, describe_features
+from featurelib.api.questions import can_roll, what_if, why_not
+from featurelib.api.tables import NightTables, diff, history, open_tables
+from featurelib.catalogue import NEWEST_RELEASE
+from featurelib.config.fleet import FleetPart
 from featurelib.errors import ConfigError, install_line
-from featurelib.extras.mcp.tools import INSTRUCTIONS, TableTools
+from featurelib.extras.initial_levels.levels import feature_dependencies, version_mapping
 from featurelib.faults import explain
 from featurelib.source import find_tables
+from featurelib.view.report import narrow
+
+Json = dict[str, Any]
+# What `fleet` says of each cluster; `check` says everything.
+OF_CLUSTER = "id name owner labels verdict severity phase needs_person summary release nodes"
+MOST = 50  # clusters of `fleet`
+INSTRUCTIONS = resources.files(__package__).joinpath("instructions.txt").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableTools:
+    """The tools; the fields say which tables, inventory, settings and overlay they read."""
+
+    tables: str
+    fleet_file: str | None = None
+    config: str | None = None
+    overlay: str | None = None
+
+    def _night(self, run: int | None = None, **choice: Any) -> NightTables:
+        return open_tables(
+            self.tables,
+            run=run,
+            fleet=self.fleet_file,
+            config=self.config,
+            overlay=self.overlay,
+            **choice,
+        )
+
+    def fleet(
+        self,
+        owner: list[str] | None = None,
+        label: list[str] | None = None,
+        most: int = MOST,
+        run: int | None = None,
+    ) -> Json:
+        """Show the fleet as a run found it: counts, what is to be done today, what holds clusters
+        back, what changed since the run before, and a line about each cluster, worst first.
+
+        It is the JSON of `featurelib report` with fewer members of each cluster; `check` has all.
+        `owner` (names; "" is nobody) and `label` (KEY or KEY=VALUE) choose clusters. `most` limits
+        the list of clusters, and not the counts. `run` is a number such as 20261121060000; without
+        it the newest run is read.
+        """
+        report = self._night(run, owner=owner, label=label).report
+        document: Json = msgspec.to_builtins(report)
+        clusters = document["clusters"][: max(most, 0)]
+        kept = [{name: cluster[name] for name in OF_CLUSTER.split()} for cluster in clusters]
+        return document | {"clusters": kept, "runs": []}
+
+    def check(self, cluster: str, run: int | None = None) -> Json:
+        """Show everything that a run found in one cluster: the verdict of each feature (READY,
+        BLOCKED, UNKNOWN, UP_TO_DATE), findings with their remedies, the steps of a possible
+        upgrade, its point of no return, and what nodes support.
+
+        It is the JSON of `featurelib check`, from the tables: it does not look at the cluster.
+        `cluster` is an id or a name of the inventory.
+        """
+        night = self._night(run)
+        key = night[cluster].wanted.cluster or ""
+        part = FleetPart(text=cluster, options="", ids=frozenset([key]), unlisted=None)
+        document: Json = msgspec.to_builtins(narrow(night.report, part))
+        return document
+
+    def describe(self, cluster: str) -> Json:
+        """Show nodes, supported ranges and finalized levels of one cluster, and which source says
+        so. It is the JSON of `featurelib describe`, from the newest run."""
+        return _document(describe_features(self._night()[cluster]))
+
+    def why_not(self, cluster: str, feature: str, level: str) -> Json:
+        """Explain why a level of a feature cannot be finalized: each proof with its node, range and
+        rule, and the smallest change that unlocks it. `answer` is blocked, unknown, nothing (no
+        reason against it was found) or finalized.
+
+        `level` is a number, or of metadata.version a name or release: "29", "4.1-IV1", "4.1". It is
+        the JSON of `featurelib why-not`. It predicts; only the controller itself decides.
+        """
+        return _document(why_not(self._night()[cluster], feature, level))
+
+    def what_if(
+        self,
+        cluster: str,
+        nodes: dict[int, str] | None = None,
+        remove: list[int] | None = None,
+        add: dict[int, str] | None = None,
+        release: str | None = None,
+        finalize: dict[str, str] | None = None,
+    ) -> Json:
+        """Show which verdicts of a cluster would differ after an imagined change; nothing is done.
+
+        `nodes`: node id to the Kafka release that it would run. `remove`: ids of nodes that are
+        gone for good. `add`: new brokers, id to release. `release`: all running nodes are of that
+        release. `finalize`: feature to level. It is the JSON of `featurelib what-if`.
+        """
+        return _document(
+            what_if(
+                self._night()[cluster],
+                nodes=nodes,
+                remove=remove or [],
+                add=add,
+                release=release,
+                finalize=dict(finalize or {}),
+            )
+        )
+
+    def can_roll(self, cluster: str, to: str) -> Json:
+        """Say whether nodes of Kafka release `to` can register now, and whether the software can be
+        rolled back later. It covers feature levels only: no API, configuration or client
+        compatibility. It is the JSON of `featurelib can-roll`."""
+        return _document(can_roll(self._night()[cluster], to))
+
+    def diff(self, before: int | None = None, after: int | None = None) -> Json:
+        """Compare what two runs found: findings that are new, resolved, unchanged or incomparable.
+        Without numbers the newest run is compared with the one before it. It is the JSON of
+        `featurelib diff`."""
+        return _document(diff(self._night(), before, after))
+
+    def history(self, cluster: str) -> Json:
+        """Show how supported ranges and finalized levels of a cluster changed over time, as far as
+        runs saw them. It is the JSON of `featurelib history`."""
+        return _document(history(self._night()[cluster]))
+
+    def version_mapping(
+        self, release_version: str | None = None, software: str = NEWEST_RELEASE
+    ) -> Json:
+        """Show from the catalogue which level of each feature a release stands for, as the tools of
+        Kafka release `software` map it. No cluster is read. It is the JSON of
+        `featurelib version-mapping`."""
+        words = {"release_version": release_version, "software": software}
+        return self._printed(version_mapping, **words)
+
+    def feature_dependencies(
+        self, feature: str, level: int, software: str = NEWEST_RELEASE
+    ) -> Json:
+        """Show from the catalogue which levels of other features a level needs, in Kafka release
+        `software`. No cluster is read. It is the JSON of `featurelib feature-dependencies`."""
+        words = {"feature": [f"{feature}={level}"], "software": software}
+        return self._printed(feature_dependencies, **words)
+
+    def _printed(self, command: Callable[..., int], **words: Any) -> Json:
+        """Return the object that a command prints with --json."""
+        with redirect_stdout(io.StringIO()) as output:
+            command(**words, overlay=self.overlay, as_json=True)
+        document: Json = json.loads(output.getvalue())
+        return document
+
+
+def _document(answer: Answer[Any]) -> Json:
+    document: Json = json.loads(answer.json())
+    return document
+
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

@@ -7,6 +7,7 @@ TLS or on this machine only, and redirects are not followed.
 
 from __future__ import annotations
 
+import html
 import http.client
 import smtplib
 import ssl
@@ -242,18 +243,16 @@ def _within(seconds: float, work: Callable[[], None]) -> None:
 
 def _slack(message: Message) -> dict[str, Any]:
     """A message for Slack, and for servers that take its webhooks. Markup is off."""
-    text = f"{message.subject}\n\n{message.text}"
-    for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
-        text = text.replace(character, entity)
+    text = html.escape(f"{message.subject}\n\n{message.text}", quote=False)
     return {"text": text, "mrkdwn": False}
 
 
 def _teams(message: Message) -> dict[str, Any]:
     """A message for a workflow of Teams: a card of plain runs of text, without markup."""
-    titled = [(message.subject, True), *_paragraphs(message)]
+    titles = {message.subject, *(title.upper() for title, _ in message.sections)}
     runs = [
-        {"type": "TextRun", "text": text, "weight": "Bolder" if is_title else "Default"}
-        for text, is_title in titled
+        {"type": "TextRun", "text": line, "weight": "Bolder" if line in titles else "Default"}
+        for line in (message.subject, *filter(None, message.text.splitlines()))
     ]
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
@@ -263,12 +262,6 @@ def _teams(message: Message) -> dict[str, Any]:
     }
     content = {"contentType": "application/vnd.microsoft.card.adaptive", "content": card}
     return {"type": "message", "attachments": [content]}
-
-
-def _paragraphs(message: Message) -> Iterator[tuple[str, bool]]:
-    for title, texts in message.sections:
-        yield from [(title, True)] * bool(title)
-        yield from ((line, False) for text in texts for line in text.splitlines())
 
 
 def document_of(message: Message) -> dict[str, Any]:

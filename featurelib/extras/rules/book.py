@@ -5,17 +5,34 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import Any
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from featurelib.core.dialect import GENERATIONS, KIP, STRICT, Absence, RuleRow, WalkOrder, load
-from featurelib.core.rules import RULES, Rule
-from featurelib.findings import FindingRow, finding_rows, rule_rows
+from featurelib.audit.findings import wordings
+from featurelib.core.dialect import (
+    GENERATIONS,
+    KIP,
+    STRICT,
+    Absence,
+    Dialect,
+    RuleRow,
+    WalkOrder,
+    load,
+)
+from featurelib.core.rules import NODE_COLUMNS, RULES, UPDATE_COLUMNS, Rule
+from featurelib.errors import ConfigError
+from featurelib.findings import FindingRow, finding_rows, rule_rows, tagged
+from featurelib.view.documents import Document, fill
+from featurelib.view.documents import as_json as to_json
+from featurelib.view.layout import Page, wrap
 
 DIALECTS = (*GENERATIONS, KIP, STRICT)
 _ROWS = resources.files(__package__).joinpath("unrecorded.toml").read_text(encoding="utf-8")
@@ -103,3 +120,173 @@ def rulebook() -> dict[str, RulebookEntry]:
         )
         for name, rule in RULES.items()
     }
+
+
+WIDTH = 96
+TOGETHER = "\u00a0"  # no line ends between a dialect and its number
+
+
+class RulesDocument(Document, kw_only=True):
+    """featurelib rules; with a name `rule` alone, with --dialects `dialects` alone"""
+
+    rules: list[dict[str, Any]] | UnsetType = UNSET
+    rule: dict[str, Any] | UnsetType = UNSET
+    dialects: list[dict[str, Any]] | UnsetType = UNSET
+
+
+def rules(name: str | None = None, dialects: bool = False, as_json: bool = False) -> int:
+    """Show what a controller asks of an update, rule by rule.
+
+    \b
+        featurelib rules
+        featurelib rules unsupported_by_node
+        featurelib rules --dialects
+
+    The code of a finding is the name of its rule. A dialect is how one generation of controllers
+    answers; `strict` decides READY, `kip` is the letter of the KIPs. Exit codes: 0 done, 2 usage.
+    """
+    if dialects and name is not None:
+        raise ConfigError(
+            f"--dialects lists the generations of controllers, {name} is a rule: expected one of "
+            f"the two, found both. `featurelib rules {name}` names the dialects that ask it."
+        )
+    page, book = Page(None if dialects else WIDTH), rulebook()
+    if dialects:
+        tables = [load(each) for each in DIALECTS]
+        document = fill(RulesDocument, dialects=[*map(_dialect, tables)])
+        rows = [["DIALECT", "RULES", "RELEASES", ""]]
+        for each in tables:
+            releases = " ".join(each.releases) or "no release"
+            rows.append([each.name, str(_rules(each)), releases, each.title])
+        page.table(rows)
+    elif name is None:
+        document = fill(RulesDocument, rules=[*map(_brief, book.values())])
+        for entry in book.values():
+            page.line(entry.rule.name)
+            page.lines([entry.rule.sentence, _asked_in(entry)], indent=4)
+    else:
+        entry = _entry(name, book)
+        document = fill(RulesDocument, rule=_whole(entry))
+        _show(entry, page)
+    print(to_json(document) if as_json else page)
+    return 0
+
+
+def _entry(name: str, book: dict[str, RulebookEntry]) -> RulebookEntry:
+    """Return the rule of that name. Raises ConfigError, which says what else the name may be."""
+    if name in book:
+        return book[name]
+    near = difflib.get_close_matches(name, book, n=3, cutoff=0.5)
+    hint = f"; near it: {', '.join(near)}" if near else ""
+    detail = f"none such{hint}. `featurelib rules` lists them all."
+    if name in tagged("own_dialect"):
+        detail = (
+            "a finding: the cluster's own controllers refuse what the policy lets pass. The "
+            "finding names the rule they refuse by: `featurelib rules` and that name says what it "
+            "asks."
+        )
+    elif name in wordings(load(STRICT)):
+        detail = (
+            "a finding about evidence, which no rule stands behind. docs/vocabulary.md says what "
+            "it means; `featurelib rules` lists rules."
+        )
+    raise ConfigError(f"{name}: expected the name of a rule, found {detail}")
+
+
+def _dialect(table: Dialect) -> dict[str, object]:
+    names = ("name", "title", "mode", "releases")
+    return {name: getattr(table, name) for name in names} | {"rules": _rules(table)}
+
+
+def _rules(table: Dialect) -> int:
+    return len(table.door) + len(table.rules)
+
+
+def _brief(entry: RulebookEntry) -> dict[str, object]:
+    rule = entry.rule
+    return {"name": rule.name, "sentence": rule.sentence, "dialects": list(entry.dialects)}
+
+
+def _asked_in(entry: RulebookEntry) -> str:
+    """Write which generations and policies ask it."""
+    if not entry.dialects:
+        return "asked of no update: nodes that belong to a cluster are judged by it"
+    return f"asked in {' '.join(entry.dialects)}"
+
+
+def _whole(entry: RulebookEntry) -> dict[str, object]:
+    rule, wording = entry.rule, entry.wording
+    return {
+        **_brief(entry),
+        "source": rule.source,
+        "columns": {name: _meaning(entry, name) for name in rule.columns},
+        "severity": wording.severity.value,
+        "message": wording.statement,
+        "action": wording.remedy,
+        "command": wording.command,
+        "asked": [_question(question) for question in entry.questions],
+    }
+
+
+def _meaning(entry: RulebookEntry, column: str) -> str:
+    return (NODE_COLUMNS if entry.rule.about_nodes else UPDATE_COLUMNS)[column]
+
+
+def _question(question: Question) -> dict[str, object]:
+    row = question.row
+    return {
+        "id": question.id,
+        "dialect": question.dialect,
+        "at_door": question.at_door,
+        "position": question.position,
+        "where": [scope.name for scope in row.where],
+        "asks": row.asks and row.asks.value,
+        "absence": row.absence.value if row.asks else None,
+        "order": row.order.value if row.asks else None,
+        "code": row.code_number,
+        "says": row.says,
+        "says_absent": row.says_absent if row.says_absent != row.says else None,
+        "recorded": question.dialect in GENERATIONS and question.id not in UNRECORDED,
+        "why_not_recorded": UNRECORDED.get(question.id),
+    }
+
+
+def _show(entry: RulebookEntry, page: Page) -> None:
+    rule, wording = entry.rule, entry.wording
+    page.line(rule.name)
+    page.item(rule.sentence, 2)
+    page.item(f"source: {rule.source}", 2)
+    for column in rule.columns:
+        page.item(f"reads {column}: {_meaning(entry, column)}", 2)
+    page.item(f"finding, {wording.severity.value}: {wording.statement}", 2)
+    page.item(f"remedy: {wording.remedy}", 2)
+    if wording.command:
+        page.line(f"    {wording.command}")
+    if not entry.questions:
+        page.item(_asked_in(entry), 2)
+    for group in entry.groups:
+        row = group[0].row
+        page.line()
+        page.lines(
+            line.replace(TOGETHER, " ") for line in wrap(_where_asked(group), WIDTH, "", "  ")
+        )
+        if row.says:
+            page.item(f"{row.code_number}: {row.says}", 2)
+        if row.says_absent != row.says:
+            page.item(f"{row.code_number}, if it is not listed: {row.says_absent}", 2)
+        unrecorded: dict[str, list[str]] = {}
+        for question in group:
+            if question.id in UNRECORDED:
+                unrecorded.setdefault(UNRECORDED[question.id], []).append(question.dialect)
+        for reason, names in unrecorded.items():
+            page.item(f"read in the source of {', '.join(names)} only: {reason}", 2)
+
+
+def _where_asked(group: tuple[Question, ...]) -> str:
+    """Write `kraft-3.3 as 3, kraft-3.5 as 3: asks local_controller`."""
+    door = " at the door" if group[0].at_door else ""
+    places = ", ".join(
+        f"{question.dialect} as {question.position}".replace(" ", TOGETHER) for question in group
+    )
+    scope = describe(group[0].row)
+    return f"{places}{door}{': ' if scope else ''}{scope}"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -377,15 +377,6 @@ class Made(NamedTuple):
     mode: str  # kraft, zk
     cluster_id: str
     cluster: Cluster
-
-
-def make_embedded(file: str, make: Callable[[], Made], catalogue: Catalogue) -> None:
-    """Make a new sandbox cluster in `file`. Raises ConfigError, and what `make` raises."""
-    if Path(file).exists():
-        raise ConfigError(f"{file}: expected no file there, found one. Name another.")
-    mode, cluster_id, cluster = make()
-    with EmbeddedCluster(file, catalogue.tables, mode=mode, cluster_id=cluster_id) as embedded:
-        embedded.put(cluster, len(cluster.nodes))
 
 
 def formatted(own: ReleaseCatalogue, metadata: str | None, brokers: int, controllers: int) -> Made:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from pathlib import Path
 
 from featurelib.api.clusters import Live
 from featurelib.catalogue import NEWEST_RELEASE
 from featurelib.collect import landing_lines
 from featurelib.config.files import choose_software, open_catalogue
-from featurelib.extras.sandbox.backend import captured, formatted, make_embedded
+from featurelib.errors import ConfigError
+from featurelib.extras.sandbox.backend import captured, formatted
 from featurelib.extras.sandbox.cluster import EmbeddedCluster
 from featurelib.source import Wanted
 
@@ -44,11 +45,12 @@ def sandbox(
     there already is reached with connect(file=…). Raises ConfigError, LandingError.
     """
     catalogue = open_catalogue(overlay)
+    if Path(file).exists():
+        raise ConfigError(f"{file}: expected no file there, found one. Name another.")
     if capture is not None:
-        lines = landing_lines("--capture", capture)
-        make = partial(captured, capture, lines, catalogue)
+        made = captured(capture, landing_lines("--capture", capture), catalogue)
     else:
-        own = choose_software(catalogue, software)
-        make = partial(formatted, own, metadata, brokers, controllers)
-    make_embedded(file, make, catalogue)
+        made = formatted(choose_software(catalogue, software), metadata, brokers, controllers)
+    with EmbeddedCluster(file, catalogue.tables, mode=made.mode, cluster_id=made.cluster_id) as new:
+        new.put(made.cluster, len(made.cluster.nodes))
     return Sandbox(wanted=Wanted(file=file), catalogue=catalogue)

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from featurelib.extras.tool_preview.command import kafka_features as kafka_features
+from featurelib.extras.tool_preview.tool import kafka_features as kafka_features

@@ -14,6 +14,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from featurelib.api.clusters import Answer, AnyCluster, choose
+from featurelib.api.questions import answer_about, mark_muted, turn_row
 from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.audit.side_effects import side_effects
 from featurelib.catalogue import Catalogue, ReleaseCatalogue
@@ -27,15 +29,25 @@ from featurelib.model import Move, Plan, SideEffect, Step
 from featurelib.planning.outlook import ChangeOutlook, StepOutlook, look_ahead
 from featurelib.planning.planner import mode_of
 from featurelib.planning.requirements import features_of, require
+from featurelib.questions.what_if import Changes, WhatIf, what_if
+from featurelib.view.questions import QuestionPage, judges_line, what_if_page
+from featurelib.view.words import show_change
+from featurelib.words import clean, releases_text
 
 OPTION = "kafka-features"
 FIRST = "3.3"  # the first tool that can name a feature
-_DRY_FROM, _RELEASES_FROM, _QUOTED_FROM = "3.6", "4.0", "4.2"
+_DRY_FROM, _RELEASES_FROM = "3.6", "4.0"
 _UPGRADE, _DOWNGRADE, _DISABLE = "upgrade", "downgrade", "disable"
 _ADDRESSES = ("--bootstrap-server", "--bootstrap-controller", "--command-config")
 _VALUES = ("--release-version", "--metadata", "--feature")
 _FLAGS = ("--dry-run", "--unsafe")
 _DEPRECATED = " `metadata` flag is deprecated and may be removed in a future release."
+_UNKNOWN = (  # since which release, and the words of the tool
+    ("4.2", "Unknown metadata.version '{text}'. Supported metadata.version are: {known}"),
+    ("4.0", "Unknown metadata.version {text}. Supported metadata.version are {known}"),
+    ("3.8", "Unsupported metadata.version {text}. Supported metadata.version are {known}"),
+    (FIRST, "Unsupported metadata version {text}. Supported metadata versions are {known}"),
+)
 _OLDEST_NAMED = 4  # 3.3-IV0: the tools up to 3.9 name no older level in their errors
 _TIMEOUT_MS = 60_000
 
@@ -243,22 +255,12 @@ class Tool:
         level = self.own.level_of(text)
         if level is not None:
             return level
-        is_quoted = self.has(_QUOTED_FROM)
-        newest = self.own.newest_unstable if is_quoted else self.own.newest_stable
+        newest = self.own.newest_unstable if self.has("4.2") else self.own.newest_stable
         known = ", ".join(
             name for n, name in self.own.names.items() if _OLDEST_NAMED <= n <= newest
         )
-        if is_quoted:
-            raise _EndedError(
-                f"Unknown metadata.version '{text}'. Supported metadata.version are: {known}"
-            )
-        if self.has(_RELEASES_FROM):
-            raise _EndedError(
-                f"Unknown metadata.version {text}. Supported metadata.version are {known}"
-            )
-        word = "metadata.version" if self.has("3.8") else "metadata version"
-        plural = word if self.has("3.8") else f"{word}s"
-        raise _EndedError(f"Unsupported {word} {text}. Supported {plural} are {known}")
+        words = next(words for since, words in _UNKNOWN if self.has(since))
+        raise _EndedError(words.format(text=text, known=known))
 
 
 def _named(text: str) -> tuple[str, int]:
@@ -371,3 +373,69 @@ def _looked_ahead(run: ToolRun, sight: ClusterView, catalogue: Catalogue) -> Too
     )
     [ahead] = look_ahead(meaning, catalogue, sight.site.address)
     return replace(run, ahead=ahead)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolPreview:
+    """The runs of the tool, the likeliest first, and the verdicts after that one."""
+
+    runs: tuple[ToolRun, ...]
+    what_if: WhatIf
+
+
+def kafka_features(
+    cluster: AnyCluster, tool_command: str, *, tool: str | None = None
+) -> Answer[ToolPreview]:
+    """Show what a command of kafka-features.sh would print, change and make irreversible.
+
+    \b
+        featurelib kafka-features payments-eu --command "upgrade --release-version 4.3"
+        featurelib kafka-features payments-eu --command "downgrade --metadata 4.0" --tool 4.2
+
+    Word for word, for the tool of each release from 3.3 on. Nothing is sent or written.
+
+    Exit codes: 0 answered; 2 usage; 5 no evidence.
+    """
+    source, words = choose(cluster).question(), read_command(tool_command)
+    runs = run_tool(source.sight, words, tool, source.terms)
+    levels = {move.feature: move.to_level for move in runs[0].moves}
+    differences = what_if(source.sight, Changes(finalized=levels), source.terms)
+    answer = ToolPreview(runs=runs, what_if=mark_muted(differences, source))
+
+    def show_runs(page: QuestionPage) -> None:
+        for run in runs:
+            show_tool_run(run, page)
+
+    change = f"kafka-features.sh {words.text} is run"
+    return answer_about(
+        answer,
+        source,
+        lambda: map(turn_row, answer.what_if.turns),
+        lambda width: what_if_page(answer.what_if, change, source, width, show_runs),
+    )
+
+
+def show_tool_run(run: ToolRun, page: QuestionPage) -> None:
+    """Show the output of kafka-features.sh, and its effects, expected or not."""
+    by = f", asked of {judges_line(run.dialects)}" if run.dialects else ", before it asks anybody"
+    page.head(f"kafka-features.sh {run.release}{by}, would print")
+    for line in (*run.stdout, *run.stderr):
+        page.item(clean(line, 600), 2)
+    page.line(f"and end with exit code {run.exit_code}")
+    if run.ignores_dry_run:
+        page.text(f"THE TOOL OF {run.release} IGNORES --dry-run: it applies")
+    for name in run.unmoved:
+        page.text(f"{clean(name)} stays as it is, although the tool prints that it was moved")
+    if run.exit_code and run.moves:
+        page.text("ALTHOUGH IT SAYS THAT IT FAILED, levels would move:")
+    elif not run.moves:
+        page.text("no level would move")
+    for change in run.ahead.changes if run.ahead else ():
+        show_change(change, page.catalogue, page)
+        for note in change.loses:
+            page.item(f"may lose what {note.name} brought: {clean(note.purpose)}", 4)
+    if run.unsure:
+        page.text("whether kraft.version moves depends on the order of a hash map", 2)
+    if run.joins_no_more:
+        names = releases_text(page.catalogue, run.joins_no_more)
+        page.text(f"software of {names} can register now, and not after that", 2)

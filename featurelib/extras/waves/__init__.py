@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-from featurelib.extras.waves.ask import waves as waves
-from featurelib.extras.waves.ask import waves_status as waves_status
+from featurelib.extras.waves.page import waves as waves
+from featurelib.extras.waves.page import waves_status as waves_status

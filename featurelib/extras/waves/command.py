@@ -10,7 +10,7 @@ import typer
 from featurelib.cli.choosing import nights
 from featurelib.cli.entrance import CommandGroup, JobCommand, guard
 from featurelib.cli.options import with_options
-from featurelib.extras.waves import ask
+from featurelib.extras.waves import page
 
 WAVES_HELP = """Plan a fleet upgrade in steps, and say how far it is.
 
@@ -23,7 +23,7 @@ Nothing is sent: each cluster is planned, approved and applied by itself. Exit c
 """
 
 waves = typer.Typer(cls=CommandGroup, help=WAVES_HELP, no_args_is_help=True, rich_markup_mode=None)
-_FUNCTIONS: dict[str, Callable[..., Any]] = {"plan": ask.waves, "status": ask.waves_status}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {"plan": page.waves, "status": page.waves_status}
 for _name, _function in _FUNCTIONS.items():
     waves.command(_name, help=_function.__doc__, cls=JobCommand)(
         guard(with_options(_function, f"waves {_name}", tables=nights))

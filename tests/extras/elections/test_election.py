@@ -11,8 +11,12 @@ from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.features_znode import ZnodeChange, ZnodeReason
-from featurelib.extras.elections.command import Election
-from featurelib.extras.elections.foresee import Doubt, expect_protocol_version, hold_election
+from featurelib.extras.elections.foresee import (
+    Doubt,
+    Election,
+    expect_protocol_version,
+    hold_election,
+)
 from featurelib.questions.what_if import compare
 from tests.core.lines import AS_OF, MAX_AGE, microseconds
 from tests.core.lines import lines_of as lines_of_cluster

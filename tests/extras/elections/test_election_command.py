@@ -9,8 +9,7 @@ import pytest
 from featurelib.core.features_znode import ZnodeChange, ZnodeReason
 from featurelib.errors import ConfigError
 from featurelib.extras.elections import election as foresee
-from featurelib.extras.elections.foresee import Doubt
-from featurelib.extras.elections.page import WORDS
+from featurelib.extras.elections.foresee import WORDS, Doubt
 from featurelib.extras.sandbox import sandbox
 from tests.report.samples import SAMPLES
 

@@ -18,11 +18,9 @@ import pytest
 
 from featurelib.catalogue import load
 from featurelib.extras.lint import rules as of_rules
-from featurelib.extras.lint.change import FileChange
+from featurelib.extras.lint.change import FileChange, KnownCluster
 from featurelib.extras.lint.declared import Scope
-from featurelib.extras.lint.facts import facts_of, texts_of
-from featurelib.extras.lint.known import KnownCluster
-from featurelib.extras.lint.rules import rules
+from featurelib.extras.lint.rules import facts_of, rules, texts_of
 from tests.cli.commands import run
 
 HERE = Path(__file__).parent

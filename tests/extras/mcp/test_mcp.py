@@ -17,7 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
-from featurelib.extras.mcp.tools import TableTools
+from featurelib.extras.mcp.command import TableTools
 from featurelib.feature import METADATA_VERSION
 from featurelib.tables import FINDINGS
 from tests.cli.commands import run

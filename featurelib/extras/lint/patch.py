@@ -1,0 +1,165 @@
+"""`featurelib patch`: a plan as a change of the repository's files, in place of a request."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from shlex import quote
+
+import msgspec
+
+from featurelib.cli.entrance import say
+from featurelib.config.files import open_catalogue, read_file, read_limited
+from featurelib.config.fleet import Fleet, FleetEntry
+from featurelib.errors import ConfigError, RefusedError
+from featurelib.extras.lint import declared as of
+from featurelib.extras.lint.command import read_change
+from featurelib.extras.lint.contents import git
+from featurelib.extras.lint.declared import Declared, Scope
+from featurelib.extras.waves.rings import FORMAT, read_waves
+from featurelib.feature import METADATA_VERSION, UpgradeType
+from featurelib.model import Move
+from featurelib.planning.owners import option_of
+from featurelib.source import open_fleet
+from featurelib.words import clean
+
+UNSAFE, UP = UpgradeType.UNSAFE_DOWNGRADE.name, {"upgrade_type": UpgradeType.UPGRADE.name}
+_LINE = re.compile(r"[^\n]*\n|[^\n]+$")
+
+
+def patch(
+    answer: str,
+    files: list[str],
+    step: int | None = None,
+    fleet: str | None = None,
+    overlay: str | None = None,
+) -> int:
+    """Print a plan as a patch of the files that clusters are deployed from.
+
+    \b
+        featurelib plan orders upgrade-all --json > orders.json
+        featurelib patch orders.json 'clusters/**/*.yaml' | git apply
+        featurelib patch waves.json 'clusters/**/*.yaml' --step 1 | git apply
+
+    ANSWER is the JSON of `featurelib plan`, or the file of `featurelib waves plan --out`. The patch
+    sets spec.kafka.metadataVersion in Kafka resources of Strimzi, and keeps every other line. A
+    resource is that of the cluster whose inventory entry has managed_as NAMESPACE/NAME.
+
+    No file holds other features, and server.properties, inventories of cp-ansible and Helm values
+    hold no level at all. For these a line names the command.
+
+    Exit codes: 0 the patch is printed, or the files ask for these levels already; 2 usage, or a
+    file cannot be read; 3 the files can hold none of the levels.
+    """
+    catalogue = open_catalogue(overlay, say)
+    inventory = open_fleet(fleet, catalogue)[1]
+    declared = read_change(files, None, None)[1]
+    for fault in declared.faults:
+        raise ConfigError(f"{clean(fault.file, 250)}:{fault.line}: {fault.message}")
+    resources = [s for s in declared.scopes.values() if {of.VERSION, of.METADATA} & {*s.settings}]
+    edits, is_held = defaultdict[str, dict[int, str]](dict), False
+    for entry, moves in read_moves(answer, step, inventory):
+        own = [s for s in resources if s.kind == "strimzi" and entry.managed_as in ("", s.name)]
+        if len(own) > 1:
+            raise ConfigError(
+                f"{clean(entry.title)}: expected one Kafka resource, found {len(own)} in these "
+                'files. Set managed_as = "NAMESPACE/NAME" in its inventory entry.'
+            )
+        other_moves = list[Move]()
+        for move in moves:
+            if not own or move.feature != METADATA_VERSION or move.upgrade_type == UNSAFE:
+                other_moves.append(move)
+                continue
+            is_held, present = True, own[0].known(of.METADATA)
+            if present is None or catalogue.whole.level_of(present) != move.to_level:
+                level = catalogue.level_name(METADATA_VERSION, move.to_level)
+                edits[own[0].file] |= edit_level(own[0], level)
+        if other_moves or not moves:
+            place = "A Kafka resource holds" if own else "These files hold"
+            if entry.managed_as and not own:
+                place = f"These files have no Kafka resource {clean(entry.managed_as)}, and hold"
+            features = (
+                ", ".join(clean(move.feature) for move in other_moves) or "level of this plan"
+            )
+            command = f"featurelib plan {quote(entry.argument)} update "
+            command += " ".join(map(option_of, other_moves))
+            command = f" Instead: {command}" * bool(other_moves)
+            say(f"{clean(entry.title)}: {place} no {features}.{command}")
+    diffs = [write_diff(file, lines) for file, lines in edits.items()]
+    sys.stdout.flush()
+    sys.stdout.buffer.write("".join(diffs).encode())  # each character as in the file
+    return 0 if is_held else RefusedError.exit_code
+
+
+def read_moves(
+    path: str, step: int | None, inventory: Fleet
+) -> Iterator[tuple[FleetEntry, list[Move]]]:
+    """Yield each cluster with its moves, of waves those of one step. Raises ConfigError."""
+    text = sys.stdin.read() if path == "-" else read_file("patch", Path(path))
+    try:
+        document = msgspec.json.decode(text)
+        rows = [document]
+        if document.get("format") == FORMAT:
+            steps = read_waves(text, path).steps
+            if step is None or not 0 < step <= len(steps):
+                raise ConfigError(f"--step: expected one of the {len(steps)} steps of {path}.")
+            rows = [msgspec.to_builtins(work) for work in steps[step - 1].works]
+        for row in rows:
+            parts = [*row.get("does", ()), *((row.get("plan") or {}).get("steps", ()))]
+            moves = [move for part in parts for move in part.get("moves") or part["updates"]]
+            every = [UP | move for move in [*row.get("theirs", ()), *moves]]
+            last = {move["feature"]: msgspec.convert(move, Move) for move in every}
+            keys = {"id": row["cluster"], "name": row["name"] or ""}
+            entry = msgspec.convert(keys, FleetEntry)
+            yield inventory.of(entry.id, entry), [*last.values()]
+    except (msgspec.MsgspecError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(
+            f"{path}: expected what `featurelib plan CLUSTER … --json` prints, or waves."
+        ) from error
+
+
+def edit_level(resource: Scope, level: str) -> dict[int, str]:
+    """Return the new line, by its number, that makes a Kafka resource ask for a level. Raises
+    ConfigError where the line does not show the level itself."""
+    is_there = of.METADATA in resource.settings
+    setting = resource.settings[of.METADATA if is_there else of.VERSION]
+    name = "metadataVersion" if is_there else "version"
+    line = _lines(setting.file)[setting.line - 1]
+    key = rf"(?P<q>[\"']?)\b{name}(?P=q)\s*:\s*[\"']?(?P<value>{re.escape(setting.value)})\b"
+    if (match := re.search(key, line)) is None:
+        place = f"{clean(setting.file, 250)}:{setting.line}"
+        raise ConfigError(f"{place}: a template or an anchor fills {name} in. Change it there.")
+    if is_there:
+        return {setting.line: line[: match.start("value")] + level + line[match.end("value") :]}
+    indent, new = line[: match.start()], f"{match['q']}metadataVersion{match['q']}: "
+    new += f"{match['q']}{level}{match['q']}"
+    if indent.strip() or match["q"]:  # {version: 4.1.0}, or a block
+        new += ", "
+    else:
+        new += f"\r\n{indent}" if line.endswith("\r\n") else f"\n{indent}"
+    return {setting.line: f"{indent}{new}{line[match.start() :]}"}
+
+
+def write_diff(file: str, edits: dict[int, str]) -> str:
+    """Return new lines of a file as a unified diff, with its path in the repository."""
+    from featurelib.extras.lint.files import read_file
+
+    before = _lines(file)
+    after = "".join(edits.get(number, line) for number, line in enumerate(before, start=1))
+    read_file(after.encode(), file, check := Declared())
+    if check.faults:
+        raise ConfigError(f"{clean(file, 250)}: no line can be added safely. Add it by hand.")
+    prefix = (git(Path(file).parent, "rev-parse", "--show-prefix") or b"").decode().rstrip("\n")
+    path = f"{prefix}{Path(file).name}" if prefix else Path(file).as_posix()
+    diff = difflib.unified_diff(before, _LINE.findall(after), f"a/{path}", f"b/{path}")
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in diff
+    )
+
+
+def _lines(file: str) -> list[str]:
+    return _LINE.findall(read_limited(Path(file)).decode("utf-8"))
