@@ -61,6 +61,7 @@ LINES = {
     "resume": "--journal j.db",
     "sandbox": "make e-{n}.db --software 4.1",
     "plan": "upgrade-all --file c.db --out p-{n}.json",
+    "patch": "answer.json kafka.yaml",
 }
 FLEET = SAMPLES / "fleet.toml"
 # An interrupt between the two calls is before the command: nobody could have caught it.
@@ -95,12 +96,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 (home / "d.db").write_bytes((home / "c.db").read_bytes())
             code, out, err = run(*line.split())
             assert code == 0, (line, out, err)
+        _, answer, _ = run(*["plan", "upgrade-all", "--file", "c.db", "--out", "q.json", "--json"])
     finally:
         os.chdir(before)
     for number in (RUN - 1_000_000, RUN):
         write_night(home / "tables", number, read_samples().batch)
     write_histories(home / "tables", RUN)
     (home / "notify.toml").write_text('[[target]]\nname = "x"\nslack = "env:X"\n', "utf-8")
+    (home / "answer.json").write_text(answer, "utf-8")
+    kafka = "apiVersion: kafka.strimzi.io/v1\nkind: Kafka\nmetadata: {name: a}\n"
+    (home / "kafka.yaml").write_text(f"{kafka}spec: {{kafka: {{version: 4.1.0}}}}\n", "utf-8")
     (home / "server.properties").write_text("process.roles=broker\nnode.id=1\n", "utf-8")
     return home
 

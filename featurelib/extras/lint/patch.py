@@ -79,16 +79,13 @@ def patch(
                 level = catalogue.level_name(METADATA_VERSION, move.to_level)
                 edits[own[0].file] |= edit_level(own[0], level)
         if other_moves or not moves:
-            place = "A Kafka resource holds" if own else "These files hold"
-            if entry.managed_as and not own:
-                place = f"These files have no Kafka resource {clean(entry.managed_as)}, and hold"
-            features = (
-                ", ".join(clean(move.feature) for move in other_moves) or "level of this plan"
-            )
+            missing = clean(entry.managed_as or "a Kafka resource")
+            place = "A Kafka resource holds" if own else f"Files without {missing} hold"
+            names = [clean(move.feature) for move in other_moves] or ["level of this plan"]
             command = f"featurelib plan {quote(entry.argument)} update "
             command += " ".join(map(option_of, other_moves))
             command = f" Instead: {command}" * bool(other_moves)
-            say(f"{clean(entry.title)}: {place} no {features}.{command}")
+            say(f"{clean(entry.title)}: {place} no {', '.join(names)}.{command}")
     diffs = [write_diff(file, lines) for file, lines in edits.items()]
     sys.stdout.flush()
     sys.stdout.buffer.write("".join(diffs).encode())  # each character as in the file

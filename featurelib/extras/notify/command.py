@@ -96,10 +96,8 @@ def notify(
         sender = None if dry_run else MessageSender(chosen, timeout)
         if not dry_run:
             history.write()  # before anything is sent that could not be recorded
-        messages = list[Notification]()
         try:
-            for message in send_due(night, chosen, history, sender, now):
-                messages.append(message)
+            messages = list(send_due(night, chosen, history, sender, now))
         finally:
             if not dry_run:
                 history.write()
@@ -113,11 +111,12 @@ def notify(
 def expect_owners(targets: Targets, night: NightTables, file: str) -> None:
     """Print a warning about owners of the targets file that no cluster has."""
     owners = night.asked().fleet.owners
-    for target in targets.target:
-        for owner in target.owner:
-            if owner and owner not in owners:
-                name = f"target {target.name!r}: owner {clean(owner)!r}"
-                say(f"warning: {file}: {name}: no cluster of {night.listed_in} has this owner.")
+    for name, owner in (
+        (target.name, owner) for target in targets.target for owner in target.owner
+    ):
+        if owner and owner not in owners:
+            place = f"{file}: target {name!r}: owner {clean(owner)!r}"
+            say(f"warning: {place}: no cluster of {night.listed_in} has this owner.")
 
 
 def due(
@@ -144,7 +143,7 @@ def due(
         for target, address in ((t, address) for t in receivers for address in t.addresses):
             known = history.of(address, owner)
             history.add(address, owner, resolved_of(known.items, own), resolved=True)
-            message = write_message(own, owner, known.items, link)
+            message = write_message(own, owner, known.items, link, night.listed_in)
             if message.items:
                 yield message, target, address
 
@@ -180,7 +179,7 @@ def print_messages(notifications: list[Notification]) -> None:
         if message.state == "failed":
             say(f"error: not sent to {receiver}: {message.error}. The next call tries again.")
         elif message.state == "dry_run":
-            print(f"--- {receiver}\n\n{message.text}")
+            print(f"--- dry run, not sent to {receiver}\n\n{message.text}")
         else:
             print(f"sent to {receiver}" if message.state == "sent" else f"tomorrow, to {receiver}")
     if not notifications:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from shlex import quote
 
 from featurelib.config.fleet import FleetPart
 from featurelib.feature import Severity
@@ -78,9 +79,10 @@ def resolved_of(sent: Mapping[Key, bool], report: Report) -> Items:
     return {key: critical for key, critical in sent.items() if key not in still_open}
 
 
-def write_message(report: Report, owner: str, sent: Mapping[Key, bool], link: str) -> Message:
+def write_message(report: Report, owner: str, sent: Items, link: str, fleet: str = "") -> Message:
     """Write the message about the items of `report` that are not in `sent`, or that were not
-    critical then. `report` is on the clusters of `owner` alone, and `link` leads to it."""
+    critical then. `report` is on the clusters of `owner` alone, and `link` leads to it. Commands
+    leave out `fleet`, the inventory of this machine."""
     items = open_items(report)
     new = {key: grave for key, grave in items.items() if key not in sent or grave > sent[key]}
     keys = frozenset(cluster for cluster, _ in new)
@@ -94,8 +96,14 @@ def write_message(report: Report, owner: str, sent: Mapping[Key, bool], link: st
             kind = URGENT if is_urgent else WAITING if task.verb in WAITS else NEW
             names = some([named[key] for key in task.clusters], NAMES)
             text = f"{task.verb} {names}: {task.text} {task.how}".rstrip()
-            command = "".join(f"\n    {line}" for line in task.command.splitlines())
-            texts.setdefault(kind, []).append(text + command)
+            commands = [*task.command.splitlines()]
+            if task.verb in WAITS:  # each plan has its own
+                own = [each for each in part.clusters if each.key in task.clusters][:MOST]
+                commands = [each.owner_command or "" for each in own]
+                if task.verb == WAITS[0]:
+                    commands = [command for each in own for command in each.commands[:1]]
+            text = "\n    ".join([text, *commands]).replace(f" --fleet {quote(fleet)}", "")
+            texts.setdefault(kind, []).append(text)
     counts = ((len(texts.get(kind, ())), kind.lower()) for kind in (URGENT, WAITING, NEW))
     words = ", ".join(f"{number} {kind}" for number, kind in counts if number)
     sections = []

@@ -131,9 +131,24 @@ def test_other_features_are_named_with_their_command(answers: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("name", "file", "text", "words"),
     [
-        ("ours", "server.properties", "process.roles=broker\n", "These files hold no metadata."),
-        ("ours", "hosts.yml", "kafka_broker: {vars: {node.id: 1}}\n", "These files hold no meta"),
-        ("theirs", "kafka.yaml", BLOCK.replace("orders", "shop"), "no Kafka resource kafka/orders"),
+        (
+            "ours",
+            "server.properties",
+            "process.roles=broker\n",
+            "without a Kafka resource hold no metadata.",
+        ),
+        (
+            "ours",
+            "hosts.yml",
+            "kafka_broker: {vars: {node.id: 1}}\n",
+            "without a Kafka resource hold no meta",
+        ),
+        (
+            "theirs",
+            "kafka.yaml",
+            BLOCK.replace("orders", "shop"),
+            "without kafka/orders hold",
+        ),
     ],
 )
 def test_files_that_hold_no_level_end_with_3_and_the_command(

@@ -411,7 +411,7 @@ def test_a_dry_run_prints_whole_messages_and_writes_nothing(place: Place) -> Non
         code, said, errors = place.notify("--dry-run")
         assert (code, errors) == (0, "")
         assert said.startswith(
-            "--- s: featurelib: payments: 1 new\n\nNEW\n\nUpgrade pay: Broker 2 "
+            "--- dry run, not sent to s: featurelib: payments: 1 new\n\nNEW\n\nUpgrade pay: Broker "
         )
         assert "featurelib report --owner payments --tables" in said
     assert not (place.root / NOTIFICATION.path).exists()
@@ -516,3 +516,20 @@ def test_a_targets_file_that_cannot_be_used_is_explained(text: str, fault: str) 
     with pytest.raises(ConfigError, match=fault) as error:
         parse_targets(text, "notify.toml")
     assert "S3CRET" not in str(error.value)
+
+
+def test_commands_are_of_each_cluster_and_name_no_file_of_the_sender(place: Place) -> None:
+    inventory = place.folder / "fleet.toml"
+    inventory.write_text(FLEET.replace('"search"', '"payments"'), "utf-8")
+    place.targets(hook("all", secret(place.folder, "https://hooks.example")))
+    both = (plan("a", READY, steps=[step()], plan="{}"), WAITING)
+    place.night(plans=both)
+    code, said, errors = place.notify("--dry-run")
+    assert (code, errors) == (0, "")
+    commands = [line for line in said.splitlines() if line.startswith("    featurelib ")]
+    assert len(commands) == len(set(commands)) == 2
+    assert [name in line for name, line in zip(("find", "pay"), sorted(commands), strict=True)] == [
+        True,
+        True,
+    ]
+    assert str(inventory) not in said
