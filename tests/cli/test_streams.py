@@ -180,6 +180,8 @@ def test_a_terminal_that_is_not_utf_8_gets_question_marks_and_json_escapes(
         code, out, err = server.run(line, encoding="ascii")
         assert (code, out.isascii(), err.isascii()) == (usual[line][0], True, True), line
         assert b"Traceback" not in err, line
+        if line.startswith("patch"):  # it prints the characters of a file
+            continue
         code, out, err = server.run(f"{line} --json", encoding="ascii")
         assert (code, out.isascii(), b"Traceback" in err) == (usual[line][0], True, False), line
         json.loads(out)
