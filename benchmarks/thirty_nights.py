@@ -6,7 +6,8 @@ Every node is asked every night, so a night's lines are new; one cluster in a hu
 nights of a small fleet warm the session up. What counts is the median of the last five nights
 against the first; the second is shown too, because the first also makes the tables. Writing the
 lines is not counted. Seconds of the processors are shown as well: on a machine that others use
-only they tell one night from another.
+only they tell one night from another. Last comes what each table grew by in a night after the
+first, in rows and in bytes with its log; docs/reference/settings.md has that for a year.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from benchmarks.builds import catalogue_of
@@ -41,6 +43,7 @@ from featurelib.spark.ingest import ingest
 from featurelib.spark.refine import refine
 from featurelib.spark.session import open_session
 from featurelib.spark.store import Store
+from featurelib.tables import ALL
 
 THREADS = 2
 NIGHTS, NODES, FEATURES = 30, 20, 8
@@ -109,13 +112,42 @@ def measure(shape: Shape, nights: int, folder: Path, session: SparkSession) -> l
     for number in range(nights):
         night = spend(store, folder / "landing", shape, number)
         spent.append(night)
+        if number == 0:
+            first = sizes(folder / "tables")
         print(
             f"night {number + 1}: ingest {night.ingest:.1f} s, refine {night.refine:.1f} s, "
             f"audit {night.audit:.1f} s, {night.whole / spent[0].whole:.2f} of the first; "
             f"{night.used:.1f} s of processors, {night.used / spent[0].used:.2f} of the first",
             flush=True,
         )
+    size = f"{shape.clusters:,} × {shape.nodes} × {shape.features}"
+    show_growth(first, sizes(folder / "tables"), nights - 1, size)
     return spent
+
+
+Sizes = dict[str, tuple[int, int]]  # by table: rows, and bytes of all that lies in its folder
+
+
+def sizes(tables: Path) -> Sizes:
+    """Return the size of each table."""
+    found: Sizes = {}
+    for table in ALL:
+        place = tables / table.path
+        rows = DeltaTable(str(place)).to_pyarrow_dataset().count_rows()
+        files = (path for path in place.rglob("*") if path.is_file())
+        found[table.full_name] = rows, sum(path.stat().st_size for path in files)
+    return found
+
+
+def show_growth(first: Sizes, last: Sizes, nights: int, of: str) -> None:
+    """Print what each table grew by in a night after the first."""
+    grown = {
+        name: ((rows - first[name][0]) / nights, (size - first[name][1]) / nights)
+        for name, (rows, size) in last.items()
+    }
+    grown["all"] = tuple(map(sum, zip(*grown.values(), strict=True)))  # type: ignore[assignment]
+    lines = [(name, f"{rows:,.0f}", f"{size / 1e6:.3f}") for name, (rows, size) in grown.items()]
+    show_table(f"growth of a night, {of}", ("", "rows", "MB"), lines)
 
 
 def run(shape: Shape, nights: int = NIGHTS, folder: Path | None = None) -> list[Ratio]:
