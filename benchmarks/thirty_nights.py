@@ -48,6 +48,7 @@ from featurelib.tables import ALL
 THREADS = 2
 NIGHTS, NODES, FEATURES = 30, 20, 8
 LAST = 5
+FIRST_RUN = 20260101000000
 BAR, BAR_NIGHTS, BAR_CLUSTERS = 1.3, 30, 1000
 
 
@@ -77,7 +78,7 @@ def land(shape: Shape, night: int, landing: Path) -> None:
 def spend(store: Store, landing: Path, shape: Shape, number: int) -> Night:
     """Land and judge one night."""
     apart(land, shape, number, landing)
-    run, settings = number + 1, Settings()
+    run, settings = FIRST_RUN + number, Settings()
     as_of = _as_of(shape, number)
     before = processor(os.getpid())
     steps = {

@@ -143,9 +143,10 @@ class PathLog:
 
     def create(self, properties: Mapping[str, str], replace: bool) -> None:
         """Make the table unless it is there; `replace` one that is there by an empty one."""
+        about = {name: {"comment": comment} for name, comment in self._table.about.items()}
         deltalake.DeltaTable.create(
             self._place,
-            self._schema(),
+            pa.schema([field.with_metadata(about.get(field.name)) for field in self._schema()]),
             mode="overwrite" if replace else "ignore",
             description=self._table.comment,
             configuration=properties,
@@ -251,15 +252,9 @@ class PathLog:
         return session.read.schema(schema).parquet(*files)
 
     def _schema(self, *, coded: bool = False) -> pa.Schema:
-        needed, about = self._table.required, self._table.about
-        return pa.schema(
-            [
-                field.with_nullable(field.name not in needed).with_metadata(
-                    {"comment": about[field.name]} if field.name in about else None
-                )
-                for field in arrow.schema_of(self._table.schema, coded=coded)
-            ]
-        )
+        """Return Arrow's schema; without comments, because a commit may not change those there."""
+        fields = arrow.schema_of(self._table.schema, coded=coded)
+        return pa.schema([f.with_nullable(f.name not in self._table.required) for f in fields])
 
 
 class CatalogLog:
