@@ -53,8 +53,8 @@ def line_of(node: Node) -> int:
 COMPONENTS = ("controller", "broker")
 ANSIBLE = {"kafka_broker", "kafka_controller", "confluent_package_version"}
 BITNAMI = {"kraft", "kraftVersion", "controller", "broker", "extraConfig", "clusterId", "zookeeper"}
-# Confluent Platform 7.6 is built on Kafka 3.6, 8.1 on 4.1. Its levels are its own.
-CONFLUENT = {7: 3, 8: 4}
+# Confluent Platform 4.1 is built on Kafka 1.1, 6.0 on 2.6, 8.1 on 4.1. Its levels are its own.
+CONFLUENT = {4: (1, 0), 5: (2, 0), 6: (2, 6), 7: (3, 0), 8: (4, 0)}
 _ENVIRONMENT = re.compile(r"KAFKA_(?:CFG_)?([A-Z_]+)")
 _IMAGE = re.compile(r"(?P<name>[\w./-]*kafka)(?::(?P<tag>[\w.-]+))?(?:@sha256:\w+)?")
 
@@ -135,7 +135,8 @@ def _image(text: str, node: Node, file: str) -> Iterator[_Item]:
 def _version(text: str, node: Node, file: str, *, is_confluent: bool) -> Iterator[_Item]:
     number, line = number_of(text), line_of(node)
     if is_confluent and number is not None:
-        text = ".".join(map(str, (CONFLUENT.get(number[0], 0), *number[1:])))
+        major, first = CONFLUENT.get(number[0], (0, 0))
+        text = f"{major}.{first + number[1]}" if major else f"Confluent Platform {text}"
         yield _Item("", of.VENDOR, Setting("confluent", file, line))
     match = re.match(r"\d+(\.\d+)+", text)
     yield _Item("", of.VERSION, Setting(match[0] if match else text, file, line))
