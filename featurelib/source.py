@@ -221,6 +221,11 @@ def choose(options: Wanted, fleet: Fleet, source: str, advice: str = ADDRESSES) 
     if cluster is None or (known is None and any(ways.values()) and KAFKA_ID.fullmatch(cluster)):
         entry = FleetEntry(id=cluster or "")  # the cluster that answers has to be the one named
     else:
+        if known is None and not fleet.cluster:
+            raise ConfigError(
+                f"No cluster {cluster!r}. Give an address in place of the name (--bootstrap "
+                f"HOST:PORT). {lists_none(source)}"
+            )
         entry = known or fleet.find(cluster, source, advice=advice)
     if any(ways.values()):
         entry = msgspec.structs.replace(entry, **ways)
@@ -233,6 +238,16 @@ def choose(options: Wanted, fleet: Fleet, source: str, advice: str = ADDRESSES) 
             "bootstrap, zookeeper or file to its entry, or give --bootstrap HOST:PORT."
         )
     return entry
+
+
+def lists_none(source: str) -> str:
+    """Return the advice of an inventory without clusters, whose file need not be there."""
+    folder = Path(source).parent
+    make = "" if folder.is_dir() else f"mkdir -p {shlex.quote(str(folder))} && "
+    return (
+        f"{source} lists no cluster yet. Add one:\n"
+        f"  {make}featurelib inventory import --bootstrap HOST:PORT >> {shlex.quote(source)}"
+    )
 
 
 def choose_entries(
@@ -265,6 +280,8 @@ def choose_entries(
     for entry in meant:
         if entry not in entries:
             say(f"{entry.title}: left out, {source} {lacks}")
+    if not inventory.cluster and not entries:
+        raise ConfigError(lists_none(source))
     if not entries:
         which = f"{source} ({part.text})" if part else source
         raise ConfigError(

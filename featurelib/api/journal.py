@@ -162,16 +162,13 @@ def _verified(journal: str | None, kept: str | None) -> Answer[Verified]:
 def _open_journal(path: Path) -> Journal:
     """The journal in a file that is there: to look after what was sent none is made. Raises
     ConfigError where there is none, JournalError and InputError for one that cannot be read."""
-    reason = (
-        "an empty file."
-        if path.exists()
-        else ("none: nothing was sent with it, or it is another user's or machine's.")
-    )
-    if not path.exists() or (path.is_file() and not path.stat().st_size):
+    if not path.exists():
         raise ConfigError(
-            f"{path}: expected a journal, found {reason} What may be open cannot be told. Name it "
-            "with --journal FILE."
+            f"{path}: there is no journal, so nothing was sent with it. Another user or machine "
+            f"has another. To read that:\n  featurelib journal --journal FILE"
         )
+    if path.is_file() and not path.stat().st_size:
+        raise ConfigError(f"{path} is empty, and no journal. Name another with --journal FILE.")
     return Journal(path)
 
 

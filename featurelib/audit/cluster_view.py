@@ -34,7 +34,7 @@ from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from featurelib.words import moment
 
 NO_FLEET = Fleet()  # an inventory that expects nothing
-NEXT = "docs/landing.md says what a landing line holds."
+NEXT = "docs/landing.md describes them. To write some: featurelib collect CLUSTER --out FOLDER"
 _SHOWN = 5  # reasons and clusters that an error names
 _REGISTER_FROM = load(STRICT).can.controllers_register_from
 

@@ -8,8 +8,8 @@ goes to standard error where standard output is for JSON.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,7 +36,6 @@ from featurelib.core.downgrade import loss_of
 from featurelib.errors import (
     ApprovalError,
     ConfigError,
-    FeatureLibError,
     InputError,
     RefusedError,
     UnreachableError,
@@ -44,10 +43,10 @@ from featurelib.errors import (
 from featurelib.model import Plan
 from featurelib.planning import files
 from featurelib.planning.files import PlanFile, say_span
-from featurelib.source import WAYS, Chosen, Wanted
+from featurelib.source import WAYS, Wanted
 from featurelib.view.documents import as_json as to_json
 from featurelib.view.documents import fill
-from featurelib.view.outcome import danger_page, order_page
+from featurelib.view.outcome import danger_page, named, order_page
 from featurelib.view.plan import approval_page
 from featurelib.words import clean
 
@@ -148,24 +147,17 @@ def _plan_ways(file: PlanFile, entry: FleetEntry) -> str:
     return "".join(f" --{name} {quote(value)}" for name, value in own.items())
 
 
-@contextmanager
-def _advising(file: PlanFile, cluster: Chosen, kind: type[FeatureLibError]) -> Iterator[None]:
-    """Add to an error of this kind the command typed, as it reaches the cluster where its plan was
-    made."""
-    try:
-        yield
-    except kind as error:
-        entry = act.known_entry(file.plan.cluster, cluster.wanted.fleet, cluster.catalogue)
-        words, kept, ways = iter(sys.argv[1:]), list[str](), _plan_ways(file, entry)
-        for word in words:
-            if word.removeprefix("--").partition("=")[0] not in WAYS:
-                kept.append(word)
-            elif "=" not in word:
-                next(words, None)
-        again = f"featurelib {join(kept)}{ways}"
-        if ways and again != typed():
-            error.args = (f"{error} The plan was made at:\n  {again}",)
-        raise
+def _made_at(file: PlanFile, entry: FleetEntry) -> str:
+    """Return the command typed, as it reaches the cluster where its plan was made; "" = it does, or
+    that is not known."""
+    words, kept, ways = iter(sys.argv[1:]), list[str](), _plan_ways(file, entry)
+    for word in words:
+        if word.removeprefix("--").partition("=")[0] not in WAYS:
+            kept.append(word)
+        elif "=" not in word:
+            next(words, None)
+    again = f"featurelib {join(kept)}{ways}"
+    return f"The plan was made at:\n  {again}" if ways and again != typed() else ""
 
 
 def _approved(plan: Plan, catalogue: Catalogue) -> list[ApprovedUpdateDocument]:
@@ -249,8 +241,12 @@ def apply(
     if not wanted.addresses:
         wanted = replace(wanted, cluster=file.plan.cluster)
     cluster, shows = chosen(wanted, overlay), say if as_json else print
-    with _advising(file, cluster, ConfigError):
-        cluster.reached()
+    entry = act.known_entry(file.plan.cluster, wanted.fleet, cluster.catalogue)
+    made_at = _made_at(file, entry)
+    if not (wanted.addresses or entry.is_reachable):
+        name = named(entry.id, entry.name or file.for_people.name)
+        way = made_at or "Add its address: --bootstrap HOST:PORT."
+        raise ConfigError(f"{plan}: no inventory has an address of cluster {name}. {way}")
 
     def ask(name: str, rules: Sequence[tuple[str, str]]) -> None:
         """Print what would be done, and ask; or print the rules if nothing is written."""
@@ -266,10 +262,13 @@ def apply(
         held.enter_context(raising_at_interrupt())
 
     try:
-        with _advising(file, cluster, UnreachableError), ExitStack() as held:
+        with ExitStack() as held:
             carried = act.carry_out(
                 file, cluster, how, approval=approval, path=plan, command=typed(), ask=ask
             )
+    except UnreachableError as error:
+        error.args = (f"{error} {made_at}".rstrip(),)
+        raise
     except KeyboardInterrupt:
         say("error: interrupted; nothing was sent by this run")
         return INTERRUPTED

@@ -83,7 +83,8 @@ class _Commands(CommandGroup):
             return super().resolve_command(ctx, args)
         except typer.TyperException as error:
             if args[0] in OTHER_WORDS:
-                vars(error)["message"] += f" `{OTHER_WORDS[args[0]]}` does that."
+                text = f"No such command {args[0]!r}. Use:\n  {OTHER_WORDS[args[0]]}"
+                vars(error)["message"] = text
             raise
 
 

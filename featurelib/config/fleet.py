@@ -366,11 +366,10 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if (entry := self.named(text, f"{source}: ")) is not None:
             return entry
         titles = [entry.title for entry in self.cluster]
-        near = get_close_matches(text, titles, n=_SHOWN, cutoff=0.4) or titles[:_SHOWN]
-        known = f"{len(titles)} others, as {', '.join(near)}" if near else "none"
+        near = get_close_matches(text, titles, n=_SHOWN, cutoff=0.4)
+        hint = f"Did you mean {' or '.join(near)}? Else" if near else "Name another,"
         raise ConfigError(
-            f"{source}: expected a cluster with the id or name {text!r}, found {known}. Name one "
-            f"of them, add it, or {advice}."
+            f"{source}: no cluster has the id or name {text!r}. {hint} add it, or {advice}."
         )
 
 

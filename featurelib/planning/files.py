@@ -30,7 +30,7 @@ from featurelib.planning.requirements import plan_faults
 VERSION: Literal[1] = 1  # of both
 PLAN: Literal["featurelib.plan"] = "featurelib.plan"
 APPROVAL: Literal["featurelib.approval"] = "featurelib.approval"
-AGAIN = "Use it as it was written, or make it again with `featurelib plan`."
+AGAIN = "Use it as it was written, or make it again: featurelib plan CLUSTER upgrade-all"
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
 SKEW = timedelta(minutes=SKEW_MINUTES)
 DAY = timedelta(days=1)
@@ -169,8 +169,9 @@ def _parsed(raw: bytes | str, kind: type[File], source: str, again: str) -> tupl
             )
         return msgspec.convert(given, kind), given
     except (RecursionError, msgspec.ValidationError, ValueError) as error:
+        if isinstance(error, json.JSONDecodeError):
+            raise PlanError(f"{source} is not {expected}: it is no JSON. {again}") from error
         detail = " lists in lists" if isinstance(error, RecursionError) else f": {error}"
-        detail = " text that is no JSON" if isinstance(error, json.JSONDecodeError) else detail
         raise PlanError(f"{source}: expected {expected}, found{detail}. {again}") from error
 
 

@@ -282,7 +282,7 @@ def test_a_cluster_is_found_by_id_or_name() -> None:
     assert fleet.find("x", "f").id == "x"  # an id before a name
     with pytest.raises(ConfigError, match=re.escape("'twin' is the name of 2 clusters: b, c.")):
         fleet.find("twin", "f")
-    with pytest.raises(ConfigError, match="f: expected a cluster with the id or name 'y'"):
+    with pytest.raises(ConfigError, match="f: no cluster has the id or name 'y'"):
         fleet.find("y", "f")
 
 
