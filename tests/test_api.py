@@ -415,7 +415,7 @@ def test_an_embedded_cluster_is_made_like_a_release_or_a_capture(tmp_path: Path)
 
 
 def test_a_cluster_that_nothing_leads_to_is_said_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="No cluster 'pay'|no cluster has the id or name 'pay'"):
+    with pytest.raises(ConfigError, match=r"No cluster 'pay'|no cluster has the id or name 'pay'"):
         describe_features("pay")
     with pytest.raises(ConfigError, match="expected a cluster, found none named"):
         connect(fleet=no_fleet(tmp_path))

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
@@ -219,23 +219,94 @@ def _next_steps(report: Report, looks: Sequence[_Look]) -> tuple[Report, dict[st
     return replace(report, clusters=tuple(clusters)), steps
 
 
+@dataclass(slots=True, kw_only=True)
+class Looks(Iterator[ClusterLook]):
+    """The looks of a watch, as they come; `newest` of each cluster, by its position."""
+
+    chosen: Sequence[Chosen]
+    until: Sequence[str]
+    every: float
+    timeout: float | None
+    newest: dict[int, ClusterLook] = field(default_factory=dict)
+    _looks: Iterator[ClusterLook] | None = None
+
+    def __next__(self) -> ClusterLook:
+        if self._looks is None:
+            self._looks = self._look()
+        return next(self._looks)
+
+    @property
+    def is_ready(self) -> bool:
+        """True if all that is waited for is READY in every cluster."""
+        return (
+            bool(self.until) and self.is_seen and all(s.value.ready for s in self.newest.values())
+        )
+
+    @property
+    def is_seen(self) -> bool:
+        """True if the newest look at each cluster reached it."""
+        errors = [look.value.error for look in self.newest.values()]
+        return len(errors) == len(self.chosen) and not any(errors)
+
+    @property
+    def exit_code(self) -> int:
+        """0 if it is READY, or nothing was waited for; 1 if it is not yet; 5 without a look."""
+        if not self.is_seen:
+            return BackendError.exit_code
+        return int(bool(self.until) and not self.is_ready)
+
+    def _look(self) -> Iterator[ClusterLook]:
+        found, over = SimpleQueue[_Found](), Event()
+        for number, cluster in enumerate(self.chosen):
+            go_on = partial(_look_on, number, cluster, self.until, self.every, over, found)
+            Thread(target=go_on, name=f"watch-{number}", daemon=True).start()
+        ends_at = None if self.timeout is None else time.monotonic() + self.timeout
+        try:
+            while not self.is_ready:
+                is_first, left = len(self.newest) < len(self.chosen), None
+                if ends_at is not None and not is_first:  # the first look at each is waited for
+                    left = max(0.0, ends_at - time.monotonic())
+                try:
+                    number, look, error = found.get(timeout=left)
+                except Empty:
+                    return
+                if look is not None:
+                    self.newest[number] = look
+                seen = [newest.value.answered for newest in self.newest.values()]
+                nobody = len(seen) == len(self.chosen) and not any(seen)
+                if error is not None and (look is None or nobody):
+                    raise error
+                assert look is not None
+                yield look
+        finally:
+            over.set()
+
+
 def watch(
     clusters: AnyCluster | Sequence[AnyCluster],
     *,
     until: str | Sequence[str] = (),
     every: float = EVERY_SECONDS,
     timeout: float | None = None,
-) -> Iterator[ClusterLook]:
-    """Look at clusters every few seconds, until all that is waited for is READY in each.
+) -> Looks:
+    """Follow a rolling upgrade until a level is READY.
 
-        for look in watch("payments-eu", until="4.2", timeout=3600):
-            print(look.line)
-        look.value.ready
+    Who runs what, what could be finalized at this moment, and what is still missing:
 
-    `until` is a release, for every level that its software finalizes by default, or FEATURE=LEVEL;
-    without it the looks go on until `timeout`, in seconds. There is one at each in any case. The
-    value has `nodes`, `features`, `missing` and `ready`; nodes, and whole clusters, may go and come
-    back. Raises ConfigError, and UnreachableError where no cluster answers the first look.
+    \b
+        featurelib watch payments-eu
+        featurelib watch payments-eu --until 4.2 --timeout 2h
+        featurelib watch --label ring=canary --until metadata.version=4.2 --json
+
+    Every listener is asked every two seconds, and nothing is changed. On a terminal one screen is
+    kept up to date, a line a cluster where there are several; anywhere else there is a line for
+    each look that shows something new, with --json an object. READY is said where `featurelib plan`
+    would plan what --until names, in every cluster. Fenced brokers and silent nodes count, as they
+    do there. Ctrl-C ends it. In Python: for look in watch("payments-eu", until="4.2", timeout=60).
+
+    Exit codes: 0 it is READY, or the time was up and nothing was waited for; 1 the time was up
+    before it was READY; 2 usage; 5 nothing answered the first look, or a cluster not the last one;
+    130 Ctrl-C.
     """
     several = [clusters] if isinstance(clusters, str | Chosen) else clusters
     chosen = [
@@ -248,30 +319,7 @@ def watch(
             "that are rolled, or choose them with --owner, --label or --view."
         )
     texts = (until,) if isinstance(until, str) else tuple(until)
-    found, over = SimpleQueue[_Found](), Event()
-    for number, one in enumerate(chosen):
-        go_on = partial(_look_on, number, one, texts, every, over, found)
-        Thread(target=go_on, name=f"watch-{number}", daemon=True).start()
-    ends_at = None if timeout is None else time.monotonic() + timeout
-    newest: dict[int, Watched] = {}
-    try:
-        while not (texts and len(newest) == len(chosen) and all(s.ready for s in newest.values())):
-            left = None  # the first look at each is waited for in any case
-            if ends_at is not None and len(newest) == len(chosen):
-                left = max(0.0, ends_at - time.monotonic())
-            try:
-                number, look, error = found.get(timeout=left)
-            except Empty:
-                return
-            if look is not None:
-                newest[number] = look.value
-            nobody = len(newest) == len(chosen) and not any(s.answered for s in newest.values())
-            if error is not None and (look is None or nobody):
-                raise error
-            assert look is not None
-            yield look
-    finally:
-        over.set()
+    return Looks(chosen=chosen, until=texts, every=every, timeout=timeout)
 
 
 # Which cluster, and why it was not seen.

@@ -56,14 +56,22 @@ def answer_about(
 
 
 def why_not(cluster: AnyCluster, feature: str, level: int | str) -> Answer[WhyNot]:
-    """Explain why a level cannot be finalized: all proof, and the smallest change that unlocks it.
+    """Explain why a level cannot be finalized, and what helps.
 
-        why_not("payments-eu", "metadata.version", "4.1")
-        why_not(tables["orders-prod-us"], "metadata.version", 29).frame()
+    All the proof, and the smallest change that unlocks it:
 
-    `level` is a number or, of metadata.version, a name or release. The value has `answer`
-    (blocked, unknown, nothing, finalized), `proofs`, `unknown` and `unlock`; a row is one proof:
-    who refuses, which node, with which range, by which rule. Raises ConfigError, BackendError.
+    \b
+        featurelib why-not payments-eu metadata.version=4.1
+        featurelib why-not orders-prod-us metadata.version=29 --tables build/samples/tables
+
+    Kafka names the first node that is in the way. Here every node is named, with the range it
+    supports, when that was seen and in which landing line; every rule, and who asks it: the policy,
+    and each generation of controllers that may answer. What nobody knows is said apart. A level
+    below the finalized one is judged as a downgrade that loses nothing.
+
+    In Python: why_not("payments-eu", "metadata.version", "4.1").value has `answer` (blocked,
+    unknown, nothing, finalized), `proofs`, `unknown` and `unlock`; a row is one proof.
+    Exit codes: 0 answered, also where the level is blocked; 2 usage; 5 no evidence.
     """
     chosen = choose(cluster)
     source, catalogue = chosen.question(), chosen.catalogue

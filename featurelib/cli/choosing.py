@@ -9,12 +9,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from featurelib.api.looks import NODE_SECONDS
 from featurelib.api.tables import NightTables
 from featurelib.cli.entrance import say
 from featurelib.cli.options import read_pairs
+from featurelib.cli.questions import follow
 from featurelib.config.files import open_catalogue, quietly
 from featurelib.config.fleet import Choice
 from featurelib.errors import ConfigError
+from featurelib.planning.files import expect_span
 from featurelib.source import Chosen, Wanted, choose_entries, find_tables, open_fleet
 
 
@@ -83,6 +86,52 @@ def several(
     ]
 
 
+def _watched(
+    clusters: list[str] | None = None,
+    *,
+    choice: Choice,
+    wanted: Wanted,
+    overlay: str | None = None,
+    node_timeout: float = NODE_SECONDS,
+) -> list[Chosen]:
+    every = not (clusters or wanted.addresses or choice != Choice())
+    wanted = replace(wanted, timeout=node_timeout)
+    found = several(clusters, every, choice=choice, wanted=wanted, overlay=overlay)
+    return [replace(cluster, say=quietly) for cluster in found]
+
+
+def _until(until: list[str] | None = None) -> list[str]:
+    return until or []
+
+
+def _within(within: str | None = None) -> float | None:
+    return expect_span("--timeout", within).total_seconds() if within else None
+
+
+def _cluster_of(words: list[str], wanted: Wanted, overlay: str | None = None) -> Chosen:
+    return chosen(replace(wanted, cluster=_split(words)[0]), overlay)
+
+
+def _feature_of(words: list[str]) -> str:
+    return _split(words)[1]
+
+
+def _level_of(words: list[str]) -> str:
+    return _split(words)[2]
+
+
+def _split(words: list[str]) -> tuple[str | None, str, str]:
+    """Return the cluster, the feature and the level as it was written. Raises ConfigError."""
+    feature, sign, level = words[-1].partition("=")
+    if not (sign and feature and level) or len(words) > 2:
+        raise ConfigError(
+            f"{' '.join(words)}: expected [CLUSTER] FEATURE=LEVEL, as payments-eu "
+            f"metadata.version=4.1, found {words[-1] if len(words) < 3 else len(words)!r}"
+            f"{' words' if len(words) > 2 else ''}."
+        )
+    return words[0] if len(words) == 2 else None, feature, level
+
+
 def typed() -> str:
     """The command line, to be typed again."""
     return shlex.join(["featurelib", *sys.argv[1:]])
@@ -121,4 +170,12 @@ CHOOSING: dict[str, Callable[..., Any] | None] = {
     "nodes": _nodes,
     "add": _add,
     "finalize": _finalize,
+    "why-not.cluster": _cluster_of,
+    "why-not.feature": _feature_of,
+    "why-not.level": _level_of,
+    "watch.clusters": _watched,
+    "watch.until": _until,
+    "watch.timeout": _within,
 }
+# By command whose output is more than its answer: what prints it, and returns the exit code.
+PRINTING: dict[str, Callable[..., int]] = {"watch": follow}

@@ -71,21 +71,22 @@ def with_options(
     is printed."""
     hints = get_type_hints(command)
     is_api = hints["return"] is not int
+    printing = print_answer
     if is_api or "night" in hints:
-        from featurelib.cli.choosing import CHOOSING
+        from featurelib.cli.choosing import CHOOSING, PRINTING
 
+        printing = PRINTING.get(name, print_answer)
         mine = {one.removeprefix(f"{name}."): make for one, make in CHOOSING.items()}
         makers |= {parameter: make for parameter, make in mine.items() if make is not None}
     options, call = _options(command, name, makers)
     if is_api:
         options += _options(_as_json, name, {})[0]
+    options = [*{option.name: option for option in options}.values()]  # makers may share some
 
     def run(**given: Any) -> int:
         if not is_api:
             return int(call(given))
-        answer: Answer[Any] = call(given)
-        print_answer(answer, as_json=given["as_json"])
-        return answer.exit_code
+        return printing(call(given), as_json=given["as_json"])
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
@@ -192,9 +193,6 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def print_answer(answer: Answer[Any], *, as_json: bool) -> int:
-    """Print an answer of featurelib.api as text for this terminal, or as JSON; exit code 0."""
-    if as_json:
-        print(answer.json())
-    else:
-        print(answer.page(None))
-    return 0
+    """Print an answer of featurelib.api as text for this terminal, or as JSON. Return its code."""
+    print(answer.json() if as_json else answer.page(None))
+    return answer.exit_code

@@ -170,7 +170,7 @@ def _parsed(raw: bytes | str, kind: type[File], source: str, again: str) -> tupl
         return msgspec.convert(given, kind), given
     except (RecursionError, msgspec.ValidationError, ValueError) as error:
         if isinstance(error, json.JSONDecodeError):
-            raise PlanError(f"{source} is not {expected}: it is no JSON. {again}") from error
+            raise PlanError(f"{source}: this is not {expected}: it is no JSON. {again}") from error
         detail = " lists in lists" if isinstance(error, RecursionError) else f": {error}"
         raise PlanError(f"{source}: expected {expected}, found{detail}. {again}") from error
 

@@ -164,7 +164,7 @@ def test_python_asks_by_a_name_an_address_or_several(home: Path) -> None:
     assert (found.exit_code, str(found).splitlines()[0][:10]) == (0, "2 clusters")
     with pytest.raises(ConfigError, match="expected a cluster, found none"):
         check([])
-    with pytest.raises(ConfigError, match="No cluster 'pay'|no cluster has the id or name 'pay'"):
+    with pytest.raises(ConfigError, match=r"No cluster 'pay'|no cluster has the id or name 'pay'"):
         check("pay")
 
 

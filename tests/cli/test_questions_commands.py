@@ -56,7 +56,7 @@ def test_the_samples_tables_are_read_by_demo_alone(
         code, _, err = run(*words)
         assert (code, err.startswith("error: No tables are named. Add --tables")) == (2, True)
     code, _, err = run("why-not", "ghost-broker", "metadata.version=27")  # which is a look
-    assert (code, "id or name 'ghost-broker'" in err) == (2, True)
+    assert (code, "No cluster 'ghost-broker'" in err) == (2, True)
     monkeypatch.setattr(source, "SAMPLE_TABLES", tmp_path / "none")
     code, _, err = run("history", "ghost-broker", "--demo")
     assert (code, "--demo: the samples' tables are not made yet" in err) == (2, True)
