@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
@@ -228,12 +228,17 @@ class Looks(Iterator[ClusterLook]):
     every: float
     timeout: float | None
     newest: dict[int, ClusterLook] = field(default_factory=dict)
-    _looks: Iterator[ClusterLook] | None = None
+    _looks: Generator[ClusterLook] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._looks = self._look()
 
     def __next__(self) -> ClusterLook:
-        if self._looks is None:
-            self._looks = self._look()
         return next(self._looks)
+
+    def close(self) -> None:
+        """End the watch."""
+        self._looks.close()
 
     @property
     def is_ready(self) -> bool:
@@ -250,12 +255,12 @@ class Looks(Iterator[ClusterLook]):
 
     @property
     def exit_code(self) -> int:
-        """0 if it is READY, or nothing was waited for; 1 if it is not yet; 5 without a look."""
+        """The exit code: 0 READY, or nothing was waited for; 1 not yet; 5 not seen."""
         if not self.is_seen:
             return BackendError.exit_code
         return int(bool(self.until) and not self.is_ready)
 
-    def _look(self) -> Iterator[ClusterLook]:
+    def _look(self) -> Generator[ClusterLook]:
         found, over = SimpleQueue[_Found](), Event()
         for number, cluster in enumerate(self.chosen):
             go_on = partial(_look_on, number, cluster, self.until, self.every, over, found)
