@@ -222,10 +222,8 @@ def choose(options: Wanted, fleet: Fleet, source: str, advice: str = ADDRESSES) 
         entry = FleetEntry(id=cluster or "")  # the cluster that answers has to be the one named
     else:
         if known is None and not fleet.cluster:
-            raise ConfigError(
-                f"No cluster {cluster!r}. Give an address in place of the name (--bootstrap "
-                f"HOST:PORT). {lists_none(source)}"
-            )
+            name = f"No cluster {cluster!r}. Name its address instead (--bootstrap HOST:PORT)."
+            raise ConfigError(f"{name} {lists_none(source)}")
         entry = known or fleet.find(cluster, source, advice=advice)
     if any(ways.values()):
         entry = msgspec.structs.replace(entry, **ways)
@@ -242,12 +240,9 @@ def choose(options: Wanted, fleet: Fleet, source: str, advice: str = ADDRESSES) 
 
 def lists_none(source: str) -> str:
     """Return the advice of an inventory without clusters, whose file need not be there."""
-    folder = Path(source).parent
+    folder, line = Path(source).parent, "featurelib inventory import --bootstrap HOST:PORT"
     make = "" if folder.is_dir() else f"mkdir -p {shlex.quote(str(folder))} && "
-    return (
-        f"{source} lists no cluster yet. Add one:\n"
-        f"  {make}featurelib inventory import --bootstrap HOST:PORT >> {shlex.quote(source)}"
-    )
+    return f"{source} lists no cluster yet. Add one:\n  {make}{line} >> {shlex.quote(source)}"
 
 
 def choose_entries(

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,6 @@ from featurelib.core.reply import Reply
 from featurelib.errors import (
     ApprovalError,
     ConfigError,
-    FeatureLibError,
     NoEvidenceError,
     OutcomeUnknownError,
     RefusedError,
@@ -49,6 +49,7 @@ from featurelib.errors import (
 )
 from featurelib.extras.sandbox import sandbox
 from featurelib.extras.sandbox.backend import EmbeddedBackend
+from featurelib.planning import files
 from featurelib.questions.why_not import LevelStatus as Verdict
 from featurelib.source import Chosen, Wanted
 from tests.backends.clusters import KRAFT, TABLES, ZK
@@ -330,23 +331,27 @@ def test_a_plan_is_made_approved_and_applied(tmp_path: Path, mode: str) -> None:
     assert not made.refusals
     rehearsed = apply(made, cluster, dry_run=True, journal=journal(tmp_path))
     assert (rehearsed.ending.kind.value, sent(tmp_path)) == ("rehearsed", [])
-    carried = apply(made, cluster, approval=approve(made, by="ann"), journal=journal(tmp_path))
+    approval = approve(made, "1h", by="ann")
+    carried = apply(made, cluster, approval=approval, journal=journal(tmp_path))
     assert carried.is_done
     assert f"Feature: {'group.version' if kraft else 'f'} " in str(carried)
     assert str(carried).splitlines()[-1].startswith("Applied: cluster c-1")
     assert levels(cluster) == ({METADATA: 27, GROUP: 1} if kraft else {"f": 3, "g": 1})
-    with pytest.raises(FeatureLibError):
-        apply(made, cluster, approval=approve(made, by="ann", hours=-1), journal=journal(tmp_path))
+    past = datetime.now(UTC) - timedelta(hours=2)
+    given = files.approve(made.file.plan, by="ann", at=past, expires=timedelta(hours=1))
+    over = files.write_approval(given)
+    with pytest.raises(ApprovalError, match="expire"):
+        apply(made, cluster, approval=over, journal=journal(tmp_path))
 
 
 def test_without_an_approval_nothing_is_sent(tmp_path: Path) -> None:
     cluster = live(tmp_path)
     made = plan(cluster)
     other = plan(cluster, "update", up={GROUP: 1})
-    with pytest.raises(ApprovalError, match="expected an approval of this plan, found none"):
+    with pytest.raises(ConfigError, match="expected --approval FILE, found none"):
         apply(made, cluster, journal=journal(tmp_path))
     with pytest.raises(ApprovalError, match="expected an approval of the plan PLAN, found one of"):
-        apply(made, cluster, approval=approve(other, by="ann"), journal=journal(tmp_path))
+        apply(made, cluster, approval=approve(other, "1h", by="ann"), journal=journal(tmp_path))
     assert levels(cluster) == {METADATA: 25}
 
 
@@ -361,8 +366,9 @@ def test_a_plan_that_was_overtaken_is_refused(tmp_path: Path) -> None:
     update_features(
         cluster, {METADATA: FeatureUpdate(level=28)}, journal=journal(tmp_path)
     ).expect_ok()
+    approval = approve(made_from_old, "1h")
     with pytest.raises(StalePlanError, match="Nothing was sent"):
-        apply(made_from_old, cluster, approval=approve(made_from_old), journal=journal(tmp_path))
+        apply(made_from_old, cluster, approval=approval, journal=journal(tmp_path))
     assert made.is_made
     assert levels(cluster) == {METADATA: 28, GROUP: 1}
 
@@ -371,7 +377,7 @@ def test_plans_and_approvals_may_be_files(tmp_path: Path) -> None:
     cluster = live(tmp_path)
     path, word = tmp_path / "plan.json", tmp_path / "plan.approval.json"
     plan(cluster, "update", up={GROUP: 1}).save(str(path))
-    word.write_bytes(approve(str(path), by="ann"))
+    word.write_bytes(approve(str(path), "1h", by="ann").content)
     assert apply(str(path), cluster, approval=str(word), journal=journal(tmp_path)).is_done
     assert levels(cluster)[GROUP] == 1
     with pytest.raises(ConfigError, match="expected a plan file, found: No such file"):

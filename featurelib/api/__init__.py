@@ -20,10 +20,11 @@ from __future__ import annotations
 from featurelib.api.act import Carried as Carried
 from featurelib.api.act import PlanAnswer as PlanAnswer
 from featurelib.api.act import apply as apply
-from featurelib.api.act import approve as approve
 from featurelib.api.act import plan as plan
 from featurelib.api.act import update_features as update_features
+from featurelib.api.approvals import approve as approve
 from featurelib.api.clusters import Answer as Answer
+from featurelib.api.clusters import Approved as Approved
 from featurelib.api.clusters import Described as Described
 from featurelib.api.clusters import Live as Live
 from featurelib.api.clusters import Stored as Stored

@@ -6,46 +6,61 @@ not known (featurelib.api.journal).
 
 from __future__ import annotations
 
-import getpass
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from shlex import quote
 
 import msgspec
 
-from featurelib.api.clusters import Answer, AnyCluster, Live, choose, choose_live
+from featurelib.api.clusters import (
+    NOBODY,
+    Answer,
+    AnyCluster,
+    Approved,
+    Live,
+    Person,
+    choose,
+    choose_live,
+    made_at,
+)
 from featurelib.api.documents import (
     ApplyDocument,
     PlanDocument,
     RequestDocument,
     ShowDocument,
     UpdateResultDocument,
-    WithdrawalDocument,
 )
 from featurelib.catalogue import Catalogue
 from featurelib.config.files import (
     find_settings,
     journal_path,
     open_catalogue,
+    open_settings,
     read_bytes,
     write_whole,
 )
 from featurelib.config.fleet import FleetEntry
 from featurelib.controller import apply as controller
 from featurelib.controller.apply import Applying, ApplyOrder, FeatureUpdate, Mode, UpdateResult
-from featurelib.controller.holder import myself, say_seconds
 from featurelib.controller.journal import Clearance, Journal, Withdrawal
 from featurelib.controller.send import Waits
 from featurelib.controller.signing import check_approval, find_writable, needs_none
 from featurelib.core.outcome import Ending, EndingKind, MoveOutcome
-from featurelib.errors import ApprovalError, ConfigError, FeatureLibError, RefusedError
+from featurelib.errors import (
+    ApprovalError,
+    ConfigError,
+    FeatureLibError,
+    RefusedError,
+    UnreachableError,
+)
 from featurelib.model import Plan, Reason
 from featurelib.planning import files
-from featurelib.planning.files import ApprovalFile, ForPeople, PlanFile
+from featurelib.planning.files import ForPeople, PlanFile
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.outlook import level_names, look_ahead
 from featurelib.planning.owners import expect_ours, left_over
@@ -55,7 +70,15 @@ from featurelib.questions.setbacks import warn_lowered
 from featurelib.source import Chosen, Source, Wanted, open_fleet
 from featurelib.view.documents import ERROR_WORDS, fill
 from featurelib.view.layout import UNWRAPPED
-from featurelib.view.outcome import before_return, ending_page, named, operation, sentence
+from featurelib.view.outcome import (
+    before_return,
+    danger_page,
+    ending_page,
+    named,
+    operation,
+    order_page,
+    sentence,
+)
 from featurelib.view.plan import Onward, contradictions, named_cluster, plan_page, planning_page
 from featurelib.words import clean
 
@@ -136,7 +159,7 @@ def plan_intent(
     intent: Intent,
     *,
     probe: bool = False,
-    where: Callable[[Source], str] | None = None,
+    place_of: Callable[[Source], str] | None = None,
 ) -> PlanAnswer:
     """The plan for what is wanted. `probe`: the live cluster's controller is asked to validate it
     where registrations are not seen. `where` says in which file it will stand."""
@@ -147,14 +170,17 @@ def plan_intent(
         source = chosen.source()
         planned = make_plan(source.sight, intent, catalogue, guards=source.guards)
         planned = warn_lowered(planned, source.lake, source.wanted.run, catalogue)
-    made, entry, made_from = planned.plan, source.entry, _made_from(source, planned)
-    left = tuple(left_over(planned.shares, entry, catalogue))
-    warnings = [*planned.warnings, *(one.line for one in left)]
+    made, entry, made_from = planned.plan, source.entry, source.made_from
+    if planned.probed:
+        made_from += f" and a probe: its controller would accept {planned.probed}"
+    unplanned = tuple(left_over(planned.shares, entry, catalogue))
+    warnings = [*planned.warnings, *(change.line for change in unplanned)]
     file = None
     if made is not None:
-        people = _for_people(source, planned, level_names(made, catalogue), warnings)
+        people = _for_people(source, planned, made_from, warnings)
+        people = msgspec.structs.replace(people, level_names=level_names(made, catalogue))
         file = files.read_plan(files.write_plan(made, people), "the plan")
-    path = where(source) if where is not None and file is not None else None
+    path = place_of(source) if place_of is not None and file is not None else None
     muted = [over_reason(source.muted, reason) for reason in planned.refusals]
     return PlanAnswer(
         value=planned,
@@ -184,7 +210,7 @@ def plan_intent(
             named_cluster(source.sight.cluster_id, entry.name),
             f"{clean(made_from, 600)}, last seen {source.seen_at}",
             catalogue,
-            left=left,
+            left=unplanned,
             muted=muted,
             onward=Onward(
                 path=path,
@@ -214,22 +240,15 @@ def _plan_by_probe(chosen: Chosen, intent: Intent) -> tuple[Source, Planned]:
         return source, planned
 
 
-def _made_from(source: Source, planned: Planned) -> str:
-    """Return the sources of a plan."""
-    probe = f" and a probe: its controller would accept {planned.probed}"
-    return source.made_from + (probe if planned.probed else "")
-
-
 def _for_people(
-    source: Source, planned: Planned, names: dict[str, dict[str, str]], warnings: Sequence[str]
+    source: Source, planned: Planned, made_from: str, warnings: Sequence[str]
 ) -> ForPeople:
     return ForPeople(
         name=source.entry.name,
         written_at=files.say_time(datetime.now(UTC)),
-        made_from=_made_from(source, planned),
+        made_from=made_from,
         seen_at=source.seen_at,
         addresses=source.wanted.addresses_anywhere,
-        level_names=names,
         left_out=tuple(reason.statement for reason in planned.refusals),
         stays=tuple(stay.text for stay in planned.goal.stays),
         warnings=tuple(warnings),
@@ -303,72 +322,6 @@ def known_entry(cluster: str, fleet: str | None, catalogue: Catalogue) -> FleetE
     return open_fleet(fleet, catalogue)[1].of(cluster, FleetEntry(id=cluster))
 
 
-def approve(
-    plan: PlanAnswer | str, *, hours: float = 1.0, by: str | None = None, reason: str | None = None
-) -> bytes:
-    """Somebody's word for one plan and no other, for some hours; it goes to `apply`.
-
-        apply(plan, cluster, approval=approve(plan, reason="CHG-17"))
-
-    `by` is this login where it is not said. It is not signed: where conf/audit.toml asks for a
-    signature, use `featurelib approve --key`. Raises RefusedError for a plan that came to nothing.
-    """
-    return files.write_approval(
-        make_approval(read_plan(plan), timedelta(hours=hours), by=by, reason=reason)
-    )
-
-
-def make_approval(
-    file: PlanFile, expires: timedelta, *, by: str | None, reason: str | None
-) -> files.Approval:
-    """The approval of a plan from now on, by this login where nobody is named. Raises ConfigError
-    where the login has no name, PlanError for a text that cannot be shown."""
-    try:
-        name = by or getpass.getuser()
-    except (KeyError, OSError) as error:
-        raise ConfigError("--by: expected a name, since this login has none. Add --by.") from error
-    return files.approve(file.plan, by=name, at=datetime.now(UTC), expires=expires, reason=reason)
-
-
-def withdraw(
-    approval: str, *, reason: str | None = None, journal: str | None = None
-) -> tuple[ApprovalFile, Withdrawal]:
-    """Take back the approval in a file: the journal refuses it from now on, and the file goes.
-
-    With another journal a copy of the file holds until it expires. Raises ConfigError where there
-    is none or it cannot be deleted, PlanError, ApprovalError, JournalError.
-    """
-    again = "One whose file is gone cannot be taken back: a copy holds until it expires."
-    file = files.read_approval(read_bytes(approval, "an approval to take back", again), approval)
-    found = Withdrawal(
-        approval=files.digest(file.approval),
-        plan=file.approval.plan,
-        cluster=file.approval.cluster,
-        approved_by=file.approval.approved_by,
-        who=myself("featurelib approve --withdraw"),
-        at=datetime.now(UTC).timestamp(),
-        reason=reason or "",
-    )
-    path = journal_path(journal)
-    with closing(Journal(path)) as opened:
-        opened.withdraw(found)
-    try:
-        Path(approval).unlink()
-    except OSError as error:
-        raise ConfigError(
-            f"{approval}: expected a file that can be deleted, found: {error.strerror}. The "
-            f"approval was taken back in {path}; with another journal it holds until it expires."
-        ) from error
-    return file, found
-
-
-def withdrawal_document(one: Withdrawal) -> WithdrawalDocument:
-    """A withdrawal as an object."""
-    return fill(
-        WithdrawalDocument, one, at=say_seconds(one.at), user=one.who.user, host=one.who.host
-    )
-
-
 def read_plan(plan: PlanAnswer | str) -> PlanFile:
     """The plan itself, or the one in that file. Raises RefusedError, PlanError, ConfigError."""
     if isinstance(plan, PlanAnswer):
@@ -433,64 +386,87 @@ def update_features(
 
 def apply(
     plan: PlanAnswer | str,
-    cluster: str | Live,
+    cluster: str | Chosen | None = None,
     *,
-    approval: bytes | str | None = None,
+    approval: Approved | bytes | str | None = None,
     dry_run: bool = False,
     validate_only: bool = False,
     journal: str | None = None,
     wait: float = Waits().nodes,
+    person: Person = NOBODY,
 ) -> Carried:
-    """Carry out an approved plan on its cluster, and say what is true afterwards.
+    """Carry out an approved plan on its cluster.
 
-        apply(made, cluster, dry_run=True)                       # looks and judges, sends nothing
-        apply("plans/payments.json", "payments-eu", approval="payments.approval.json")
+    The cluster is the plan's, as the inventory reaches it, unless addresses are given. It is looked
+    at again first: if anything is not as the plan saw it, nothing is sent. Then one request a step
+    goes to the controller, and each is looked after until every node reports it. --dry-run and
+    --validate-only write nothing and need no approval.
 
-    The cluster is looked at again first: if anything is not as the plan saw it, nothing is sent.
-    `plan` and `approval` may be files. `wait`: seconds nodes may take to report a level. Raises
-    RefusedError (stale plan, no approval that holds, another run), BackendError, and
-    OutcomeUnknownError where a request may have been applied: `featurelib resume` settles it.
+    \b
+        featurelib apply payments.json
+        featurelib apply payments.json --dry-run --bootstrap kafka-1:9092
+
+    In Python: apply(plan, "payments-eu", approval=approve(plan, "1h")). Raises
+    RefusedError, BackendError, and OutcomeUnknownError where a request may have been applied.
+    Exit codes: 0 applied, or nothing to do; 1 stopped half way, or not every node reports it; 2
+    usage; 3 refused, nothing written; 4 unknown, run featurelib resume; 5 could not look.
     """
-    live, file = choose_live(cluster), read_plan(plan)
     how = Applying(dry_run=dry_run, validate_only=validate_only, wait=wait, journal=journal)
-    if approval is None and how.mode is Mode.SEND:
-        raise ApprovalError(
-            "expected an approval of this plan, found none. Nothing was sent. Look at the plan, "
-            "then: apply(plan, cluster, approval=approve(plan))"
-        )
-    return carry_out(file, live, how, approval=approval)
+    is_sent, file = how.mode is Mode.SEND, read_plan(plan)
+    chosen = choose_live(cluster or Chosen(wanted=Wanted(), catalogue=open_catalogue(None)))
+    options, path = chosen.wanted, plan if isinstance(plan, str) else ""
+    beside = Path(path or "PLAN").with_suffix(".approval.json")
+    if is_sent and path and beside.is_file():
+        approval = approval or str(beside)
+    if is_sent and approval is None:
+        words = quote(path or "PLAN") + Wanted(fleet=options.fleet, config=options.config).ways[0]
+        again = files.approve_command(words, open_settings(options.config).longest_approval)
+        raise ConfigError(f"expected --approval FILE, found none. Write one: {again}")
+    entry = known_entry(file.plan.cluster, options.fleet, chosen.catalogue)
+    other = made_at(person.command, file, entry)
+    if not (options.cluster or options.addresses):
+        if not entry.is_reachable:
+            name = named(entry.id, entry.name or file.for_people.name)
+            advice = other or "Add its address: --bootstrap HOST:PORT."
+            raise ConfigError(f"{path}: no inventory has an address of cluster {name}. {advice}")
+        chosen = replace(chosen, wanted=replace(options, cluster=entry.id))
+    try:
+        content = approval.content if isinstance(approval, Approved) else approval
+        return _carry_out(file, chosen, how, person, approval=content, path=path or "PLAN")
+    except UnreachableError as error:
+        error.args = (f"{error} {other}".rstrip(),)
+        raise
 
 
-def carry_out(
+def _carry_out(
     file: PlanFile,
     chosen: Chosen,
     how: Applying,
+    person: Person,
     *,
     approval: bytes | str | None,
-    path: str = "PLAN",
-    command: str = "",
-    ask: Callable[[str, Sequence[tuple[str, str]]], None] = lambda name, rules: None,
+    path: str,
 ) -> Carried:
-    """Carry out the plan as `apply` and the command do; `path` is its file, `command` the one that
-    goes on with it. Once all is checked that needs no look, `ask` is given the cluster's name and
-    what rules, each with its own name. An error has as `facts` what is known of the plan."""
+    """Carry out the plan of the file `path`. Once all is checked that needs no look, a person is
+    asked. An error has as `facts` what is known of the plan."""
     plan, reached, journal = file.plan, chosen.reached(), how.journal
     settings, ruled = find_settings(chosen.wanted.config)
     if writable := find_writable(Path(ruled)):
         chosen.say(f"warning: every user of this machine can write {writable}: {ruled} is no guard")
     entry, check, again = reached.entry_of(plan.cluster), needs_none, ""
     if approval is not None:
-        where = approval if isinstance(approval, str) else "the approval"
         words = quote(path) + Wanted(fleet=chosen.wanted.fleet, config=chosen.wanted.config).ways[0]
         again = files.approve_command(words, settings.longest_approval)
-        gone = "" if Path(where).exists() else _gone(file, again, journal)
-        text = read_bytes(approval, "an approval", gone) if isinstance(approval, str) else approval
-        check = partial(check_approval, file, text, settings=settings, source=where, path=path)
+        raw, source = approval, "the approval"
+        if isinstance(approval, str):
+            remedy = "" if Path(approval).exists() else _gone(file, again, journal)
+            raw, source = read_bytes(approval, "an approval", remedy), approval
+        check = partial(check_approval, file, raw, settings=settings, source=source, path=path)
     order = ApplyOrder(
         plan=plan,
         check_approval=check,
         mode=how.mode,
-        command=command or "featurelib.apply",
+        command=person.command or "featurelib.apply",
         way=replace(chosen.way(journal, cluster=plan.cluster), intent=plan.intent),
         waits=Waits(nodes=how.wait),
         name=entry.name,
@@ -503,8 +479,17 @@ def carry_out(
         expect_ours(plan.cluster, plan.moves, reached.fleet, known, plan.guards, options)
         clearance = check(datetime.now(UTC))
         rules = [("settings", clean(ruled, 400)), ("approval", clean(clearance.text, 2000))]
-        ask(name, rules if clearance.by else rules[:1])
+        rules, address = rules if clearance.by else rules[:1], reached.entry.address
+        if how.mode is Mode.SEND:
+            person.show(str(order_page(file, name, rules, known, address)))
+            person.confirm(f"Apply this plan to cluster {name}?")
+        else:
+            for rule, value in rules:
+                chosen.say(f"{rule}: {value}")
+            if text := str(danger_page(plan, known, address)):
+                person.show(text)
         with (
+            person.sending(),
             closing(Journal(journal_path(journal))) as opened,
             reached.watcher(settings.max_age, chosen.say) as watcher,
         ):
@@ -518,23 +503,32 @@ def carry_out(
         word, code = ERROR_WORDS[error.exit_code], error.exit_code
         error.facts = msgspec.to_builtins(document(clearance, word, code, str(error)))
         raise
+    command = person.command
     says = sentence(ending, known, name, order.way, again=command, approve=again)
-    says += before_return(ending, plan)
-    kind, updates = ending.kind, [outcome for step in ending.steps for outcome in step.updates]
+    return _carried(ending, plan, says, partial(document, clearance))
+
+
+def _carried(
+    ending: Ending, plan: Plan, says: str, document: Callable[..., ApplyDocument]
+) -> Carried:
+    kind, text = ending.kind, says + before_return(ending, plan)
+    usual = None if sys.stdout.isatty() else UNWRAPPED
+    updates = [outcome for step in ending.steps for outcome in step.updates]
     return Carried(
         value=ending,
         make_rows=lambda: map(msgspec.to_builtins, result_documents(updates)),
-        make_document=lambda: document(clearance, kind.value, kind.exit_code, says, ending),
-        page=lambda width: ending_page(ending, plan, says, width),
+        make_document=lambda: document(kind.value, kind.exit_code, text, ending),
+        page=lambda width: ending_page(ending, plan, text, width or usual),
+        exit_code=kind.exit_code,
     )
 
 
 def _gone(file: PlanFile, again: str, journal: str | None) -> str:
     """By whom the plan's approval was taken back, where the journal knows, and what to do."""
-    taken, where = list[Withdrawal](), journal_path(journal)
-    if where.exists():
-        with closing(Journal(where)) as opened:
-            taken = [one for one in opened.withdrawals() if one.plan == file.digest]
+    taken, path = list[Withdrawal](), journal_path(journal)
+    if path.exists():
+        with closing(Journal(path)) as opened:
+            taken = [entry for entry in opened.withdrawals() if entry.plan == file.digest]
     was = f"An approval of this plan was {taken[-1].text}. " if taken else ""
     return f"{was}Approve it again: {again}"
 

@@ -9,17 +9,23 @@ prints with --json.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from shlex import join, quote, split
 from typing import Any, Generic, TypeVar, Unpack
 
 from featurelib.api.documents import OfDescribed, document
-from featurelib.config.files import open_catalogue
+from featurelib.backends.base import Say
+from featurelib.config.files import open_catalogue, quietly
+from featurelib.config.fleet import FleetEntry
 from featurelib.errors import ConfigError, UnreachableError, install_line
+from featurelib.planning.files import ApprovalFile, PlanFile
 from featurelib.questions.describe import Description, describe
-from featurelib.source import NEWEST, RUN_TIME, Chosen, Wanted, Ways
+from featurelib.source import NEWEST, RUN_TIME, WAYS, Chosen, Wanted, Ways
 from featurelib.view.describe import describe_page
 from featurelib.view.documents import as_json, fill
 from featurelib.view.layout import WIDEST, Page
+from featurelib.words import clean
 
 INSTALL = f"Install it, {install_line('notebook')}"
 Value = TypeVar("Value")
@@ -59,6 +65,50 @@ class Answer(Generic[Value]):
     def frame(self) -> Any:
         """The rows as a pandas DataFrame. Raises ConfigError where pandas is not installed."""
         return to_frame(self.make_rows())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Approved(Answer[ApprovalFile]):
+    """The approval of a plan; `content` is that of its file."""
+
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """The means to show a person what will be done, and to ask: in Python nobody is asked.
+    `command` is what was typed. `confirm` returns once the answer is yes. An interrupt lets
+    the block `sending` say how far it came."""
+
+    command: str = ""
+    at_terminal: bool = False
+    show: Say = quietly
+    confirm: Say = quietly
+    sending: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
+NOBODY = Person()
+
+
+def plan_ways(file: PlanFile, entry: FleetEntry) -> str:
+    """Return the options that reach the plan's cluster where the plan was made. Nobody vouches for
+    them, so there are none for a cluster that secrets are sent to."""
+    known = {} if entry.is_secured else file.for_people.addresses
+    own = {n: known[n] for n in WAYS if n in known and clean(known[n], 1000) == known[n]}
+    return "".join(f" --{name} {quote(value)}" for name, value in own.items())
+
+
+def made_at(command: str, file: PlanFile, entry: FleetEntry) -> str:
+    """Return the command, as it reaches the cluster where its plan was made; "" = it does, or
+    that is not known."""
+    words, kept, ways = iter(split(command)), list[str](), plan_ways(file, entry)
+    for word in words:
+        if word.removeprefix("--").partition("=")[0] not in WAYS:
+            kept.append(word)
+        elif "=" not in word:
+            next(words, None)
+    again = f"{join(kept)}{ways}"
+    return f"The plan was made at:\n  {again}" if command and ways and again != command else ""
 
 
 def to_frame(rows: Iterable[dict[str, object]]) -> Any:

@@ -122,9 +122,9 @@ def plain(value: object) -> Any:
     if keys := keys_of(type(value)):
         return {key: plain(getattr(value, attribute)) for key, attribute in keys.items()}
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     return msgspec.to_builtins(value)
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
 import msgspec
 
-from featurelib.api.act import result_documents, withdrawal_document
+from featurelib.api.act import result_documents
+from featurelib.api.approvals import withdrawal_document
 from featurelib.api.clusters import Answer
 from featurelib.api.documents import (
     EntryDocument,
@@ -22,7 +23,6 @@ from featurelib.api.documents import (
     SettledDocument,
     UnexplainedDocument,
 )
-from featurelib.catalogue import Catalogue
 from featurelib.config.files import journal_path, named_journal, open_catalogue
 from featurelib.config.fleet import Choice, Fleet, FleetPart
 from featurelib.controller.holder import say_seconds
@@ -72,31 +72,10 @@ def journal(
     Exit codes: 0 done; 1 with --verify, if a record is not as it was written, or none has the
     digest; 2 usage, or no journal is there; 3 it is damaged.
     """
-    journal = named_journal(journal)
+    journal, catalogue = named_journal(journal), open_catalogue(overlay)
     if verify or kept is not None:
-        parts = {"--cluster": cluster, "--open": only_open} | {
-            f"--{field.name}": getattr(choice, field.name) for field in fields(choice)
-        }
-        if given := [option for option, value in parts.items() if value]:
-            raise ConfigError(
-                f"{'--verify' if verify else '--kept'}: expected no {given[0]} beside it, found "
-                "one: it is of the whole journal. Leave one of them out."
-            )
-        return _verified(journal, kept)
-    return _entries(cluster, choice, only_open, fleet, journal, open_catalogue(overlay))
-
-
-def _entries(
-    cluster: str | None,
-    choice: Choice,
-    only_open: bool,
-    fleet: str | None,
-    journal: str | None,
-    catalogue: Catalogue,
-) -> Answer[tuple[JournalEntry, ...]]:
-    """Return the requests sent from here to one cluster, to those of a choice or to all."""
-    path = journal_path(journal)
-    source, inventory = open_fleet(fleet, catalogue)
+        return _verified(journal, kept, cluster=cluster, open=only_open, **asdict(choice))
+    path, (source, inventory) = journal_path(journal), open_fleet(fleet, catalogue)
     part = inventory.choose(choice, source)
     with closing(_open_journal(path)) as opened:
         every, taken_back = opened.entries(), opened.withdrawals()
@@ -116,13 +95,8 @@ def _entries(
         for w in taken_back
         if chosen in (None, w.cluster) and (part is None or w.cluster in part) and not only_open
     ]
-    about = ReadJournal(
-        path=str(path),
-        choice=ClusterArgs(journal=journal),
-        only_open=only_open,
-        part=part,
-        faults=verified.faults,
-    )
+    args, faults = ClusterArgs(journal=journal), verified.faults
+    about = ReadJournal(path=str(path), choice=args, only_open=only_open, part=part, faults=faults)
     names = inventory.names
     documents = (_entry_document(entry, name_of(entry, names)) for entry in entries)
     return Answer(
@@ -139,9 +113,14 @@ def _entries(
     )
 
 
-def _verified(journal: str | None, kept: str | None) -> Answer[Verified]:
+def _verified(journal: str | None, kept: str | None, **parts: object) -> Answer[Verified]:
     """Verify that the records are as they were written, and that `kept`, an earlier newest digest,
-    is one of theirs. Raises ConfigError, JournalError."""
+    is one of theirs. Raises ConfigError, also for an option of `parts`; JournalError."""
+    if beside := [name for name, value in parts.items() if value]:
+        raise ConfigError(
+            f"{'--verify' if kept is None else '--kept'}: expected no --{beside[0]} beside it, "
+            "found one: it is of the whole journal. Leave one of them out."
+        )
     if kept is not None and not _DIGEST.fullmatch(kept):
         raise ConfigError(
             f"--kept {kept}: expected sha256: and 64 digits of 0-9 and a-f, as featurelib journal "

@@ -91,7 +91,7 @@ def check(
     be read, or is UNKNOWN because a right is missing.
     """
     several = [clusters] if isinstance(clusters, str | Chosen) else clusters
-    if not (chosen := [choose(one) for one in several]):
+    if not (chosen := [choose(cluster) for cluster in several]):
         raise ConfigError("check: expected a cluster, found none. Name one that can be reached.")
     find_settings(chosen[0].wanted.config)  # a fault there is told before anybody is asked
     if html is not None:
@@ -103,9 +103,9 @@ def check(
             ) from error
     with ThreadPoolExecutor(parallel, thread_name_prefix="check") as pool:
         looks = list(pool.map(_look_once, chosen))
-    failed = [one.error for one in looks if one.error is not None]
+    failed = [look.error for look in looks if look.error is not None]
     is_told = len(looks) > 1 or all(isinstance(error, BackendError) for error in failed)
-    if failed and not (is_told and all(one.entry.id for one in looks)):
+    if failed and not (is_told and all(look.entry.id for look in looks)):
         raise failed[0]
     listed_in, fleet = open_fleet(chosen[0].wanted.fleet, chosen[0].catalogue)
     report = _report(looks, fleet, listed_in)
@@ -143,10 +143,10 @@ class _Look:
 
 def _look_once(chosen: Chosen) -> _Look:
     """Raise ConfigError for a cluster that the options do not reach."""
-    wanted, error = chosen.wanted, None
-    if wanted.is_stored:
-        named = open_fleet(wanted.fleet, chosen.catalogue)[1].named(wanted.cluster)
-        return _Look(chosen=chosen, entry=named or FleetEntry(id=wanted.cluster or ""))
+    options, error = chosen.wanted, None
+    if options.is_stored:
+        named = open_fleet(options.fleet, chosen.catalogue)[1].named(options.cluster)
+        return _Look(chosen=chosen, entry=named or FleetEntry(id=options.cluster or ""))
     reached = chosen.reached()
     entry, fleet = reached.entry, reached.fleet
     try:
@@ -154,30 +154,30 @@ def _look_once(chosen: Chosen) -> _Look:
             lines = look(backend, entry, chosen.say)
     except FeatureLibError as failure:
         lines, error = silence(entry, failure), failure
-    if lines and fleet.named(found := id_of(lines[0])):  # what its owner says of it holds
-        entry = choose_entry(replace(wanted, cluster=found), fleet, "")
+    if lines and fleet.named(id_ := id_of(lines[0])):  # what its owner says of it holds
+        entry = choose_entry(replace(options, cluster=id_), fleet, "")
     elif lines:
-        entry = msgspec.structs.replace(entry, id=found)
+        entry = msgspec.structs.replace(entry, id=id_)
     return _Look(chosen=chosen, entry=entry, lines=lines, error=error)
 
 
 def _report(looks: Sequence[_Look], fleet: Fleet, listed_in: str) -> Report:
     """Judge the lines of all looks, and return the report that the nightly would make."""
-    first, entries = looks[0].chosen, {one.entry.id: one for one in looks if one.entry.id}
-    wanted, catalogue = first.wanted, first.catalogue
-    settings, file = find_settings(wanted.config)
+    first, entries = looks[0].chosen, {look.entry.id: look for look in looks if look.entry.id}
+    options, catalogue = first.wanted, first.catalogue
+    settings, file = find_settings(options.config)
     mutes = mutes_of(settings.mute, fleet, file)
     terms = Terms(
         catalogue=catalogue,
-        as_of=parse_as_of(wanted.as_of) if wanted.is_stored else None,
+        as_of=parse_as_of(options.as_of) if options.is_stored else None,
         max_age=settings.max_age,
         fleet=fleet,
         severities=settings.severities,
     )
-    paths = dict.fromkeys(path for one in looks if (path := one.chosen.wanted.capture))
+    paths = dict.fromkeys(path for look in looks if (path := look.chosen.wanted.capture))
     files = (line for path in paths for line in landing_lines("--capture", path))
-    lines = chain(files, *(one.lines for one in looks))
-    is_whole = any(not one.entry.id for one in looks)
+    lines = chain(files, *(look.lines for look in looks))
+    is_whole = any(not look.entry.id for look in looks)
     judged, as_of, rejected = terms.judge_lines(lines, entries, mutes, every=is_whole)
     if rejected:
         number, reason = rejected[0]
@@ -186,15 +186,15 @@ def _report(looks: Sequence[_Look], fleet: Fleet, listed_in: str) -> Report:
     plans = with_texts(judged, dialect=STRICT, catalogue=catalogue, guarding=guarding)
     number = int(f"{datetime.now(UTC):%Y%m%d%H%M%S}")
     age, latest = settings.max_age, int(plans.numbers("newest_line").max(initial=0))
-    others = (one for one in fleet.cluster if one.id not in entries)
+    unread = (entry for entry in fleet.cluster if entry.id not in entries)
     report = summarize(
         replace(judged, plans=plans),
         report_run(catalogue, number, as_of, RunFacts(newest=latest, max_age=age)),
         catalogue,
-        inventory=Fleet(cluster=(*(one.entry for one in entries.values()), *others)),
+        inventory=Fleet(cluster=(*(look.entry for look in entries.values()), *unread)),
         links=Links(
             ways=lambda entry: entries.get(entry.id, looks[0]).chosen.wanted.ways[0],
-            places=(wanted.capture or NO_SITE.landing, listed_in),
+            places=(options.capture or NO_SITE.landing, listed_in),
         ),
         mutes=mutes,
     )
@@ -207,15 +207,15 @@ def _next_steps(report: Report, looks: Sequence[_Look]) -> tuple[Report, dict[st
     there, by the cluster's key."""
     of_ids, names = {one.entry.id: one for one in looks}, [one.name for one in report.clusters]
     steps, clusters = dict[str, NextStep](), list[ReportedCluster]()
-    for found in report.clusters:
-        look = of_ids.get(found.key) or of_ids[""]
-        wanted, called = look.chosen.wanted, look.entry.argument or found.name
-        called = found.id if names.count(found.name) > 1 else called
-        name = f" {shlex.quote(called)}" * bool(wanted.cluster or wanted.is_stored)
-        ways = wanted.ways[0]
-        step = steps[found.key] = next_step(found, name, ways, is_live=not wanted.is_stored)
-        ask = found.joining and replace(found.joining, command=found.joining.ask(name, ways))
-        clusters.append(replace(found, commands=step[1], joining=ask))
+    for cluster in report.clusters:
+        look = of_ids.get(cluster.key) or of_ids[""]
+        options, called = look.chosen.wanted, look.entry.argument or cluster.name
+        called = cluster.id if names.count(cluster.name) > 1 else called
+        name = f" {shlex.quote(called)}" * bool(options.cluster or options.is_stored)
+        ways = options.ways[0]
+        step = steps[cluster.key] = next_step(cluster, name, ways, is_live=not options.is_stored)
+        ask = cluster.joining and replace(cluster.joining, command=cluster.joining.ask(name, ways))
+        clusters.append(replace(cluster, commands=step[1], joining=ask))
     return replace(report, clusters=tuple(clusters)), steps
 
 
@@ -261,24 +261,24 @@ class Looks(Iterator[ClusterLook]):
         return int(bool(self.until) and not self.is_ready)
 
     def _look(self) -> Generator[ClusterLook]:
-        found, over = SimpleQueue[_Found](), Event()
+        queue, over = SimpleQueue[_Found](), Event()
         for number, cluster in enumerate(self.chosen):
-            go_on = partial(_look_on, number, cluster, self.until, self.every, over, found)
+            go_on = partial(_look_on, number, cluster, self.until, self.every, over, queue)
             Thread(target=go_on, name=f"watch-{number}", daemon=True).start()
         ends_at = None if self.timeout is None else time.monotonic() + self.timeout
         try:
             while not self.is_ready:
-                is_first, left = len(self.newest) < len(self.chosen), None
+                is_first, seconds = len(self.newest) < len(self.chosen), None
                 if ends_at is not None and not is_first:  # the first look at each is waited for
-                    left = max(0.0, ends_at - time.monotonic())
+                    seconds = max(0.0, ends_at - time.monotonic())
                 try:
-                    number, look, error = found.get(timeout=left)
+                    number, look, error = queue.get(timeout=seconds)
                 except Empty:
                     return
                 if look is not None:
                     self.newest[number] = look
-                seen = [newest.value.answered for newest in self.newest.values()]
-                nobody = len(seen) == len(self.chosen) and not any(seen)
+                answered = [newest.value.answered for newest in self.newest.values()]
+                nobody = len(answered) == len(self.chosen) and not any(answered)
                 if error is not None and (look is None or nobody):
                     raise error
                 assert look is not None
@@ -315,8 +315,8 @@ def watch(
     """
     several = [clusters] if isinstance(clusters, str | Chosen) else clusters
     chosen = [
-        connect(one, timeout=NODE_SECONDS) if isinstance(one, str) else choose_live(one)
-        for one in several
+        connect(cluster, timeout=NODE_SECONDS) if isinstance(cluster, str) else choose_live(cluster)
+        for cluster in several
     ]
     if not 0 < len(chosen) <= MOST_CLUSTERS:
         raise ConfigError(
@@ -337,7 +337,7 @@ def _look_on(
     texts: Sequence[str],
     every: float,
     over: Event,
-    found: SimpleQueue[_Found],
+    queue: SimpleQueue[_Found],
 ) -> None:
     """Look at one cluster until it is `over`. A look that fails is found, too; after a fault that
     no other look fixes there is none."""
@@ -350,48 +350,49 @@ def _look_on(
                 try:
                     source = look()
                     entry, made_from = source.entry, source.made_from
-                    seen = watching.see(source.sight)
+                    watched = watching.see(source.sight)
                 except BackendError as failed:
                     error = failed
-                    seen = watching.lose(str(failed), datetime.now(UTC), entry.id)
-                name = entry.title or seen.cluster_id or backend.where
+                    watched = watching.lose(str(failed), datetime.now(UTC), entry.id)
+                name = entry.title or watched.cluster_id or backend.where
                 head = fill(
                     OfCluster,
-                    cluster=seen.cluster_id,
+                    cluster=watched.cluster_id,
                     name=entry.title or None,
                     made_from=made_from,
                 )
-                found.put((number, _look(number, seen, name, head, source, chosen), error))
+                queue.put((number, _look(number, watched, name, head, source, chosen), error))
                 over.wait(max(LEAST_PAUSE_SECONDS, began + every - time.monotonic()))
     except BaseException as fault:  # it is raised where the looks are taken
-        found.put((number, None, fault))
+        queue.put((number, None, fault))
 
 
 def _look(
-    number: int, seen: Watched, name: str, head: OfCluster, source: Source | None, chosen: Chosen
+    number: int, watched: Watched, name: str, head: OfCluster, source: Source | None, chosen: Chosen
 ) -> ClusterLook:
     catalogue = chosen.catalogue
     return ClusterLook(
-        value=seen,
-        make_rows=lambda: map(asdict, seen.nodes),
-        make_document=lambda: document(head, seen),
-        page=lambda width: watch_page(seen, name, *_next(seen, source), catalogue, width),
+        value=watched,
+        make_rows=lambda: map(asdict, watched.nodes),
+        make_document=lambda: document(head, watched),
+        page=lambda width: watch_page(watched, name, *_next(watched, source), catalogue, width),
         position=number,
         name=name,
-        line=watch_line(seen, name, catalogue),
+        line=watch_line(watched, name, catalogue),
     )
 
 
-def _next(seen: Watched, source: Source | None) -> tuple[str, Sequence[LeftOver]]:
+def _next(watched: Watched, source: Source | None) -> tuple[str, Sequence[LeftOver]]:
     """Return the command that plans the levels waited for, "" = we finalize none of them; and the
     levels that an owner finalizes."""
-    levels = {one.feature: str(one.wanted) for one in seen.features if one.wanted is not None}
-    if source is None or not seen.ready or not levels:
+    goals = [goal for goal in watched.features if goal.wanted is not None]
+    levels = {goal.feature: str(goal.wanted) for goal in goals}
+    if source is None or not watched.ready or not levels:
         return "", ()
     intent, catalogue = Intent(command=Command.UPGRADE, up=levels), source.terms.catalogue
     planned = make_plan(source.sight, intent, catalogue, guards=source.guards)
-    left = tuple(left_over(planned.shares, source.entry, catalogue))
+    unplanned = tuple(left_over(planned.shares, source.entry, catalogue))
     if planned.plan is None:
-        return "", left
+        return "", unplanned
     cluster = f" {shlex.quote(source.argument)}" if source.wanted.cluster else ""
-    return f"featurelib plan{cluster} {intent.text}{source.wanted.ways[0]}", left
+    return f"featurelib plan{cluster} {intent.text}{source.wanted.ways[0]}", unplanned

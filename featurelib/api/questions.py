@@ -76,21 +76,21 @@ def why_not(cluster: AnyCluster, feature: str, level: int | str) -> Answer[WhyNo
     chosen = choose(cluster)
     source, catalogue = chosen.question(), chosen.catalogue
     number = named_level(source.sight, feature, str(level), catalogue)
-    found = ask_why_not(source.sight, feature, number, catalogue)
-    every = (*found.proofs, *found.unknown)
-    places = source.places((proof.line_id, proof.seen_at) for proof in every)
+    answered = ask_why_not(source.sight, feature, number, catalogue)
+    every = (*answered.proofs, *answered.unknown)
+    places, muted = source.places((proof.line_id, proof.seen_at) for proof in every), source.muted
 
     def placed(proofs: Iterable[Proof]) -> tuple[Proof, ...]:
         return tuple(
-            replace(one, line=places.get(one.line_id), **as_json(over_reason(source.muted, one)))
-            for one in proofs
+            replace(proof, line=places.get(proof.line_id), **as_json(over_reason(muted, proof)))
+            for proof in proofs
         )
 
     answer = replace(
-        found,
-        proofs=placed(found.proofs),
-        unknown=placed(found.unknown),
-        agreed=found.agreed and placed([found.agreed])[0],
+        answered,
+        proofs=placed(answered.proofs),
+        unknown=placed(answered.unknown),
+        agreed=answered.agreed and placed([answered.agreed])[0],
     )
     return answer_about(
         answer,
@@ -153,20 +153,20 @@ def what_if(
     )
 
 
-def mark_muted(found: WhatIf, source: Source) -> WhatIf:
+def mark_muted(answer: WhatIf, source: Source) -> WhatIf:
     """The answer whose findings say which of them are muted."""
-    new, gone = (
+    new, resolved = (
         tuple(row | as_json(over_row(source.muted, row)) for row in rows)
-        for rows in (found.new, found.gone)
+        for rows in (answer.new, answer.gone)
     )
-    return replace(found, new=new, gone=gone)
+    return replace(answer, new=new, gone=resolved)
 
 
 def turn_row(turn: Turn) -> Row:
     """One feature before and after, by its verdict's columns."""
     row: Row = {"feature": turn.feature}
-    for when, side in (("before", turn.before), ("after", turn.after)):
-        row |= {f"{key}_{when}": (side or {}).get(key) for key in VERDICT}
+    for moment, side in (("before", turn.before), ("after", turn.after)):
+        row |= {f"{key}_{moment}": (side or {}).get(key) for key in VERDICT}
     return row
 
 
@@ -217,11 +217,11 @@ def _levels_sent(cluster: str) -> Iterator[tuple[str, int, int]]:
         return
     with closing(Journal(path)) as journal:
         for entry in journal.entries(cluster=cluster):
-            for one in entry.intent.step.updates:
+            for update in entry.intent.step.updates:
                 at = int(entry.intent.at * 1_000_000)
-                yield one.feature, one.from_level, at
+                yield update.feature, update.from_level, at
                 if not entry.is_in_vain:
-                    yield one.feature, one.to_level, at
+                    yield update.feature, update.to_level, at
 
 
 def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
@@ -241,23 +241,23 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
         raise ConfigError(f"drawing needs the package jinja2. {INSTALL}") from error
     chosen = choose(cluster)
     source = chosen.source()
-    found = summarize(
+    report = summarize(
         _judged(chosen, source),
         report_run(chosen.catalogue, 0, source.terms.as_of or source.sight.newest),
         chosen.catalogue,
         inventory=source.terms.fleet,
     )
-    seen = read_profiles(source.sight.evidence)
-    [shown] = look_closer(found, seen, {}, chosen.catalogue).clusters
-    plots = draw(shown)
+    profiles = read_profiles(source.sight.evidence)
+    [drawn] = look_closer(report, profiles, {}, chosen.catalogue).clusters
+    plots = draw(drawn)
     known = [plot.feature for plot in plots]
     if strange := sorted(set(features) - set(known)):
         raise ConfigError(
-            f"range_plot: expected features of {shown.name} ({', '.join(known) or 'none'}), found "
+            f"range_plot: expected features of {drawn.name} ({', '.join(known) or 'none'}), found "
             f"{', '.join(strange)}."
         )
-    wanted = tuple(plot for plot in plots if not features or plot.feature in features)
-    return RangePlot(title=f"{shown.name}: {shown.summary}", plots=wanted)
+    kept = tuple(plot for plot in plots if not features or plot.feature in features)
+    return RangePlot(title=f"{drawn.name}: {drawn.summary}", plots=kept)
 
 
 def _judged(chosen: Chosen, source: Source) -> Judged:

@@ -89,13 +89,13 @@ class AuditInputs:
 class NightTables:
     """One night; `tables[name]` is one cluster of it, which every function here takes."""
 
-    def __init__(self, wanted: Wanted, catalogue: Catalogue, choice: Choice | None = None) -> None:
+    def __init__(self, options: Wanted, catalogue: Catalogue, choice: Choice | None = None) -> None:
         """`wanted` names the tables. Raises ConfigError where there are none."""
-        assert wanted.tables is not None
-        self.lake, self._wanted, self.catalogue = Lake(wanted.tables), wanted, catalogue
-        self.listed_in, self._inventory = open_fleet(wanted.fleet, catalogue)
+        assert options.tables is not None
+        self.lake, self._wanted, self.catalogue = Lake(options.tables), options, catalogue
+        self.listed_in, self._inventory = open_fleet(options.fleet, catalogue)
         self.part = self._inventory.choose(choice or Choice(), self.listed_in)
-        self.run = self.lake.run(wanted.run)
+        self.run = self.lake.run(options.run)
 
     def __repr__(self) -> str:
         return f"<tables in {self.lake.root}, run {self.run}, {len(self.clusters)} clusters>"
@@ -199,15 +199,15 @@ class NightTables:
         """One cluster, by its id or name. Raises ConfigError, naming the nearest, for another."""
         entry = self._inventory.named(cluster) or FleetEntry(id=cluster)
         self.lake.expect_cluster(entry.id, self.run, list(self.names.values()))
-        wanted = replace(self._wanted, cluster=entry.id, run=self.run)
-        return Stored(wanted=wanted, catalogue=self.catalogue)
+        options = replace(self._wanted, cluster=entry.id, run=self.run)
+        return Stored(wanted=options, catalogue=self.catalogue)
 
 
 def report_night(
     read: Read,
     run: int,
     judged: Judged,
-    asked: AuditInputs,
+    order: AuditInputs,
     *,
     tables: str,
     listed_in: str,
@@ -219,21 +219,21 @@ def report_night(
     rows = judged.readiness.select(["cluster", "feature", "verdict"]).to_pylist()
     ready = {(row["cluster"], row["feature"]) for row in rows if row["verdict"] == Verdict.READY}
     past = PreviousRuns(*night_before(read, run), find_lowered(read, run, ready))
-    night = next(one for one in past.nights if one["run"] == run)
+    night = next(row for row in past.nights if row["run"] == run)
     is_last = len(read(AUDIT_RUN, [("run", ">", run)], ["run"])) == 0
     out = night["out"] if is_last else None  # plans of other nights go
-    plans = plan_files(judged, asked.fleet.names) if out is not None else {}
-    earlier = max((one["run"] for one in past.nights if one["run"] < run), default=0)
-    ingest, quarantine, landing = _landed(read, run, earlier, asked.fleet.names)
+    plans = plan_files(judged, order.fleet.names) if out is not None else {}
+    earlier = max((row["run"] for row in past.nights if row["run"] < run), default=0)
+    ingest, quarantine, landing = _landed(read, run, earlier, order.fleet.names)
     about = report_run(
-        asked.catalogue,
+        order.catalogue,
         run,
         microseconds(night["as_of"]),
         RunFacts(
             release=night["release"] or "",
             ingest=ingest,
             newest=int(judged.plans.numbers("newest_line").max(initial=0)),
-            max_age=asked.settings.max_age,
+            max_age=order.settings.max_age,
             tables=tables,
             out=out or "",
             quarantine=quarantine,
@@ -242,15 +242,15 @@ def report_night(
     return summarize(
         judged,
         about,
-        asked.catalogue,
-        inventory=asked.fleet,
+        order.catalogue,
+        inventory=order.fleet,
         links=Links(
             plan_files={cluster: f"plans/{name}" for cluster, (name, _) in plans.items()},
             find_line=find_line,
-            ways=asked.ways,
+            ways=order.ways,
             places=(landing, listed_in),
         ),
-        mutes=asked.mutes,
+        mutes=order.mutes,
         past=past,
     )
 
@@ -266,11 +266,11 @@ def _landed(
     except (NoEvidenceError, TableError, SurroundingsError):
         return None, None, NO_SITE.landing
     counts = {
-        name: sum(one[name] for one in runs if one["run"] > before)
+        name: sum(row[name] for row in runs if row["run"] > before)
         for name in Ingest.__dataclass_fields__
     }
-    folder = max(runs, key=lambda one: int(one["run"]))["landing"] if runs else ""
-    left_out = lines, [(at, why, of and names.get(of, of)) for at, why, of in newest]
+    folder = max(runs, key=lambda row: int(row["run"]))["landing"] if runs else ""
+    left_out = lines, [(at, reason, of and names.get(of, of)) for at, reason, of in newest]
     return Ingest(**counts), left_out, folder if isdir(folder) else NO_SITE.landing
 
 
@@ -281,9 +281,9 @@ def plan_files(
     with what the night's `report` says that has to be mended or asked first."""
     rows = zip(judged.plans["cluster"].to_pylist(), judged.plans["plan"].to_pylist(), strict=True)
     named = {cluster: text for cluster, text in rows if text is not None}
-    for cluster, why in ask_first(report) if report else ():
+    for cluster, reason in ask_first(report) if report else ():
         if cluster in named:
-            named[cluster] = add_warning(named[cluster], why)
+            named[cluster] = add_warning(named[cluster], reason)
     return {c: (name, named[c]) for c, name in zip(named, file_names(named, titles), strict=True)}
 
 
@@ -301,9 +301,9 @@ def look_at_worst(
     never = sorted({*keys} - {*rows["cluster"].to_pylist()})
     missing = make_rows(rows.schema, len(never), {"cluster": texts_of(never)})
     absent = load(STRICT).can.absent_metadata_version
-    seen = read_profiles(read(join_rows([rows, missing]), conditions, absent))
+    profiles = read_profiles(read(join_rows([rows, missing]), conditions, absent))
     moved = dict.fromkeys(in_full, ()) | histories(history(in_full).to_pylist())
-    return look_closer(report, seen, moved, catalogue)
+    return look_closer(report, profiles, moved, catalogue)
 
 
 def open_tables(
@@ -327,9 +327,9 @@ def open_tables(
     (`KEY=VALUE` or `KEY`) and `view` choose clusters, as the options of commands do. Raises
     ConfigError where there are no tables, NoEvidenceError for tables without a night.
     """
-    wanted = Wanted(tables=folder, run=run, as_of=RUN_TIME, fleet=fleet, config=config)
+    options = Wanted(tables=folder, run=run, as_of=RUN_TIME, fleet=fleet, config=config)
     choice = Choice(owner=owner, label=label, view=view)
-    return NightTables(wanted, open_catalogue(overlay), choice)
+    return NightTables(options, open_catalogue(overlay), choice)
 
 
 def history(cluster: AnyCluster, *, journal: str | None = None) -> Answer[Timeline]:
@@ -346,16 +346,16 @@ def history(cluster: AnyCluster, *, journal: str | None = None) -> Answer[Timeli
     Exit codes: 0 answered; 2 usage; 5 nothing is known of the cluster.
     """
     chosen = choose(cluster)
-    wanted, catalogue = chosen.wanted, chosen.catalogue
-    if wanted.tables is None:
+    options, catalogue = chosen.wanted, chosen.catalogue
+    if options.tables is None:
         raise ConfigError(
             "history: expected a cluster of the nightly's tables, found one that is looked at. "
             "Only tables remember. As: history(open_tables(FOLDER)['payments-eu'])"
         )
-    fleet, name = open_fleet(wanted.fleet, catalogue)[1], wanted.cluster or ""
+    fleet, name = open_fleet(options.fleet, catalogue)[1], options.cluster or ""
     entry = fleet.named(name) or FleetEntry(id=name)
-    lake = Lake(wanted.tables)
-    history = read_timeline(lake, entry.id, wanted.run)
+    lake = Lake(options.tables)
+    history = read_timeline(lake, entry.id, options.run)
     if (path := journal_path(journal)).is_file():
         try:
             with closing(Journal(path)) as opened:
@@ -363,8 +363,8 @@ def history(cluster: AnyCluster, *, journal: str | None = None) -> Answer[Timeli
             history = replace(history, sent=tuple(senders), journal=str(path))
         except (JournalError, InputError) as error:
             chosen.say(f"warning: {error}")
-    made_from = f"tables in {wanted.tables}"
-    up_to = f"{made_from}, up to run {lake.run(wanted.run)}"
+    made_from = f"tables in {options.tables}"
+    up_to = f"{made_from}, up to run {lake.run(options.run)}"
     return Answer(
         value=history,
         make_rows=lambda: _changes(history),
@@ -411,7 +411,7 @@ def diff(
     return Answer(
         value=difference,
         make_rows=lambda: (
-            row for one in difference.clusters for row in _finding_rows(one, catalogue)
+            row for cluster in difference.clusters for row in _finding_rows(cluster, catalogue)
         ),
         make_document=lambda: document(fill(OfTables, made_from=tables.made_from), difference),
         page=lambda width: diff_page(difference, catalogue, limit, width, tables.part),
@@ -420,7 +420,7 @@ def diff(
 
 
 def _before(lake: Lake, run: int) -> int:
-    earlier: list[int] = [one for one in lake.runs["run"].to_pylist() if one < run]
+    earlier: list[int] = [number for number in lake.runs["run"].to_pylist() if number < run]
     if earlier:
         return max(earlier)
     raise NoEvidenceError(
@@ -429,26 +429,26 @@ def _before(lake: Lake, run: int) -> int:
     )
 
 
-def _changes(found: Timeline) -> Iterator[Row]:
-    for level in found.levels:
+def _changes(timeline: Timeline) -> Iterator[Row]:
+    for level in timeline.levels:
         for name, was, now in level.changes:
             back = now < was or level.epoch_before is not None
             row = level.at, level.at, FINALIZED, name, str(was), str(now), level.epoch, back
             yield dict(zip(_CHANGE, row, strict=True))
-    for change in found.ranges:
+    for change in timeline.ranges:
         for name, *ends in change.changes:
-            before, after = (None if one is None else f"{one[0]}-{one[1]}" for one in ends)
+            before, after = (None if pair is None else f"{pair[0]}-{pair[1]}" for pair in ends)
             shrank = name in change.shrank
-            seen = change.since, change.until, change.who, name, before, after, None, shrank
-            yield dict(zip(_CHANGE, seen, strict=True))
+            cells = change.since, change.until, change.who, name, before, after, None, shrank
+            yield dict(zip(_CHANGE, cells, strict=True))
 
 
-def _finding_rows(one: ClusterDiff, catalogue: Catalogue) -> Iterator[Row]:
+def _finding_rows(cluster: ClusterDiff, catalogue: Catalogue) -> Iterator[Row]:
     words = FindingWords(catalogue)
-    found = {State.NEW: one.new, State.RESOLVED: one.resolved, State.INCOMPARABLE: one.incomparable}
-    for state, row in ((state, row) for state, rows in found.items() for row in rows):
+    states = (State.NEW, State.RESOLVED, State.INCOMPARABLE)
+    for state, row in ((of, row) for of in states for row in getattr(cluster, of)):
         yield {
-            "cluster": one.name or one.cluster,
+            "cluster": cluster.name or cluster.cluster,
             "state": str(state),
             **{key: row[key] for key in ("severity", "code", "role", "node_id", "feature")},
             "says": words.of(row).statement,
@@ -458,7 +458,7 @@ def _finding_rows(one: ClusterDiff, catalogue: Catalogue) -> Iterator[Row]:
 
 
 def _row(cluster: ReportedCluster) -> dict[str, object]:
-    heard = [finding.severity for finding in cluster.findings if finding.muted is None]
+    severities = [finding.severity for finding in cluster.findings if finding.muted is None]
     counted = (Severity.CRITICAL, Severity.BLOCKER, Severity.UNKNOWN, Severity.WARNING)
     return {
         "cluster": cluster.name,
@@ -468,7 +468,7 @@ def _row(cluster: ReportedCluster) -> dict[str, object]:
         "phase": cluster.phase.value,
         "nodes": cluster.nodes,
         "ready": sum(ready.verdict is Verdict.READY for ready in cluster.readiness),
-        **{severity.value: heard.count(severity) for severity in counted},
+        **{severity.value: severities.count(severity) for severity in counted},
         "in_one_line": cluster.summary,
         "id": cluster.id,
     }

@@ -36,14 +36,7 @@ from featurelib.findings import Issue
 from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM, needed
 from featurelib.rows import NONE, Bool, Int, Texts, pick, texts_of
 from featurelib.snapshot.records import MALFORMED
-from featurelib.words import (
-    NOBODY_ANSWERED,
-    clean,
-    moment,
-    nodes,
-    share_reasons,
-    time_text,
-)
+from featurelib.words import NOBODY_ANSWERED, clean, moment, nodes, share_reasons, time_text
 
 NOT_LANDED = "cluster_not_landed"
 NODE_DAMAGED, NODE_DELETED = "features_node_damaged", "features_node_deleted"

@@ -38,9 +38,9 @@ def sentence_of(place: str) -> str:
     module, _, name = place.partition(":")
     source = resources.files("featurelib").joinpath(*module.split(".")[1:-1])
     text = source.joinpath(f"{module.rpartition('.')[2]}.py").read_text("utf-8")
-    found = re.search(rf'^(?:def {name}\b|{name.upper()}_HELP =).*?"""(.*?)\n', text, re.M | re.S)
-    assert found is not None
-    return found[1]
+    match = re.search(rf'^(?:def {name}\b|{name.upper()}_HELP =).*?"""(.*?)\n', text, re.M | re.S)
+    assert match is not None
+    return match[1]
 
 
 def make_app(only: str | None = None) -> typer.Typer:
@@ -88,8 +88,8 @@ class _Commands(CommandGroup):
             raise
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
         print(f"featurelib {featurelib.__version__}")
         raise typer.Exit
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from featurelib.api.clusters import Person
 from featurelib.api.looks import NODE_SECONDS
 from featurelib.api.tables import NightTables
 from featurelib.cli.entrance import say
-from featurelib.cli.options import read_pairs
+from featurelib.cli.options import at_terminal, confirm, read_pairs
 from featurelib.cli.questions import follow
+from featurelib.cli.streams import INTERRUPTED, raising_at_interrupt
 from featurelib.config.files import open_catalogue, quietly
 from featurelib.config.fleet import Choice
 from featurelib.errors import ConfigError
@@ -21,9 +25,9 @@ from featurelib.planning.files import expect_span
 from featurelib.source import Chosen, Wanted, choose_entries, find_tables, open_fleet
 
 
-def chosen(wanted: Wanted, overlay: str | None = None) -> Chosen:
+def chosen(options: Wanted, overlay: str | None = None) -> Chosen:
     """The cluster that options choose; its look says its steps on standard error."""
-    return Chosen(wanted=wanted, catalogue=open_catalogue(overlay, say), say=say)
+    return Chosen(wanted=options, catalogue=open_catalogue(overlay, say), say=say)
 
 
 def stored(
@@ -59,30 +63,30 @@ def several(
     every: bool = False,
     *,
     choice: Choice,
-    wanted: Wanted,
+    options: Wanted,
     overlay: str | None = None,
 ) -> list[Chosen]:
     """The clusters that options choose. Of landing files without a name all that are in them are
     chosen, and with --all those that the inventory expects, too. Raises ConfigError."""
-    catalogue, names = open_catalogue(overlay, say), list[str | None](clusters or [])
-    file, inventory = open_fleet(wanted.fleet, catalogue)
-    if not (names or wanted.addresses or wanted.capture or every or choice != Choice()):
+    catalogue, ids = open_catalogue(overlay, say), list[str | None](clusters or [])
+    file, inventory = open_fleet(options.fleet, catalogue)
+    if not (ids or options.addresses or options.capture or every or choice != Choice()):
         raise ConfigError(
-            f"expected a cluster, found none named. Give ids or names of {file}, --all for every "
+            f"expected a cluster, found none named. Give ids or ids of {file}, --all for every "
             "cluster there, or say how one is reached: --bootstrap HOST:PORT, --file PATH."
         )
-    if every and (names or wanted.addresses):
+    if every and (ids or options.addresses):
         raise ConfigError("--all: expected no cluster named beside it, found one. Keep one.")
-    if not wanted.is_stored:
-        entries = choose_entries(clusters or [], choice, wanted, say)
-        names = [entry.id or None for entry in entries]
-    elif not names:
+    if not options.is_stored:
+        entries = choose_entries(clusters or [], choice, options, say)
+        ids = [entry.id or None for entry in entries]
+    elif not ids:
         part = inventory.choose(choice, file)
-        names = [id_.id for id_ in inventory.cluster if id_.id in (part or ()) or every]
-        names += [None] * (part is None)
-    speak = say if len(names) == 1 else quietly  # steps of several would be mixed up
+        ids = [id_.id for id_ in inventory.cluster if id_.id in (part or ()) or every]
+        ids += [None] * (part is None)
+    speak = say if len(ids) == 1 else quietly  # steps of several would be mixed up
     return [
-        Chosen(wanted=replace(wanted, cluster=id_), catalogue=catalogue, say=speak) for id_ in names
+        Chosen(wanted=replace(options, cluster=id_), catalogue=catalogue, say=speak) for id_ in ids
     ]
 
 
@@ -90,14 +94,14 @@ def _watched(
     clusters: list[str] | None = None,
     *,
     choice: Choice,
-    wanted: Wanted,
+    options: Wanted,
     overlay: str | None = None,
     node_timeout: float = NODE_SECONDS,
 ) -> list[Chosen]:
-    every = not (clusters or wanted.addresses or choice != Choice())
-    wanted = replace(wanted, timeout=node_timeout)
-    found = several(clusters, every, choice=choice, wanted=wanted, overlay=overlay)
-    return [replace(cluster, say=quietly) for cluster in found]
+    every = not (clusters or options.addresses or choice != Choice())
+    options = replace(options, timeout=node_timeout)
+    members = several(clusters, every, choice=choice, options=options, overlay=overlay)
+    return [replace(cluster, say=quietly) for cluster in members]
 
 
 def _until(until: list[str] | None = None) -> list[str]:
@@ -108,8 +112,8 @@ def _within(within: str | None = None) -> float | None:
     return expect_span("--timeout", within).total_seconds() if within else None
 
 
-def _cluster_of(words: list[str], wanted: Wanted, overlay: str | None = None) -> Chosen:
-    return chosen(replace(wanted, cluster=_split(words)[0]), overlay)
+def _cluster_of(words: list[str], options: Wanted, overlay: str | None = None) -> Chosen:
+    return chosen(replace(options, cluster=_split(words)[0]), overlay)
 
 
 def _feature_of(words: list[str]) -> str:
@@ -158,6 +162,26 @@ def _releases(option: str, texts: list[str]) -> dict[int, str]:
     return {int(node): release for node, release in pairs.items()}
 
 
+@contextmanager
+def _sending() -> Iterator[None]:
+    try:
+        with raising_at_interrupt():
+            yield
+    except KeyboardInterrupt:
+        say("error: interrupted; nothing was sent by this run")
+        raise SystemExit(INTERRUPTED) from None
+
+
+def _asking(yes: bool = False, as_json: bool = False) -> Person:
+    return Person(
+        command=typed(),
+        at_terminal=at_terminal(),
+        show=say if as_json else print,
+        confirm=partial(confirm, yes=yes),
+        sending=_sending,
+    )
+
+
 # By parameter of a function of the API: the options that make its value; None: its own.
 CHOOSING: dict[str, Callable[..., Any] | None] = {
     "cluster": chosen,
@@ -173,6 +197,7 @@ CHOOSING: dict[str, Callable[..., Any] | None] = {
     "why-not.cluster": _cluster_of,
     "why-not.feature": _feature_of,
     "why-not.level": _level_of,
+    "person": _asking,
     "watch.clusters": _watched,
     "watch.until": _until,
     "watch.timeout": _within,

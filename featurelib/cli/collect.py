@@ -106,7 +106,7 @@ def collect(
     *,
     reading: LiveReading,
     given: ToolFile,
-    wanted: Wanted,
+    options: Wanted,
     as_json: bool = False,
 ) -> int:
     """Read clusters, and write what their nodes say.
@@ -141,29 +141,29 @@ def collect(
             chroot=given.chroot,
             node=given.node,
         )
-        return _take(kind, source, open_fleet(wanted.fleet, None)[1], Path(out), as_json)
+        return _take(kind, source, open_fleet(options.fleet, None)[1], Path(out), as_json)
     given.expect_none()
-    read_one, is_scraped = _way_to_read(reading, wanted, Path(out)), reading.prometheus is not None
-    entries = choose_entries(clusters or [], choice, wanted, say, by_metrics=is_scraped)
+    read_one, is_scraped = _way_to_read(reading, options, Path(out)), reading.prometheus is not None
+    entries = choose_entries(clusters or [], choice, options, say, by_metrics=is_scraped)
     return _collect(entries, Path(out), read_one, reading.parallel, as_json)
 
 
 # --- What people already have, as a landing file --------------------------------------------------
 
 
-def _read_at(name: str, told: str | None) -> int:
+def _read_at(name: str, text: str | None) -> int:
     """Return when the file was read from its cluster, microseconds: its own time unless it is told,
     since a dump of last week must not land as today's evidence. Raises ConfigError."""
-    if told is not None:
+    if text is not None:
         try:
-            moment = datetime.fromisoformat(told)
+            moment = datetime.fromisoformat(text)
         except ValueError as error:
             raise ConfigError(
-                f"--observed-at {told}: expected a time as 2026-11-21T06:00:00Z."
+                f"--observed-at {text}: expected a time as 2026-11-21T06:00:00Z."
             ) from error
         if moment.tzinfo is None:
             raise ConfigError(
-                f"--observed-at {told}: expected a time with Z or an offset, found none."
+                f"--observed-at {text}: expected a time with Z or an offset, found none."
             )
         return int(moment.timestamp() * 1_000_000)
     if name == STDIN or name.startswith(PREFIX):
@@ -188,7 +188,7 @@ def _take(kind: str, source: ToolOutput, inventory: Fleet, out: Path, as_json: b
         return _take_resources(source, inventory, out, as_json)
     code = _convert(kind, source, out, as_json)
     if entry is None and not KAFKA_ID.fullmatch(source.cluster_id):
-        titles = [one.title for one in inventory.cluster]
+        titles = [entry.title for entry in inventory.cluster]
         say(
             f"--cluster {clean(source.cluster_id)}: expected a cluster of the inventory, or a "
             "cluster id as Kafka makes them, found neither. It is taken as an id. "
@@ -226,34 +226,35 @@ def _convert(kind: str, source: ToolOutput, out: Path, as_json: bool) -> int:
 def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, as_json: bool) -> int:
     """Write a landing file for each cluster of Strimzi's resources, or for the one of `source`.
     Raises LandingError, ConfigError."""
-    found, only = strimzi_resources(source.where), source.cluster_id
-    for reason in found.left_out:
+    resources, only = strimzi_resources(source.where), source.cluster_id
+    for reason in resources.left_out:
         say(reason)
-    chosen = [one for one in found.clusters if only in ("", one.cluster_id)]
+    chosen = [resource for resource in resources.clusters if only in ("", resource.cluster_id)]
     if not chosen:
-        known = some([one.cluster_id for one in found.clusters], SHOWN) or "none"
+        known = some([resource.cluster_id for resource in resources.clusters], SHOWN) or "none"
         which = f"cluster {only}" if only else "Kafka resources that can be taken"
         raise ConfigError(
             f"--from {source.where}: expected {which}, found {known}. Nothing was written."
         )
     now, done = datetime.now(UTC), []
-    for one in chosen:
-        entry = inventory.of(one.cluster_id, FleetEntry(id=one.cluster_id, name=one.resource))
-        path = out / name_of(one.cluster_id, now, STRIMZI)
-        lines = write_lines(path, [one.line(source.observed_at)])
-        done.append(Collected(entry=entry, id=one.cluster_id, file=str(path), lines=lines))
-        known = inventory.names.get(one.cluster_id) or one.cluster_id
-        say(f"{one.resource}: {one.text}; cluster {known}")
+    for resource in chosen:
+        id_ = resource.cluster_id
+        entry = inventory.of(id_, FleetEntry(id=id_, name=resource.resource))
+        path = out / name_of(id_, now, STRIMZI)
+        lines = write_lines(path, [resource.line(source.observed_at)])
+        done.append(Collected(entry=entry, id=id_, file=str(path), lines=lines))
+        known = inventory.names.get(id_) or id_
+        say(f"{resource.resource}: {resource.text}; cluster {known}")
     return _end(done, out, as_json)
 
 
 # --- Live clusters --------------------------------------------------------------------------------
 
 
-def _way_to_read(reading: LiveReading, wanted: Wanted, out: Path) -> ReadOne:
+def _way_to_read(reading: LiveReading, options: Wanted, out: Path) -> ReadOne:
     """Return the reader of a cluster: of its own listeners, or of what a Prometheus server has of
     its nodes. Raises ConfigError."""
-    timeout, probe = wanted.timeout, reading.probe
+    timeout, probe = options.timeout, reading.probe
     if reading.prometheus is not None:
         if probe:
             raise ConfigError("--probe: expected a live cluster, found --prometheus. Keep one.")
@@ -274,17 +275,17 @@ def _way_to_read(reading: LiveReading, wanted: Wanted, out: Path) -> ReadOne:
 def _collect(
     entries: list[FleetEntry], out: Path, read_one: ReadOne, parallel: int, as_json: bool
 ) -> int:
-    found = read_all(entries, read_one, parallel=parallel, say=say)
+    results = read_all(entries, read_one, parallel=parallel, say=say)
     done, began = [], time.monotonic()
-    told = began
-    for result in found:
+    reported_at = began
+    for result in results:
         done.append(result)
         say(_line(result, alone=len(entries) == 1))
         now, waiting = time.monotonic(), len(entries) - len(done)
-        if now - told >= PROGRESS_SECONDS and waiting:
-            left = (now - began) / len(done) * waiting
-            say(f"collect: {progress(len(done), len(entries), 'cluster', left)}")
-            told = now
+        if now - reported_at >= PROGRESS_SECONDS and waiting:
+            seconds = (now - began) / len(done) * waiting
+            say(f"collect: {progress(len(done), len(entries), 'cluster', seconds)}")
+            reported_at = now
     return _end(done, out, as_json)
 
 
@@ -307,23 +308,19 @@ def _line(result: Collected, *, alone: bool) -> str:
     rights."""
     if result.error:
         number = len(result.not_answering)
-        asked = f"{_halves(number)} did not answer" if number else "no node could be read"
-        recorded = f"Recorded: {asked}" if result.file else "Nothing is recorded"
+        text = f"{count(number, 'listener')} did not answer" if number else "no node could be read"
+        recorded = f"Recorded: {text}" if result.file else "Nothing is recorded"
         nameless = "" if result.id else ", as nothing tells the cluster's id: give it in fleet.toml"
         error = result.error.removeprefix(f"{result.name}: ").rstrip(".")
         return f"{result.name}: NOT LOOKED AT: {error}. {recorded}{nameless}."
     silent = ""
     if late := result.not_answering:
-        named = [f"{one.role.text} {one.node_id}: {one.error}" for one in late[:SHOWN]]
-        more = "; …" if len(late) > SHOWN else ""
-        silent = f", {len(late)} did not ({'; '.join(named)}{more})"
+        named = [f"{node.role.text} {node.node_id}: {node.error}" for node in late[:SHOWN]]
+        dots = "; …" if len(late) > SHOWN else ""
+        silent = f", {len(late)} did not ({'; '.join(named)}{dots})"
     reasons = [*dict.fromkeys(result.quarantined)]
     odd = f"; ingest will quarantine: {some(reasons, SHOWN)}" if reasons else ""
     probe = f"; {result.probe}" if result.probe else ""
-    missing = () if alone else result.not_allowed
-    rights = "".join(f"; {some(one.refused_by, SHOWN)}: {one.error}" for one in missing)
-    return f"{result.name}: {_halves(len(result.answered))} answered{silent}{rights}{odd}{probe}"
-
-
-def _halves(number: int) -> str:
-    return count(number, "listener")
+    missing, answered = () if alone else result.not_allowed, len(result.answered)
+    rights = "".join(f"; {some(node.refused_by, SHOWN)}: {node.error}" for node in missing)
+    return f"{result.name}: {count(answered, 'listener')} answered{silent}{rights}{odd}{probe}"

@@ -99,12 +99,13 @@ class CommandGroup(TyperGroup):
         panels = groupby(
             self.commands.items(), lambda item: getattr(item[1], "rich_help_panel", None)
         )
+        room = formatter.width - widest - 6
         for title, items in panels:
             with formatter.section(title or "Commands"):
                 formatter.write_dl(
                     [
-                        (name.ljust(widest), one.get_short_help_str(formatter.width - widest - 6))
-                        for name, one in items
+                        (name.ljust(widest), command.get_short_help_str(room))
+                        for name, command in items
                     ]
                 )
 
@@ -235,13 +236,13 @@ def _kept(error: Exception) -> str:
 def _say_unexpected(error: Exception, *, as_json: bool) -> int:
     """One line about an error that nobody foresaw; its class and place are what a report needs."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if "featurelib" in frame.filename] or frames
+    traced = [frame for frame in frames if "featurelib" in frame.filename] or frames
     first = next(iter(str(error).strip().splitlines()), "")
-    what = f"{type(error).__name__}: {first}" if first else type(error).__name__
+    fault = f"{type(error).__name__}: {first}" if first else type(error).__name__
+    place = f"{Path(traced[-1].filename).name}:{traced[-1].lineno}"
     text = (
-        f"a fault in featurelib: {clean(what, MOST_OF_A_FAULT)} "
-        f"({Path(ours[-1].filename).name}:{ours[-1].lineno}). Run it again with {TRACE}=1 to see "
-        f"all of it, and report it.{_kept(error)}"
+        f"a fault in featurelib: {clean(fault, MOST_OF_A_FAULT)} ({place}). Run it again with "
+        f"{TRACE}=1 to see all of it, and report it.{_kept(error)}"
     )
     say(f"error: {text}")
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -57,7 +57,6 @@ from featurelib.words import count
 
 if TYPE_CHECKING:
     from featurelib.cli.standing import LastRun
-    from featurelib.spark.auditing import Audited
     from featurelib.spark.store import Store
 
 
@@ -113,7 +112,7 @@ def choose_places(
     inventory = str(relative(SAMPLES / INVENTORY)) if samples and fleet is None else fleet
     listed_in, expected = open_fleet(inventory, catalogue)
     usual = str(SAMPLES / SETTINGS) if samples else None
-    settings, where = find_settings(config or usual)
+    settings, file = find_settings(config or usual)
     return Places(
         landing=str(relative(SAMPLES)) if landing is None else landing,
         tables=tables,
@@ -122,7 +121,7 @@ def choose_places(
         listed_in=listed_in,
         wanted=Wanted(as_of=RUN_TIME, fleet=inventory, config=config),
         settings=settings,
-        mutes=mutes_of(settings.mute, expected, where),
+        mutes=mutes_of(settings.mute, expected, file),
         as_of=parse_as_of(NEWEST if samples and as_of is None else as_of),
         catalogue=catalogue,
     )
@@ -148,7 +147,7 @@ def expect_landing(landing: str) -> None:
     if not os.path.exists(path):
         raise missing(landing)
     with explaining(f"landing {landing}"):
-        is_empty = os.path.isdir(path) and next(walk(path, lambda said: None), None) is None
+        is_empty = os.path.isdir(path) and next(walk(path, lambda line: None), None) is None
     if is_empty:
         raise NoEvidenceError(
             f"landing {landing}: expected files *.{', *.'.join(ENDINGS)}, found none; nothing "
@@ -170,18 +169,18 @@ def expect_folder(option: str, uri: str) -> None:
 
 def local_path(uri: str) -> str | None:
     """`uri` as an absolute path of this machine, or None if it is elsewhere."""
-    scheme, colon, rest = uri.partition(":")
+    scheme, colon, path = uri.partition(":")
     if not colon or "/" in scheme:
         return os.path.abspath(uri)
-    return os.path.abspath("/" + rest.lstrip("/")) if scheme == "file" else None
+    return os.path.abspath("/" + path.lstrip("/")) if scheme == "file" else None
 
 
-def go_on(store: Store, asked: int | None, number: int) -> int:
+def go_on(store: Store, run: int | None, number: int) -> int:
     """The number of this run: `number`, or the next after the newest in the tables where that is
     later, as a run with a wrong clock leaves it. One that was `asked` for stays, to be refused."""
     known = (LANDING_LINE, CLUSTER_SNAPSHOT, AUDIT_RUN)
     newest = max(store.newest_run(table) or 0 for table in known)
-    if asked is not None or number > newest:
+    if run is not None or number > newest:
         return number
     say(
         f"warning: run {newest} is in these tables, and now it is {number}: a clock was wrong "
@@ -209,15 +208,25 @@ def judge_and_publish(
 ) -> int:
     """The audit, its files, its report on stdout, and the exit code. `last`: the run before, whose
     pages may stay; this run is recorded there."""
+    from featurelib.spark.auditing import audit
     from featurelib.spark.judging import CORE_COLUMNS
 
-    audited = _judge(store, places, run, say)
+    audited = audit(
+        store,
+        places.fleet,
+        places.settings,
+        run=run,
+        as_of=places.as_of,
+        say=say,
+        catalogue=places.catalogue,
+        places=(places.landing or NO_SITE.landing, places.listed_in, places.out),
+    )
     days, vacuum = places.settings.retention_days, places.settings.vacuum
     with ThreadPoolExecutor(max_workers=4) as pool:
         list(pool.map(lambda table: store.maintain(table, days, vacuum), ALL))
     # What commands without Spark can be given: not a name.
     tables = (store.is_named and store.folder.removeprefix("file:")) or places.tables
-    asked = AuditInputs(
+    order = AuditInputs(
         fleet=places.fleet,
         part=None,
         settings=places.settings,
@@ -229,7 +238,7 @@ def judge_and_publish(
         store.rows,
         run,
         audited.judged,
-        asked,
+        order,
         tables=tables,
         listed_in=places.listed_in,
         find_line=find_places(store.rows, lines_of(audited.judged.findings)).get,
@@ -261,21 +270,6 @@ def say_failed(fail_on: Severity | None, code: int) -> int:
     if fail_on is not None and code:
         say(f"exit code 1: some finding is {fail_on.value} or worse (--fail-on {fail_on.value})")
     return code
-
-
-def _judge(store: Store, places: Places, run: int, say: Callable[[str], None]) -> Audited:
-    from featurelib.spark.auditing import audit
-
-    return audit(
-        store,
-        places.fleet,
-        places.settings,
-        run=run,
-        as_of=places.as_of,
-        say=say,
-        catalogue=places.catalogue,
-        places=(places.landing or NO_SITE.landing, places.listed_in, places.out),
-    )
 
 
 def publish(

@@ -13,7 +13,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
 from importlib import resources
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import msgspec
 import typer
@@ -59,7 +60,7 @@ OPTIONS = msgspec.toml.decode(
 def _words(name: str, command: str) -> OptionWords | str | bool | None:
     """The words of a parameter of a command: None without a row, False where it is no option."""
     rows = (f"{word}.{name}" for word in reversed(command.split()))
-    row = OPTIONS.get(next((one for one in rows if one in OPTIONS), name))
+    row = OPTIONS.get(next((word for word in rows if word in OPTIONS), name))
     return OPTIONS[row] if isinstance(row, str) else row
 
 
@@ -76,8 +77,8 @@ def with_options(
         from featurelib.cli.choosing import CHOOSING, PRINTING
 
         printing = PRINTING.get(name, print_answer)
-        mine = {one.removeprefix(f"{name}."): make for one, make in CHOOSING.items()}
-        makers |= {parameter: make for parameter, make in mine.items() if make is not None}
+        own_makers = {key.removeprefix(f"{name}."): make for key, make in CHOOSING.items()}
+        makers |= {parameter: make for parameter, make in own_makers.items() if make is not None}
     options, call = _options(command, name, makers)
     if is_api:
         options += _options(_as_json, name, {})[0]
@@ -130,6 +131,8 @@ def _options(
             below, inner[name] = _options(groups.get(name, kind), command, {})
             options += below
             continue
+        if isinstance(kind, UnionType) and str in get_args(kind):  # a command is given the text
+            kind = str | None if NoneType in get_args(kind) else str
         words = _words(name, command)
         if isinstance(words, OptionWords):
             kind = Annotated[kind, words.as_typer(name)]
@@ -155,19 +158,19 @@ def read_pairs(
     *,
     sign: str = "=",
     fits: Callable[[str, str], bool] = lambda name, value: True,
-    more: str = "",
+    advice: str = "",
 ) -> dict[str, str]:
     """Return the texts before and after the `sign` of each text. Raises ConfigError if a text is
-    not as `expected` (`more` explains that), or comes twice."""
-    found: dict[str, str] = {}
+    not as `expected` (`advice` explains that), or comes twice."""
+    pairs: dict[str, str] = {}
     for text in texts:
         name, _, value = (part.strip(_BLANKS) for part in text.rpartition(sign))
         if not (name and value and fits(name, value)):
-            raise ConfigError(f"{option} {text}: expected {expected}, found {text!r}.{more}")
-        if name in found:
+            raise ConfigError(f"{option} {text}: expected {expected}, found {text!r}.{advice}")
+        if name in pairs:
             raise ConfigError(f"{option} {text}: expected {name} once, found it twice. Keep one.")
-        found[name] = value
-    return found
+        pairs[name] = value
+    return pairs
 
 
 def at_terminal() -> bool:

@@ -76,19 +76,19 @@ class _PlanGroup(TyperGroup):
             ctx.fail(f"The cluster comes first:\n  featurelib plan {quote(args[1])} {args[0]}")
         if args and args[0].startswith("-") and (ordered := self._in_order(given)):
             ctx.fail(f"Options come after the command:\n  featurelib plan {join(ordered)}")
-        rest: list[str] = super().parse_args(ctx, args)
-        return rest
+        left_words: list[str] = super().parse_args(ctx, args)
+        return left_words
 
     def _in_order(self, args: list[str]) -> list[str]:
         """Return a command line whose options stand before its command in the order that is read:
         cluster, command, options; empty if it has no command, or asks for help."""
         flags = {name for command in self.commands.values() for option in command.params
                  if getattr(option, "is_flag", False) for name in option.opts}  # fmt: skip
-        options, words, rest = list[str](), list[str](), list(args)
-        while rest:
-            (options if rest[0].startswith("-") else words).append(word := rest.pop(0))
-            if word.startswith("-") and "=" not in word and word not in flags and rest:
-                options.append(rest.pop(0))
+        options, words, words_left = list[str](), list[str](), list(args)
+        while words_left:
+            (options if words_left[0].startswith("-") else words).append(word := words_left.pop(0))
+            if word.startswith("-") and "=" not in word and word not in flags and words_left:
+                options.append(words_left.pop(0))
         is_read = 0 < len(words) < 3 and words[-1] in self.commands and not {*HELP} & {*options}
         return [*words, *options] if is_read else []
 
@@ -106,7 +106,7 @@ def _plan(
     *,
     intent: Intent,
     ctx: typer.Context,
-    wanted: Wanted,
+    options: Wanted,
     probe: bool = False,
     overlay: str | None = None,
     out: str | None = None,
@@ -120,8 +120,8 @@ def _plan(
         cluster = source.sight.cluster_id
         return out or str(Path(PLANS) / file_name(source.entry.name or cluster, cluster))
 
-    cluster = chosen(replace(wanted, cluster=ctx.obj), overlay)
-    answer = plan_intent(cluster, intent, probe=probe, where=where)
+    cluster = chosen(replace(options, cluster=ctx.obj), overlay)
+    answer = plan_intent(cluster, intent, probe=probe, place_of=where)
     to_output = answer.is_made and out == STANDARD_OUTPUT
     if answer.path is not None and not to_output:
         if warning := _of_replaced(answer.path, answer.expect_made().digest):

@@ -21,8 +21,7 @@ def follow(looks: Looks, *, as_json: bool) -> int:
     before: dict[int, Watched] = {}
     screen = None if as_json or not Screen.is_there() else Screen()
     for look in looks:
-        previous = before.get(look.position)
-        before[look.position] = look.value
+        previous, before[look.position] = before.get(look.position), look.value
         if screen is not None:
             screen.draw(_page(looks.newest))
         elif look.value.is_news(previous):
@@ -48,11 +47,7 @@ def _page(newest: Mapping[int, ClusterLook]) -> list[str]:
     return [*page]
 
 
-def report(
-    night: NightTables,
-    limit: int = LIMIT,
-    as_json: bool = False,
-) -> int:
+def report(night: NightTables, limit: int = LIMIT, as_json: bool = False) -> int:
     """Print the report of a run, of all clusters or of some.
 
     As the nightly printed it:

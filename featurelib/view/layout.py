@@ -114,11 +114,13 @@ def _is_number(cell: str) -> bool:
 class Page:
     """A page of paragraphs, tables and lists; `str` and iteration give its lines."""
 
-    def __init__(self, width: int | None = None, *, parts: bool = False) -> None:
-        """`parts`: words that are too wide are parted, so that no line is wider than `width`."""
+    def __init__(
+        self, width: int | None = None, *, parts: bool = False, lines: Iterable[str] = ()
+    ) -> None:
+        """Begin with `lines`. `parts`: words that are wider than `width` are parted."""
         self.width = terminal_width() if width is None else width
         self._parts = parts
-        self._lines: list[str] = []
+        self._lines = [*lines]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._lines)

@@ -107,11 +107,7 @@ def _changed_verdicts(
         if was not in same:
             verdict = Verdict(was[0]) if was else None
             yield model.ChangedVerdict(
-                key=now.key,
-                name=now.name,
-                before=verdict,
-                after=now.verdict,
-                severity=now.severity,
+                key=now.key, name=now.name, before=verdict, after=now.verdict, severity=now.severity
             )
     for key in sorted(before.keys() - {cluster.key for cluster in clusters}):
         name, verdict = words.clean(names.get(key) or key), Verdict(before[key][0])

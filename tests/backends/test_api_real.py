@@ -59,7 +59,7 @@ def test_a_real_node_is_described_updated_and_takes_a_plan(
 
     assert why_not(cluster, METADATA, 29).value.answer == "nothing"
     made = plan(cluster)
-    carried = apply(made, cluster, approval=approve(made, by="ann"), journal=journal)
+    carried = apply(made, cluster, approval=approve(made, "1h", by="ann"), journal=journal)
     assert carried.is_done, str(carried)
     after = describe_features(cluster).finalized
     assert after is not None

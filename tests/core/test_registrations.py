@@ -450,8 +450,8 @@ def test_in_zookeeper_mode_nobody_is_told_to_unregister() -> None:
     scene = zookeeper([{"f": (1, 5)}], 1, znode("/brokers/ids/2", {"features": []}))
     assert words(scene, "range_unknown")[1] == (
         "Read the cluster again. If its range is still unknown, look at /brokers/ids/2 in "
-        "ZooKeeper, where a broker says what it supports. A broker writes it when it starts, and it "
-        "goes with the broker's session."
+        "ZooKeeper, where a broker says what it supports. A broker writes it when it starts, and "
+        "it goes with the broker's session."
     )
 
 

@@ -51,7 +51,7 @@ def apply_for_real(world: World, rng: Random, folder: Path) -> tuple[str, list[s
     before = _records(world)
     try:
         carried = api.apply(
-            plan, cluster, approval=api.approve(plan, by="walk"), journal=journal,
+            plan, cluster, approval=api.approve(plan, "1h", by="walk"), journal=journal,
             wait=NODES_SECONDS,
         )  # fmt: skip
     except OutcomeUnknownError as error:

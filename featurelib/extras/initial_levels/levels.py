@@ -149,7 +149,7 @@ def parse_features(texts: list[str]) -> dict[str, int]:
         texts,
         f"NAME=LEVEL with a whole number up to {HIGHEST_LEVEL}, as group.version=1",
         fits=lambda name, level: LEVEL.fullmatch(level) is not None and int(level) <= HIGHEST_LEVEL,
-        more=" What a release version means in numbers is what `featurelib version-mapping "
+        advice=" What a release version means in numbers is what `featurelib version-mapping "
         "--release-version VERSION` says.",
     )
     return {name: int(level) for name, level in pairs.items()}

@@ -212,10 +212,7 @@ def make_server(tools: TableTools) -> MCPServer:
             f"the package mcp is missing. Install it, {install_line('mcp')}"
         ) from error
     server = MCPServer(
-        "featurelib",
-        version=featurelib.__version__,
-        instructions=INSTRUCTIONS,
-        log_level="ERROR",
+        "featurelib", version=featurelib.__version__, instructions=INSTRUCTIONS, log_level="ERROR"
     )
     lock = threading.Lock()
     hints = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)

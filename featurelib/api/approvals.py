@@ -1,0 +1,224 @@
+"""Approvals of a plan: written for a time, signed, and taken back."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from shlex import quote
+
+import msgspec
+
+from featurelib.api.act import (
+    PlanAnswer,
+    expect_finalized_by_us,
+    known_entry,
+    read_plan,
+)
+from featurelib.api.clusters import NOBODY, Approved, Person, plan_ways
+from featurelib.api.documents import ApproveDocument, ApprovedUpdateDocument, WithdrawalDocument
+from featurelib.catalogue import Catalogue
+from featurelib.config.files import (
+    journal_path,
+    open_catalogue,
+    open_settings,
+    read_bytes,
+    read_limited,
+    write_whole,
+)
+from featurelib.controller.holder import myself, say_seconds
+from featurelib.controller.journal import Journal, Withdrawal
+from featurelib.controller.signing import check_approval, sign, why_signed
+from featurelib.core.downgrade import loss_of
+from featurelib.errors import ApprovalError, ConfigError, InputError, RefusedError
+from featurelib.model import Plan
+from featurelib.planning import files
+from featurelib.planning.files import ApprovalFile
+from featurelib.source import Wanted
+from featurelib.view.documents import fill
+from featurelib.view.layout import Page
+from featurelib.view.plan import approval_page
+from featurelib.words import clean
+
+UNREACHED = "      (add --bootstrap, --zookeeper or --file: no inventory reaches it)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signer:
+    """The signer of an approval: an SSH key, ssh-agent, or nobody."""
+
+    key: str | None = None
+    agent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalFiles:
+    """The files that an approval depends on, and the one it goes to."""
+
+    fleet: str | None = None
+    config: str | None = None
+    journal: str | None = None
+    overlay: str | None = None
+    out: str | None = None
+
+
+def approve(
+    plan: PlanAnswer | str,
+    expires: str | None = None,
+    *,
+    by: str | None = None,
+    reason: str | None = None,
+    withdraw: bool = False,
+    signer: Signer = Signer(),
+    given: ApprovalFiles = ApprovalFiles(),
+    person: Person = NOBODY,
+) -> Approved:
+    """Approve a plan until it expires.
+
+    It shows each step, what goes down, what is deleted, and from where on there is no way back.
+    The approval, a file beside the plan, names the plan's digest: of a plan that is changed
+    afterwards it is none.
+
+    \b
+        featurelib approve payments.json --expires 24h --reason CHG-17
+        featurelib approve payments.json --expires 2h --key ~/.ssh/id_ed25519 --by ann@example.com
+        featurelib approve payments.json --withdraw --reason CHG-18
+
+    Whether a signature is needed, and whose counts, conf/audit.toml says. --withdraw takes the
+    approval back: its file is deleted, and from the next request on `apply` with this journal
+    refuses every copy of it. In Python: approve(plan, "1h", reason="CHG-17"), for `apply`.
+    Exit codes: 0 done, 2 usage, 3 refused, nothing written.
+    """
+    path = plan if isinstance(plan, str) else None
+    target = given.out or (path and str(Path(path).with_suffix(".approval.json"))) or ""
+    if withdraw:
+        return _withdraw(target, reason, given.journal)
+    if expires is None:
+        raise ConfigError("expected --expires TIME or --withdraw, found neither. As --expires 24h.")
+    span, settings = files.expect_span("--expires", expires), open_settings(given.config)
+    catalogue, file = open_catalogue(given.overlay), read_plan(plan)
+    expect_finalized_by_us(file.plan, given.fleet, catalogue, given.config)
+    now = datetime.now(UTC)
+    try:
+        name = by or getpass.getuser()
+    except (KeyError, OSError) as error:
+        raise ConfigError("--by: expected a name, since this login has none. Add --by.") from error
+    approval = files.approve(file.plan, by=name, at=now, expires=span, reason=reason)
+    # What `apply` would refuse is told before anybody is asked.
+    most = settings.longest_approval
+    files.expect_approved(approval, file.plan, now, longest=most, path=path or "PLAN")
+    is_signed = signer.agent or signer.key is not None
+    if (demand := why_signed(file, settings)) and not is_signed:
+        raise ApprovalError(
+            f"expected a signature ({demand}), found none. Nothing was written. Add --key FILE."
+        )
+    entry = known_entry(file.plan.cluster, given.fleet, catalogue)
+    person.show(f"{approval_page(file, approval, entry, catalogue)}{_replaced(target)}")
+    person.confirm(f"Approve this plan for {files.say_span(span)}?")
+    signature, text = None, files.canonical(approval)
+    if is_signed:
+        signature = sign(text, signer.key, agent=signer.agent, terminal=person.at_terminal)
+    written = files.write_approval(approval, signature)
+    check_approval(file, written, now, settings=settings, source=target)
+    if target:
+        write_whole(target, written)
+    own = "" if entry.is_reachable else plan_ways(file, entry)
+    ways = Wanted(fleet=given.fleet, config=given.config).ways[0] + own
+    ways += f" --journal {quote(given.journal)}" if given.journal else ""
+    command = f"featurelib apply {quote(path or 'PLAN')} --approval {quote(target)}{ways}"
+    lines = [f"written: {target} ({'signed' if signature else 'not signed'})", f"next: {command}"]
+    lines += [UNREACHED] * (not (own or entry.is_reachable))
+    keys = {"file": target, "signed": signature is not None, "next": command}
+    updates = _updates(file.plan, catalogue)
+    document = fill(ApproveDocument, approval=approval, updates=updates, **keys)
+    return _approved(files.read_approval(written, target), written, lines, document)
+
+
+def _approved(
+    file: ApprovalFile, content: bytes, lines: Iterable[str], document: ApproveDocument
+) -> Approved:
+    row = msgspec.to_builtins(file.approval)
+    return Approved(
+        value=file,
+        make_rows=lambda: [row],
+        make_document=lambda: document,
+        page=lambda width: Page(width, lines=lines),
+        content=content,
+    )
+
+
+def _updates(plan: Plan, catalogue: Catalogue) -> list[ApprovedUpdateDocument]:
+    """Each update of a plan that is approved, and what cannot be taken back of it."""
+    return [
+        fill(ApprovedUpdateDocument, loss_of(move, plan, catalogue), step=i, **asdict(move))
+        for i, step in enumerate(plan.steps, 1)
+        for move in step.updates
+    ]
+
+
+def _withdraw(target: str, reason: str | None, journal: str | None) -> Approved:
+    """Take back the approval in a file: the journal refuses it from now on, and the file goes.
+
+    With another journal a copy of the file holds until it expires. Raises ConfigError where there
+    is none or it cannot be deleted, PlanError, ApprovalError, JournalError."""
+    again = "One whose file is gone cannot be taken back: a copy holds until it expires."
+    file = files.read_approval(read_bytes(target, "an approval to take back", again), target)
+    approval, path = file.approval, journal_path(journal)
+    withdrawal = Withdrawal(
+        approval=files.digest(approval),
+        plan=approval.plan,
+        cluster=approval.cluster,
+        approved_by=approval.approved_by,
+        who=myself("featurelib approve --withdraw"),
+        at=datetime.now(UTC).timestamp(),
+        reason=reason or "",
+    )
+    with closing(Journal(path)) as opened:
+        opened.withdraw(withdrawal)
+    try:
+        Path(target).unlink()
+    except OSError as error:
+        raise ConfigError(
+            f"{target}: expected a file that can be deleted, found: {error.strerror}. The "
+            f"approval was taken back in {path}; with another journal it holds until it expires."
+        ) from error
+    lines = (
+        f"deleted: {target}, the approval by {approval.approved_by}: {withdrawal.text}",
+        f"{path}: apply with this journal refuses every copy of it",
+        f"with another journal a copy would hold until {files.say_time(approval.expires_at)}",
+    )
+    keys = {"file": target, "signed": file.signature is not None}
+    taken = withdrawal_document(withdrawal)
+    document = fill(ApproveDocument, approval=approval, withdrawn=taken, **keys)
+    return _approved(file, b"", lines, document)
+
+
+def withdrawal_document(withdrawal: Withdrawal) -> WithdrawalDocument:
+    """A withdrawal as an object."""
+    holder, at = withdrawal.who, say_seconds(withdrawal.at)
+    return fill(WithdrawalDocument, withdrawal, at=at, user=holder.user, host=holder.host)
+
+
+def _replaced(target: str) -> str:
+    """Return a line about the approval that is replaced there. Raises ConfigError for a file that
+    is none."""
+    if not target:
+        return ""
+    try:
+        before = files.read_approval(read_limited(Path(target)), target).approval
+    except FileNotFoundError:
+        if not (folder := Path(target).parent).is_dir():
+            raise ConfigError(f"--out {target}: expected a folder {folder}.") from None
+    except (OSError, InputError, RefusedError) as error:
+        raise ConfigError(
+            f"--out {target}: expected no file there, or an approval to replace; found another. "
+            "Name another with --out FILE."
+        ) from error
+    else:
+        until = files.say_time(before.expires_at)
+        author = clean(before.approved_by)
+        return f"\n{target}: it replaces the approval by {author}, until {until}"
+    return ""
