@@ -72,7 +72,7 @@ def several(
     file, inventory = open_fleet(options.fleet, catalogue)
     if not (ids or options.addresses or options.capture or every or choice != Choice()):
         raise ConfigError(
-            f"expected a cluster, found none named. Give ids or ids of {file}, --all for every "
+            f"expected a cluster, found none named. Give ids or names of {file}, --all for every "
             "cluster there, or say how one is reached: --bootstrap HOST:PORT, --file PATH."
         )
     if every and (ids or options.addresses):
