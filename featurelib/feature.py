@@ -80,15 +80,11 @@ class Phase(StrEnum):
     """The state of a cluster between two releases."""
 
     MIXED = "mixed software"
+    SOAKING = "rolled, soaking"  # the software runs for less than min_ready_days
     ROLLED_NOT_FINALIZED = "rolled, not finalized"
     FINALIZED = "finalized"
     SYSTEM_OFF = "system off"
     UNKNOWN = "unknown"
-
-    @classmethod
-    def _missing_(cls, value: object) -> Phase | None:
-        """Read the name that tables of earlier nights have for a cluster of mixed software."""
-        return cls.MIXED if value == "rolling" else None
 
 
 class ClusterMode(StrEnum):

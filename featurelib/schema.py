@@ -85,7 +85,8 @@ _NAMES = {
     "repeated quarantined clusters ready blocked up_to_date unknown findings median_wait_hours "
     "longest_wait_hours first_seen_run",
     BYTES: "content_hash raw state learned",
-    TIME: "observed_at ready_since newest_line modified_at as_of answered_at failed_at",
+    TIME: "observed_at ready_since verdict_since newest_line modified_at as_of answered_at "
+    "failed_at",
     DATE: "muted_until run_date",
 }
 _KINDS = {name: kind for kind, names in _NAMES.items() for name in names.split()}
@@ -116,7 +117,7 @@ SNAPSHOT = Schema.of([*_OF_SNAPSHOT, *_OF_PARTS, *columns("checksum state").fiel
 # What the texts of a finding name besides node, feature and levels, and why the usual remedy does
 # not help. findings.toml and rules.toml say which code has which.
 _OF_FACTS = "reason response difference effect condition permission setting release levels needs "
-_OF_FACTS += "other_nodes dependants since waiting_lines gap witness mutes cause principal "
+_OF_FACTS += "other_nodes dependants since until waiting_lines gap witness mutes cause principal "
 FACTS = columns(_OF_FACTS + "resource znode_text entry voters directory znode_version")
 _OF_FINDING = "cluster code severity role node_id feature finalized_level level min_version "
 _OF_FINDING += "max_version epoch observed_at line_id facts muted muted_until"
@@ -144,7 +145,7 @@ NODE = columns(
 
 READINESS = columns(
     "cluster feature verdict finalized_level target ceiling available blockers unknowns "
-    "downgrade_floor point_of_no_return ready_since"
+    "downgrade_floor point_of_no_return ready_since verdict_since"
 )
 
 # One update. Those of one `request` go out together, the first request first.

@@ -73,6 +73,7 @@ MEMBERS: dict[str, str] = {
     "Verdict.UP_TO_DATE": "finalized at the ceiling",
     "Verdict.UNKNOWN": "missing data could change the answer",
     "Phase.MIXED": "nodes run different releases, during a rolling upgrade or for months",
+    "Phase.SOAKING": "the same, and the soak time (`min_ready_days`) is not over",
     "Phase.ROLLED_NOT_FINALIZED": "all nodes support a higher level than the finalized one",
     "Phase.FINALIZED": "the levels of the software are finalized",
     "Phase.SYSTEM_OFF": "inter.broker.protocol.version is below 2.7, so nothing can be finalized",

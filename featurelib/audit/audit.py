@@ -24,6 +24,7 @@ from featurelib.audit.verdict import (
     READY,
     beyond_ceiling,
     find_forgotten,
+    find_soaking,
     nodes,
     plans,
     readiness,
@@ -104,13 +105,16 @@ def judge(
     back = ways_back(evidence, ready, target, software.spoken if ready.any() else {}, catalogue)
     rows = readiness(judge, verdict, target, beyond_target, blockers, unknowns, back)
     rows = remember(rows, evidence, conditions, unknown > 0)
-    find_forgotten(rows, conditions, report)
+    soaking = find_soaking(rows, evidence, conditions, software, catalogue, report)
+    find_forgotten(rows, evidence, conditions, soaking, report)
     anything = dict.fromkeys(evidence.questions.names, (0, ANY_LEVEL))  # it is in nobody's way
     return Judged(
         findings=set_aside(report, evidence.clusters, conditions.mutes, conditions.as_of),
         incompatible=unfit,
         readiness=rows,
-        plans=plans(evidence, verdict, target, unknown > 0, agreed.dialects, catalogue, software),
+        plans=plans(
+            evidence, verdict, target, unknown > 0, agreed.dialects, catalogue, software, soaking
+        ),
         nodes=nodes(evidence, software),
         evidence=evidence,
         probed={

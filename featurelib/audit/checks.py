@@ -56,7 +56,8 @@ def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
     # What it does not support may be the minimum alone.
     below, now = query.finalized_min[question], query.current[question]
     below = np.where((below < low) & (low <= now) & (now <= high), below, NONE)
-    unregistered = node.unregistered[subject]
+    # Of a node that was left out of the newest look nobody knows whether it runs.
+    unregistered = (node.unregistered & node.answers & ~node.not_asked)[subject]
     conditions = {
         "zookeeper_lists_nothing": node.listed_nothing[subject],
         "zookeeper_minimum": below != NONE,

@@ -70,13 +70,17 @@ UNEXPECTED = Expected()
 
 
 class Waiting(NamedTuple):  # there are tens of thousands, and workers are sent all of them
-    """A feature that was READY, or was so before nobody could tell: since when, microseconds.
+    """A feature as the last run judged it: since when it was READY, or was so before nobody could
+    tell, and since when verdict and target are what they were, in microseconds.
 
     `level`: what was finalized then; None = no trustworthy witness.
     """
 
-    since: int
     level: int | None
+    verdict: str
+    target: int | None
+    since: int | None
+    verdict_since: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +96,7 @@ class Conditions:
     mutes: tuple[Mute, ...] = ()
     waiting: dict[str, dict[str, Waiting]] = field(default_factory=dict)  # of the night before
     forgotten: int = 0  # READY for as long is forgotten; 0 = never
+    min_ready: int = 0  # a plan is offered once the verdict is READY for as long
     up_to: int = (
         0  # no ceiling is above what belongs to this metadata.version; 0 = as far as it goes
     )

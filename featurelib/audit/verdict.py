@@ -8,7 +8,8 @@ that may answer is atomic (4.0 and later), else one feature a request, metadata.
 Nothing irreversible, UNKNOWN or BLOCKED is in a plan.
 
 A feature stays READY since its first READY run: UNKNOWN neither ends nor begins that time; BLOCKED,
-UP_TO_DATE and another finalized level end it.
+UP_TO_DATE and another finalized level end it. Verdict and target have a time of their own: until
+the soak time is over since that, a plan has no steps, and the cluster is in a phase of its own.
 """
 
 from __future__ import annotations
@@ -99,8 +100,8 @@ def readiness(
     unknowns: Int,
     back: WaysBack,
 ) -> TableRows:
-    """Return rows of featurelib.schema.READINESS, but for `ready_since`; `beyond`: questions that
-    could go beyond the ceiling."""
+    """Return rows of featurelib.schema.READINESS without times; `beyond`: questions that could go
+    beyond the ceiling."""
     query, evidence, bounds = judge.asked, judge.evidence, judge.bounds
     columns: dict[str, Column | Int] = {
         "cluster": Texts(words=evidence.clusters, codes=query.cluster),
@@ -126,8 +127,10 @@ def plans(
     dialects: dict[int, list[str]],
     catalogue: Catalogue,
     software: Software,
+    soaking: Bool,
 ) -> TableRows:
-    """Return one row a cluster of featurelib.schema.UPGRADE_PLAN, steps in the order to send them.
+    """Return one row a cluster of featurelib.schema.UPGRADE_PLAN, steps in the order to send them;
+    none where the software is `soaking`.
 
     `dialects` are those a cluster's controllers may speak, where something may go up. Plan files,
     and what is read from them (`returns_after`), are not made here: both stay null.
@@ -136,7 +139,7 @@ def plans(
     order = list(Verdict)
     worst = np.where(unknown, order.index(Verdict.UNKNOWN), order.index(Verdict.UP_TO_DATE))
     np.minimum.at(worst, query.cluster, verdict)
-    ready = np.flatnonzero(verdict == READY)
+    ready = np.flatnonzero((verdict == READY) & ~soaking[query.cluster])
     last = ~query.of_feature(METADATA_VERSION)[ready]
     ready = ready[np.lexsort((query.feature[ready], last, query.cluster[ready]))]
     cluster = query.cluster[ready]
@@ -161,7 +164,7 @@ def plans(
     columns: dict[str, Column | Int] = {
         "cluster": texts_of(evidence.clusters),
         "verdict": _texts(Verdict, worst),
-        "phase": _texts(Phase, _phases(evidence, worst, unknown)),
+        "phase": _texts(Phase, _phases(evidence, worst, unknown, soaking)),
         "nodes": np.bincount(processes, minlength=clusters),
         "steps": Lists(size=count, of=make_rows(STEP, len(ready), steps)),
         "dialects": lists_of(spoken),
@@ -214,7 +217,7 @@ def _all_atomic(dialects: tuple[str, ...]) -> bool:
     return bool(dialects) and all(load(name).can.atomic for name in dialects)
 
 
-def _phases(evidence: Evidence, worst: Int, unknown: Bool) -> Int:
+def _phases(evidence: Evidence, worst: Int, unknown: Bool, soaking: Bool) -> Int:
     """Return the phase of each cluster, as a position in featurelib.feature.Phase.
 
     Mixed software = its live nodes do not all support the same ranges, in the middle of a roll or
@@ -232,6 +235,7 @@ def _phases(evidence: Evidence, worst: Int, unknown: Bool) -> Int:
         (Phase.SYSTEM_OFF, evidence.levels.system_off),
         (Phase.MIXED, (several > 1) & ~evidence.membership.migrating),
         (Phase.UNKNOWN, unknown),
+        (Phase.SOAKING, soaking),
         (Phase.ROLLED_NOT_FINALIZED, worst != list(Verdict).index(Verdict.UP_TO_DATE)),
     ]
     return _choose(ways, Phase.FINALIZED)
@@ -313,66 +317,110 @@ def _positions(evidence: Evidence, rows: Int, tables: Tables) -> Position:
 def remember(
     rows: TableRows, evidence: Evidence, conditions: Conditions, unknown: Bool
 ) -> TableRows:
-    """Return rows of featurelib.schema.READINESS with `ready_since`.
+    """Return rows of featurelib.schema.READINESS with `ready_since` and `verdict_since`.
 
-    `unknown`: the clusters whose evidence has a gap. What waited in one of them and is not asked
-    about tonight becomes a row too: it is UNKNOWN, and not gone.
+    `unknown`: the clusters whose evidence has a gap. A feature that was READY in one of them and is
+    not asked about in this run becomes a row too: it is UNKNOWN, and not gone.
     """
     as_of, waiting = conditions.as_of, conditions.waiting
     waits_left = {name: dict(waiting[name]) for name in evidence.clusters if name in waiting}
-    since = np.where(rows.texts("verdict").equal(Verdict.READY), as_of, NONE)
+    verdicts = rows.texts("verdict")
+    times = np.where(verdicts.equal(Verdict.READY), as_of, NONE), np.full(len(rows), as_of)
     cluster = rows.texts("cluster")
     waits = np.array([name in waits_left for name in cluster.words], dtype=bool)
     at = np.flatnonzero(waits[cluster.codes])
-    names = ("cluster", "feature", "verdict", "finalized_level")
-    since[at] = [
-        _since(verdict, level, waits_left[name].pop(feature, None), as_of)
-        for name, feature, verdict, level in zip(
+    names = ("cluster", "feature", "verdict", "finalized_level", "target")
+    moments = [
+        _since(verdict, level, target, waits_left[name].pop(feature, None), as_of)
+        for name, feature, verdict, level, target in zip(
             *(rows[name].take(at).to_pylist() for name in names), strict=True
         )
     ]
-    rows = rows.replace(ready_since=since)
+    for column, values in zip(times, zip(*moments, strict=True), strict=False):
+        column[at] = values
+    times[1][verdicts.equal(Verdict.UP_TO_DATE)] = NONE
+    rows = rows.replace(ready_since=times[0], verdict_since=times[1])
     gap_waits = [
-        (name, feature, wait.since)
+        (name, feature, *_since(Verdict.UNKNOWN, None, None, wait, as_of))
         for name, gap in zip(evidence.clusters, unknown.tolist(), strict=True)
         if gap
         for feature, wait in waits_left.get(name, {}).items()
+        if wait.since is not None
     ]
-    return join_rows([rows, _still_waiting(gap_waits)]) if gap_waits else rows
-
-
-def _still_waiting(waits: list[tuple[str, str, int]]) -> TableRows:
-    """Return rows of (cluster, feature, since when) that nobody asks about tonight."""
-    count, (clusters, features, since) = len(waits), zip(*waits, strict=True)
-    zeros = np.zeros(count, dtype=np.int64)
+    if not gap_waits:
+        return rows
+    clusters, features, ready_since, verdict_since = zip(*gap_waits, strict=True)
+    zeros = np.zeros(len(gap_waits), dtype=np.int64)
     columns: dict[str, Column | Int] = {
         "cluster": texts_of(clusters),
         "feature": texts_of(features),
         "verdict": Texts(words=(Verdict.UNKNOWN.value,), codes=zeros),
         "blockers": zeros,
         "unknowns": zeros,
-        "ready_since": np.array(since, dtype=np.int64),
+        "ready_since": np.array(ready_since, dtype=np.int64),
+        "verdict_since": np.array(verdict_since, dtype=np.int64),
     }
-    return make_rows(READINESS, count, columns)
+    return join_rows([rows, make_rows(READINESS, len(gap_waits), columns)])
 
 
-def _since(verdict: str, level: int | None, before: Waiting | None, as_of: int) -> int:
-    """Since when a feature is READY, microseconds; NONE where it is not and was not. A `level` of
-    None has no trustworthy witness; another one than before was finalized by somebody."""
-    if before and level is not None and before.level is not None and level != before.level:
-        before = None
-    if before and verdict in (Verdict.READY, Verdict.UNKNOWN):
-        return min(before.since, as_of)
-    return as_of if verdict == Verdict.READY else NONE
+def _since(
+    verdict: str, level: int | None, target: int | None, before: Waiting | None, as_of: int
+) -> tuple[int, int]:
+    """Since when a feature is READY, NONE where it is not and was not, and has its verdict and
+    target, microseconds. A `level` of None has no trustworthy witness; another one than before was
+    finalized by somebody."""
+    ready = as_of if verdict == Verdict.READY else NONE
+    if before is None:
+        return ready, as_of
+    is_moved = None not in (level, before.level) and level != before.level
+    if before.since is not None and not is_moved and verdict in (Verdict.READY, Verdict.UNKNOWN):
+        ready = min(before.since, as_of)
+    since = before.verdict_since
+    if since is None or (before.verdict, before.target) != (verdict, target):
+        since = as_of
+    return ready, min(since, as_of)
 
 
-def find_forgotten(rows: TableRows, conditions: Conditions, report: BatchFindings) -> None:
-    """Add the features that are READY for as long as conf/audit.toml calls forgotten, or longer."""
+def find_soaking(
+    rows: TableRows, evidence: Evidence, conditions: Conditions, software: Software,
+    catalogue: Catalogue, report: BatchFindings,
+) -> Bool:  # fmt: skip
+    """Add the clusters with a verdict READY that is younger than the soak time, and return them:
+    the releases that can register now are what the software can be rolled back to."""
+    query, since = evidence.questions, np.zeros(len(evidence.clusters), dtype=np.int64)
+    ready = np.flatnonzero(rows.texts("verdict").equal(Verdict.READY))
+    np.maximum.at(since, query.cluster[ready], rows.numbers("verdict_since")[ready])
+    ends = since + conditions.min_ready
+    soaking = (since > 0) & (ends > conditions.as_of)
+    if soaking.any():
+        order = {release.release: at for at, release in enumerate(catalogue.releases)}
+        runs = [order.get(name, 0) for name in software.span()[0].to_pylist()]
+        joins = who_may_join(evidence, catalogue, query.current, only=soaking).to_pylist()
+        before = [
+            [name for name in joins[at] or () if order[name] < runs[at]]
+            for at in np.flatnonzero(soaking).tolist()
+        ]
+        older = [f"Kafka {names[-1]}" if names else "an older release" for names in before]
+        days = [f"{moment(at):%Y-%m-%d}" for at in ends[soaking].tolist()]
+        report.of_clusters("upgrade_soaks", soaking, (), days, release=texts_of(older))
+    return soaking
+
+
+def find_forgotten(
+    rows: TableRows,
+    evidence: Evidence,
+    conditions: Conditions,
+    soaking: Bool,
+    report: BatchFindings,
+) -> None:
+    """Add the features that are READY for as long as conf/audit.toml calls forgotten, or longer,
+    and whose plan is offered."""
     if conditions.forgotten <= 0:
         return
     since = rows.numbers("ready_since")
     late = rows.texts("verdict").equal(Verdict.READY) & (since != NONE)
     late[late] = conditions.as_of - since[late] >= conditions.forgotten
+    late[: len(evidence.questions.cluster)] &= ~soaking[evidence.questions.cluster]
     report.of_questions(
         "finalization_forgotten",
         np.flatnonzero(late),

@@ -86,6 +86,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     allowed_signers: str = "allowed_signers"  # whose signatures count; beside the settings' file
     longest_approval_hours: float = 168.0  # how long an approval may last; a week is 168 hours
     forgotten_nights: int = 14  # READY for so many days is forgotten; 0 = never
+    min_ready_days: int = 0  # READY for so many days before a plan is offered; 0 = at once
     severities: dict[str, Severity] = {}  # finding code → severity
     mute: tuple[MuteEntry, ...] = ()
     places: NamedPlaces = NamedPlaces()
@@ -127,11 +128,11 @@ def parse_settings(text: str, source: str) -> Settings:
             f"{source}: expected longest_approval_hours above 0 and a file in allowed_signers, "
             f"found {settings.longest_approval_hours} and {settings.allowed_signers!r}."
         )
-    if not 0 <= settings.forgotten_nights <= LONGEST_WAIT_NIGHTS:
-        raise ConfigError(
-            f"{source}: expected forgotten_nights of 0 (never) to {LONGEST_WAIT_NIGHTS}, found "
-            f"{settings.forgotten_nights}."
-        )
+    for key, zero in (("forgotten_nights", "never"), ("min_ready_days", "at once")):
+        if not 0 <= (days := getattr(settings, key)) <= LONGEST_WAIT_NIGHTS:
+            raise ConfigError(
+                f"{source}: expected {key} of 0 ({zero}) to {LONGEST_WAIT_NIGHTS}, found {days}."
+            )
     codes = set(wordings(load(STRICT)))
     for fault in mute_faults(settings.mute, codes):
         raise ConfigError(f"{source}: {fault}")

@@ -197,6 +197,12 @@ def roll(
     )
 
 
+def _moved(first: Iterable[First]) -> dict[str, int]:
+    """Return the levels after the steps that come first."""
+    steps = (step for part in first for step in part.steps)
+    return {move.feature: move.to_level for step in steps for move in step.updates}
+
+
 def _levels(sight: ClusterView, mode: str) -> dict[str, int]:
     """Return the finalized levels. A cluster of KRaft that finalized no metadata.version has the
     silent one; where nobody says anything, it is not known."""
@@ -204,12 +210,6 @@ def _levels(sight: ClusterView, mode: str) -> dict[str, int]:
     if mode != "zk" and (sight.is_trusted or levels):
         return {METADATA_VERSION: SILENT_METADATA_VERSION} | levels
     return levels
-
-
-def _moved(first: Iterable[First]) -> dict[str, int]:
-    """Return the levels after the steps that come first."""
-    steps = (step for part in first for step in part.steps)
-    return {move.feature: move.to_level for step in steps for move in step.updates}
 
 
 def _running(cluster: Cluster, catalogue: Catalogue) -> set[str]:

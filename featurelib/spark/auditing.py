@@ -46,10 +46,11 @@ from featurelib.spark.judging import (
 from featurelib.spark.log import Wanted
 from featurelib.spark.store import Store
 from featurelib.tables import Table
-from featurelib.words import count, microseconds, newer_than
+from featurelib.words import count, newer_than
 
 WRITERS = 4
 HOUR = 3_600_000_000  # microseconds
+WAITS = [verdict.value for verdict in Verdict if verdict is not Verdict.UP_TO_DATE]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,16 +239,19 @@ def judge_snapshots(store: Store, judging: Judging, absent: pa.Table | None = No
 
 
 def read_waiting(store: Store) -> tuple[WaitingClusters, dict[str, int]]:
-    """Return what the previous run knew to be READY, and since when, by cluster and feature, and
-    the version of the table read; both are empty if no run ended before."""
+    """Return what the previous run judged that was not UP_TO_DATE, by cluster and feature, and the
+    version of the table read; both are empty if no run ended before."""
     newest = store.newest_run(tables.AUDIT_RUN)
     if newest is None:
         return {}, {}
     inputs = {tables.FEATURE_READINESS.full_name: store.version(tables.FEATURE_READINESS)}
-    columns = ["cluster", "feature", "finalized_level", "ready_since"]
-    ready: list[Wanted] = [("run", "=", newest), ("ready_since", "is not null", None)]
-    table = store.fetch(tables.FEATURE_READINESS, ready, columns, *inputs.values())
+    times = ["ready_since", "verdict_since"]
+    columns = ["cluster", "feature", "finalized_level", "verdict", "target", *times]
+    conditions: list[Wanted] = [("run", "=", newest), ("verdict", "in", WAITS)]
+    table = store.fetch(tables.FEATURE_READINESS, conditions, columns, *inputs.values())
+    for name in times:
+        table = table.drop_columns([name]).append_column(name, table[name].cast(pa.int64()))
     waiting: dict[str, dict[str, Waiting]] = defaultdict(dict)
-    for cluster, feature, level, since in zip(*(of.to_pylist() for of in table), strict=True):
-        waiting[cluster][feature] = Waiting(since=microseconds(since), level=level)
+    for cluster, feature, *values in zip(*(of.to_pylist() for of in table), strict=True):
+        waiting[cluster][feature] = Waiting(*values)
     return dict(waiting), inputs

@@ -18,7 +18,7 @@ from featurelib.audit.evidence import Conditions, Evidence, Waiting, read
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet
-from featurelib.config.settings import Settings, mutes_of
+from featurelib.config.settings import MICROSECONDS_AN_HOUR, Settings, mutes_of
 from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
 from featurelib.feature import Severity
@@ -76,13 +76,14 @@ def judge_as_of(
     waiting: WaitingClusters | None = None,
 ) -> Judging:
     """Return judge_by of an inventory and settings. `waiting`: by cluster and feature, what the
-    last run knew to be READY; None = there is no earlier run."""
+    last run judged; None = there is no earlier run."""
     conditions = Conditions(
         as_of=as_of,
         max_age=settings.max_age,
         inventory=fleet.inventory,
         mutes=mutes_of(settings.mute, fleet, "settings"),
         forgotten=settings.forgotten,
+        min_ready=settings.min_ready_days * 24 * MICROSECONDS_AN_HOUR,
         waiting=waiting or {},
     )
     return judge_by(conditions, settings.severities, catalogue, Guarding.by(settings, fleet))

@@ -7,17 +7,16 @@ It reads the values of featurelib.view.model, and counts nothing that they count
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from fractions import Fraction
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from featurelib.audit.findings import SetAside
 from featurelib.feature import METADATA_VERSION, ClusterMode, Severity, Verdict
-from featurelib.findings import ANY_ADDRESS, code_of, row_of, tagged
+from featurelib.findings import ANY_ADDRESS, row_of, tagged
 from featurelib.snapshot import history
 from featurelib.view import model
 from featurelib.words import clean, code_text, count, metadata_first, nodes, some, time_text
@@ -114,29 +113,31 @@ class _Key(NamedTuple):
 
 
 def rank_causes(clusters: Sequence[model.ReportedCluster]) -> tuple[model.Cause, ...]:
-    """Return every cause over all clusters, what unlocks most first: of a cluster with n causes
-    each one counts for an n-th. Of equals, nodes that do not answer, since other evidence may be
+    """Return every cause over all clusters, what unlocks most first: a cluster that nothing else
+    holds back counts twice. Of equals, nodes that do not answer, since other evidence may be
     missing for that alone; then what needs fewer nodes."""
     held: dict[_Key, list[tuple[model.ReportedCluster, model.ReportedFinding]]] = defaultdict(list)
-    shares: dict[_Key, Counter[int]] = defaultdict(Counter)  # clusters, by how many causes
     alone: dict[_Key, list[str]] = defaultdict(list)
     for cluster in clusters:
         keyed = list(_causes_of(cluster))
         keys = {key for key, _ in keyed}
         for key, finding in keyed:
             held[key].append((cluster, finding))
-        for key in keys:
-            shares[key][len(keys)] += 1
         if len(keys) == 1:
             alone[keyed[0][0]].append(cluster.key)
-    causes = [(_cause(key, rows, alone[key]), shares[key]) for key, rows in held.items()]
-    return tuple(cause for cause, _ in sorted(causes, key=lambda pair: _rank(*pair)))
+    return tuple(sorted((_cause(key, rows, alone[key]) for key, rows in held.items()), key=_rank))
 
 
-def _rank(cause: model.Cause, shares: Counter[int]) -> tuple[Fraction, int, bool, int, str, str]:
-    share = sum((Fraction(number, causes) for causes, number in shares.items()), Fraction())
+def _rank(cause: model.Cause) -> tuple[int, int, bool, int, str, str]:
     answers = cause.code not in tagged("not_answering")
-    return -share, -cause.clusters, answers, cause.nodes, cause.title, cause.severity
+    return (
+        -cause.alone - cause.clusters,
+        -cause.clusters,
+        answers,
+        cause.nodes,
+        cause.title,
+        cause.severity,
+    )
 
 
 def _causes_of(cluster: model.ReportedCluster) -> Iterator[tuple[_Key, model.ReportedFinding]]:
@@ -165,14 +166,6 @@ def titles_of(code: str) -> tuple[str, str]:
     alone; and of nodes that are off and still registered, "" = nothing else."""
     row = row_of(code)
     return (row and row.title) or code_text(code), row.title_stale if row else ""
-
-
-def turn_of(code: str) -> int:
-    """Return the order among findings as grave: a quorum that stands still goes first, then what a
-    restart finalizes and nobody approved, and the inventory last."""
-    if code in tagged("no_leader", "no_majority"):
-        return -2
-    return -1 if code in tagged("znode_unread") else int(code in tagged("unlisted"))
 
 
 def _cause(
@@ -229,8 +222,8 @@ def summarize_cluster(
         parts.append(f"nothing that counts landed since {time_text(late)}")
     is_bare = verdict is Verdict.UP_TO_DATE and not has_features
     idle = "no node of it has a feature to finalize" if is_bare else IDLE
-    if any(finding.code in tagged("unstable") for finding in active):
-        idle = code_text(code_of("unstable"))
+    waits = tagged("unstable", "soaking")
+    idle = next((finding.message for finding in active if finding.code in waits), idle)
     if mode is ClusterMode.MIGRATING:
         idle = f"{mode.value}: nothing moves until that has ended"
     muted = count_muted(sum(finding.muted is not None for finding in findings), None)
@@ -304,13 +297,6 @@ def is_too_old(cluster: model.ReportedCluster) -> bool:
     """Return true if a cluster is UNKNOWN for the age of data of nodes that are not stale."""
     old = {(f.role, f.node_id) for f in cluster.findings if f.code in tagged("too_old")}
     return bool(old - gone_nodes(cluster.findings)) and cluster.verdict is Verdict.UNKNOWN
-
-
-def is_silent(findings: Findings, number: int) -> bool:
-    """Return true if none of the cluster's `number` of nodes answered: other unknowns follow."""
-    silent = {finding.node_id for finding in findings if finding.code in tagged("silent")}
-    codes = tagged("not_answering")
-    return len(silent) == number and any(finding.code in codes for finding in findings)
 
 
 # Findings of one cluster gathered for reading: fifty old nodes that hold back three features are
@@ -503,6 +489,14 @@ def until_text(muted: int, until: date | None) -> str:
 def managers_of(steps: Iterable[model.ReportedStep]) -> list[str]:
     """Return the owners that finalize some of these steps in our place."""
     return list(dict.fromkeys(step.managed_by for step in steps if step.managed_by))
+
+
+def since_text(ready: model.Readiness) -> str:
+    """Return the time of the verdict; of a feature that was READY before it, also that time."""
+    if ready.verdict is Verdict.READY:
+        return time_text(ready.ready_since)
+    before = f"READY since {time_text(ready.ready_since)}" * bool(ready.ready_since)
+    return ", ".join(filter(None, (time_text(ready.verdict_since), before)))
 
 
 def after_all(steps: Sequence[model.ReportedStep]) -> str:

@@ -274,14 +274,11 @@ def ticks(plot: Plot, scale: Scale) -> list[int]:
     lines = [mark.level for mark in plot.marks]
     written: list[int] = []
     for level in (*lines, *plot.levels):
-        if all(_apart(scale, level, other) for other in written):
+        wide = DIGIT / 2 * len(str(level))
+        rooms = ((abs(scale.at(level) - scale.at(n)), DIGIT / 2 * len(str(n))) for n in written)
+        if all(distance >= wide + other for distance, other in rooms):
             written.append(level)
     return sorted(written)
-
-
-def _apart(scale: Scale, level: int, other: int) -> bool:
-    room = DIGIT * (len(str(level)) + len(str(other))) / 2
-    return abs(scale.at(level) - scale.at(other)) >= room
 
 
 def html_names(

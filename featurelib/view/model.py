@@ -236,6 +236,8 @@ class Readiness:
     from which today's cannot be had again. Both null unless READY, or where nobody can tell; the
     second also where there is none. `ready_since`: the time of the first
     run that found it READY, null where it is not and was not before it became UNKNOWN.
+    `verdict_since`: the time of the first run with this verdict and target, null if UP_TO_DATE or
+    if an earlier release judged.
     """
 
     feature: str
@@ -249,6 +251,7 @@ class Readiness:
     downgrade_floor: Level | None
     point_of_no_return: Level | None
     ready_since: Time | None
+    verdict_since: Time | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

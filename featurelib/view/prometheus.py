@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 from featurelib.feature import Severity, Verdict
@@ -45,7 +45,7 @@ def _of_fleet(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
     states = {"in_use": len(report.mutes) - expired - unused, "expired": expired, "unused": unused}
     last = fleet.muted_until  # until its end, in UTC
     ends = None if last is None else ((last - EPOCH).days + 1) * 86_400
-    newest = None if run.newest_line is None else run.newest_line.timestamp()
+    newest = _seconds(run.newest_line)
     yield "findings_muted", "Findings that a mute sets aside.", [("", fleet.muted)]
     yield "mutes", "Mutes by what has come of them.", _by("state", states)
     yield "mute_end_timestamp_seconds", "When the nearest mute in use runs out.", [("", ends)]
@@ -74,8 +74,7 @@ def _of_clusters(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
     yield "cluster_info", "1 for each cluster: its verdict, its phase, whose it is.", info
     landed: list[Sample] = [(labels, has_landed(c.findings)) for labels, c in clusters]
     yield "cluster_landed", "1 where something landed of a cluster, else 0.", landed
-    times = [(labels, c.newest_line) for labels, c in clusters]
-    newest = [(labels, None if at is None else at.timestamp()) for labels, at in times]
+    newest: list[Sample] = [(labels, _seconds(c.newest_line)) for labels, c in clusters]
     name = "cluster_newest_line_timestamp_seconds"
     yield name, "When the newest line of a cluster was read.", newest
     silent: list[Sample] = [
@@ -113,9 +112,14 @@ def _of_features(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
         levels = [(_labels(**about), getattr(ready, name)) for about, ready in known]
         numbers = [(labels, None if level is None else level.number) for labels, level in levels]
         yield f"feature_{name}_level", text, numbers
-    times = [(_labels(**about), ready.ready_since) for about, ready in rows]
-    since = [(labels, None if at is None else at.timestamp()) for labels, at in times]
+    since: list[Sample] = [(_labels(**a), _seconds(ready.ready_since)) for a, ready in rows]
     yield "feature_ready_since_timestamp_seconds", "When a run found it READY first.", since
+    since = [(_labels(**a, verdict=r.verdict), _seconds(r.verdict_since)) for a, r in rows]
+    yield "feature_verdict_since_timestamp_seconds", "When its verdict and target began.", since
+
+
+def _seconds(time: datetime | None) -> float | None:
+    return None if time is None else time.timestamp()
 
 
 def _about(cluster: ReportedCluster) -> dict[str, str]:

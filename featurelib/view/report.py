@@ -44,7 +44,7 @@ from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_P
 from featurelib.snapshot.history import LevelChange
 from featurelib.view import digest, model
 from featurelib.view.facts import Links, RunFacts
-from featurelib.view.today import plan_day
+from featurelib.view.today import plan_day, todo_for
 from featurelib.view.trend import PreviousRuns, compare, read_nights, say_setbacks
 from featurelib.view.words import newest_text
 from featurelib.words import (
@@ -304,7 +304,7 @@ class _Reader:
         verdict = Verdict(row["verdict"])
         mode = ClusterMode(row["mode"]) if row["mode"] else None
         nodes = row["nodes"] or 0
-        findings = _in_order(findings, nodes)
+        findings = sorted(findings, key=_finding_order)
         late = digest.late_since(row["newest_line"], findings, self._newest)
         collect = self._site(entry).collect
         return model.ReportedCluster(
@@ -489,19 +489,10 @@ def _feature_order(about: model.Readiness | model.ReportedReturn) -> tuple[bool,
     return metadata_first(about.feature)
 
 
-def _in_order(findings: Iterable[model.ReportedFinding], nodes: int) -> list[model.ReportedFinding]:
-    """Sort findings, worst first; of equal severity, nodes that did not respond come first."""
-    ordered = sorted(findings, key=_finding_order)
-    if digest.is_silent(ordered, nodes):
-        root = tagged("not_answering")
-        ordered.sort(key=lambda f: (model.SEVERITY_RANK[f.severity], f.code not in root))
-    return ordered
-
-
 def _finding_order(finding: model.ReportedFinding) -> tuple[object, ...]:
     return (
         model.SEVERITY_RANK[finding.severity],
-        digest.turn_of(finding.code),
+        todo_for(finding).rank,
         finding.code,
         finding.role or "",
         -1 if finding.node_id is None else finding.node_id,

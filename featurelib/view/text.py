@@ -14,14 +14,7 @@ from featurelib.feature import Severity, Verdict
 from featurelib.view import digest, model
 from featurelib.view.layout import WIDEST, Page, paint, plain
 from featurelib.view.today import MOST, next_step
-from featurelib.view.trend import (
-    blocks,
-    gather_levels,
-    gather_moves,
-    other_changes,
-    span_text,
-    trends,
-)
+from featurelib.view.trend import gather_levels, gather_moves, other_changes
 from featurelib.view.words import lead, lead_note, left_out_line, left_out_text, part_text
 from featurelib.words import (
     brokers_and_controllers,
@@ -64,7 +57,7 @@ def write_text(
     environment: Mapping[str, str] = os.environ,
 ) -> None:
     """Write the report to `stream` as wide and as colourful as it can show."""
-    width = _terminal_width(stream)
+    width = os.get_terminal_size(stream.fileno()).columns or WIDEST if stream.isatty() else None
     no_colour = width is None or environment.get("NO_COLOR") or environment.get("TERM") == "dumb"
     text = render_text(report, width=width or WIDEST, colour=not no_colour, limit=limit)
     encoding = stream.encoding or "utf-8"
@@ -88,7 +81,6 @@ def render_text(
             show(rows, limit, page)
             if limit and len(rows) > limit and show is not _causes:
                 page.text(_dim(f"… and {len(rows) - limit:,} more: {ALL}"))
-    _trends(report, page)
     page.line()
     sentence, command = next_step(report)
     page.text(f"{paint('Next', 'bold')}  {sentence}", below=0)
@@ -102,7 +94,8 @@ def _parts(
 ) -> tuple[tuple[str, Sequence[Any], Callable[[Any, int, Page], None]], ...]:
     """Return the heading, the rows and the function of each part below the counts."""
     movable = [cluster for cluster in report.clusters if cluster.steps]
-    acts = [c for c in report.clusters if c.needs_person or (not limit and _has_muted(c))]
+    muted = {c.key for c in report.clusters if not limit and any(f.muted for f in c.findings)}
+    acts = [cluster for cluster in report.clusters if cluster.needs_person or cluster.key in muted]
     return (
         ("What holds the fleet back most", report.causes, _causes),
         ("Can be finalized now", movable, _moves),
@@ -112,22 +105,8 @@ def _parts(
     )
 
 
-def _has_muted(cluster: model.ReportedCluster) -> bool:
-    return any(finding.muted for finding in cluster.findings)
-
-
 def _dim(text: str) -> str:
     return paint(text, "dim")
-
-
-def _terminal_width(stream: TextIO) -> int | None:
-    """The terminal's columns, or None if `stream` is none."""
-    if not stream.isatty():
-        return None
-    try:
-        return os.get_terminal_size(stream.fileno()).columns or WIDEST
-    except OSError:
-        return WIDEST
 
 
 def _head(report: model.Report, page: Page) -> None:
@@ -190,19 +169,6 @@ def _change(report: model.Report, limit: int, page: Page) -> None:
         page.item(line)
     if not (rows or gather_levels(change)):
         page.text("every cluster has the verdict and the levels it had")
-
-
-def _trends(report: model.Report, page: Page) -> None:
-    """A table of each trend: its first number, its line as blocks, and tonight's."""
-    for number, trend in enumerate(trends(report)):
-        if number == 0:
-            nights = f"Over {count(len(report.runs), 'run')}"
-            page.line()
-            page.text(paint(nights, "bold underline"))
-            page.text(_dim(span_text(report.runs[0].as_of, report.run.as_of)))
-        rows = [[s.name, s.first, blocks(s.values), s.last] for s in trend.series]
-        page.line()
-        _table([[trend.title, "first", "", "now"], *rows], page)
 
 
 def _counts(report: model.Report, page: Page) -> None:
@@ -274,28 +240,12 @@ def _moves(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) ->
     ordered = sorted(clusters, key=lambda cluster: cluster.verdict is not Verdict.READY)
     for cluster in ordered[: limit or None]:
         steps = _first([digest.step_text(step) for step in cluster.steps], LINES if limit else 0)
-        ready = cluster.verdict is Verdict.READY
-        beyond = "" if ready else f"{_beyond(cluster)}, see below"
+        is_ready = cluster.verdict is Verdict.READY
+        beyond = "" if is_ready else f"the rest is {cluster.verdict.value}, see below"
         requests = len({step.request for step in cluster.steps})
         about = _lines(*steps, _dim(beyond), _dim(_people(cluster)))
         rows.append([paint(cluster.name, "bold"), f"{requests:,}", about])
     _table(rows, page, most=(NAME,))
-
-
-def _beyond(cluster: model.ReportedCluster) -> str:
-    """Return why a cluster with steps is not READY: higher levels of what moves, or others."""
-    moving = {step.feature for step in cluster.steps}
-    held = [
-        Verdict.UNKNOWN if ready.unknowns and not ready.blockers else Verdict.BLOCKED
-        for ready in cluster.readiness
-        if ready.feature in moving and ready.ceiling != ready.target
-    ]
-    if not held:
-        return f"other features are {cluster.verdict.value}"
-    words = " or ".join(sorted({verdict.value for verdict in held}))
-    if len(held) == len(moving):
-        return f"higher levels are {words}"
-    return f"of {len(held)} of them higher levels are {words}"
 
 
 def _clusters(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) -> None:
@@ -444,7 +394,7 @@ def _level_lines(cluster: model.ReportedCluster, *, every: bool) -> list[str]:
     """The features whose level cannot go where it should; what goes there is in the plan. `every`:
     all features."""
     if every:
-        return [f"{_readiness_text(ready)}{_more_text(ready)}" for ready in cluster.readiness]
+        return [", ".join(filter(None, _facts_of(ready))) for ready in cluster.readiness]
     if {ready.verdict for ready in cluster.readiness} == {Verdict.UNKNOWN}:
         names = some([ready.feature for ready in cluster.readiness], LINES)
         return [f"UNKNOWN for every feature: {names}"]
@@ -455,11 +405,11 @@ def _level_lines(cluster: model.ReportedCluster, *, every: bool) -> list[str]:
     ]
 
 
-def _more_text(ready: model.Readiness) -> str:
-    """Return what else is known of a feature, after a comma each."""
-    word = "since" if ready.verdict is Verdict.READY else "READY since"
-    since = f", {word} {time_text(ready.ready_since)}" if ready.ready_since else ""
-    return since + (f", available {ready.available.text}" if ready.available else "")
+def _facts_of(ready: model.Readiness) -> Iterator[str]:
+    """Yield what is known of a feature; empty texts for what is not."""
+    yield _readiness_text(ready)
+    yield f"since {since}" if (since := digest.since_text(ready)) else ""
+    yield f"available {ready.available.text}" if ready.available else ""
 
 
 def _readiness_text(ready: model.Readiness) -> str:

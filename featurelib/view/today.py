@@ -38,6 +38,7 @@ USUAL = {
     Severity.UNKNOWN: Todo(verb="Fix", rank=50),
     Severity.BLOCKER: Todo(verb="Fix", rank=62),
     Severity.WARNING: Todo(verb="Look at", rank=80),
+    Severity.INFO: Todo(verb="Look at", rank=90),
 }
 ASK, COLLECT = Todo(verb="Ask", rank=20), Todo(verb="Collect", rank=30)
 APPROVE, HAND_OVER = Todo(verb="Approve", rank=40), Todo(verb="Hand over", rank=41)
@@ -45,8 +46,6 @@ LAST = Todo(verb="Look at", rank=99)
 
 Clusters = Sequence[ReportedCluster]
 Rows = Sequence[tuple[ReportedCluster, ReportedFinding]]
-
-
 Groups = Sequence[tuple[Todo, Task]]
 
 
@@ -147,9 +146,11 @@ def _fix(todo: Todo, code: str, rows: Rows) -> Task:
     title, how = digest.titles_of(code)[0], group.first.action
     text = f"{title[:1].upper()}{title[1:]}."
     if not clusters[1:] and not later:
-        text = " ".join(filter(None, (*group.messages[:NAMES], group.others)))
-        if further := group.messages[NAMES:]:
-            text += f" {count(len(further), 'more finding')} of this kind."
+        text = " ".join(filter(None, (group.messages[0], group.others)))
+        if further := group.messages[1:]:
+            ids = {f.node_id for _, f in rows}
+            names = f", {digest.nodes_of([f for _, f in rows])} in all" * (len(ids) > 1)
+            text += f" {count(len(further), 'more finding')} of this kind{names}."
     elif how:
         is_urgent = todo.rank < USUAL[Severity.UNKNOWN].rank
         how = _how_of_several(rows, f"{group.messages[0]} " * is_urgent)
@@ -175,7 +176,7 @@ def _how_of_several(rows: Rows, message: str) -> str:
     how = how.replace(node, alike) if node and alike else how
     how = f"In {first}: {message}{how}" + f" Likewise in {some(same, NAMES)}." * bool(same)
     is_rest = sum(map(len, helped.values())) < len(rows)
-    return how + " The findings of the others say what helps there." * is_rest
+    return how + " The other findings of this kind say what helps there." * is_rest
 
 
 def next_step(report: Report) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """What changed since the night before, and how the fleet went over all nights that are kept.
 
-A trend is a row of numbers, one a night, drawn small beside its first and its last: a line on the
-page, blocks in text. A night that did not count something has no number there.
+A trend is a row of numbers, one a run, drawn on the page as a line beside its first and its last. A
+run that did not count something has no number there.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ from featurelib.view.digest import IDLE, late_since, nodes_of, unmuted
 
 Night = Mapping[str, Any]  # a row of gold.audit_run
 Node = tuple[str, str | None, int | None]  # cluster, role, id
-BLOCKS = "▁▂▃▄▅▆▇█"
 METADATA_FELL = "metadata went back"
 CRITICAL = Severity.CRITICAL
-POINTS = 30  # blocks in one line of text
 WIDTH, HEIGHT = 240, 28  # of a line on the page
 
 
@@ -356,13 +354,6 @@ def _series(
     if values and values[-1] is None:
         last = "–"
     return Series(name=name, values=tuple(values), first=first, last=last)
-
-
-def blocks(values: Sequence[int | None]) -> str:
-    """Return the newest values as blocks of a height each, with a blank for none."""
-    top = max((value for value in values if value is not None), default=0) or 1
-    high, drawn = len(BLOCKS) - 1, values[-POINTS:]
-    return "".join(" " if value is None else BLOCKS[high * value // top] for value in drawn)
 
 
 def line(values: Sequence[int | None]) -> list[str]:

@@ -146,7 +146,7 @@ def stored(**columns: bytes | None) -> list[Found]:
 
 
 NOW = microseconds(AS_OF)
-OVERDUE = {METADATA: Waiting(since=NOW - 1000 * HOUR, level=25)}
+OVERDUE = {METADATA: Waiting(25, "READY", 27, NOW - 1000 * HOUR)}
 MUTE = Mute(code="ghost_broker", reason="its disk is being replaced", until=date(2026, 11, 1))
 NODE_1 = '{"version":1,"status":1,"features":{"f":{"min_version_level":1,"max_version_level":1}}}'
 NODE_3 = '{"version":3,"status":1,"features":{"f":{"min_version_level":1,"max_version_level":2}}}'
@@ -277,6 +277,7 @@ FIRES: dict[str, Callable[[], list[Found]]] = {
     ),
     "generation_ambiguous": lambda: sample("zk-282-ranges"),
     "finalization_forgotten": lambda: judged(waiting={"c": OVERDUE}, forgotten=30 * 24 * HOUR),
+    "upgrade_soaks": lambda: judged(min_ready=HOUR),
     "mute_expired": lambda: judged(with_nodes(FENCED), mutes=(MUTE,)),
     "strimzi_node_missing": lambda: judged(GOOD, strimzi_line("b1 b2 c9")),
     "strimzi_node_unlisted": lambda: judged(GOOD, strimzi_line("b1")),

@@ -37,11 +37,6 @@ def test_clusters_come_worst_first_then_by_name() -> None:
     assert [c.name for c in renamed] == ["c", "k", "a", "z", "r", "u"]
 
 
-def test_a_phase_of_earlier_nights_is_read_by_its_name_of_today() -> None:
-    [cluster] = report(judged([plan("c", "READY", "rolling")])).clusters
-    assert cluster.phase.value == "mixed software"
-
-
 def test_order_of_rows_changes_nothing() -> None:
     tables = judge_samples()
     turned = Judged(**{part: _reverse(getattr(tables, part)) for part in PARTS})

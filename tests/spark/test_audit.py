@@ -303,10 +303,13 @@ def waiting_in(store: Store, version: int | None) -> dict[str, dict[str, Waiting
     found: dict[str, dict[str, Waiting]] = {}
     if version is not None:
         for row in store.read(FEATURE_READINESS, version).toArrow().to_pylist():
-            if row["ready_since"] is not None:
-                since = round(row["ready_since"].timestamp() * 1_000_000)
-                wait = Waiting(since=since, level=row["finalized_level"])
-                found.setdefault(row["cluster"], {})[row["feature"]] = wait
+            times = [
+                None if row[name] is None else round(row[name].timestamp() * 1_000_000)
+                for name in ("ready_since", "verdict_since")
+            ]
+            if row["verdict"] != "UP_TO_DATE":
+                columns = (row[name] for name in ("finalized_level", "verdict", "target"))
+                found.setdefault(row["cluster"], {})[row["feature"]] = Waiting(*columns, *times)
     return found
 
 

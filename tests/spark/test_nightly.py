@@ -5,12 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -160,6 +163,45 @@ def test_a_night_writes_its_files_for_clusters_of_any_name(
     assert left_out["line"] == f"{landing}/bad.jsonl:1"
     assert left_out["reason"].startswith("the line is cut")
     assert left_out["cluster"] == "whose"
+
+
+def test_runs_of_two_dates_offer_a_plan_after_the_soak_time_and_say_since_when(
+    job: Job, tmp_path: Path
+) -> None:
+    """One cluster is READY, the other BLOCKED; both were collected once."""
+    landing, tables = tmp_path / "landing", tmp_path / "tables"
+    for name in ("k37-forgotten", "ghost-broker"):
+        land(landing, name, sample_lines(name))
+    config = tmp_path / "audit.toml"
+    config.write_text("min_ready_days = 7\nmax_age_hours = 1000")
+
+    def run(day: int) -> tuple[dict[str, Any], str, str]:
+        at, out = f"2026-11-{day}T12:00:00Z", tmp_path / str(day)
+        places = ("--landing", landing, "--tables", tables, "--out", out)
+        ended = job("nightly", *places, "--config", config, "--as-of", at)
+        assert ended.code == 0, ended.err
+        clusters = json.loads((out / "report.json").read_text())["clusters"]
+        text, gauges = ((out / f"report.{kind}").read_text() for kind in ("txt", "prom"))
+        return {cluster["verdict"]: cluster for cluster in clusters}, text, gauges
+
+    first, text, _ = run(21)
+    assert (first["READY"]["phase"], first["READY"]["steps"]) == ("rolled, soaking", [])
+    offer = "rolled back to Kafka 3.6 until you finalize. The upgrade is offered on 2026-11-28."
+    assert offer in first["READY"]["summary"]
+    assert "on 2026-11-28." in text
+    assert "Approve" not in text
+    assert [path.name for path in (tmp_path / "21").glob("plans/*")] == []
+    later, text, gauges = run(29)
+    assert (later["READY"]["phase"], len(later["READY"]["steps"])) == ("rolled, not finalized", 1)
+    assert len(list((tmp_path / "29").glob("plans/*.json"))) == 1
+    assert "until you finalize" not in text
+    since = {row["verdict"]: row["verdict_since"] for row in later["BLOCKED"]["readiness"]}
+    assert since["BLOCKED"] == "2026-11-21T12:00:00Z"
+    assert since["UP_TO_DATE"] is None
+    seconds = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp())
+    blocked = re.search(r'.*_verdict_since_.*verdict="BLOCKED"} (\d+)', gauges)
+    assert blocked is not None
+    assert int(blocked[1]) == seconds
 
 
 def test_the_first_command_reports_what_it_reported_and_readmes_tell_it(checkout: Path) -> None:

@@ -495,6 +495,11 @@ def test_columns_have_comments_and_a_table_of_an_earlier_release_gets_those_that
     sentences["columns"] = {"run": "Other words.", "note": "A note."}  # words of users stay
     later = Store(store.session, store.root)
     later.create(THING)
+    types = {"run": pa.int64(), "level": pa.int16(), "note": pa.string()}
+    values = {"run": [RUN], "level": [1], "note": ["a"]}
+    later.append(
+        THING, pa.table({name: pa.array(values[name], types[name]) for name in types}), RUN
+    )
     assert comments(THING) == {"run": "It's a run.", "level": "", "note": "A note."}
     version = later.version(THING)
     Store(store.session, store.root).create(THING)
