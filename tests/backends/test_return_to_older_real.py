@@ -163,7 +163,7 @@ def test_a_dump_of_the_only_controller_proves_its_snapshot(started: Callable[...
     assert promised(world) == NOT
     carried_out(world, "downgrade-all", "--release-version", "4.1")
     journal = " ".join(run("can-roll", *reach(world), "--to", "4.1")[1].split())
-    assert "metadata.version 29 (4.2-IV1) was finalized before, by the journal" in journal
+    assert "metadata.version 29 (4.2-IV1) was finalized before, says the journal" in journal
     assert NOT_YET in journal
     assert promised(world, dump="before.jsonl") == NOT_YET
     assert ends(world, node)
