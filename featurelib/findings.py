@@ -53,6 +53,7 @@ class Issue(StrEnum):
     LISTENER = "listener"  # the node runs, as Kafka shows; only its listener did not respond
     SECRET = "secret"  # the login of the collector was refused
     SECURITY = "security"  # protocol, mechanism or certificate are not those of the listener
+    EARLIER = "earlier"  # what the stale node supported was read in an earlier run
     ZNODE = "znode"  # the broker's registration in ZooKeeper could not be read
     # Of a broker that registers nothing: only inter.broker.protocol.version, where its software
     # supports what is finalized, or both.

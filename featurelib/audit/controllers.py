@@ -40,12 +40,14 @@ class Software:
         """`texts` is the release the inventory names for each cluster, "" where it names none."""
         self._evidence, self._catalogue, self._tables = evidence, catalogue, catalogue.tables
         self._told, self.fleet = texts, FleetColumns(evidence, catalogue.tables)
-        # A node that lists a feature of no row is no stock Apache build, so nothing says which
-        # release of Apache's it behaves like, the inventory's word included.
+        # A node that lists a feature of no row, or a cluster that finalized one, is no stock Apache
+        # build: nothing says which release of Apache's it behaves like, the inventory included.
         query, foreign = evidence.questions, evidence.uncatalogued(catalogue)
         pairs = query.pair_listed & foreign[query.pair_question]
         of_profile = marked(len(evidence.answering.cluster) + 1, query.pair_profile[pairs])
+        finalized = marked(len(evidence.clusters), query.cluster[foreign & (query.current > 0)])
         self.foreign: Bool = of_profile[evidence.answering.of_subject]  # [subjects] a vendor's
+        self.foreign |= finalized[evidence.subjects.cluster]
         clusters = marked(len(evidence.clusters), evidence.subjects.cluster[self.foreign])
         self._told = ["" if of else text for text, of in zip(texts, clusters.tolist(), strict=True)]
         self._bits: Int = 1 << np.arange(len(self._tables.releases))

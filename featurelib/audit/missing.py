@@ -337,10 +337,10 @@ def _vouched_for(evidence: Evidence) -> Bool:
 
 
 def _without_range(evidence: Evidence) -> Bool:
-    """The nodes that are known to be registered, and whose range nobody ever saw."""
+    """The nodes that are known to be registered, and whose range nobody saw, or not lately."""
     node = evidence.subjects
     counted = ~node.expected_only & ~_vouched_for(evidence)
-    return counted & (node.profile < 0) & ~node.not_asked & ~node.not_answering
+    return counted & ((node.profile < 0) | node.past) & ~node.not_asked & ~node.not_answering
 
 
 def _covered_by_probe(judge: Judge, agreed: Agreed, proven: Bool) -> Bool:
@@ -403,7 +403,9 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
     waits = member.migrating & member.quorum_known
     waits &= ~marked(len(waits), evidence.snapshots["observers"].row)
     report.of_clusters("migration_waits", waits, member.quorum_place)
-    count += _ghosts(judge, covered, report)
+    rises = judge.asked.known & (agreed.target > judge.asked.current)
+    rising = marked(len(count), judge.asked.cluster[rises])
+    count += _ghosts(judge, covered | (nodes.past & ~rising[nodes.cluster]), report)
     count += report_majority(report, proven)
     report_dead_voters(report)
     _static_voters(report)
@@ -497,10 +499,9 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     quorum, was = tuple(of[node.cluster] for of in unseen), (node.at, node.line)
     failed = (node.failed_at, node.failed_line)
     hidden = np.flatnonzero(_without_range(evidence) & ~covered)
-    stored = evidence.membership.on_zookeeper[node.cluster[hidden]].tolist()
-    facts: dict[str, Int | Texts] = {
-        "cause": texts_of(Issue.ZNODE if is_stored else None for is_stored in stored)
-    }
+    stored = evidence.membership.on_zookeeper[node.cluster[hidden]]
+    causes = np.where(stored, Issue.ZNODE, np.where(node.past[hidden], Issue.EARLIER, ""))
+    facts: dict[str, Int | Texts] = {"cause": texts_of(cause or None for cause in causes.tolist())}
     facts["finalized_level"] = np.where(node.gone, metadata_version, NONE)[hidden]
     count = report.of_nodes("range_unknown", hidden, was, unregistered, **facts)
     for code, hit, place, detail in (

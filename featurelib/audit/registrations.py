@@ -96,7 +96,7 @@ class Sources:
         self.quorum_at = snapshots.scalar("quorum_at")
         # When nodes were last asked about the whole cluster.
         self.looked_at = self.quorum_at.copy()
-        for part in ("members", "configs", "probe", "leaderless", "refusals"):
+        for part in ("members", "configs", "leaderless", "refusals"):
             np.maximum.at(self.looked_at, snapshots[part].row, snapshots[part].field("at"))
         # Lists of DescribeCluster, and who is in them.
         self.lists, listed = snapshots["members"], snapshots["member"]
@@ -198,6 +198,25 @@ class Sources:
         failed_at = pick(self.listeners.field("failed_at"), other, 0)
         is_nearer = np.abs(seen_at - answered_at) < failed_at - seen_at
         return (seen_at > 0) & (answered_at > 0) & (answered_at < failed_at) & is_nearer
+
+    def newest_look(self, keys: Int) -> Int:
+        """Return when the whole cluster, or about half of the nodes of a role among `keys`, was
+        asked last; [clusters], microseconds, 0 = never."""
+        looked_at, newest = self.looked_at.copy(), self.looked_at.copy()
+        oldest = np.minimum(self.quorum_at, self.shown_at)
+        order = np.argsort(self.listener_key, kind="stable")
+        times = np.maximum(self.answered_at, self.listeners.field("failed_at"))
+        asked_at = pick(times, place(self.listener_key, order, keys), 0)
+        cluster, role, _ = split_key(keys)
+        asked = asked_at > 0
+        np.maximum.at(newest, cluster, asked_at)
+        np.minimum.at(oldest, cluster[asked], asked_at[asked])
+        at = np.flatnonzero(asked & (oldest + ONE_LOOK < newest)[cluster])
+        at = at[np.lexsort((-asked_at[at], role[at], cluster[at]))]
+        start = np.flatnonzero(first_of_equals(node_key(cluster[at], role[at], at * 0)))
+        middle = at[start + np.maximum(np.diff(np.append(start, len(at))) // 2, 1) - 1]
+        np.maximum.at(looked_at, cluster[middle], asked_at[middle])
+        return looked_at
 
     def disputed(self, nodes: Records, log_at: Int) -> Int:
         """Return which of these nodes lists differ about that nothing newer decides."""
@@ -389,6 +408,7 @@ class Subjects:
     too_old: Bool
     not_answering: Bool
     not_asked: Bool
+    past: Bool  # gone, and its own answer, which its range is taken from, is of an earlier look
     by_metrics: Bool  # its range is taken from its metrics, because nothing stronger tells it now
     scraped: Int  # the profile that its metrics show beside a stronger and no newer word; -1
     own_word: Bool  # a controller's range that nothing but its own listener tells
@@ -428,24 +448,29 @@ def read_nodes(
     proven = (base.authority_at > 0) & fresh(base.authority_at)
     proven = np.where(zookeeper & ~kraft, base.in_zookeeper, proven)
     brokers_listed = proven | (vouched & (base.plain_at > 0))
+    registered, listed_only = base.registered(), base.others(brokers_listed)
+    present = expected[find(base.seen(np.concatenate((registered, listed_only))), expected) >= 0]
+    ways = enumerate((registered, listed_only, present, expected))
+    counted = np.sort(np.concatenate([keys << 2 | kind for kind, keys in ways]), kind="stable")
+    counted = counted[first_of_equals(counted >> 2)]
+    keys, way = counted >> 2, counted & 3
+    # A list of an earlier look does not show who registered since, or votes.
+    look = base.newest_look(keys) - ONE_LOOK
+    is_current = base.from_log | (base.shown_at >= look) | (zookeeper & ~kraft)
+    asked = base.quorum_at >= look
     membership = Membership(
         zookeeper=zookeeper,
         kraft=kraft,
-        registrations_proven=proven | vouched,
+        registrations_proven=(proven & is_current) | vouched,
         brokers_listed=brokers_listed,
-        quorum_known=quorum_seen & fresh(base.quorum_at),
+        quorum_known=quorum_seen & fresh(base.quorum_at) & asked,
         quorum_at=base.quorum_at,
         quorum_line=snapshots.scalar("quorum_line"),
         controllers_known=listed,
         controllers_lately=lately,
         disputed=base.disputed(snapshots["disputed"], log_at),
     )
-    registered, listed_only = base.registered(), base.others(brokers_listed)
-    present = expected[find(base.seen(np.concatenate((registered, listed_only))), expected) >= 0]
-    ways = enumerate((registered, listed_only, present, expected))
-    counted = np.sort(np.concatenate([keys << 2 | kind for kind, keys in ways]), kind="stable")
-    counted = counted[first_of_equals(counted >> 2)]
-    return _describe(base, profiles, counted >> 2, counted & 3, system_off, fresh), membership
+    return _describe(base, profiles, keys, way, system_off, fresh, look), membership
 
 
 def _describe(
@@ -455,8 +480,10 @@ def _describe(
     way: Int,
     system_off: Bool,
     fresh: Callable[[Int], Bool],
+    look: Int,
 ) -> Subjects:
-    """The subjects with these keys, ascending; `way` says why each counts."""
+    """The subjects with these keys, ascending; `way` says why each counts, `look` when the newest
+    look at each cluster began."""
     cluster, role, node_id = split_key(keys)
     listener, own, answered_at, by_broker_half, stable = _own_word(said, profiles, keys)
     failed_at = pick(said.listeners.field("failed_at"), listener, 0)
@@ -482,7 +509,10 @@ def _describe(
     # What answered after the quorum was asked, or just before it, is there.
     lost &= (way == REGISTERED) & ~(answered & (answered_at + ONE_LOOK >= said.quorum_at[cluster]))
     stale = (fenced == 1) | lost
-    left_out = _left_out(said, keys, np.maximum(answered_at, metrics.at), failed_at, entry_at)
+    past = stale & ~by_entry & (word.profile >= 0) & (word.at < look[cluster])
+    asked_at = np.maximum.reduce((answered_at, metrics.at, failed_at))
+    left_out = (asked_at > 0) & (np.maximum(asked_at, entry_at) < look[cluster])
+    left_out |= said.half_left_out(keys, np.maximum(answered_at, metrics.at))
     return Subjects(
         key=keys,
         cluster=cluster,
@@ -513,29 +543,12 @@ def _describe(
         too_old=(word.at > 0) & ~fresh(word.at),
         not_answering=(failed_at > answered_at) & ~(stale | in_zookeeper | alive),
         not_asked=np.where(answered | alive, left_out, failed_at == 0) & ~(stale | in_zookeeper),
+        past=past,
         by_metrics=by_metrics,
         scraped=scraped,
         own_word=(role == CONTROLLER) & ~by_broker_half & ~by_entry & answered & ~by_metrics,
         stable_metadata=stable,
     )
-
-
-def _left_out(said: Sources, keys: Int, heard_at: Int, failed_at: Int, registered_at: Int) -> Bool:
-    """Return which node halves were last seen before a later look at their cluster, in which Kafka
-    was asked about all of it, or about half of the other nodes of a role were asked, or the other
-    half of the process; [keys]. Times are microseconds, 0 = never."""
-    asked_at = np.maximum(heard_at, failed_at)
-    look_end = np.maximum(asked_at, registered_at) + ONE_LOOK
-    (cluster, role, _), asked = split_key(keys), asked_at > 0
-    looked_at, newest = np.stack((said.looked_at, said.looked_at))
-    np.maximum.at(newest, cluster, asked_at)
-    is_later = marked(len(newest), cluster[asked & (look_end < newest[cluster])])
-    at = np.flatnonzero(asked & is_later[cluster])
-    at = at[np.lexsort((-asked_at[at], role[at], cluster[at]))]
-    start = np.flatnonzero(first_of_equals(node_key(cluster[at], role[at], at * 0)))
-    middle = at[start + np.maximum(np.diff(np.append(start, len(at))) // 2, 1) - 1]
-    np.maximum.at(looked_at, cluster[middle], asked_at[middle])
-    return said.half_left_out(keys, heard_at) | (asked & (look_end < looked_at[cluster]))
 
 
 def _beside_metrics(

@@ -284,6 +284,12 @@ def _runs_without(state: ClusterState, cluster: Cluster, name: str, level: int, 
     return bool(quorum.voters) and quorum.at > since and needed <= proven & following
 
 
+def _is_alone(cluster: Cluster, state: ClusterState) -> bool:
+    """Return true if one controller is known, and it is the only voter."""
+    voters = {*state.quorum.voters}
+    return len(voters) == 1 and _controllers(cluster) == voters
+
+
 def _controllers(cluster: Cluster) -> set[int]:
     return {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
 
@@ -295,7 +301,7 @@ def _above_zero(levels: Iterable[tuple[str, int]]) -> dict[str, int]:
 def _proven_from(cluster: Cluster, state: ClusterState) -> int:
     """Return the time of the snapshot from which on the log of the only controller is known; 0 if
     it is not, or if there are more controllers."""
-    is_proven = len(_controllers(cluster)) == 1 and state.log.snapshot_end and is_complete(state)
+    is_proven = _is_alone(cluster, state) and state.log.snapshot_end and is_complete(state)
     return state.log.snapshot_at if is_proven else 0
 
 
@@ -334,7 +340,7 @@ def _conditions(
             "refuses (KAFKA-18442). Kafka 3.4 to 3.6 start with several."
         )
     dumped = {offset == AT_BOOTSTRAP for offset, _, _ in state.log.replayed}
-    is_shown = {False, release in READS_BOOTSTRAP} <= dumped and len(_controllers(cluster)) == 1
+    is_shown = {False, release in READS_BOOTSTRAP} <= dumped and _is_alone(cluster, state)
     if number >= (4, 0) and not is_shown and any(r < (4, 0) for r in numbers):
         yield (
             "a controller of 4.x ends at start if its metadata log still replays a "

@@ -54,7 +54,8 @@ UNSTABLE_ENDS = {23: 21, 26: 25, 31: 30, 34: 33}
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """One half of a process. Ages are hours before the audit; lists are read at age 1."""
+    """One half of a process. Ages are hours before the audit; lists are read at age 1, which is
+    the look of age 0."""
 
     node_id: int
     role: str = BROKER
@@ -372,7 +373,7 @@ def is_of_earlier_look(node: Node, half: Node) -> bool:
 
 def look_age(cluster: Cluster, who: list[Node]) -> int:
     """The age of the newest look: somebody was asked about the whole cluster, or about half of the
-    nodes of a role were asked about themselves."""
+    nodes of a role were asked about themselves. Ages of 0 and 1 are of one look."""
     lists_brokers = not cluster.zookeeper and cluster.registry in ("fenced", "live")
     ages = [STALE, *[cluster.registry_age] * (lists_brokers or cluster.controllers_listed)]
     ages += [1] * (cluster.voters is not None or cluster.configured is not None)
@@ -381,7 +382,7 @@ def look_age(cluster: Cluster, who: list[Node]) -> int:
         asked = (asked_age(node) for node in who if node.role == role)
         of_role = sorted(age for age in asked if age is not None)
         ages += of_role[max(len(of_role) // 2 - 1, 0) :][:1]
-    return min(ages)
+    return max(min(ages), 1)
 
 
 def is_left_out(cluster: Cluster, who: list[Node], node: Node) -> bool:
@@ -409,6 +410,7 @@ def unknown_reasons(cluster: Cluster, who: list[Node], said: Believed) -> set[tu
     elif kraft and cluster.voters is None and not word:
         found.add(("voters_unknown", ""))
     fresh = cluster.registry_age <= FRESH
+    fresh &= cluster.log or cluster.registry_age <= look_age(cluster, who)
     if cluster.zookeeper and not cluster.kraft:
         proven = any(node.listed for node in cluster.nodes)
     else:
@@ -551,7 +553,7 @@ def judge(cluster: Cluster) -> Judgement:
     asks_metadata = METADATA_NEEDED if max(own, default=0) >= 25 else 0
     on_kraft = cluster.kraft or not cluster.zookeeper
     proposed: dict[str, int] = {} if METADATA in names else {METADATA: 0}  # and known
-    metadata_unsure = metadata_low = False
+    metadata_unsure = metadata_low = rises = False
     planned = 0  # metadata.version, beside the other features
     answers: dict[str, Answer] = {}
     for name in sorted(names, key=lambda n: (n != METADATA, n)):
@@ -608,6 +610,7 @@ def judge(cluster: Cluster) -> Judgement:
         if known and passing and stranger:
             unknown.add(("configured_voters_unknown", ""))
             unsure = True
+        rises |= known and bool(passing)
         doubted[name] = unsure
         unsure |= whole
         if not known:
@@ -646,6 +649,15 @@ def judge(cluster: Cluster) -> Judgement:
             offenders=frozenset(offenders if ceiling > current else []),
             incompatible=frozenset(unfit if known and current > 0 else []),
         )
+    # What a stale broker supported in an earlier look counts where it blocks, and nowhere else.
+    look = look_age(cluster, who)
+    past = [n for n in who if fencing_seen(cluster, n) and by_answer(cluster, n)]
+    past = [n for n in past if n.answered is not None and n.answered > look]
+    if rises and past:
+        unknown |= {("range_unknown", node.who) for node in past}
+        for name, one in answers.items():
+            if one.verdict in ("READY", "UP_TO_DATE"):
+                answers[name] = replace(one, verdict="UNKNOWN", target=None)
     # A registration that nobody saw holds nothing back where nothing can go up.
     at_the_top = all(a.level is not None and a.ceiling <= a.level for a in answers.values())
     if answers and at_the_top and missing == {("registrations_unproven", "")}:

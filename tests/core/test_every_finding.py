@@ -164,7 +164,7 @@ HIDDEN = {METADATA: 25, "kraft.version": -1}
 DYNAMIC = {METADATA: 25, "kraft.version": 1}
 EARLIER = replace(BROKER, epoch=1000, answered=2)
 OF_NO_RELEASE = {METADATA: (1, 6)}
-FOLLOWED = quorum_line("c", (9,), observers=(77,))
+FOLLOWED = quorum_line("c", (9,), observers=(77,), age=0)
 VOTERS = [(9, 0), (7, 1), (8, 60)]
 IN_VAIN = line_of("describe_quorum", "c", 0, asked_node=1, listener="broker", error="no answer")
 
@@ -258,7 +258,7 @@ FIRES: dict[str, Callable[[], list[Found]]] = {
         with_nodes(replace(UNASKED, failed=0), voters=(8, 9)), IN_VAIN
     ),
     "voter_not_fetching": lambda: judged(
-        with_both(ranges=KRAFT, levels=DYNAMIC, stored=DYNAMIC), quorum_line("c", VOTERS)
+        with_both(ranges=KRAFT, levels=DYNAMIC, stored=DYNAMIC), quorum_line("c", VOTERS, age=0)
     ),
     "no_majority_answers": lambda: judged(with_nodes(replace(UNASKED, failed=0), voters=(8, 9))),
     "silent_broker": lambda: judged(with_nodes(replace(FENCED, fenced=False), of=ZOOKEEPER)),

@@ -91,8 +91,9 @@ ALL_RUN = [*ANSWERS, *(answer(i, CONTROLLER) for i in (2, 3)), KNOWN, listing((1
 NUMBERS = (b"1", b"2", b"3")
 ALL_LOST = [KNOWS_NONE.replace(b'"asked_node": 1', b'"asked_node": ' + i) for i in NUMBERS]
 ALL_LOST += ALL_RUN
-TWO_LOST = ALL_LOST[1:]
+TWO_LOST = [*ALL_LOST[1:], quorum([(1, 0), (2, 0), (3, 0)])]
 AGAIN = [answer(1, answered=0), *(answer(i, CONTROLLER, answered=0) for i in (1, 2, 3))]
+AGAIN += [listing((1, False), age=0), quorum([(1, 0), (2, 0), (3, 0)], age=0)]
 AWAY = (7, 0), (8, 0), (9, 0)
 UNASKED = [answer(1), answer(2), IN_VAIN, listing((1, False), (2, False))]
 HALVES = [answer(1), *(silence(i, CONTROLLER) for i in (1, 2, 3)), quorum([1, 2, 3], age=30)]
@@ -175,9 +176,7 @@ SCENES: dict[str, tuple[str, Lines]] = {
     "where all voters know of none an older leader does not count": ("UNKNOWN", ALL_LOST),
     "where no broker waits and a voter knows of one they may be electing": ("READY", TWO_LOST),
     "and have done so where it was described since": (
-        "READY", [*ALL_LOST, *AGAIN, IN_VAIN, quorum([(1, 0), (2, 0), (3, 0)], age=0)]),
-    "what they knew in another night is over": (
-        "READY", [*ALL_LOST, IN_VAIN, *AGAIN]),
+        "READY", [*ALL_LOST, *AGAIN, IN_VAIN]),
     "a broker waits in vain for voters whom nobody asks, too": (
         "UNKNOWN", [*UNASKED, quorum(AWAY, age=30)]),
     "but not where another is answered": ("UNKNOWN", [*UNASKED, quorum(AWAY)]),
@@ -255,7 +254,8 @@ FOLLOWS, ALONE_FOLLOWS = quorum([(1, 0)], [(1, 0), (7, 3)]), quorum([(1, 0)], [(
         ([answer(7, ranges=OLD, answered=2), ALONE_FOLLOWS], "UNKNOWN", {"expected_node_missing"},
          "nothing shows that it is there"),
         ([SPOKE, silence(7), ALONE_FOLLOWS], "UNKNOWN", {"expected_node_missing"}, "nothing"),
-        ([SPOKE, FOLLOWS, listing((1, False), (7, False), age=0)], "BLOCKED",
+        ([SPOKE, quorum([(1, 0)], [(7, 3)], age=0),
+          listing((1, False), (7, False), age=0)], "BLOCKED",
          UNFIT | {"node_not_asked"}, ""),
     ],
     ids=["answers and follows", "answers", "answers and fits", "follows", "follows in silence",
@@ -331,7 +331,7 @@ def test_a_controller_does_not_ask_a_broker_that_is_not_registered() -> None:
 @pytest.mark.parametrize(
     ("age", "found", "verdict"),
     [
-        (1, {"range_unknown"}, "UNKNOWN"),
+        (0, {"range_unknown"}, "UNKNOWN"),
         (30, {"expected_node_missing"}, "UNKNOWN"),
     ],
     ids=["answered in that look", "answered a day before"],
@@ -561,7 +561,8 @@ def old(*brokers: int) -> list[bytes]:
         ([answer(1), *old(2, 3, 4)], set()),
         ([answer(i) for i in (1, 2, 3)], {"controller 1"}),
         ([answer(1), *old(2), answer(3), listing((1, False), (3, False))], {"controller 1"}),
-        ([answer(1), *old(2), answer(3), *log(*ME, node(2), node(3), age=0)], set()),
+        ([answer(1), *old(2), answer(3), quorum([(1, 0)]),
+          *log(*ME, node(2), node(3), age=0)], set()),
         (old(1, 2, 3), set()),
         ([*old(1, 2, 3), answer(1, CONTROLLER)], {"broker 1", "broker 2", "broker 3"}),
         ([*old(1, 2, 3), quorum([(1, 0)])], EACH),
@@ -603,9 +604,43 @@ def test_a_controller_that_answered_with_its_broker_half_and_was_not_asked_again
     half = node(1, CONTROLLER, answered=answered)
     lines = [answer_line("c", broker), failure_line("c", broker), answer_line("c", half)]
     lines += [answer_line("c", replace(half, answered=again))] * (again is not None)
-    said = judge_lines([*lines, *log(broker, half, age=0), quorum([(1, 0)])])
+    said = judge_lines([*lines, *log(broker, half, age=0), quorum([(1, 0)], age=0)])
     assert {row["node_id"] for row in findings(said, "node_not_asked")} == left_out
     assert readiness(said, METADATA)["verdict"] == ("UNKNOWN" if left_out else "READY")
+
+
+STALE = listing((1, False), (2, True))
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict", "why"),
+    [
+        ([answer(2, answered=24), STALE], "UNKNOWN", {"range_unknown"}),
+        ([answer(2, answered=24), silence(2), STALE], "UNKNOWN", {"range_unknown"}),
+        ([answer(2), STALE], "READY", set()),
+        ([answer(2, ranges=OLD, answered=24), STALE], "BLOCKED", set()),
+        ([answer(2, answered=24), *log(*ME, node(2), age=0), STALE], "READY", set()),
+        ([listing((1, False), age=24)], "UNKNOWN", {"registrations_unproven"}),
+        ([listing((1, False), age=24), silence(2)], "UNKNOWN", {"registrations_unproven"}),
+        ([listing((1, False))], "READY", set()),
+    ],
+    ids=["a stale broker answered in an earlier run", "and is silent now", "in this run",
+         "an old range blocks all the same", "its registration was read since",
+         "brokers were listed in an earlier run", "and one more does not respond",
+         "brokers were listed in this run"],
+)  # fmt: skip
+def test_what_an_earlier_run_showed_of_registrations_makes_nothing_ready(
+    lines: list[bytes], verdict: str, why: set[str]
+) -> None:
+    said = judge_lines([*ANSWERS, quorum([(1, 0)]), *lines])
+    assert readiness(said, METADATA)["verdict"] == verdict
+    assert codes(said) & {"range_unknown", "registrations_unproven"} == why
+
+
+def test_voters_of_an_earlier_run_are_not_known() -> None:
+    said = judge_lines([*ANSWERS, quorum([(1, 0)], age=24), listing((1, False))])
+    assert readiness(said, METADATA)["verdict"] == "UNKNOWN"
+    assert "voters_unknown" in codes(said)
 
 
 def list_after(seconds: int, *nodes: tuple[int, bool], **keys: Any) -> bytes:
