@@ -509,7 +509,7 @@ def _describe(
     # What answered after the quorum was asked, or just before it, is there.
     lost &= (way == REGISTERED) & ~(answered & (answered_at + ONE_LOOK >= said.quorum_at[cluster]))
     stale = (fenced == 1) | lost
-    past = stale & ~by_entry & (word.profile >= 0) & (word.at < look[cluster])
+    past = stale & ~by_entry & (word.profile >= 0) & (word.at < look[cluster]) & fresh(word.at)
     asked_at = np.maximum.reduce((answered_at, metrics.at, failed_at))
     left_out = (asked_at > 0) & (np.maximum(asked_at, entry_at) < look[cluster])
     left_out |= said.half_left_out(keys, np.maximum(answered_at, metrics.at))

@@ -213,7 +213,7 @@ def _findings(sight: ClusterView) -> dict[tuple[object, ...], Row]:
 def _drafted(sight: ClusterView, changes: Changes, terms: Terms) -> tuple[Draft, Cluster]:
     """The evidence, later than all that is known, without the nodes that are gone and with other
     levels; and the cluster with those levels, for who asks to join."""
-    draft = Draft(sight.rows, max(sight.newest, terms.as_of or 0) + 1)
+    draft = Draft(sight.rows, sight.newest + 1)
     for node_id in changes.removed:
         draft.remove(node_id)
     if changes.finalized:

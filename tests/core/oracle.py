@@ -184,7 +184,8 @@ def members(cluster: Cluster) -> list[Node]:
             if cluster.registry in ("log", "fenced"):
                 counts = node.listed or since
             elif cluster.registry == "live":
-                counts = (node.listed and not node.fenced) or spoke
+                counts = (node.listed and not node.fenced) or node.answered is not None
+                counts |= spoke and not cluster.vouched
             else:
                 counts = spoke
         else:
@@ -547,7 +548,9 @@ def judge(cluster: Cluster) -> Judgement:
     newest = max([stable_end(top) for _, top in ends], default=0)
     metadata_now = said.levels.get(METADATA, 0)
     stuck = refused(cluster, who, metadata_now) or sees_no_levels(cluster, who)
-    own = own_releases(cluster, asked)
+    finalized = {name for name, level in said.levels.items() if level > 0}
+    is_stock = cluster.zookeeper or finalized <= NEWEST_KNOWN.keys()
+    own = own_releases(cluster, asked) if is_stock else []
     stranger = asks_the_unknown(cluster, said, metadata_now)
     told = bool(own) or (cluster.zookeeper and not cluster.kraft)  # there both are asked
     asks_metadata = METADATA_NEEDED if max(own, default=0) >= 25 else 0
@@ -652,7 +655,7 @@ def judge(cluster: Cluster) -> Judgement:
     # What a stale broker supported in an earlier look counts where it blocks, and nowhere else.
     look = look_age(cluster, who)
     past = [n for n in who if fencing_seen(cluster, n) and by_answer(cluster, n)]
-    past = [n for n in past if n.answered is not None and n.answered > look]
+    past = [n for n in past if n.answered is not None and look < n.answered <= FRESH]
     if rises and past:
         unknown |= {("range_unknown", node.who) for node in past}
         for name, one in answers.items():

@@ -63,5 +63,8 @@ def test_the_core_says_what_the_oracle_says(some: list[Cluster]) -> None:
     judged = judge_clusters(*some, catalogue=DEPENDING)
     for cluster in some:
         core, oracle = said_by_core(judged, cluster), judge(cluster)
+        if cluster.zookeeper and cluster.kraft:  # what counts of a migration: test_migration.py
+            assert all(answer.verdict != "READY" for answer in core.features.values())
+            continue
         assert core.unknown == oracle.unknown, cluster
         assert core.features == oracle.features, cluster

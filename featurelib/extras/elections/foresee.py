@@ -124,7 +124,7 @@ def told_release(sight: ClusterView, terms: Terms) -> str:
 
 def hold_election(sight: ClusterView, version: str, terms: Terms) -> tuple[Foreseen, ClusterView]:
     """The next election of what `sight` shows, and what it leaves, judged by the same terms."""
-    draft = Draft(sight.rows, max(sight.newest, terms.as_of or 0) + 1)
+    draft = Draft(sight.rows, sight.newest + 1)
     then = _keep_dialect(sight, terms)
     if not is_before(version, load(GENERATIONS[0]).election.system_from):
         draft.register_features(on=True)  # they start with that protocol version, and then elect
