@@ -23,7 +23,7 @@ import numpy as np
 from featurelib.audit.columns import marked
 from featurelib.audit.controllers import Software
 from featurelib.audit.evidence import BatchFindings, Evidence
-from featurelib.audit.registrations import NOBODY, ranges_of
+from featurelib.audit.profiles import NOBODY, ranges_of
 from featurelib.catalogue import ANY, FEATURE_RECORDS_FROM, Tables
 from featurelib.core.batch import Levels
 from featurelib.core.cluster import Cluster, Request, build

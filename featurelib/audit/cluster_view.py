@@ -20,7 +20,7 @@ from featurelib.audit.columns import latest
 from featurelib.audit.controllers import RULED_OUT, Software, blind_leaders
 from featurelib.audit.evidence import UNEXPECTED, Conditions, Evidence, Expected
 from featurelib.audit.findings import NO_SITE, Mute, Site
-from featurelib.audit.registrations import NOBODY
+from featurelib.audit.profiles import NOBODY
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.core.cluster import Cluster, Features, Node, Range

@@ -16,7 +16,8 @@ import numpy as np
 from featurelib.audit.columns import find, marked, positions
 from featurelib.audit.evidence import Evidence
 from featurelib.audit.fleet import FleetColumns, Proposed
-from featurelib.audit.registrations import NOBODY, record_keys
+from featurelib.audit.profiles import NOBODY
+from featurelib.audit.registrations import record_keys
 from featurelib.catalogue import Catalogue
 from featurelib.core.batch import Flags
 from featurelib.core.dialect import GENERATIONS, generation_of, load, possible_releases

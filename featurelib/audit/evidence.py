@@ -35,7 +35,8 @@ from featurelib.audit.columns import broker_key, distinct, find, is_fresh, marke
 from featurelib.audit.features import Answering, Questions, answer, ask
 from featurelib.audit.finalized import Levels, read_levels
 from featurelib.audit.findings import Findings, Mute
-from featurelib.audit.registrations import Membership, Profiles, Subjects, read_nodes, record_keys
+from featurelib.audit.profiles import Profiles
+from featurelib.audit.registrations import Membership, Subjects, read_nodes, record_keys
 from featurelib.catalogue import Catalogue
 from featurelib.core.features_znode import Generation
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, Severity, Witness

@@ -37,7 +37,8 @@ import numpy as np
 
 from featurelib.audit.columns import marked, positions
 from featurelib.audit.finalized import Levels
-from featurelib.audit.registrations import Membership, Profiles, Subjects
+from featurelib.audit.profiles import Profiles
+from featurelib.audit.registrations import Membership, Subjects
 from featurelib.core.rules import incompatible_with_finalized
 from featurelib.feature import METADATA_VERSION
 from featurelib.rows import NONE, Bool, Int, Texts, spread

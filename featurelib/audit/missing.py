@@ -26,7 +26,7 @@ from featurelib.audit.columns import distinct, find, latest, marked, node_key, s
 from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.finalized import UNSEEN, witness_text
 from featurelib.audit.majority import report_dead_voters, report_majority
-from featurelib.audit.registrations import ranges_of
+from featurelib.audit.profiles import ranges_of
 from featurelib.audit.target import Agreed, Judge
 from featurelib.audit.verdict import who_may_join
 from featurelib.core.dialect import GENERATIONS, load

@@ -27,17 +27,15 @@ from featurelib.audit.columns import (
     place,
     split_key,
 )
-from featurelib.feature import METADATA_VERSION, Role, Witness
+from featurelib.audit.profiles import NOBODY, Answers, Profiles
+from featurelib.feature import Role, Witness
 from featurelib.rows import Bool, Int, pick
 from featurelib.snapshot.records import Records, Snapshots
 from featurelib.snapshot.state import ONE_LOOK
 
+Fresh = Callable[[Int], Bool]  # says which times still count
 LOG, ZOOKEEPER = int(Witness.METADATA_LOG), int(Witness.FEATURES_NODE)
 BROKER, CONTROLLER = int(Role.BROKER), int(Role.CONTROLLER)
-# The first metadata.version whose software has features with a minimum of 0 (3.9).
-ZERO_MINIMUM_FROM = 21
-UNREADABLE = -2
-NOBODY = -1
 REGISTERED, VOTES_OR_ANSWERS, EXPECTED_AND_THERE, EXPECTED_ONLY = range(4)  # why a node counts
 
 
@@ -204,14 +202,13 @@ class Sources:
         asked last; [clusters], microseconds, 0 = never."""
         looked_at, newest = self.looked_at.copy(), self.looked_at.copy()
         oldest = np.minimum(self.quorum_at, self.shown_at)
-        order = np.argsort(self.listener_key, kind="stable")
         times = np.maximum(self.answered_at, self.listeners.field("failed_at"))
-        asked_at = pick(times, place(self.listener_key, order, keys), 0)
+        asked_at = pick(times, place(self.listener_key, np.argsort(self.listener_key), keys), 0)
         cluster, role, _ = split_key(keys)
-        asked = asked_at > 0
+        has_time = asked_at > 0
         np.maximum.at(newest, cluster, asked_at)
-        np.minimum.at(oldest, cluster[asked], asked_at[asked])
-        at = np.flatnonzero(asked & (oldest + ONE_LOOK < newest)[cluster])
+        np.minimum.at(oldest, cluster[has_time], asked_at[has_time])
+        at = np.flatnonzero(has_time & (oldest + ONE_LOOK < newest)[cluster])
         at = at[np.lexsort((-asked_at[at], role[at], cluster[at]))]
         start = np.flatnonzero(first_of_equals(node_key(cluster[at], role[at], at * 0)))
         middle = at[start + np.maximum(np.diff(np.append(start, len(at))) // 2, 1) - 1]
@@ -271,107 +268,6 @@ def _controller_keys(ids: Records, which: Bool | slice = slice(None)) -> Int:
     return distinct(node_key(ids.row, CONTROLLER, ids.field("node_id"))[which])
 
 
-class _Word(NamedTuple):
-    """The answers of listeners, or node halves, about themselves: a profile (-1 none), whether it
-    may leave features out, time, line."""
-
-    profile: Int
-    partial: Bool
-    at: Int
-    line: Int
-
-    def of(self, speaker: Int) -> _Word:
-        """Return what some listeners said; -1 = none."""
-        return _Word(
-            profile=pick(self.profile, speaker, NOBODY),
-            partial=pick(self.partial.astype(np.int64), speaker, 0) > 0,
-            at=pick(self.at, speaker, 0),
-            line=pick(self.line, speaker, 0),
-        )
-
-
-class Profiles:
-    """Profiles of a batch of snapshot rows; entries are flat and in profile order."""
-
-    def __init__(self, rows: Snapshots) -> None:
-        profiles, entries = rows["profiles"], rows["ranges"]
-        self.size: Int = np.append(profiles.field("size"), 0)  # the empty one stands last
-        self.start: Int = np.cumsum(self.size) - self.size  # of each profile's entries
-        self.first: Int = profiles.start  # of each cluster's profiles
-        self.count: Int = profiles.lengths
-        self.empty = len(profiles)
-        self.entry_profile: Int = np.repeat(np.arange(len(self.size)), self.size)
-        self.names = rows.names
-        self.entry_feature: Int = entries.field("feature")  # position in names
-        self.entry_min: Int = entries.field("min_version")
-        self.entry_max: Int = entries.field("max_version")
-        is_metadata = self.entry_feature == entries.code("feature", METADATA_VERSION)
-        self.metadata_max: Int = np.full(len(profiles) + 1, -1, dtype=np.int64)
-        self.metadata_max[self.entry_profile[is_metadata]] = self.entry_max[is_metadata]
-
-    def of_registrations(self, flat: Records) -> Int:
-        """The profile of each registration: none listed is `empty`, unreadable is -1."""
-        local = flat.field("profile")
-        profile = np.where(local >= 0, self.first[flat.row] + local, self.empty)
-        return np.where(local == UNREADABLE, -1, profile)
-
-    def of_listeners(self, flat: Records) -> _Word:
-        """Return the profile of each listener, from its newest full and its newest partial answer.
-
-        A partial answer newer than a full one confirms it if it differs only in features whose
-        minimum is 0; else the software changed, and only the partial answer is left.
-        """
-        full, partial = flat.field("full"), flat.field("partial")
-        full_at, partial_at = flat.field("full_at"), flat.field("partial_at")
-        two = (full >= 0) & (partial >= 0) & (partial_at > full_at)
-        full, partial = (
-            np.where(local >= 0, self.first[flat.row] + local, -1) for local in (full, partial)
-        )
-        confirmed = np.ones(len(full), dtype=bool)
-        pairs, of_pair = np.unique(np.stack((full[two], partial[two])), axis=1, return_inverse=True)
-        says = [self._confirms(int(a), int(b)) for a, b in pairs.T]
-        confirmed[two] = np.array(says, dtype=bool)[of_pair.ravel()]
-        by_partial = ((full < 0) & (partial >= 0)) | ~confirmed
-        profile = np.where(by_partial, partial, full)
-        may_omit = pick(self.metadata_max, profile, -1) >= ZERO_MINIMUM_FROM
-        return _Word(
-            profile=profile,
-            partial=by_partial & may_omit,
-            at=np.where(two & confirmed, partial_at, np.where(by_partial, partial_at, full_at)),
-            line=np.where(by_partial, flat.field("partial_line"), flat.field("full_line")),
-        )
-
-    def of_metrics(self, flat: Records) -> _Word:
-        """Return the profile that the process of each listener showed as metrics."""
-        local = flat.field("scraped")
-        return _Word(
-            profile=np.where(local >= 0, self.first[flat.row] + local, NOBODY),
-            partial=np.zeros(len(local), dtype=bool),
-            at=np.where(local >= 0, flat.field("scraped_at"), 0),
-            line=flat.field("scraped_line"),
-        )
-
-    def _confirms(self, *two: int) -> bool:
-        full, partial = (
-            {
-                self.entry_feature[i]: (self.entry_min[i], self.entry_max[i])
-                for i in range(self.start[profile], self.start[profile] + self.size[profile])
-                if self.entry_min[i] > 0
-            }
-            for profile in two
-        )
-        return full == partial
-
-
-def ranges_of(snapshots: Snapshots, profile: int) -> dict[str, tuple[int, int]]:
-    """Feature → supported range of one of the batch's profiles; behind all stands the empty one."""
-    sizes, entries = snapshots["profiles"].field("size"), snapshots["ranges"]
-    first = int(sizes[:profile].sum())
-    own = range(first, first + int(sizes[profile]) if profile < len(sizes) else first)
-    low, high = entries.field("min_version"), entries.field("max_version")
-    return {entries.text("feature", i) or "": (int(low[i]), int(high[i])) for i in own}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subjects:
     """One row a node half that must answer; all int64 or bool, times in microseconds.
@@ -405,7 +301,7 @@ class Subjects:
     answered_with: Int  # the profile of its own answer, where that counts; -1 = none does
     expected_only: Bool
     unregistered: Bool  # it is expected and there, and no list of registrations names it
-    too_old: Bool
+    too_old: Bool  # or as far ahead: such a clock cannot be believed
     not_answering: Bool
     not_asked: Bool
     past: Bool  # gone, and its own answer, which its range is taken from, is of an earlier look
@@ -423,7 +319,7 @@ class Subjects:
 def read_nodes(
     snapshots: Snapshots,
     profiles: Profiles,
-    fresh: Callable[[Int], Bool],
+    fresh: Fresh,
     expected: Int,
     vouched: Bool,
     system_off: Bool,
@@ -457,13 +353,12 @@ def read_nodes(
     # A list of an earlier look does not show who registered since, or votes.
     look = base.newest_look(keys) - ONE_LOOK
     is_current = base.from_log | (base.shown_at >= look) | (zookeeper & ~kraft)
-    asked = base.quorum_at >= look
     membership = Membership(
         zookeeper=zookeeper,
         kraft=kraft,
         registrations_proven=(proven & is_current) | vouched,
         brokers_listed=brokers_listed,
-        quorum_known=quorum_seen & fresh(base.quorum_at) & asked,
+        quorum_known=quorum_seen & fresh(base.quorum_at) & (base.quorum_at >= look),
         quorum_at=base.quorum_at,
         quorum_line=snapshots.scalar("quorum_line"),
         controllers_known=listed,
@@ -479,11 +374,10 @@ def _describe(
     keys: Int,
     way: Int,
     system_off: Bool,
-    fresh: Callable[[Int], Bool],
+    fresh: Fresh,
     look: Int,
 ) -> Subjects:
-    """The subjects with these keys, ascending; `way` says why each counts, `look` when the newest
-    look at each cluster began."""
+    """The subjects with these ascending keys; `way`: why each counts, `look`: since when it is."""
     cluster, role, node_id = split_key(keys)
     listener, own, answered_at, by_broker_half, stable = _own_word(said, profiles, keys)
     failed_at = pick(said.listeners.field("failed_at"), listener, 0)
@@ -497,10 +391,9 @@ def _describe(
     by_entry = ((entry_at >= own.at) & (entry_profile >= 0)) | in_zookeeper
     # With the system off nobody registers features; brokers' answers show what they have in memory.
     by_entry &= ~((entry_profile == profiles.empty) & (own.profile >= 0) & system_off[cluster])
-    at = np.where(by_entry, entry_at, own.at)
-    profile = np.where(by_entry, entry_profile, own.profile)
-    word = _Word(profile, own.partial & ~by_entry, at, np.where(by_entry, entry_line, own.line))
-    stands = fresh(at) & (answered | by_entry)
+    pairs = zip((entry_profile, False, entry_at, entry_line), own, strict=True)
+    word = Answers(*(np.where(by_entry, entry_value, value) for entry_value, value in pairs))
+    stands = fresh(word.at) & (answered | by_entry)
     metrics = profiles.of_metrics(said.listeners).of(listener)
     word, alive, by_metrics, scraped = _beside_metrics(word, stands, metrics, failed_at, fresh)
     fenced, fenced_at, fenced_line = said.fenced(keys, entry)
@@ -518,10 +411,7 @@ def _describe(
         cluster=cluster,
         role=role,
         node_id=node_id,
-        profile=word.profile,
-        partial=word.partial,
-        at=word.at,
-        line=word.line,
+        **word._asdict(),
         fenced=fenced,
         fenced_at=fenced_at,
         fenced_line=fenced_line,
@@ -539,7 +429,6 @@ def _describe(
         answered_with=np.where(answered & fresh(answered_at), own.profile, NOBODY),
         expected_only=way == EXPECTED_ONLY,
         unregistered=way == EXPECTED_AND_THERE,
-        # A time as far ahead is no better: such a clock cannot be believed.
         too_old=(word.at > 0) & ~fresh(word.at),
         not_answering=(failed_at > answered_at) & ~(stale | in_zookeeper | alive),
         not_asked=np.where(answered | alive, left_out, failed_at == 0) & ~(stale | in_zookeeper),
@@ -552,8 +441,8 @@ def _describe(
 
 
 def _beside_metrics(
-    word: _Word, stands: Bool, metrics: _Word, failed_at: Int, fresh: Callable[[Int], Bool]
-) -> tuple[_Word, Bool, Bool, Int]:
+    word: Answers, stands: Bool, metrics: Answers, failed_at: Int, fresh: Fresh
+) -> tuple[Answers, Bool, Bool, Int]:
     """Return the word that counts of each half, where `metrics` are its own and `stands` says which
     stronger ones count by themselves; who is there by its metrics, whose word they are, and what
     they show beside a stronger word that is no newer (-1 = nothing).
@@ -565,14 +454,14 @@ def _beside_metrics(
     taken = present & ~stands
     words = (np.where(taken, own, other) for own, other in zip(metrics, word, strict=True))
     scraped = np.where(present & stands & (metrics.at >= word.at), metrics.profile, NOBODY)
-    return _Word(*words), present, taken, scraped
+    return Answers(*words), present, taken, scraped
 
 
 class _Own(NamedTuple):
     """The answers of node halves about themselves."""
 
     listener: Int  # position among the batch's listeners, -1 = it was never asked
-    word: _Word  # of its newest answer
+    word: Answers  # of its newest answer
     answered_at: Int  # when the half itself did
     by_broker_half: Bool  # whose word that is
     stable: Int  # the stable end of its range, where a controller half shows one; -1

@@ -24,7 +24,7 @@ from featurelib.audit.controllers import Software, blind_leaders
 from featurelib.audit.evidence import BatchFindings, Conditions, Evidence
 from featurelib.audit.features import Questions
 from featurelib.audit.fleet import ANY_LEVEL, FleetColumns, Proposed
-from featurelib.audit.registrations import NOBODY
+from featurelib.audit.profiles import NOBODY
 from featurelib.catalogue import Catalogue
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.dialect import GENERATIONS, HONOURED, Dialect, load

@@ -17,7 +17,7 @@ import numpy as np
 from featurelib.audit.cluster_view import ClusterView
 from featurelib.audit.evidence import Evidence
 from featurelib.audit.findings import FindingWords
-from featurelib.audit.registrations import ranges_of
+from featurelib.audit.profiles import ranges_of
 from featurelib.catalogue import Catalogue
 from featurelib.feature import METADATA_VERSION, ClusterMode, Role, Severity, Witness
 from featurelib.findings import finding_rows

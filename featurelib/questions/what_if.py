@@ -129,7 +129,7 @@ def what_if(sight: ClusterView, changes: Changes, terms: Terms) -> WhatIf:
     nobody knows.
     """
     _expect_nodes(sight, changes)
-    draft, state = _drafted(sight, changes, terms)
+    draft, state = _drafted(sight, changes)
     halves, off, silent = _wanted(sight, changes, terms)
     nodes = [*halves, *_readers(state, halves, changes)]
     refused = tuple(refusals_of(state, nodes, sight.releases, mode_of(sight), terms.catalogue))
@@ -210,7 +210,7 @@ def _findings(sight: ClusterView) -> dict[tuple[object, ...], Row]:
     return {tuple(row[name] for name in KEY): row for row in rows}
 
 
-def _drafted(sight: ClusterView, changes: Changes, terms: Terms) -> tuple[Draft, Cluster]:
+def _drafted(sight: ClusterView, changes: Changes) -> tuple[Draft, Cluster]:
     """The evidence, later than all that is known, without the nodes that are gone and with other
     levels; and the cluster with those levels, for who asks to join."""
     draft = Draft(sight.rows, sight.newest + 1)

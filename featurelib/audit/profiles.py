@@ -1,0 +1,117 @@
+"""The supported ranges of a batch of snapshot rows, as maps that node halves share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from featurelib.feature import METADATA_VERSION
+from featurelib.rows import Bool, Int, pick
+from featurelib.snapshot.records import Records, Snapshots
+
+# The first metadata.version whose software has features with a minimum of 0 (3.9).
+ZERO_MINIMUM_FROM = 21
+UNREADABLE = -2
+NOBODY = -1
+
+
+class Answers(NamedTuple):
+    """The answers of listeners, or node halves, about themselves: a profile (-1 none), whether it
+    may leave features out, time, line."""
+
+    profile: Int
+    partial: Bool
+    at: Int
+    line: Int
+
+    def of(self, speaker: Int) -> Answers:
+        """Return what some listeners said; -1 = none."""
+        return Answers(
+            profile=pick(self.profile, speaker, NOBODY),
+            partial=pick(self.partial.astype(np.int64), speaker, 0) > 0,
+            at=pick(self.at, speaker, 0),
+            line=pick(self.line, speaker, 0),
+        )
+
+
+class Profiles:
+    """Profiles of a batch of snapshot rows; entries are flat and in profile order."""
+
+    def __init__(self, rows: Snapshots) -> None:
+        profiles, entries = rows["profiles"], rows["ranges"]
+        self.size: Int = np.append(profiles.field("size"), 0)  # the empty one stands last
+        self.start: Int = np.cumsum(self.size) - self.size  # of each profile's entries
+        self.first: Int = profiles.start  # of each cluster's profiles
+        self.count: Int = profiles.lengths
+        self.empty = len(profiles)
+        self.entry_profile: Int = np.repeat(np.arange(len(self.size)), self.size)
+        self.names = rows.names
+        self.entry_feature: Int = entries.field("feature")  # position in names
+        self.entry_min: Int = entries.field("min_version")
+        self.entry_max: Int = entries.field("max_version")
+        is_metadata = self.entry_feature == entries.code("feature", METADATA_VERSION)
+        self.metadata_max: Int = np.full(len(profiles) + 1, -1, dtype=np.int64)
+        self.metadata_max[self.entry_profile[is_metadata]] = self.entry_max[is_metadata]
+
+    def of_registrations(self, flat: Records) -> Int:
+        """The profile of each registration: none listed is `empty`, unreadable is -1."""
+        local = flat.field("profile")
+        profile = np.where(local >= 0, self.first[flat.row] + local, self.empty)
+        return np.where(local == UNREADABLE, -1, profile)
+
+    def of_listeners(self, flat: Records) -> Answers:
+        """Return the profile of each listener, from its newest full and its newest partial answer.
+
+        A partial answer newer than a full one confirms it if it differs only in features whose
+        minimum is 0; else the software changed, and only the partial answer is left.
+        """
+        full, partial = flat.field("full"), flat.field("partial")
+        full_at, partial_at = flat.field("full_at"), flat.field("partial_at")
+        two = (full >= 0) & (partial >= 0) & (partial_at > full_at)
+        full, partial = (
+            np.where(local >= 0, self.first[flat.row] + local, -1) for local in (full, partial)
+        )
+        confirmed = np.ones(len(full), dtype=bool)
+        pairs, of_pair = np.unique(np.stack((full[two], partial[two])), axis=1, return_inverse=True)
+        says = [self._confirms(int(a), int(b)) for a, b in pairs.T]
+        confirmed[two] = np.array(says, dtype=bool)[of_pair.ravel()]
+        by_partial = ((full < 0) & (partial >= 0)) | ~confirmed
+        profile = np.where(by_partial, partial, full)
+        may_omit = pick(self.metadata_max, profile, -1) >= ZERO_MINIMUM_FROM
+        return Answers(
+            profile=profile,
+            partial=by_partial & may_omit,
+            at=np.where(two & confirmed, partial_at, np.where(by_partial, partial_at, full_at)),
+            line=np.where(by_partial, flat.field("partial_line"), flat.field("full_line")),
+        )
+
+    def of_metrics(self, flat: Records) -> Answers:
+        """Return the profile that the process of each listener showed as metrics."""
+        local = flat.field("scraped")
+        return Answers(
+            profile=np.where(local >= 0, self.first[flat.row] + local, NOBODY),
+            partial=np.zeros(len(local), dtype=bool),
+            at=np.where(local >= 0, flat.field("scraped_at"), 0),
+            line=flat.field("scraped_line"),
+        )
+
+    def _confirms(self, *two: int) -> bool:
+        full, partial = (
+            {
+                self.entry_feature[i]: (self.entry_min[i], self.entry_max[i])
+                for i in range(self.start[profile], self.start[profile] + self.size[profile])
+                if self.entry_min[i] > 0
+            }
+            for profile in two
+        )
+        return full == partial
+
+
+def ranges_of(snapshots: Snapshots, profile: int) -> dict[str, tuple[int, int]]:
+    """Feature → supported range of one of the batch's profiles; behind all stands the empty one."""
+    sizes, entries = snapshots["profiles"].field("size"), snapshots["ranges"]
+    first = int(sizes[:profile].sum())
+    own = range(first, first + int(sizes[profile]) if profile < len(sizes) else first)
+    low, high = entries.field("min_version"), entries.field("max_version")
+    return {entries.text("feature", i) or "": (int(low[i]), int(high[i])) for i in own}
