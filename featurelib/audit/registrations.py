@@ -391,7 +391,7 @@ def _describe(
     by_entry = ((entry_at >= own.at) & (entry_profile >= 0)) | in_zookeeper
     # With the system off nobody registers features; brokers' answers show what they have in memory.
     by_entry &= ~((entry_profile == profiles.empty) & (own.profile >= 0) & system_off[cluster])
-    pairs = zip((entry_profile, False, entry_at, entry_line), own, strict=True)
+    pairs = zip((entry_profile, entry_at < 0, entry_at, entry_line), own, strict=True)
     word = Answers(*(np.where(by_entry, entry_value, value) for entry_value, value in pairs))
     stands = fresh(word.at) & (answered | by_entry)
     metrics = profiles.of_metrics(said.listeners).of(listener)
