@@ -350,7 +350,6 @@ def read_nodes(
     counted = np.sort(np.concatenate([keys << 2 | kind for kind, keys in ways]), kind="stable")
     counted = counted[first_of_equals(counted >> 2)]
     keys, way = counted >> 2, counted & 3
-    # A list of an earlier look does not show who registered since, or votes.
     look = base.newest_look(keys) - ONE_LOOK
     is_current = base.from_log | (base.shown_at >= look) | (zookeeper & ~kraft)
     membership = Membership(

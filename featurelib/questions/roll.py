@@ -254,10 +254,9 @@ def _proven_levels(
     for offset, name, level in log.replayed:
         if offset != AT_BOOTSTRAP:
             known[name, level] = ReplayProof.LOG, log.at
-            continue
-        if not log.snapshot_end:
+        elif not log.snapshot_end:
             known.setdefault((name, level), (ReplayProof.SEEN, log.at))
-        if release in READS_BOOTSTRAP:
+        if offset == AT_BOOTSTRAP and release in READS_BOOTSTRAP:
             yield name, level, ReplayProof.BOOTSTRAP, log.at
     yield from ((*key, *proof) for key, proof in known.items())
 
@@ -269,12 +268,12 @@ def _runs_without(state: ClusterState, cluster: Cluster, name: str, level: int, 
     log (FeaturesPublisher); software without the level would have ended on it.
     """
     quorum, proven = state.quorum, set[int]()
-    finalized = _above_zero(cluster.levels.items())
+    finalized = {feature: to for feature, to in cluster.levels.items() if to}
     for each in state.listeners:
         if min(each.full, each.levels) <= NOTHING or each.failed_at > each.full_at:
             continue
         ranges = {feature: (low, high) for feature, low, high in state.maps[each.full]}
-        levels = _above_zero((feature, to) for feature, _, to in state.maps[each.levels])
+        levels = {feature: to for feature, _, to in state.maps[each.levels] if to}
         low, high = ranges.get(name, (0, 0))
         is_newer = min(each.full_at, each.levels_at) > since
         if levels == finalized and is_newer and not low <= level <= high:
@@ -292,10 +291,6 @@ def _is_alone(cluster: Cluster, state: ClusterState) -> bool:
 
 def _controllers(cluster: Cluster) -> set[int]:
     return {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
-
-
-def _above_zero(levels: Iterable[tuple[str, int]]) -> dict[str, int]:
-    return {feature: level for feature, level in levels if level}
 
 
 def _proven_from(cluster: Cluster, state: ClusterState) -> int:

@@ -74,10 +74,9 @@ def audit(
     catalogue: Catalogue | None = None,
     places: tuple[str, str, str | None] = (NO_SITE.landing, NO_SITE.inventory, None),
 ) -> Audited:
-    """Judge every cluster and append the gold tables. `as_of` None = the newest line's time.
-
-    `catalogue` None = the one that ships with this release, without an overlay. `places`: the
-    landing folder and the inventory, for commands, and the folder that the report is written to.
+    """Judge every cluster and append the gold tables. `as_of` None = the newest line's time,
+    `catalogue` None = this release's own. `places`: the landing folder and the inventory, for
+    commands, and the folder of the report.
 
     Raises NoEvidenceError when there is no cluster to judge, TableError and ConfigError (Store).
     """
@@ -94,6 +93,8 @@ def audit(
     read_from = (tables.LANDING_LINE, tables.CLUSTER_SNAPSHOT)
     waiting, inputs = read_waiting(store)
     inputs |= {table.full_name: store.version(table) for table in read_from}
+    for name in _older(store, inputs):
+        say(f"warning: {name} is older than the last run left it, as a backup is: lines are lost.")
     newest = pc.max(known["observed_at"].cast(pa.int64())).as_py() or 0
     as_of_run = newest if as_of is None else as_of
     judging = judge_as_of(as_of_run, fleet, settings, catalogue, waiting)
@@ -213,8 +214,7 @@ def _adoption(judged: Judged, as_of: int, catalogue: Catalogue) -> dict[str, obj
 
 
 def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:
-    """Return clusters without a snapshot that landed: by the last run, or in bronze since the last
-    fold."""
+    """Return clusters without a snapshot that the last run judged, or that landed since a fold."""
 
     def clusters(table: Table, *conditions: Wanted) -> set[str]:
         return set(store.fetch(table, conditions, ["cluster"])["cluster"].to_pylist())
@@ -227,6 +227,14 @@ def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:
         silent = clusters(tables.FINDINGS, of, ("code", "=", code_of("no_data")))
         landed |= clusters(tables.UPGRADE_PLANS, of) - silent
     return sorted(landed.difference(known.to_pylist()))
+
+
+def _older(store: Store, inputs: dict[str, int]) -> list[str]:
+    """Return the tables that are at an older version than the last run read."""
+    if (last := store.newest_run(tables.AUDIT_RUN)) is None:
+        return []
+    [read] = store.fetch(tables.AUDIT_RUN, [("run", "=", last)], ["inputs"])["inputs"].to_pylist()
+    return [of["table"] for of in read or () if inputs.get(of["table"], 0) < of["version"]]
 
 
 def judge_snapshots(store: Store, judging: Judging, absent: pa.Table | None = None) -> pa.Table:

@@ -195,6 +195,21 @@ def test_bronze_of_a_backup_reads_its_lines_again(nights: Nights) -> None:
     assert nights.all() == before
 
 
+def test_a_backup_of_bronze_and_silver_beside_newer_results_is_said(nights: Nights) -> None:
+    backup = nights.tables.parent / "backup"
+    for layer in ("bronze", "silver"):
+        shutil.copytree(nights.tables / layer, backup / layer)
+    nights.land("later", [b"no landing line"])
+    nights.run()
+    for layer in ("bronze", "silver"):
+        shutil.rmtree(nights.tables / layer)
+        (backup / layer).rename(nights.tables / layer)
+    (nights.landing / "later.jsonl").unlink()
+    said = nights.run()
+    assert "warning: bronze.landing_line is older than the last run left it, as a backup is" in said
+    assert "is older than" not in nights.run()
+
+
 def test_what_deltalake_rewrites_and_keeps_is_read(nights: Nights) -> None:
     """Its OPTIMIZE keeps every row; its DELETE writes a form of text that Arrow cannot compare."""
     before = nights.all()
