@@ -317,7 +317,7 @@ class _Reader:
             labels=tuple(clean(f"{key}={entry.labels[key]}") for key in sorted(entry.labels)),
             verdict=verdict,
             severity=_worst(findings),
-            phase=Phase(row["phase"]),
+            phase=Phase(row["phase"].replace("rolling", Phase.MIXED)),  # as older tables call it
             nodes=nodes,
             needs_person=late is not None or digest.needs_person(verdict, findings, steps),
             summary=digest.summarize_cluster(
