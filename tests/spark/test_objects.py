@@ -58,11 +58,10 @@ def test_a_table_is_made_committed_to_and_read(
             parquet.write_table(rows_of_run(RUN + 1), stream)
 
     frame = Mock()
-    frame.observe.return_value.write.options.return_value.parquet = write_parquet
+    frame.to.return_value.observe.return_value.write.options.return_value.parquet = write_parquet
     counted = Mock(return_value=Mock(get={"rows": 1}))
     monkeypatch.setattr("featurelib.spark.log.Observation", counted)
     monkeypatch.setattr("featurelib.spark.log.F", Mock())
-    monkeypatch.setattr("featurelib.spark.log.fit", lambda table, rows: rows)
     log.write(spark, frame, RUN + 1, "note", "append")
     head = log.head()
     assert head is not None
