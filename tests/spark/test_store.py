@@ -504,8 +504,6 @@ def test_columns_have_comments_and_a_table_of_an_earlier_release_gets_those_that
     version = later.version(THING)
     Store(store.session, store.root).create(THING)
     assert later.version(THING) == version
-    later.append(THING, pa.table({"run": [RUN], "level": [1], "note": ["a"]}), RUN)
-    assert comments(THING)["run"] == "It's a run."  # and a run writes beside them
 
 
 def test_retention_is_set_and_vacuum_keeps_what_is_younger(store: Store) -> None:
