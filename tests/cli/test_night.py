@@ -134,7 +134,7 @@ class Numbered:
     def __init__(self, newest: int | None) -> None:
         self._newest = newest
 
-    def newest_of(self, *tables: object) -> int | None:
+    def newest_run(self, table: object) -> int | None:
         return self._newest
 
 
