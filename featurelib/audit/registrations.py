@@ -94,7 +94,7 @@ class Sources:
         self.quorum_at = snapshots.scalar("quorum_at")
         # When nodes were last asked about the whole cluster.
         self.looked_at = self.quorum_at.copy()
-        for part in ("members", "configs", "leaderless", "refusals"):
+        for part in ("members", "configs", "leaderless"):
             np.maximum.at(self.looked_at, snapshots[part].row, snapshots[part].field("at"))
         # Lists of DescribeCluster, and who is in them.
         self.lists, listed = snapshots["members"], snapshots["member"]

@@ -378,7 +378,6 @@ def look_age(cluster: Cluster, who: list[Node]) -> int:
     lists_brokers = not cluster.zookeeper and cluster.registry in ("fenced", "live")
     ages = [STALE, *[cluster.registry_age] * (lists_brokers or cluster.controllers_listed)]
     ages += [1] * (cluster.voters is not None or cluster.configured is not None)
-    ages += [0] * cluster.refused
     for role in (BROKER, CONTROLLER):
         asked = (asked_age(node) for node in who if node.role == role)
         of_role = sorted(age for age in asked if age is not None)

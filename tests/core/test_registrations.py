@@ -36,7 +36,6 @@ from tests.core.lines import (
     log_lines,
     quorum_line,
     readiness,
-    refusal_line,
     told,
 )
 from tests.core.oracle import BROKER, CONTROLLER, METADATA, Cluster, Node
@@ -568,11 +567,10 @@ def old(*brokers: int) -> list[bytes]:
         ([*old(1, 2, 3), quorum([(1, 0)])], EACH),
         ([*old(1, 2, 3), listing((1, False), (2, False), (3, False))], EACH),
         ([*old(1, 2, 3), configs_line(1, BROKER, {"1": {}})], EACH),
-        ([*old(1, 2, 3), refusal_line("c")], EACH),
     ],
     ids=["one of three", "two of three", "three of four", "none", "unregistered since",
          "its registration was read since", "all of an earlier look", "the controller was asked",
-         "who votes", "who is registered", "how one is configured", "and that was refused"],
+         "who votes", "who is registered", "how one is configured"],
 )  # fmt: skip
 def test_a_node_that_was_not_asked_in_the_newest_look_is_not_known(
     lines: list[bytes], left_out: set[str]
