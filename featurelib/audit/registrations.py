@@ -381,8 +381,7 @@ def _describe(
     listener, own, answered_at, by_broker_half, stable = _own_word(said, profiles, keys)
     failed_at = pick(said.listeners.field("failed_at"), listener, 0)
     answered = (answered_at > 0) & (answered_at >= failed_at)
-    # The registration: ZooKeeper's before the log's; a migrating broker has both.
-    flat = said.registrations
+    flat = said.registrations  # ZooKeeper's before the log's: a migrating broker has both
     entry = place(said.registration_key, firsts(said.registration_key, flat.field("witness")), keys)
     entry_at, entry_line = (pick(flat.field(name), entry, 0) for name in ("at", "line"))
     entry_profile = pick(profiles.of_registrations(flat), entry, NOBODY)
@@ -401,7 +400,8 @@ def _describe(
     # What answered after the quorum was asked, or just before it, is there.
     lost &= (way == REGISTERED) & ~(answered & (answered_at + ONE_LOOK >= said.quorum_at[cluster]))
     stale = (fenced == 1) | lost
-    past = stale & ~by_entry & (word.profile >= 0) & (word.at < look[cluster]) & fresh(word.at)
+    past = stale & ~by_entry & (word.profile >= 0) & fresh(word.at)
+    past &= ~answered | (word.at < look[cluster])
     asked_at = np.maximum.reduce((answered_at, metrics.at, failed_at))
     left_out = (asked_at > 0) & (np.maximum(asked_at, entry_at) < look[cluster])
     left_out |= said.half_left_out(keys, np.maximum(answered_at, metrics.at))

@@ -285,8 +285,7 @@ def _runs_without(state: ClusterState, cluster: Cluster, name: str, level: int, 
 
 def _is_alone(cluster: Cluster, state: ClusterState) -> bool:
     """Return true if one controller is known, and it is the only voter."""
-    voters = {*state.quorum.voters}
-    return len(voters) == 1 and _controllers(cluster) == voters
+    return len(state.quorum.voters) == 1 and _controllers(cluster) == {*state.quorum.voters}
 
 
 def _controllers(cluster: Cluster) -> set[int]:

@@ -610,12 +610,18 @@ def test_a_controller_that_answered_with_its_broker_half_and_was_not_asked_again
 STALE = listing((1, False), (2, True))
 
 
+def late(line: bytes) -> bytes:
+    """The line of node 2, some seconds later."""
+    return line.replace(at(1, 2).encode(), at(1, 30).encode())
+
+
 @pytest.mark.parametrize(
     ("lines", "verdict", "why"),
     [
         ([answer(2, answered=24), STALE], "UNKNOWN", {"range_unknown"}),
         ([answer(2, answered=24), silence(2), STALE], "UNKNOWN", {"range_unknown"}),
         ([answer(2), STALE], "READY", set()),
+        ([answer(2), late(silence(2)), STALE], "UNKNOWN", {"range_unknown"}),
         ([answer(2, ranges=OLD, answered=24), STALE], "BLOCKED", set()),
         ([answer(2, answered=24), *log(*ME, node(2), age=0), STALE], "READY", set()),
         ([listing((1, False), age=24)], "UNKNOWN", {"registrations_unproven"}),
@@ -623,6 +629,7 @@ STALE = listing((1, False), (2, True))
         ([listing((1, False))], "READY", set()),
     ],
     ids=["a stale broker answered in an earlier run", "and is silent now", "in this run",
+         "and was silent seconds later",
          "an old range blocks all the same", "its registration was read since",
          "brokers were listed in an earlier run", "and one more does not respond",
          "brokers were listed in this run"],
