@@ -401,7 +401,7 @@ def _describe(
     lost &= (way == REGISTERED) & ~(answered & (answered_at + ONE_LOOK >= said.quorum_at[cluster]))
     stale = (fenced == 1) | lost
     past = stale & ~by_entry & (word.profile >= 0) & fresh(word.at)
-    past &= ~answered | (word.at < look[cluster])
+    past &= (~answered & (role == BROKER)) | (word.at < look[cluster])
     asked_at = np.maximum.reduce((answered_at, metrics.at, failed_at))
     left_out = (asked_at > 0) & (np.maximum(asked_at, entry_at) < look[cluster])
     left_out |= said.half_left_out(keys, np.maximum(answered_at, metrics.at))
