@@ -84,26 +84,21 @@ class Draft:
         for r in self._of("listeners", node_id, role):
             r |= {"failed_at": self._at, "error": error, "scraped": NOTHING}
         if role is Role.BROKER:
-            for r in self._of("registrations", node_id, role):
-                if self._scalars["zookeeper"]:  # a registration lives as long as its broker
+            registered = self._of("registrations", node_id, role)
+            if self._scalars["zookeeper"]:  # a registration lives as long as its broker
+                for r in registered:
                     self._parts["registrations"].remove(r)
-                elif r["fenced"] >= 0:
-                    r["fenced"] = FENCED
+            else:  # what it registered when it ran still counts
+                for r in registered or [self._add_registration(node_id, Witness.METADATA_LOG)]:
+                    r |= {"profile": self._newest(r), "at": self._at, "fenced": FENCED}
             self._fence(node_id, FENCED)
 
     def add(self, node_id: int, ranges: Ranges) -> None:
         """A broker that was not there registers, and answers."""
         is_logged = not self._scalars["zookeeper"]
         if not is_logged or self._scalars["log_end"] > 0:
-            self._add(
-                "registrations",
-                node_id=node_id,
-                role=Role.BROKER,
-                witness=Witness.METADATA_LOG if is_logged else Witness.FEATURES_NODE,
-                profile=NOTHING,
-                fenced=UNFENCED if is_logged else -1,
-                at=self._at,
-            )
+            witness = Witness.METADATA_LOG if is_logged else Witness.FEATURES_NODE
+            self._add_registration(node_id, witness)["fenced"] = UNFENCED if is_logged else -1
         for r in self._parts["members"]:
             if r["role"] == Role.BROKER:
                 fenced = UNFENCED if r["fenced_shown"] else -1
@@ -174,6 +169,13 @@ class Draft:
         """Remove the active controller."""
         self._scalars["controller"] = NOTHING
 
+    def _newest(self, registered: Record) -> int:
+        """The profile that a broker showed last, by its registration or its answers."""
+        known = self._of("listeners", registered["node_id"], registered["role"])
+        shown = [(r[kind] >= 0, r[f"{kind}_at"], r[kind]) for r in known for kind in _ANSWERS]
+        profile = registered["profile"]
+        return int(max([*shown, (profile >= 0, registered["at"], profile)])[2])
+
     def _software(self, registered: Record) -> int:
         """The profile of a broker's software, by its registration or else by its answer."""
         half, profile = (registered["node_id"], registered["role"]), int(registered["profile"])
@@ -204,6 +206,10 @@ class Draft:
         """A record more; what `values` leaves out is 0."""
         self._parts[part].append(dict.fromkeys(LAYOUT[part].names or (), 0) | values)
         return self._parts[part][-1]
+
+    def _add_registration(self, node_id: int, witness: Witness) -> Record:
+        keys = {"node_id": node_id, "role": Role.BROKER, "witness": witness, "profile": NOTHING}
+        return self._add("registrations", **keys, at=self._at)
 
     def _add_listener(self, node_id: int, role: int) -> Record:
         return self._add("listeners", node_id=node_id, role=role, **_NO_LISTENER)
