@@ -67,9 +67,9 @@ class Draft:
         """Let that half of the node run and register software that supports `ranges`."""
         profile = self._map("profiles", {name: ranges[name] for name in sorted(ranges)})
         answered = dict.fromkeys(("partial_at", "partial_line", "failed_at", "failed_line"), 0)
-        answered |= {"full": profile, "full_at": self._at}
         # Its requests told its old software.
         answered |= dict.fromkeys(("partial", "error", "scraped", "releases"), NOTHING)
+        answered |= {"full": profile, "full_at": self._at}
         for r in self._of("listeners", node_id, role) or [self._add_listener(node_id, role)]:
             r |= answered
         for r in self._of("registrations", node_id, role):
@@ -89,16 +89,14 @@ class Draft:
                 for r in registered:
                     self._parts["registrations"].remove(r)
             else:  # what it registered when it ran still counts
-                for r in registered or [self._add_registration(node_id, Witness.METADATA_LOG)]:
+                for r in registered or [self._add_registration(node_id)]:
                     r |= {"profile": self._newest(r), "at": self._at, "fenced": FENCED}
             self._fence(node_id, FENCED)
 
     def add(self, node_id: int, ranges: Ranges) -> None:
         """A broker that was not there registers, and answers."""
-        is_logged = not self._scalars["zookeeper"]
-        if not is_logged or self._scalars["log_end"] > 0:
-            witness = Witness.METADATA_LOG if is_logged else Witness.FEATURES_NODE
-            self._add_registration(node_id, witness)["fenced"] = UNFENCED if is_logged else -1
+        if self._scalars["zookeeper"] or self._scalars["log_end"] > 0:
+            self._add_registration(node_id)
         for r in self._parts["members"]:
             if r["role"] == Role.BROKER:
                 fenced = UNFENCED if r["fenced_shown"] else -1
@@ -180,13 +178,10 @@ class Draft:
         """The profile of a broker's software, by its registration or else by its answer."""
         half, profile = (registered["node_id"], registered["role"]), int(registered["profile"])
         known = self._of("listeners", *half)
-        if profile < 0:
-            answers = [(r[f"{kind}_at"], r[kind]) for r in known for kind in _ANSWERS]
-            return int(max(answers)[1]) if answers else NOTHING
-        if not any(r[kind] >= 0 for r in known for kind in _ANSWERS):
+        if profile >= 0 and not any(r[kind] >= 0 for r in known for kind in _ANSWERS):
             first = known[0] if known else self._add_listener(*half)
             first |= {"full": profile, "full_at": registered["at"], "full_line": registered["line"]}
-        return profile
+        return profile if profile >= 0 else self._newest(registered)
 
     def _map(self, lists: str, ends: Ranges) -> int:
         """The position of a map, which is added where it is new."""
@@ -207,9 +202,11 @@ class Draft:
         self._parts[part].append(dict.fromkeys(LAYOUT[part].names or (), 0) | values)
         return self._parts[part][-1]
 
-    def _add_registration(self, node_id: int, witness: Witness) -> Record:
-        keys = {"node_id": node_id, "role": Role.BROKER, "witness": witness, "profile": NOTHING}
-        return self._add("registrations", **keys, at=self._at)
+    def _add_registration(self, node_id: int) -> Record:
+        keys = {"node_id": node_id, "role": Role.BROKER, "profile": NOTHING, "at": self._at}
+        if self._scalars["zookeeper"]:
+            return self._add("registrations", **keys, witness=Witness.FEATURES_NODE, fenced=-1)
+        return self._add("registrations", **keys, witness=Witness.METADATA_LOG, fenced=UNFENCED)
 
     def _add_listener(self, node_id: int, role: int) -> Record:
         return self._add("listeners", node_id=node_id, role=role, **_NO_LISTENER)
