@@ -46,9 +46,8 @@ class Software:
         query, foreign = evidence.questions, evidence.uncatalogued(catalogue)
         pairs = query.pair_listed & foreign[query.pair_question]
         of_profile = marked(len(evidence.answering.cluster) + 1, query.pair_profile[pairs])
-        finalized = marked(len(evidence.clusters), query.cluster[foreign & (query.current > 0)])
         self.foreign: Bool = of_profile[evidence.answering.of_subject]  # [subjects] a vendor's
-        self.foreign |= finalized[evidence.subjects.cluster]
+        self.foreign |= evidence.finalized_by_vendor(catalogue)[evidence.subjects.cluster]
         clusters = marked(len(evidence.clusters), evidence.subjects.cluster[self.foreign])
         self._told = ["" if of else text for text, of in zip(texts, clusters.tolist(), strict=True)]
         self._bits: Int = 1 << np.arange(len(self._tables.releases))

@@ -245,9 +245,15 @@ class Evidence:
         """Say which questions are about a feature of KRaft that no release of catalogue or overlay
         has. In ZooKeeper mode features are the owner's: KIP-584's own rule applies."""
         query = self.questions
-        known = {METADATA_VERSION}.union(*(release.features for release in catalogue.releases))
-        unknown = [code for code, name in enumerate(query.names) if name not in known]
-        return np.isin(query.feature, unknown) & ~self.membership.on_zookeeper[query.cluster]
+        unknown = np.isin(query.feature, _unknown(query.names, catalogue))
+        return unknown & ~self.membership.on_zookeeper[query.cluster]
+
+    def finalized_by_vendor(self, catalogue: Catalogue) -> Bool:
+        """Return [clusters] of KRaft where any source, however old, has such a feature finalized:
+        their software is a vendor's."""
+        levels = self.snapshots["levels"]
+        unknown = np.isin(levels.field("feature"), _unknown(self.snapshots.names, catalogue))
+        return marked(len(self.clusters), levels.row[unknown]) & ~self.membership.on_zookeeper
 
     def strangers(self) -> Int:
         """The listeners of which metrics are all there is, where the cluster's own lists lack
@@ -497,3 +503,9 @@ class BatchFindings(Findings):
 def _positions(rows: Int | Bool | Sequence[int]) -> Int:
     these = np.asarray(rows)
     return np.flatnonzero(these) if these.dtype == bool else these.astype(np.int64)
+
+
+def _unknown(names: Sequence[str], catalogue: Catalogue) -> list[int]:
+    """Return the positions of names that no release of catalogue or overlay has."""
+    known = {METADATA_VERSION}.union(*(release.features for release in catalogue.releases))
+    return [code for code, name in enumerate(names) if name not in known]

@@ -304,7 +304,7 @@ class Subjects:
     too_old: Bool  # or as far ahead: such a clock cannot be believed
     not_answering: Bool
     not_asked: Bool
-    past: Bool  # gone, and its own answer, which its range is taken from, is of an earlier look
+    past: Bool  # gone, and its range is of an answer before it stopped responding, or a look ago
     by_metrics: Bool  # its range is taken from its metrics, because nothing stronger tells it now
     scraped: Int  # the profile that its metrics show beside a stronger and no newer word; -1
     own_word: Bool  # a controller's range that nothing but its own listener tells
@@ -351,7 +351,7 @@ def read_nodes(
     counted = counted[first_of_equals(counted >> 2)]
     keys, way = counted >> 2, counted & 3
     look = base.newest_look(keys) - ONE_LOOK
-    is_current = base.from_log | (base.shown_at >= look) | (zookeeper & ~kraft)
+    is_current = (base.authority_at >= look) | (zookeeper & ~kraft)
     membership = Membership(
         zookeeper=zookeeper,
         kraft=kraft,
@@ -401,7 +401,7 @@ def _describe(
     lost &= (way == REGISTERED) & ~(answered & (answered_at + ONE_LOOK >= said.quorum_at[cluster]))
     stale = (fenced == 1) | lost
     past = stale & ~by_entry & (word.profile >= 0) & fresh(word.at)
-    past &= (~answered & (role == BROKER)) | (word.at < look[cluster])
+    past &= ~answered | (word.at < look[cluster])
     asked_at = np.maximum.reduce((answered_at, metrics.at, failed_at))
     left_out = (asked_at > 0) & (np.maximum(asked_at, entry_at) < look[cluster])
     left_out |= said.half_left_out(keys, np.maximum(answered_at, metrics.at))

@@ -169,10 +169,10 @@ class Draft:
 
     def _newest(self, registered: Record) -> int:
         """The profile that a broker showed last, by its registration or its answers."""
-        known = self._of("listeners", registered["node_id"], registered["role"])
-        shown = [(r[kind] >= 0, r[f"{kind}_at"], r[kind]) for r in known for kind in _ANSWERS]
-        profile = registered["profile"]
-        return int(max([*shown, (profile >= 0, registered["at"], profile)])[2])
+        listeners = self._of("listeners", registered["node_id"], registered["role"])
+        profiles = [(r[f"{kind}_at"], r[kind]) for r in listeners for kind in _ANSWERS]
+        profiles.append((registered["at"], registered["profile"]))
+        return int(max(((number >= 0, at, number) for at, number in profiles))[2])
 
     def _software(self, registered: Record) -> int:
         """The profile of a broker's software, by its registration or else by its answer."""

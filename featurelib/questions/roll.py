@@ -169,7 +169,9 @@ def roll(
     misfits, unstable = _misfits(levels, release, mode, catalogue)
     first = tuple(_first(sight, misfits, release, catalogue))
     running = _running(sight.cluster, catalogue)
-    is_kraft, is_stock = mode != "zk", not sight.evidence.uncatalogued(catalogue).any()
+    is_kraft, evidence = mode != "zk", sight.evidence
+    vendors = evidence.uncatalogued(catalogue), evidence.finalized_by_vendor(catalogue)
+    is_stock = not any(which.any() for which in vendors)
     is_shown = is_kraft and is_stock and bool(levels)
     state = thaw(sight.rows["state"].to_pylist()[0])
     software = software_of_release(release, mode, catalogue)

@@ -39,8 +39,14 @@ def printed(epoch: int) -> bytes:
     return line_of("features_describe", "c", 2, line_number=1, line=text)
 
 
-NOW = [answer(1), answer(1, CONTROLLER), watermark(5000, 1)]
-LATER = [answer(1, epoch=9000), answer(1, CONTROLLER), watermark(9000, 1)]
+def soon(*lines: bytes) -> list[bytes]:
+    """Lines of an hour ago, as of eight seconds after the dump."""
+    times = [(at(1, second).encode(), at(2, 8 + second).encode()) for second in (0, 1)]
+    return [line.replace(*times[0]).replace(*times[1]) for line in lines]
+
+
+NOW = soon(answer(1), answer(1, CONTROLLER), watermark(20, 1))
+LATER = soon(answer(1, epoch=21), answer(1, CONTROLLER), watermark(21, 1))
 LIST = listing((1, False), (2, True))
 BATCH = batch(6, control=False)
 
@@ -59,18 +65,20 @@ def more(*texts: str) -> list[bytes]:
         ([*WHOLE, *NOW], "BLOCKED", {"unsupported_by_node"}, ""),
         ([*WHOLE, *LATER], "BLOCKED", {"unsupported_by_node"}, ""),
         ([*HEAD, *NOW], "READY", set(), ""),
+        ([*HEAD, answer(1), answer(1, CONTROLLER), watermark(5000, 1)],
+         "UNKNOWN", {"registrations_unproven"}, ""),
         ([*HEAD, *NOW, *early(5)], "READY", set(), ""),
         ([*HEAD, *NOW, *early(6)], "UNKNOWN", {"registrations_unproven", "metadata_log_gap"},
          "offsets 6 to 6 were not dumped"),
         ([*HEAD, *NOW, *early(4), watermark(6)], "READY", set(), ""),
         ([*HEAD, *LATER, *early(4), watermark(7)],
          "UNKNOWN", {"registrations_unproven", "metadata_log_gap"}, "offsets 6 to 6"),
-        ([*WHOLE[:3], *WHOLE[4:], *NOW],
+        ([*WHOLE[:3], *WHOLE[4:], *NOW[:2], *soon(watermark(9, 1))],
          "UNKNOWN", {"registrations_unproven", "metadata_log_gap"}, "a line is missing after "),
         ([*HEAD, *more(BATCH), *NOW],
          "UNKNOWN", {"registrations_unproven", "metadata_log_gap"}, "a line is missing after "),
         ([*HEAD, *more("", "", "Dumping n/bootstrap.checkpoint")[2:], *NOW], "READY", set(), ""),
-        ([*HEAD, *NOW, *early(6), listing((1, False))], "READY", {"metadata_log_gap"}, ""),
+        ([*HEAD, *NOW, *early(6), *soon(listing((1, False)))], "READY", {"metadata_log_gap"}, ""),
         ([*WHOLE[:-1], *NOW, *early(9), listing((1, False), age=5)],
          "BLOCKED", {"unsupported_by_node", "metadata_log_gap", "registrations_unproven"},
          "offsets 7 to 9"),
@@ -83,7 +91,8 @@ def more(*texts: str) -> list[bytes]:
          "UNKNOWN", {"registrations_unproven", "metadata_log_gap"}, "offsets 6 to 6"),
     ],
     ids=[
-        "whole", "whole, and the log went on since", "nobody was seen further", "at its end",
+        "whole", "whole, and the log went on since", "nobody was seen further",
+        "it is older than the newest look", "at its end",
         "a broker was further", "at its high watermark", "its watermark was further",
         "a line is missing", "the last record is missing", "blank lines before the next file",
         "a newer list has all brokers", "who registered after an older list is known",

@@ -627,12 +627,16 @@ def late(line: bytes) -> bytes:
         ([listing((1, False), age=24)], "UNKNOWN", {"registrations_unproven"}),
         ([listing((1, False), age=24), silence(2)], "UNKNOWN", {"registrations_unproven"}),
         ([listing((1, False))], "READY", set()),
+        (log(*ME, age=24), "UNKNOWN", {"registrations_unproven"}),
+        (log(*ME), "UNKNOWN", {"registrations_unproven"}),
+        (log(*ME, age=1), "READY", set()),
     ],
     ids=["a stale broker answered in an earlier run", "and is silent now", "in this run",
          "and was silent seconds later",
          "an old range blocks all the same", "its registration was read since",
          "brokers were listed in an earlier run", "and one more does not respond",
-         "brokers were listed in this run"],
+         "brokers were listed in this run",
+         "the log was dumped in an earlier run", "or an hour before", "or with this one"],
 )  # fmt: skip
 def test_what_an_earlier_run_showed_of_registrations_makes_nothing_ready(
     lines: list[bytes], verdict: str, why: set[str]

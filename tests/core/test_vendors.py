@@ -17,8 +17,9 @@ from featurelib.errors import ConfigError
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
 from featurelib.questions.why_not import why_not
-from tests.core.lines import codes, findings, judge_clusters
+from tests.core.lines import codes, findings, judge_clusters, listing, log_lines
 from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
+from tests.core.test_registrations import ALONE, LEVELS, answer, node, quorum
 from tests.laboratory import LABORATORY
 from tests.seeing import see
 
@@ -167,3 +168,26 @@ def test_one_vendor_s_controller_among_stock_ones_makes_the_answer_unknown() -> 
     stock = replace(cluster, nodes=(*nodes[:2], replace(nodes[2], ranges=ranges)))
     ready = {r["feature"] for r in judge_clusters(stock).readiness.to_pylist() if r["target"]}
     assert METADATA in ready
+
+
+ACME = LEVELS | {"acme.version": 3}
+LISTS = [answer(1), quorum([(1, 0)]), ALONE]
+STOCK = [*LISTS, answer(1, CONTROLLER)]
+LOGGED = Cluster(name="c", nodes=(node(1), node(1, CONTROLLER)), stored=ACME)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [*LISTS, answer(1, CONTROLLER, levels=ACME)],
+        [*LISTS, answer(1, CONTROLLER, levels=ACME, epoch=5)],
+        [*STOCK, answer(2, levels=ACME, epoch=5), listing((1, False), (2, False))],
+        [*STOCK, *log_lines(LOGGED, 20)],
+    ],
+    ids=["controllers alone", "at an older epoch", "one broker", "the log of another day"],
+)
+def test_a_vendor_s_level_counts_whoever_shows_it(lines: list[bytes]) -> None:
+    assert verdicts(sight(STOCK)) == {METADATA: "READY"}
+    seen = sight(lines)
+    assert verdicts(seen)[METADATA] == "UNKNOWN"
+    assert "release_unknown" in codes(seen.judged)
