@@ -32,8 +32,6 @@ __all__ = [
     "check",
     "connect",
     "describe_features",
-    "diff",
-    "history",
     "open_tables",
     "plan",
     "range_plot",

@@ -16,6 +16,8 @@ import msgspec
 from featurelib.api import documents as of_clusters
 from featurelib.extras.conformance import replay as of_conformance
 from featurelib.extras.elections.foresee import Election
+from featurelib.extras.history.comparison import ClusterDiff, Diff
+from featurelib.extras.history.timeline import Timeline
 from featurelib.extras.initial_levels import levels as of_levels
 from featurelib.extras.lint import command as of_lint
 from featurelib.extras.notify import command as of_notify
@@ -25,7 +27,6 @@ from featurelib.extras.tool_preview.tool import ToolPreview
 from featurelib.extras.waves import page as of_waves
 from featurelib.feature import Role
 from featurelib.model import Plan
-from featurelib.questions.nights import ClusterDiff
 from featurelib.questions.what_if import WhatIf
 from featurelib.schema import BOOL, DATE, FINDING, LONG, TEXT, TIME, Kind, ListOf, Schema
 from featurelib.tables import ALL, Table
@@ -120,6 +121,8 @@ EXTRAS = (
     of_rules,
 )
 QUESTIONS = {
+    "history": (of_clusters.OfCluster, Timeline),
+    "diff": (of_clusters.OfTables, Diff),
     "kafka-features": (of_clusters.OfCluster, ToolPreview),
     "election": (of_clusters.OfCluster, Election),
 }

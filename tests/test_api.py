@@ -21,8 +21,6 @@ from featurelib import (
     can_roll,
     connect,
     describe_features,
-    diff,
-    history,
     open_tables,
     plan,
     range_plot,
@@ -47,6 +45,7 @@ from featurelib.errors import (
     StalePlanError,
     UnreachableError,
 )
+from featurelib.extras.history import diff, history
 from featurelib.extras.sandbox import sandbox
 from featurelib.extras.sandbox.backend import EmbeddedBackend
 from featurelib.planning import files

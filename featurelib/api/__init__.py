@@ -6,10 +6,9 @@
     describe_features, update_features  KIP-584's Admin, by all nodes, and honest about outcomes
     why_not, what_if, can_roll, range_plot  questions
     watch                               one look after the other, while software is rolled
-    history, diff                       what tables remember
     plan, approve, apply                a change, bound to what was seen
 
-Sandbox clusters and waves are of featurelib.extras: sandbox, waves, waves_status.
+Others are of featurelib.extras: history, diff, sandbox, waves, waves_status.
 
 A cluster is a text (an id or name of conf/fleet.toml), or what connect or a table's
 `tables[name]` gives. Errors are of featurelib.errors; a message says what to do next.
@@ -39,8 +38,6 @@ from featurelib.api.questions import range_plot as range_plot
 from featurelib.api.questions import what_if as what_if
 from featurelib.api.questions import why_not as why_not
 from featurelib.api.tables import NightTables as NightTables
-from featurelib.api.tables import diff as diff
-from featurelib.api.tables import history as history
 from featurelib.api.tables import open_tables as open_tables
 from featurelib.controller.apply import FeatureResult as FeatureResult
 from featurelib.controller.apply import FeatureUpdate as FeatureUpdate

@@ -22,12 +22,10 @@ from featurelib.planning.files import Approval, ForPeople
 from featurelib.planning.goal import Stay
 from featurelib.planning.outlook import StepOutlook
 from featurelib.questions.describe import Description
-from featurelib.questions.nights import Diff, RangeChange, Timeline
 from featurelib.questions.roll import Roll
 from featurelib.questions.watch import Watched
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import Proof, WhyNot
-from featurelib.snapshot.history import LevelChange
 from featurelib.view.documents import Document, JsonPart
 
 
@@ -57,12 +55,9 @@ KEYS = {
         "not_answering=silent first joins_now format_with way_back"
     ),
     Watched: row_of("mode started at error until ready nodes features missing"),
-    Timeline: row_of("regressions levels ranges epochs_back=epochs sent journal"),
     Collected: row_of(
         "id name file lines answered not_answering not_allowed quarantined probe error"
     ),
-    LevelChange: row_of("at epoch epoch_before changes went_down"),
-    RangeChange: row_of("since until role node_ids registered first changes shrank"),
 }
 
 
@@ -101,8 +96,6 @@ DOCUMENTS: dict[str, tuple[type[Document], type]] = {
     "can-roll": (OfCluster, Roll),
     "describe": (OfDescribed, Description),
     "watch": (OfCluster, Watched),
-    "history": (OfCluster, Timeline),
-    "diff": (OfTables, Diff),
     "collect": (OfRound, Round),
 }
 

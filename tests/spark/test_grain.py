@@ -15,10 +15,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from featurelib import diff, open_tables
+from featurelib import open_tables
 from featurelib.arrow import schema_of
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.config.settings import Settings
+from featurelib.extras.history import diff
 from featurelib.lake import Lake
 from featurelib.spark.auditing import audit
 from featurelib.spark.ingest import ingest

@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from featurelib.api import diff, open_tables
+from featurelib.api import open_tables
 from featurelib.errors import BusyError, ConfigError, SurroundingsError
 from featurelib.extras.exports.ci import CiForm, render_for_ci
+from featurelib.extras.history import diff
 from featurelib.lake import Lake
 from featurelib.schema import LONG, TEXT, Schema
 from featurelib.spark.hold import hold_folder

@@ -17,10 +17,11 @@ import msgspec
 import featurelib
 from featurelib.api.clusters import Answer, describe_features
 from featurelib.api.questions import can_roll, what_if, why_not
-from featurelib.api.tables import NightTables, diff, history, open_tables
+from featurelib.api.tables import NightTables, open_tables
 from featurelib.catalogue import NEWEST_RELEASE
 from featurelib.config.fleet import FleetPart
 from featurelib.errors import ConfigError, install_line
+from featurelib.extras.history import diff, history
 from featurelib.extras.initial_levels.levels import feature_dependencies, version_mapping
 from featurelib.faults import explain
 from featurelib.source import find_tables

@@ -11,7 +11,7 @@ from shlex import quote
 from msgspec import UNSET, UnsetType
 
 from featurelib.api.clusters import Answer
-from featurelib.api.tables import MOST, NightTables, Row
+from featurelib.api.tables import NightTables, Row
 from featurelib.catalogue import Catalogue
 from featurelib.config.files import read_file, write_whole
 from featurelib.errors import ConfigError, NoEvidenceError, RefusedError
@@ -35,6 +35,7 @@ from featurelib.view.layout import Page
 from featurelib.view.plan import show_warnings
 from featurelib.words import clean, count, level_text, some, time_text
 
+MOST = 20  # clusters in the text; the document has all
 _GATES = (
     "a step begins when all clusters of the steps before are at their levels, none of them has a "
     "critical finding, and the step before has soaked"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from featurelib.errors import ConfigError
+from featurelib.extras.history.comparison import Diff, State, Why, diff
+from featurelib.extras.history.page import diff_page
 from featurelib.feature import Severity
 from featurelib.lake import Lake, night_before
-from featurelib.questions.nights import Diff, State, Why, diff
-from featurelib.view.describe import diff_page
 from tests.questions.nights import write_night
 from tests.report.samples import CATALOGUE, read_samples
 from tests.report.tables import finding, judged, plan

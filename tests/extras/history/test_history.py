@@ -15,9 +15,9 @@ from featurelib.controller.holder import myself
 from featurelib.controller.journal import Journal, JournalEntry, Settlement
 from featurelib.core.outcome import Fate, MoveOutcome, StepOutcome
 from featurelib.errors import NoEvidenceError
+from featurelib.extras.history.timeline import Timeline, find_senders, read_timeline, timeline
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
 from featurelib.lake import Lake
-from featurelib.questions.nights import Timeline, find_senders, read_timeline, timeline
 from featurelib.schema import FINDING
 from tests.cli.commands import run
 from tests.controller.test_journal import STEP, UPDATE, intent

@@ -1,0 +1,164 @@
+"""`featurelib history` and `featurelib diff`: one cluster over time, and one run against another.
+
+Both read the nightly's tables without Spark; nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+from featurelib.api.clusters import Answer, AnyCluster, choose
+from featurelib.api.documents import KEYS, OfCluster, OfTables, document, row_of
+from featurelib.api.tables import NightTables
+from featurelib.audit.findings import FindingWords
+from featurelib.catalogue import Catalogue
+from featurelib.config.files import journal_path
+from featurelib.config.fleet import FleetEntry
+from featurelib.controller.journal import Journal
+from featurelib.errors import ConfigError, InputError, JournalError, NoEvidenceError
+from featurelib.extras.history.comparison import ClusterDiff, Diff, State
+from featurelib.extras.history.comparison import diff as compare
+from featurelib.extras.history.page import diff_page, timeline_page
+from featurelib.extras.history.timeline import RangeChange, Timeline, find_senders, read_timeline
+from featurelib.feature import Severity
+from featurelib.lake import Lake
+from featurelib.snapshot.history import LevelChange
+from featurelib.source import open_fleet
+from featurelib.view.documents import fill
+
+Row = dict[str, object]
+FINALIZED = "finalized"
+_CHANGE = ("since", "until", "who", "feature", "before", "after", "epoch", "went_back")
+MOST = 20  # clusters, and findings of each, in the text of a difference; the rows have all
+KEYS |= {
+    Timeline: row_of("regressions levels ranges epochs_back=epochs sent journal"),
+    LevelChange: row_of("at epoch epoch_before changes went_down"),
+    RangeChange: row_of("since until role node_ids registered first changes shrank"),
+}
+
+
+def history(cluster: AnyCluster, *, journal: str | None = None) -> Answer[Timeline]:
+    """Show the feature history of one cluster.
+
+    \b
+        featurelib history payments-eu --tables TABLES
+
+    Ranges, finalized levels by epoch, and what decreased, from the histories that the nightly keeps
+    (silver.node_advertisement, finalized_features). Marked as going back: a node whose range ends
+    lower or that lost a feature, a level that went down, an epoch that is smaller than before.
+    Who sent a level stands there where the journal of this machine knows.
+
+    Exit codes: 0 answered; 2 usage; 5 nothing is known of the cluster.
+    """
+    chosen = choose(cluster)
+    options, catalogue = chosen.wanted, chosen.catalogue
+    if options.tables is None:
+        raise ConfigError(
+            "history: expected a cluster of the nightly's tables, found one that is looked at. "
+            "Only tables remember. As: history(open_tables(FOLDER)['payments-eu'])"
+        )
+    fleet, name = open_fleet(options.fleet, catalogue)[1], options.cluster or ""
+    entry = fleet.named(name) or FleetEntry(id=name)
+    lake = Lake(options.tables)
+    history = read_timeline(lake, entry.id, options.run)
+    if (path := journal_path(journal)).is_file():
+        try:
+            with closing(Journal(path)) as opened:
+                senders = find_senders(history.levels, opened.entries(cluster=entry.id))
+            history = replace(history, sent=tuple(senders), journal=str(path))
+        except (JournalError, InputError) as error:
+            chosen.say(f"warning: {error}")
+    made_from = f"tables in {options.tables}"
+    up_to = f"{made_from}, up to run {lake.run(options.run)}"
+    return Answer(
+        value=history,
+        make_rows=lambda: _changes(history),
+        make_document=lambda: document(
+            fill(OfCluster, cluster=entry.id, name=entry.title or None, made_from=made_from),
+            history,
+        ),
+        page=lambda width: timeline_page(history, entry.title, up_to, catalogue, width),
+    )
+
+
+def diff(
+    tables: NightTables,
+    before: int | None = None,
+    after: int | None = None,
+    *,
+    fail_on_new: Severity | None = None,
+    limit: int = MOST,
+) -> Answer[Diff]:
+    """Compare what two runs found: new, resolved, unchanged, incomparable.
+
+    Without `after` it is the newest run, without `before` the one before that:
+
+    \b
+        featurelib diff --tables TABLES
+        featurelib diff 20261120060000 20261121060000 --tables TABLES --json
+        featurelib diff --fail-on-new blocker --owner payments --tables TABLES
+
+    Findings stand by cluster. One that only one run has is called incomparable where the other
+    could not have found it: it was judged by another catalogue or policy, or it did not judge the
+    cluster, or evidence was missing.
+
+    In Python: diff(open_tables(FOLDER)).frame(); a row is one finding that is not in both runs.
+    Exit codes: 0 answered; 1 with --fail-on-new, if one is new; 2 usage; 5 there are no two runs.
+    """
+    lake, now = tables.lake, tables.run if after is None else after
+    was = _before(lake, now) if before is None else lake.run(before)
+    if was == now:
+        raise ConfigError(f"diff: {now} is the newer run itself. Name another run.")
+    difference = compare(lake, was, lake.run(now), tables.names, tables.part)
+    if tables.part is not None and not (difference.clusters or difference.same):
+        raise tables.nothing(f"run {was} or {now}")
+    catalogue = tables.catalogue
+    return Answer(
+        value=difference,
+        make_rows=lambda: (
+            row for cluster in difference.clusters for row in _finding_rows(cluster, catalogue)
+        ),
+        make_document=lambda: document(fill(OfTables, made_from=tables.made_from), difference),
+        page=lambda width: diff_page(difference, catalogue, limit, width, tables.part),
+        exit_code=int(fail_on_new is not None and difference.new_at_least(fail_on_new) > 0),
+    )
+
+
+def _before(lake: Lake, run: int) -> int:
+    earlier: list[int] = [number for number in lake.runs["run"].to_pylist() if number < run]
+    if earlier:
+        return max(earlier)
+    raise NoEvidenceError(
+        f"diff: expected a run before {run} below {lake.root}, found none. Run the nightly "
+        "again, or name two runs: featurelib diff RUN RUN"
+    )
+
+
+def _changes(timeline: Timeline) -> Iterator[Row]:
+    for level in timeline.levels:
+        for name, was, now in level.changes:
+            back = now < was or level.epoch_before is not None
+            row = level.at, level.at, FINALIZED, name, str(was), str(now), level.epoch, back
+            yield dict(zip(_CHANGE, row, strict=True))
+    for change in timeline.ranges:
+        for name, *ends in change.changes:
+            before, after = (None if pair is None else f"{pair[0]}-{pair[1]}" for pair in ends)
+            shrank = name in change.shrank
+            cells = change.since, change.until, change.who, name, before, after, None, shrank
+            yield dict(zip(_CHANGE, cells, strict=True))
+
+
+def _finding_rows(cluster: ClusterDiff, catalogue: Catalogue) -> Iterator[Row]:
+    words = FindingWords(catalogue)
+    states = (State.NEW, State.RESOLVED, State.INCOMPARABLE)
+    for state, row in ((of, row) for of in states for row in getattr(cluster, of)):
+        yield {
+            "cluster": cluster.name or cluster.cluster,
+            "state": str(state),
+            **{key: row[key] for key in ("severity", "code", "role", "node_id", "feature")},
+            "says": words.of(row).statement,
+            "why": str(row["why"]) if "why" in row else None,
+            "muted": row["muted"],
+        }

@@ -1,0 +1,288 @@
+"""Compare two runs of the nightly, from its tables.
+
+A finding of one run counts as new or resolved only if the other run could have found it: with the
+same catalogue and policy, of a cluster that was judged then, on evidence that was known then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from featurelib import tables
+from featurelib.audit.findings import without_blanks, wordings
+from featurelib.core.dialect import STRICT, load
+from featurelib.feature import Severity, Verdict
+from featurelib.findings import code_of, tagged
+from featurelib.lake import FOUND, Lake
+from featurelib.rows import TableRows
+from featurelib.snapshot.history import (
+    LevelMove,
+    changed_levels,
+    known_levels,
+    late_since,
+    lowered_ceilings,
+)
+
+Row = dict[str, Any]
+Key = tuple[Any, ...]  # of a finding, by KEY
+KEY = ("cluster", "code", "role", "node_id", "feature")
+_SEVERITIES = list(Severity)
+
+
+class State(StrEnum):
+    """The fate of one finding."""
+
+    NEW = "new"
+    RESOLVED = "resolved"
+    UNCHANGED = "unchanged"
+    INCOMPARABLE = "incomparable"
+
+
+class Why(StrEnum):
+    """The reason why a finding of one run cannot be compared."""
+
+    JUDGED_OTHERWISE = "the nights were judged by another catalogue or policy"
+    NOT_JUDGED = "its cluster was judged in one of the nights only"
+    UNKNOWN = "the other night's evidence was UNKNOWN"
+    NO_SUCH_LEVEL = "the other night aimed at no level as high"
+    FINALIZED = "the level was finalized all the same"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelOfNights:
+    """A feature, and at which level each of two nights found it finalized. `unfit`: the nodes that
+    the later level does not fit, as `broker 2`."""
+
+    feature: str
+    before: int
+    after: int
+    unfit: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDiff:
+    """A cluster, and what the inventory calls it. `before` and `after` are its verdicts, None where
+    it was not judged; `critical`: whether the later night has a critical finding of it that is not
+    muted. An `incomparable` row has a key more, `why`. `levels`: what is finalized at another
+    level, as far as both nights knew it; 0 = not finalized. `ceilings`: the highest levels possible
+    that fell though the level stayed, as its software went back. `silent_since`: when its newest
+    line was read, where it fell silent between the nights."""
+
+    cluster: str
+    name: str | None
+    before: str | None
+    after: str | None
+    critical: bool
+    silent_since: datetime | None
+    levels: tuple[LevelOfNights, ...]
+    ceilings: tuple[LevelMove, ...]
+    new: tuple[Row, ...]
+    resolved: tuple[Row, ...]
+    unchanged: int
+    incomparable: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """The difference of two runs. `clusters` are those with anything new, resolved or incomparable,
+    another verdict or another level, or that fell silent, by id; `same` counts the others. Rows are
+    of featurelib.schema.FINDING."""
+
+    before: int
+    after: int
+    judged_alike: bool
+    counts: Mapping[State, int]
+    same: int
+    clusters: tuple[ClusterDiff, ...]
+
+    def new_at_least(self, severity: Severity) -> int:
+        """Return the number of new findings, that severe or more, and not muted."""
+        order = list(Severity)
+        bad = set(order[: order.index(severity) + 1])
+        new = (row for c in self.clusters for row in c.new)
+        return sum(row["severity"] in bad and row["muted"] is None for row in new)
+
+
+def diff(
+    lake: Lake,
+    before: int,
+    after: int,
+    names: Mapping[str, str] | None = None,
+    part: Container[str] | None = None,
+) -> Diff:
+    """Compare the run `after` with the run `before`; `names` by cluster id. `part`: the ids of the
+    clusters it is about, None = all. Raises ConfigError for a missing run."""
+    was, now = _Night(lake, before, part), _Night(lake, after, part)
+    alike = was.judged_by == now.judged_by
+    same = now.found & was.found
+    unchanged, differing = Counter(key[0] for key in same), _differing(was, now)
+    every = was.verdicts.keys() | now.verdicts.keys()
+    levels = _levels_moved(was, now)
+    moved = {name for name in every if was.verdicts.get(name) != now.verdicts.get(name)}
+    silent = {name: at for name, at in now.silent.items() if name not in was.silent}
+    clusters = []
+    for cluster in sorted({*differing, *moved, *levels, *silent}):
+        rows = {state: tuple(sorted(differing[cluster][state], key=_order)) for state in State}
+        changed, ceilings = levels.get(cluster, ((), ()))
+        clusters.append(
+            ClusterDiff(
+                cluster=cluster,
+                name=names.get(cluster) if names else None,
+                before=was.verdicts.get(cluster),
+                after=now.verdicts.get(cluster),
+                critical=cluster in now.critical,
+                silent_since=silent.get(cluster),
+                levels=changed,
+                ceilings=ceilings,
+                new=rows[State.NEW],
+                resolved=rows[State.RESOLVED],
+                unchanged=unchanged[cluster],
+                incomparable=rows[State.INCOMPARABLE],
+            )
+        )
+    counts = {state: sum(len(rows[state]) for rows in differing.values()) for state in State}
+    return Diff(
+        before=before,
+        after=after,
+        judged_alike=alike,
+        counts=counts | {State.UNCHANGED: len(same)},
+        same=len(every) - len(clusters),
+        clusters=tuple(clusters),
+    )
+
+
+def _differing(was: _Night, now: _Night) -> dict[str, dict[State, list[Row]]]:
+    """Return by cluster the findings that one of two runs lacks, new, resolved or incomparable."""
+    changed: dict[str, dict[State, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    alike = was.judged_by == now.judged_by
+    for night, other, state in ((was, now, State.RESOLVED), (now, was, State.NEW)):
+        for row in night.rows(night.found - other.found):
+            why_not = (
+                Why.JUDGED_OTHERWISE if not alike else other.why_silent(row, is_new=other is was)
+            )
+            if why_not is None:
+                changed[row["cluster"]][state].append(row)
+            else:
+                changed[row["cluster"]][State.INCOMPARABLE].append(row | {"why": why_not})
+    return changed
+
+
+_Moved = tuple[tuple[LevelOfNights, ...], tuple[LevelMove, ...]]  # levels, and ceilings
+
+
+def _levels_moved(was: _Night, now: _Night) -> dict[str, _Moved]:
+    """Return by cluster what is finalized at another level, of clusters that both nights judged;
+    and the ceilings that fell beside that, where both judged alike."""
+    moved: dict[str, _Moved] = {}
+    (before, low), (after, high) = (
+        [known_levels(side.readiness.values(), of) for of in ("finalized_level", "ceiling")]
+        for side in (was, now)
+    )
+    for key in was.verdicts.keys() & now.verdicts.keys():
+        pairs = changed_levels(before[key], after[key])
+        fell = lowered_ceilings(low[key], high[key], pairs)
+        levels = (
+            LevelOfNights(feature=name, before=old, after=new, unfit=(*now.unfit[key, name],))
+            for name, old, new in pairs
+        )
+        changes = tuple(levels), tuple(fell if was.judged_by == now.judged_by else ())
+        if any(changes):
+            moved[key] = changes
+    return moved
+
+
+def _order(row: Row) -> tuple[object, ...]:
+    """Return the sort key: worst first, then code, node and feature, in any order of files."""
+    node = -1 if row["node_id"] is None else row["node_id"]
+    place = row["role"] or "", node, row["feature"] or ""
+    return _SEVERITIES.index(row["severity"]), row["code"], *place, str(row["facts"])
+
+
+class _Night:
+    """The findings of one night, and what it knew."""
+
+    def __init__(self, lake: Lake, run: int, part: Container[str] | None) -> None:
+        row = lake.night(run)
+        self.judged_by = (row["catalogue"], row["dialect"])
+        self._lake, self._run = lake, run
+        findings = lake.rows(tables.FINDINGS, run=run, columns=[*KEY, "severity", "muted"])
+        self.found = {key for key in _keys(findings) if part is None or key[0] in part}
+        rows = findings.to_pylist()
+        critical = (row for row in rows if row["severity"] == "critical" and not row["muted"])
+        self.critical: set[str] = {row["cluster"] for row in critical}
+        columns = ["cluster", "verdict", "newest_line"]
+        plans = lake.rows(tables.UPGRADE_PLANS, run=run, columns=columns).to_pylist()
+        silent, verdicts = _silent(plans, rows), {row["cluster"]: row["verdict"] for row in plans}
+        judged = [name for name in verdicts if part is None or name in part]
+        self.verdicts: dict[str, str] = {name: verdicts[name] for name in judged}
+        self.silent = {name: silent[name] for name in judged if name in silent}
+
+    def rows(self, keys: Set[Key]) -> Iterator[Row]:
+        """Yield these findings whole: no read has the order of another, so keys find the rows."""
+        if keys:
+            rows = self._lake.rows(tables.FINDINGS, run=self._run, columns=FOUND)
+            at = [i for i, key in enumerate(_keys(rows)) if key in keys]
+            yield from map(without_blanks, rows.take(np.array(at, dtype=np.int64)).to_pylist())
+
+    def why_silent(self, row: Row, *, is_new: bool) -> Why | None:
+        """Return why this run may lack a finding of another; None where its silence counts.
+        `is_new`: this is the earlier night; nothing aims at a level before some node supports
+        it."""
+        cluster, feature = row["cluster"], row["feature"]
+        if cluster not in self.verdicts:
+            return Why.NOT_JUDGED
+        words = wordings(load(STRICT)).get(row["code"])
+        if (row["severity"] if words is None else words.severity) == Severity.UNKNOWN:
+            return None  # about the evidence itself
+        is_blocker = row["severity"] == Severity.BLOCKER
+        halves = cluster, code_of("unfit"), row["role"], row["node_id"], feature
+        if is_blocker and not is_new and halves in self.found:
+            return Why.FINALIZED
+        ready = self.readiness.get((cluster, feature))
+        # Where nobody answers, nobody may list the feature.
+        verdict = self.verdicts[cluster] if ready is None else ready["verdict"]
+        if verdict == Verdict.UNKNOWN:
+            return Why.UNKNOWN
+        aims = None if ready is None else ready["ceiling"]
+        has_level = is_blocker and row["level"] is not None
+        is_lower = has_level and aims is not None and aims < row["level"]
+        return Why.NO_SUCH_LEVEL if is_lower and not is_new else None
+
+    @cached_property
+    def unfit(self) -> defaultdict[tuple[str, str], list[str]]:
+        """Return by cluster and feature the nodes that its finalized level does not fit."""
+        nodes: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        misfits = (key for key in self.found if key[1] in tagged("unfit"))
+        for cluster, _, role, node_id, feature in sorted(misfits):
+            nodes[cluster, feature].append(f"{role} {node_id}")
+        return nodes
+
+    @cached_property
+    def readiness(self) -> dict[tuple[str, str], Row]:
+        columns = ["cluster", "feature", "verdict", "finalized_level", "ceiling"]
+        rows = self._lake.rows(tables.FEATURE_READINESS, run=self._run, columns=columns)
+        return {(row["cluster"], row["feature"]): row for row in rows.to_pylist()}
+
+
+def _silent(plans: Sequence[Row], findings: Sequence[Row]) -> dict[str, datetime]:
+    """Return the clusters that sent no data in a run, each with the time of its newest line."""
+    codes = defaultdict[str, list[tuple[str, str | None]]](list)
+    for row in findings:
+        if row["code"] in tagged("too_old", "unreached"):
+            codes[row["cluster"]].append((row["code"], row["muted"]))
+    newest = max(filter(None, (row["newest_line"] for row in plans)), default=None)
+    since = {r["cluster"]: late_since(r["newest_line"], newest, codes[r["cluster"]]) for r in plans}
+    return {cluster: at for cluster, at in since.items() if at}
+
+
+def _keys(findings: TableRows) -> list[Key]:
+    """Return the keys that tell findings of a run apart; the cluster first."""
+    return list(zip(*(findings[name].to_pylist() for name in KEY), strict=True))

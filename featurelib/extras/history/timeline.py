@@ -1,0 +1,274 @@
+"""Read the timeline of one cluster from the nightly's histories.
+
+A timeline shows what each node said itself. A range that ends lower, a missing feature, a lower
+level and a smaller epoch are regressions; a range that begins higher is what newer software does.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import NamedTuple, TypedDict
+
+from featurelib import tables
+from featurelib.controller.journal import JournalEntry
+from featurelib.core.outcome import Fate
+from featurelib.errors import NoEvidenceError
+from featurelib.feature import Role
+from featurelib.lake import Lake
+from featurelib.planning.files import SKEW
+from featurelib.questions.describe import Ends
+from featurelib.snapshot.history import (
+    LOG,
+    REGISTRATION,
+    EpochBack,
+    LevelChange,
+    epochs_back,
+    level_changes,
+)
+from featurelib.snapshot.history import Row as LevelRow
+from featurelib.words import nodes
+
+BROKER, CONTROLLER = Role.BROKER.text, Role.CONTROLLER.text
+_EPOCH = datetime(1970, 1, 2, tzinfo=UTC)
+Ranges = Mapping[str, Ends]
+
+
+class RangeMove(NamedTuple):
+    """A feature's range before and after; None = not listed."""
+
+    feature: str
+    before: Ends | None
+    after: Ends | None
+
+
+class RangeRow(TypedDict):
+    """The columns of silver.node_advertisement that a timeline is made of."""
+
+    observed_at: datetime
+    line_id: int
+    witness: str
+    node_id: int
+    epoch: int | None
+    feature: str | None
+    min_version: int | None
+    max_version: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeChange:
+    """The nodes that began to support something else, between two times, in one way. `registered`:
+    so their registrations say, and they did not. `first`: they were never seen before."""
+
+    since: datetime
+    until: datetime
+    role: str
+    node_ids: tuple[int, ...]
+    registered: bool
+    changes: tuple[RangeMove, ...]
+    first: bool
+
+    @property
+    def who(self) -> str:
+        """Return `brokers 2-3`, or `registration of broker 2`."""
+        return "registration of " * self.registered + nodes(self.role, self.node_ids)
+
+    @property
+    def shrank(self) -> tuple[str, ...]:
+        """The features whose maximum fell on these nodes, or that they no longer support."""
+        moves = ((name, was, now) for name, was, now in self.changes if was)
+        return tuple(name for name, was, now in moves if now is None or now[1] < was[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentLevel:
+    """The sender of a finalized level, from a journal. `at` and `feature`: of the change. `entry`:
+    of the journal. `approved_by`: "" = no approval was needed or kept."""
+
+    at: datetime
+    feature: str
+    entry: int
+    sent_at: datetime
+    user: str
+    host: str
+    approved_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """The history of a cluster, oldest first. `sent`: senders of levels, as `journal`, a file of
+    this machine, knows them; None = there is no journal."""
+
+    cluster_id: str
+    ranges: tuple[RangeChange, ...]
+    levels: tuple[LevelChange, ...]
+    epochs: tuple[EpochBack, ...]
+    sent: tuple[SentLevel, ...] = ()
+    journal: str | None = None
+
+    @property
+    def regressions(self) -> int:
+        """The number of changes that went back."""
+        shrank = sum(1 for change in self.ranges if change.shrank)
+        return shrank + sum(1 for move in self.levels if move.went_down) + len(self.epochs)
+
+
+def timeline(
+    cluster_id: str, advertised: Iterable[RangeRow], finalized: Iterable[LevelRow]
+) -> Timeline:
+    """Make the timeline of one cluster from the rows of both histories."""
+    levels = list(finalized)
+    return Timeline(
+        cluster_id=cluster_id,
+        ranges=tuple(_together(_range_changes(advertised))),
+        levels=tuple(level_changes(levels)),
+        epochs=tuple(epochs_back(levels)),
+    )
+
+
+def read_timeline(lake: Lake, cluster_id: str, run: int | None = None) -> Timeline:
+    """Read the timeline of a cluster up to a run. Raises ConfigError for one that is not there,
+    NoEvidenceError for one that never said anything."""
+    advertised = lake.history(tables.NODE_ADVERTISEMENT, [cluster_id], run).to_pylist()
+    finalized = lake.history(tables.FINALIZED_FEATURES, [cluster_id], run).to_pylist()
+    if not advertised and not finalized:
+        lake.expect_cluster(cluster_id, run)
+        raise NoEvidenceError(
+            f"cluster {cluster_id}: nothing that answered landed from it up to run "
+            f"{lake.run(run)}. Collect it."
+        )
+    return timeline(cluster_id, advertised, finalized)
+
+
+def find_senders(levels: Sequence[LevelChange], entries: Sequence[JournalEntry]) -> list[SentLevel]:
+    """Return the sender of each level: of the last request that wrote it, sent after the feature
+    was read at another level and before it was read at this one. `entries`: the cluster's."""
+    senders, since = [], dict[str, tuple[datetime, datetime]]()  # the last two times it was read
+    for change in levels:
+        for name, _, level in change.changes:
+            earlier, last = since.get(name, (_EPOCH, _EPOCH))
+            after = last if last < change.at else earlier  # records of one dump have one time
+            since[name] = (after, change.at)
+            for entry in reversed(entries):
+                sent = datetime.fromtimestamp(entry.intent.at, UTC)
+                wrote = any(
+                    (u.fate, u.update.feature, u.update.to_level) == (Fate.APPLIED, name, level)
+                    for u in entry.updates
+                )
+                if wrote and after - SKEW < sent < change.at + SKEW:
+                    senders.append(
+                        SentLevel(
+                            at=change.at,
+                            feature=name,
+                            entry=entry.number,
+                            sent_at=sent,
+                            user=entry.intent.who.user,
+                            host=entry.intent.who.host,
+                            approved_by=entry.intent.approved_by,
+                        )
+                    )
+                    break
+    return senders
+
+
+_Who = tuple[str, int]  # a role, or what keeps registrations, and a node id
+_Saying = tuple[datetime, int, int]  # when, at which epoch, in which line
+
+
+def _range_changes(rows: Iterable[RangeRow]) -> Iterator[RangeChange]:
+    """Yield changed answers of nodes and, beside them, registrations that differ: below protocol
+    version 2.7 a broker registers nothing, whatever its software supports."""
+    sayings = sorted(_sayings(rows).items())
+    answers = [(key, of) for key, of in sayings if key[0] not in (LOG, REGISTRATION)]
+    own = [change for key, of in answers for change in _of_node(*key, of)]
+    yield from own
+    known = {(change.node_ids, change.changes) for change in own}
+    for change, is_seen in _registered(sayings, {key for key, _ in answers}):
+        if not is_seen and (change.node_ids, change.changes) not in known:
+            yield change
+
+
+def _registered(
+    sayings: Sequence[tuple[_Who, Mapping[_Saying, Ranges]]], answering: Set[_Who]
+) -> Iterator[tuple[RangeChange, bool]]:
+    """Yield the changed registrations of brokers, and whether it is the first record in the log of
+    a broker that answers itself."""
+    for (role, node_id), of_node in sayings:
+        # The log does not say here which half of a process registered.
+        if role == REGISTRATION or (role == LOG and (CONTROLLER, node_id) not in answering):
+            is_answering = role == LOG and (BROKER, node_id) in answering
+            for change in _of_node(BROKER, node_id, of_node, registered=True):
+                yield change, change.first and is_answering
+
+
+def _sayings(rows: Iterable[RangeRow]) -> dict[_Who, dict[_Saying, dict[str, Ends]]]:
+    """Return the ranges of each node by what showed them and when."""
+    sayings: dict[_Who, dict[_Saying, dict[str, Ends]]] = defaultdict(dict)
+    for row in rows:
+        role = row["witness"]
+        epoch = -1 if row["epoch"] is None else row["epoch"]
+        # Several records of the log stand in dumps of one time; only their offsets tell them apart.
+        line = 0 if role == LOG else row["line_id"]
+        saying = sayings[role, row["node_id"]].setdefault((row["observed_at"], epoch, line), {})
+        if row["feature"] is not None:
+            saying[row["feature"]] = Ends(row["min_version"] or 0, row["max_version"] or 0)
+    return sayings
+
+
+def _of_node(
+    role: str, node_id: int, sayings: Mapping[_Saying, Ranges], *, registered: bool = False
+) -> Iterator[RangeChange]:
+    before: Ranges | None = None
+    for (at, _, _), ranges in sorted(sayings.items()):
+        if before is not None and (ranges == before or _is_partial(before, ranges)):
+            continue
+        was = before or {}
+        names = sorted({name for name, _ in was.items() ^ ranges.items()})
+        yield RangeChange(
+            since=at,
+            until=at,
+            role=role,
+            node_ids=(node_id,),
+            registered=registered,
+            changes=tuple(RangeMove(name, was.get(name), ranges.get(name)) for name in names),
+            first=before is None,
+        )
+        before = ranges
+
+
+def _is_partial(before: Ranges, ranges: Ranges) -> bool:
+    """Return true if an answer only shows that it was asked below ApiVersions v4, which leaves out
+    features whose minimum is 0 (KIP-1022, KAFKA-17011)."""
+    left_out = [name for name in before if name not in ranges]
+    kept = {name: ends for name, ends in before.items() if name in ranges}
+    return bool(left_out) and kept == dict(ranges) and all(before[n][0] == 0 for n in left_out)
+
+
+def _together(changes: Iterable[RangeChange]) -> Iterator[RangeChange]:
+    """Sort changes by time; nodes that change alike, one after the other, are one row."""
+    ordered = sorted(changes, key=lambda c: (c.since, *_series(c), c.node_ids))
+    rows: list[RangeChange] = []
+    for change in ordered:
+        alike = next((i for i, c in enumerate(rows) if _is_alike(c, change, rows)), None)
+        if alike is None:
+            rows.append(change)
+        else:
+            ids = tuple(sorted({*rows[alike].node_ids, *change.node_ids}))
+            rows[alike] = replace(rows[alike], node_ids=ids, until=change.since)
+    return iter(rows)
+
+
+def _is_alike(other: RangeChange, change: RangeChange, rows: Sequence[RangeChange]) -> bool:
+    """Return true if a change belongs to an earlier row: no other change of its nodes since."""
+    kinds = {(_series(which), which.changes, which.first) for which in (other, change)}
+    if len(kinds) > 1:
+        return False
+    after = (later for later in rows[rows.index(other) + 1 :] if _series(later) == _series(other))
+    return not any(set(later.node_ids) & {*other.node_ids, *change.node_ids} for later in after)
+
+
+def _series(change: RangeChange) -> tuple[bool, str]:
+    """Return the source of a change."""
+    return change.registered, change.role
