@@ -31,9 +31,9 @@ from featurelib.catalogue import load
 from featurelib.catalogue.rows import BROKER, CONTROLLER
 from featurelib.core.dialect import GENERATIONS
 from featurelib.core.dialect import load as load_dialect
-from featurelib.core.storage_format import initial_levels
 from featurelib.extras.conformance.exchanges import read
 from featurelib.extras.conformance.replay import replay
+from featurelib.extras.initial_levels.storage_format import initial_levels
 from featurelib.feature import METADATA_VERSION, release_line, release_number
 from scripts import measure_side_effects, record_api_keys
 from scripts.check_release import PACKAGE, ROOT, missing
@@ -403,7 +403,7 @@ def absorb(version: str) -> list[str]:
         draws.write_text(draws.read_text("utf-8").replace(f'"{last}"]', f'"{last}", "{version}"]'))
     odd = list(unlike_tool(version))
     if not odd:
-        enter(PACKAGE / "core" / "storage_format.toml", release, before)
+        enter(PACKAGE / "extras" / "initial_levels" / "storage_format.toml", release, before)
     steps = measure_side_effects.measure(release, datetime.now(UTC).date().isoformat())
     measure_side_effects.write(steps, [release], measure_side_effects.TARGET)
     tables = Tables()

@@ -43,9 +43,9 @@ def missing(release: str) -> Iterator[str]:
             "featurelib/core/dialects/kraft-*.toml: `releases` of the one its controllers answer "
             "by, or a new one, in GENERATIONS too (CONTRIBUTING.md, A dialect)"
         )
-    tools = [p for p in (PACKAGE / "core").glob("*.toml") if "[[tool]]" in p.read_text("utf-8")]
-    if not any(quoted in _releases(path.read_text("utf-8")) for path in tools):
-        yield f"featurelib/core/{tools[0].name}: `releases` of a [[tool]], by its StorageTool"
+    tools = PACKAGE / "extras" / "initial_levels" / "storage_format.toml"
+    if quoted not in _releases(tools.read_text("utf-8")):
+        yield f"{tools.relative_to(ROOT)}: `releases` of a [[tool]], by its StorageTool"
     recorded = ROOT / "tests" / "data" / "transcripts"
     if not list(recorded.glob(f"{release}.*.jsonl.xz")):
         where = recorded.relative_to(ROOT)

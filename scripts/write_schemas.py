@@ -16,9 +16,11 @@ import msgspec
 from featurelib.api import documents as of_clusters
 from featurelib.extras.conformance import replay as of_conformance
 from featurelib.extras.elections.foresee import Election
+from featurelib.extras.history.command import OfTables
 from featurelib.extras.history.comparison import ClusterDiff, Diff
 from featurelib.extras.history.timeline import Timeline
 from featurelib.extras.initial_levels import levels as of_levels
+from featurelib.extras.inventory_import import command as of_inventory
 from featurelib.extras.lint import command as of_lint
 from featurelib.extras.notify import command as of_notify
 from featurelib.extras.rules import book as of_rules
@@ -116,13 +118,14 @@ EXTRAS = (
     of_sandbox,
     of_levels,
     of_conformance,
+    of_inventory,
     of_lint,
     of_notify,
     of_rules,
 )
 QUESTIONS = {
     "history": (of_clusters.OfCluster, Timeline),
-    "diff": (of_clusters.OfTables, Diff),
+    "diff": (OfTables, Diff),
     "kafka-features": (of_clusters.OfCluster, ToolPreview),
     "election": (of_clusters.OfCluster, Election),
 }

@@ -84,12 +84,6 @@ class OfRound(Document):
     out: str
 
 
-class OfTables(Document):
-    """The head of what is about a fleet."""
-
-    made_from: str
-
-
 DOCUMENTS: dict[str, tuple[type[Document], type]] = {
     "why-not": (OfCluster, WhyNot),
     "what-if": (OfCluster, WhatIf),

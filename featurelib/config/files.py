@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 
-from featurelib.catalogue import Catalogue, ReleaseCatalogue, load, with_overlay
+from featurelib.catalogue import Catalogue, load, with_overlay
 from featurelib.config import example
 from featurelib.config.settings import NamedPlaces, Settings, parse_settings
 from featurelib.errors import ConfigError
@@ -180,32 +179,6 @@ def open_catalogue(overlay: str | None, say: Callable[[str], None] = quietly) ->
     catalogue = with_overlay(load(), text, overlay)
     say(f"catalogue {catalogue.label}")
     return catalogue
-
-
-def choose_software(catalogue: Catalogue, text: str) -> ReleaseCatalogue:
-    """The catalogue of the release a version means. Raises ConfigError if there is none."""
-    release = catalogue.release_named(text)
-    if release is None:
-        known = ", ".join(own.release for own in catalogue.releases)
-        advice = "Name one of them, or add it with --overlay FILE."
-        oldest = catalogue.releases[0].release
-        if _is_older(text, oldest):
-            advice = (
-                f"Before {oldest} Kafka finalizes nothing of its own. For a cluster that was "
-                "formatted then, name the software it runs now: "
-                "featurelib initial-levels --software RELEASE --preview"
-            )
-        raise ConfigError(
-            f"--software {text}: expected a release of the catalogue of {catalogue.label} "
-            f"({known}), found none such. {advice}"
-        )
-    return catalogue.of(release)
-
-
-def _is_older(text: str, release: str) -> bool:
-    """Return true if a version as 2.8 or 3.2.1 comes before a release as 3.3."""
-    parts, own = ([int(n) for n in re.findall("[0-9]+", name)[:2]] for name in (text, release))
-    return re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})+", text) is not None and parts < own
 
 
 def write_whole(path: str, content: bytes, option: str = "--out FILE") -> None:

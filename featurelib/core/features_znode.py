@@ -14,7 +14,6 @@ its place (KIP-778).
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
@@ -401,31 +400,6 @@ def _rewrite(
         lost=tuple(entry for entry in node.levels if entry not in kept),
         fault=node.fault,
     )
-
-
-# Release → how many steps (-IV0, -IV1 …) it has; 0 = the release alone. Source: ApiVersion.scala of
-# 2.8, MetadataVersion.java of 3.9.
-STEPS: Final = {
-    "0.8.0": 0, "0.8.1": 0, "0.8.2": 0, "0.9.0": 0,
-    "0.10.0": 2, "0.10.1": 3, "0.10.2": 1, "0.11.0": 3,
-    "1.0": 1, "1.1": 1,
-    "2.0": 2, "2.1": 3, "2.2": 2, "2.3": 2, "2.4": 2, "2.5": 1, "2.6": 1, "2.7": 3, "2.8": 2,
-    "3.0": 2, "3.1": 1, "3.2": 1, "3.3": 4, "3.4": 1, "3.5": 3, "3.6": 3, "3.7": 5, "3.8": 1,
-    "3.9": 1,
-}  # fmt: skip
-_SHAPE: Final = re.compile(r"(0\.\d+\.\d+|[1-9]\d*\.\d+)((?:\.\d+)*)(?:-IV(\d+))?")
-
-
-def is_protocol_version(text: str) -> bool:
-    """Return true if some release in ZooKeeper mode starts with it: `2.6`, `2.7-IV2`, `2.8.1`.
-
-    Source: ApiVersion.apply, MetadataVersion.fromVersionString: text after the release is cut off,
-    but a step (-IV2) must be one of that release.
-    """
-    match = _SHAPE.fullmatch(text)
-    if match is None or match[1] not in STEPS:
-        return False
-    return match[3] is None or bool(match[2]) or int(match[3]) < STEPS[match[1]]
 
 
 def knows(dialect: Dialect, protocol_version: str) -> bool:

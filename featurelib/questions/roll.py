@@ -13,13 +13,12 @@ from enum import StrEnum
 import numpy as np
 
 from featurelib.audit.cluster_view import ClusterView, Terms
-from featurelib.catalogue import Catalogue
+from featurelib.catalogue import Catalogue, ReleaseCatalogue
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.cluster import Cluster
 from featurelib.core.compatibility import fits, may_join
 from featurelib.core.downgrade import fitting_after_lowering, of_metadata_version, position
 from featurelib.core.dry_run import dialect_of
-from featurelib.core.storage_format import format_with
 from featurelib.feature import (
     KRAFT_VERSION,
     METADATA_VERSION,
@@ -197,6 +196,26 @@ def roll(
         format_with=tool.release if tool else None,
         way_back=_way_back(then, release, running, catalogue) if is_shown else None,
     )
+
+
+# The tools of this release and later write levels where only software from here on looks for them
+# (0-0.checkpoint; KIP-1170, apache/kafka PR 20707). Tried on 3.3.2 to 4.3.1: a new cluster of 4.3
+# begins at its own newest metadata.version, whatever was requested. Up to 4.2 the levels count, and
+# a level that the software does not know ends it. Every release reads storage that was in use.
+FORMATS_FOR_ITSELF_FROM = (4, 4)
+
+
+def is_for_itself(software: ReleaseCatalogue) -> bool:
+    """Return true if the tool of `software` formats for that release and later only."""
+    return release_number(software.based_on) >= FORMATS_FOR_ITSELF_FROM
+
+
+def format_with(releases: Iterable[ReleaseCatalogue]) -> ReleaseCatalogue | None:
+    """Return the release whose tool has to format new storage for nodes that may run any of
+    `releases`, where one of their tools formats for its own software and later alone; else None."""
+    ordered = sorted(releases, key=lambda software: release_number(software.based_on))
+    alike = not ordered or ordered[0].based_on == ordered[-1].based_on
+    return None if alike or not is_for_itself(ordered[-1]) else ordered[0]
 
 
 def _moved(first: Iterable[First]) -> dict[str, int]:

@@ -68,14 +68,6 @@ class ConfigDocument(Document):
     values: list[dict[str, str | None]]
 
 
-class FoundDocument(Document):
-    """featurelib inventory; clusters as the inventory has them, and notes"""
-
-    clusters: list[dict[str, Any]]
-    known: int
-    left_out: list[str]
-
-
 class ErrorDocument(Document):
     """any command that ends with an error; apply says what it knows beside it"""
 

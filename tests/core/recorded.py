@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from featurelib.core.storage_format import FormatRequest
+from featurelib.extras.initial_levels.storage_format import FormatRequest
 
 DATA = Path(__file__).parent / "data" / "catalogue"
 ORDER = ("metadata.version", "kraft.version", "transaction.version", "group.version")

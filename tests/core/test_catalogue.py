@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from featurelib.catalogue import ANY, Catalogue, Dependency, ReleaseCatalogue, load, with_overlay
-from featurelib.core.storage_format import FormatRequest, initial_levels
+from featurelib.extras.initial_levels.storage_format import FormatRequest, initial_levels
 from tests.core.recorded import mappings, table
 
 CATALOGUE = load()

@@ -17,7 +17,6 @@ from featurelib.core.features_znode import (
     ZnodeContent,
     ZnodeReason,
     elect,
-    is_protocol_version,
     knows,
 )
 from tests.core.controllers.draw import span
@@ -163,16 +162,6 @@ def test_random_elections_end_as_the_oracle_says(name: str) -> None:
 
 
 # --- Protocol versions ----------------------------------------------------------------------------
-
-
-def test_what_metadata_version_of_3_9_0_makes_of_it() -> None:
-    """Recorded: MetadataVersion.fromVersionString of kafka-server-common 3.9.0. What follows the
-    release is cut off in 2.7.1-IV9."""
-    there = ["2.6", "2.7.1", "2.7-IV2", "2.7.1-IV9", "0.10.0", "0.10.0-IV1", "0.8.2.1", "1.0-IV0"]
-    there += ["3.9-IV0"]
-    none = ["2.7-IV3", "2.7-IV9", "0.8.2-IV0", "0.9", "3.9-IV1", "4.0", "2.10", "2", "2.6."]
-    none += [" 2.6", "2.6\n", ""]
-    assert [text for text in there + none if is_protocol_version(text)] == there
 
 
 def test_a_release_knows_its_own_and_all_older_ones() -> None:

@@ -6,11 +6,13 @@ broker that may lead counts; what is not known is said.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib import resources
+from typing import Final
 
 import numpy as np
 
@@ -23,7 +25,6 @@ from featurelib.core.cluster import Features
 from featurelib.core.dialect import GENERATIONS, is_before, load, zookeeper_releases
 from featurelib.core.features_znode import (
     ENABLED,
-    STEPS,
     ElectionResult,
     Generation,
     ZnodeChange,
@@ -31,7 +32,6 @@ from featurelib.core.features_znode import (
     decode,
     elect,
     incompatible,
-    is_protocol_version,
     knows,
     unfit_for,
 )
@@ -45,6 +45,31 @@ from featurelib.view.questions import QuestionPage, judges_line, what_if_page
 from featurelib.words import clean, count, nodes
 
 OPTION = "--ibp"
+
+
+# Release → how many steps (-IV0, -IV1 …) it has; 0 = the release alone. Source: ApiVersion.scala of
+# 2.8, MetadataVersion.java of 3.9.
+STEPS: Final = {
+    "0.8.0": 0, "0.8.1": 0, "0.8.2": 0, "0.9.0": 0,
+    "0.10.0": 2, "0.10.1": 3, "0.10.2": 1, "0.11.0": 3,
+    "1.0": 1, "1.1": 1,
+    "2.0": 2, "2.1": 3, "2.2": 2, "2.3": 2, "2.4": 2, "2.5": 1, "2.6": 1, "2.7": 3, "2.8": 2,
+    "3.0": 2, "3.1": 1, "3.2": 1, "3.3": 4, "3.4": 1, "3.5": 3, "3.6": 3, "3.7": 5, "3.8": 1,
+    "3.9": 1,
+}  # fmt: skip
+_SHAPE: Final = re.compile(r"(0\.\d+\.\d+|[1-9]\d*\.\d+)((?:\.\d+)*)(?:-IV(\d+))?")
+
+
+def is_protocol_version(text: str) -> bool:
+    """Return true if some release in ZooKeeper mode starts with it: `2.6`, `2.7-IV2`, `2.8.1`.
+
+    Source: ApiVersion.apply, MetadataVersion.fromVersionString: text after the release is cut off,
+    but a step (-IV2) must be one of that release.
+    """
+    match = _SHAPE.fullmatch(text)
+    if match is None or match[1] not in STEPS:
+        return False
+    return match[3] is None or bool(match[2]) or int(match[3]) < STEPS[match[1]]
 
 
 class Doubt(StrEnum):

@@ -129,7 +129,7 @@ def _add_case(suite: Element, case: Case, cluster: ReportedCluster) -> None:
 
 
 def _lines(item: ReportedFinding) -> str:
-    """All that a finding says, a line for each thing."""
+    """Return all that a finding says, a line for each thing."""
     place = f"read from {item.line}" if item.line else ""
     muted = f"muted until {item.muted_until}: {item.muted}" if item.muted else ""
     texts = (f"{item.severity}: {item.statement}", item.action, item.command, place, muted)

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from featurelib.api.clusters import Answer, AnyCluster, choose
-from featurelib.api.documents import KEYS, OfCluster, OfTables, document, row_of
+from featurelib.api.documents import KEYS, OfCluster, document, row_of
 from featurelib.api.tables import NightTables
 from featurelib.audit.findings import FindingWords
 from featurelib.catalogue import Catalogue
@@ -26,7 +26,7 @@ from featurelib.feature import Severity
 from featurelib.lake import Lake
 from featurelib.snapshot.history import LevelChange
 from featurelib.source import open_fleet
-from featurelib.view.documents import fill
+from featurelib.view.documents import Document, fill
 
 Row = dict[str, object]
 FINALIZED = "finalized"
@@ -37,6 +37,12 @@ KEYS |= {
     LevelChange: row_of("at epoch epoch_before changes went_down"),
     RangeChange: row_of("since until role node_ids registered first changes shrank"),
 }
+
+
+class OfTables(Document):
+    """The head of what is about a fleet."""
+
+    made_from: str
 
 
 def history(cluster: AnyCluster, *, journal: str | None = None) -> Answer[Timeline]:

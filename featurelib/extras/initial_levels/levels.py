@@ -12,11 +12,16 @@ from dataclasses import asdict, dataclass
 from featurelib.catalogue import NEWEST_RELEASE, Catalogue, ReleaseCatalogue
 from featurelib.cli.entrance import say
 from featurelib.cli.options import read_pairs
-from featurelib.config.files import choose_software, open_catalogue
-from featurelib.core.storage_format import FormatRequest, is_for_itself, preview_levels
-from featurelib.core.storage_format import initial_levels as format_levels
+from featurelib.config.files import open_catalogue
 from featurelib.errors import ConfigError, RefusedError
+from featurelib.extras.initial_levels.storage_format import (
+    FormatRequest,
+    choose_software,
+    preview_levels,
+)
+from featurelib.extras.initial_levels.storage_format import initial_levels as format_levels
 from featurelib.feature import HIGHEST_LEVEL, METADATA_VERSION
+from featurelib.questions.roll import is_for_itself
 from featurelib.view.documents import Document, JsonPart, Levels, fill
 from featurelib.view.documents import as_json as to_json
 

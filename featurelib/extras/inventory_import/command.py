@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -11,12 +12,20 @@ from featurelib.catalogue import load
 from featurelib.cli.entrance import say
 from featurelib.collect import read_text, strimzi_resources
 from featurelib.config.fleet import Fleet
-from featurelib.config.inventory import FoundEntry, new_ones, of_msk, of_strimzi
 from featurelib.errors import ConfigError
+from featurelib.extras.inventory_import.entries import FoundEntry, new_ones, of_msk, of_strimzi
 from featurelib.source import Wanted, choose, open_fleet
-from featurelib.view.documents import FoundDocument, fill
+from featurelib.view.documents import Document, fill
 from featurelib.view.documents import as_json as to_json
 from featurelib.words import count
+
+
+class FoundDocument(Document):
+    """featurelib inventory; clusters as the inventory has them, and notes"""
+
+    clusters: list[dict[str, Any]]
+    known: int
+    left_out: list[str]
 
 
 def inventory(

@@ -29,8 +29,8 @@ from featurelib.core.dialect import Dialect
 from featurelib.core.dry_run import request_of
 from featurelib.core.features_znode import Reading
 from featurelib.core.reply import Reply
-from featurelib.core.storage_format import FormatRequest, initial_levels
 from featurelib.errors import ConfigError, RefusedError, UnreachableError
+from featurelib.extras.initial_levels.storage_format import FormatRequest, initial_levels
 from featurelib.extras.sandbox.cluster import NOBODY, EmbeddedCluster, EmbeddedState
 from featurelib.feature import METADATA_VERSION, Role, release_number
 from featurelib.landing import responses as wire

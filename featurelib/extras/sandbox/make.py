@@ -8,8 +8,9 @@ from pathlib import Path
 from featurelib.api.clusters import Live
 from featurelib.catalogue import NEWEST_RELEASE
 from featurelib.collect import landing_lines
-from featurelib.config.files import choose_software, open_catalogue
+from featurelib.config.files import open_catalogue
 from featurelib.errors import ConfigError
+from featurelib.extras.initial_levels.storage_format import choose_software
 from featurelib.extras.sandbox.backend import captured, formatted
 from featurelib.extras.sandbox.cluster import EmbeddedCluster
 from featurelib.source import Wanted

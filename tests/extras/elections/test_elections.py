@@ -13,7 +13,12 @@ from featurelib.audit.cluster_view import ClusterView
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.features_znode import Entries, ZnodeChange
-from featurelib.extras.elections.foresee import Doubt, Foreseen, foresee_election
+from featurelib.extras.elections.foresee import (
+    Doubt,
+    Foreseen,
+    foresee_election,
+    is_protocol_version,
+)
 from tests.core.controllers.election import elect as elect_by_oracle
 from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
 from tests.core.oracle import BROKER, Cluster, Node
@@ -197,3 +202,13 @@ def test_a_broker_of_which_nobody_knows_the_range_may_be_elected_where_all_other
     assert [(one.election.change, one.ends) for one in found.outcomes] == [
         (ZnodeChange.UNCHANGED, {1: ("f",)})
     ]
+
+
+def test_what_metadata_version_of_3_9_0_makes_of_it() -> None:
+    """Recorded: MetadataVersion.fromVersionString of kafka-server-common 3.9.0. What follows the
+    release is cut off in 2.7.1-IV9."""
+    there = ["2.6", "2.7.1", "2.7-IV2", "2.7.1-IV9", "0.10.0", "0.10.0-IV1", "0.8.2.1", "1.0-IV0"]
+    there += ["3.9-IV0"]
+    none = ["2.7-IV3", "2.7-IV9", "0.8.2-IV0", "0.9", "3.9-IV1", "4.0", "2.10", "2", "2.6."]
+    none += [" 2.6", "2.6\n", ""]
+    assert [text for text in there + none if is_protocol_version(text)] == there

@@ -12,7 +12,7 @@ import botocore.model
 import pytest
 
 from featurelib.config.fleet import parse_fleet
-from featurelib.config.inventory import FoundEntry, of_msk, of_strimzi
+from featurelib.extras.inventory_import.entries import FoundEntry, of_msk, of_strimzi
 from featurelib.landing.strimzi import read_resources
 from tests.cli.commands import run
 from tests.landing.test_strimzi import kafka

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from featurelib.catalogue import ReleaseCatalogue, load, with_overlay
-from featurelib.core.storage_format import (
+from featurelib.extras.initial_levels.storage_format import (
     FormatRequest,
     Initial,
     format_with,

@@ -7,18 +7,19 @@ a release knows comes from its own catalogue (KIP-1022, storage tool; Formatter.
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Final
 
-from featurelib.catalogue import ReleaseCatalogue
+from featurelib.catalogue import Catalogue, ReleaseCatalogue
+from featurelib.errors import ConfigError
 from featurelib.feature import (
     KRAFT_VERSION,
     METADATA_VERSION,
     SILENT_METADATA_VERSION,
-    release_number,
 )
 
 DYNAMIC, STATIC = 1, 0  # kraft.version of a dynamic and of a static quorum (KIP-853)
@@ -70,20 +71,6 @@ def initial_levels(software: ReleaseCatalogue, request: FormatRequest) -> Initia
         if is_so and code in says
     )
     return Initial(levels={} if refusals else formatting.written(), refusals=refusals)
-
-
-def format_with(releases: Iterable[ReleaseCatalogue]) -> ReleaseCatalogue | None:
-    """Return the release whose tool has to format new storage for nodes that may run any of
-    `releases`, where one of their tools formats for its own software and later alone; else None."""
-    ordered = sorted(releases, key=lambda software: release_number(software.based_on))
-    first = release_number(_DATA["for_itself_from"])
-    alike = not ordered or ordered[0].based_on == ordered[-1].based_on
-    return None if alike or release_number(ordered[-1].based_on) < first else ordered[0]
-
-
-def is_for_itself(software: ReleaseCatalogue) -> bool:
-    """Return true if the tool of `software` formats for that release and later only."""
-    return release_number(software.based_on) >= release_number(_DATA["for_itself_from"])
 
 
 def preview_levels(software: ReleaseCatalogue) -> Initial:
@@ -238,3 +225,29 @@ class _Format:
             least = {"other": needed.other, "least": needed.least}
             least_name = self.software.names.get(needed.least, "")
             yield code, needed.feature == name, {**values, **least, "least_name": least_name}
+
+
+def choose_software(catalogue: Catalogue, text: str) -> ReleaseCatalogue:
+    """The catalogue of the release a version means. Raises ConfigError if there is none."""
+    release = catalogue.release_named(text)
+    if release is None:
+        known = ", ".join(own.release for own in catalogue.releases)
+        advice = "Name one of them, or add it with --overlay FILE."
+        oldest = catalogue.releases[0].release
+        if _is_older(text, oldest):
+            advice = (
+                f"Before {oldest} Kafka finalizes nothing of its own. For a cluster that was "
+                "formatted then, name the software it runs now: "
+                "featurelib initial-levels --software RELEASE --preview"
+            )
+        raise ConfigError(
+            f"--software {text}: expected a release of the catalogue of {catalogue.label} "
+            f"({known}), found none such. {advice}"
+        )
+    return catalogue.of(release)
+
+
+def _is_older(text: str, release: str) -> bool:
+    """Return true if a version as 2.8 or 3.2.1 comes before a release as 3.3."""
+    parts, own = ([int(n) for n in re.findall("[0-9]+", name)[:2]] for name in (text, release))
+    return re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})+", text) is not None and parts < own
