@@ -1,7 +1,7 @@
 """featurelib: feature levels of a fleet of Apache Kafka clusters.
 
-What a program may use is in featurelib.api and handed on here, when it is asked for: importing
-featurelib alone imports nothing.
+The public names are those of featurelib.api. They are imported at first use: `import featurelib`
+alone imports nothing else.
 """
 
 # ruff: noqa: F405  # the names of __all__ come with the star, for whoever reads types

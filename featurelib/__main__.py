@@ -1,5 +1,5 @@
-"""Where the command `featurelib` begins, as `python -m featurelib` too: everything else is imported
-once an interrupt has its handler and both standard streams are safe to write to."""
+"""Start the command `featurelib`, also as `python -m featurelib`. Everything else is imported only
+after an interrupt has its handler and both standard streams are safe to write to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def main() -> None:
-    """Enter by the console script."""
+    """Start the command; the entry point of the console script."""
     try:
         from featurelib.cli.streams import ignore_interrupts, leave_at_interrupt
 

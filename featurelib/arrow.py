@@ -1,4 +1,4 @@
-"""What Arrow calls our columns, and rows turned into Arrow's and back: for whoever has tables.
+"""Convert rows to Arrow and back, and name Arrow's types of our columns.
 
 Bytes are not copied on their way in. Texts travel as positions among their words both ways, so that
 a word that stands in a thousand rows is made once.
@@ -62,7 +62,7 @@ _STORED = {TIME: pa.int64(), DATE: pa.int32(), BOOL: pa.int8()}  # what their nu
 
 
 def type_of(kind: Kind, *, coded: bool = False) -> pa.DataType:
-    """Arrow's type of a column; `coded`: texts are positions among their words, as in ours."""
+    """Return Arrow's type of a column; `coded`: texts are stored as positions in a list."""
     if isinstance(kind, Scalar):
         return _CODED if coded and kind is TEXT else _TYPES[kind]
     if isinstance(kind, ListOf):
@@ -71,19 +71,19 @@ def type_of(kind: Kind, *, coded: bool = False) -> pa.DataType:
 
 
 def schema_of(columns: Columns, *, coded: bool = False) -> pa.Schema:
-    """Arrow's schema of the same columns; all of them may be null."""
+    """Return Arrow's schema of the columns; all of them may be null."""
     return pa.schema([(name, type_of(kind, coded=coded)) for name, kind in columns.fields])
 
 
 def batch_of(rows: TableRows, *, coded: bool = False) -> pa.RecordBatch:
-    """The rows as Arrow has them."""
+    """Return the rows as an Arrow batch."""
     schema = schema_of(rows.schema, coded=coded)
     arrays = [_array(rows[field.name], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def table_of(rows: TableRows, *, coded: bool = False) -> pa.Table:
-    """The same as a table of one batch."""
+    """Return the rows as an Arrow table of one batch."""
     return pa.Table.from_batches([batch_of(rows, coded=coded)])
 
 
@@ -121,12 +121,12 @@ def _plain(values: Int, missing: Bool) -> pa.Array:
 
 
 def _there(missing: Bool) -> pa.Buffer | None:
-    """A bit for each value that is not missing; None = all are there."""
+    """Return a bit for each value that is not missing; None = no value is missing."""
     return pa.py_buffer(np.packbits(~missing, bitorder="little")) if missing.any() else None
 
 
 def bytes_of(values: Sequence[bytes | None]) -> pa.Array:
-    """Return these bytes as Arrow has them."""
+    """Return these bytes as an Arrow array."""
     missing = np.array([value is None for value in values], dtype=bool)
     return _bytes(cells_of([value or b"" for value in values]), pa.binary(), _there(missing))
 
@@ -170,7 +170,7 @@ def by_bounds(columns: Columns, conditions: Sequence[Wanted]) -> list[Wanted]:
 
 
 def as_expression(columns: Columns, bounds: Sequence[Wanted]) -> pc.Expression | None:
-    """Return all of `bounds` as Arrow's; None = nothing is wanted."""
+    """Return the conjunction of `bounds` as an Arrow expression; None = no condition."""
     conditions = []
     for name, how, of in bounds:
         column, kind = pc.field(name), type_of(columns[name])
@@ -196,7 +196,7 @@ def scan(dataset: Dataset, names: list[str], condition: pc.Expression | None) ->
 
 
 def rows_of(table: pa.Table | pa.RecordBatch, columns: Columns) -> TableRows:
-    """Return Arrow's rows as ours; other columns are left out, missing columns are null."""
+    """Return an Arrow table as our rows; other columns are left out, missing columns are null."""
     given = {name: table.column(name) for name in columns.names if name in table.schema.names}
     filled = {
         name: _column(_whole(given[name]), kind) if name in given else nulls(kind, table.num_rows)
@@ -206,7 +206,7 @@ def rows_of(table: pa.Table | pa.RecordBatch, columns: Columns) -> TableRows:
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The column as one array."""
+    """Return the column as one array."""
     if isinstance(column, pa.ChunkedArray):
         empty = pa.nulls(0, column.type)
         column = pa.concat_arrays(column.chunks) if column.num_chunks else empty
@@ -244,7 +244,7 @@ _NO_BYTES = _bytes(cells_of([b""]), pa.binary())[0]
 
 
 def _numbers(array: pa.Array, absent: int) -> Int:
-    """The values of whole numbers, `absent` where one is null."""
+    """Return whole numbers, with `absent` for null."""
     plain = array.cast(pa.int64())
     validity, values = plain.buffers()
     if len(plain) == 0 or values is None:  # all of them are null
@@ -258,7 +258,7 @@ def _numbers(array: pa.Array, absent: int) -> Int:
 
 
 def _cells(array: pa.Array) -> Cells:
-    """Return its bytes where they lie."""
+    """Return the bytes of an array without a copy."""
     _, offsets, data = array.buffers()
     if data is None or len(array) == 0:
         return Cells(data=b"", ends=np.zeros(len(array) + 1, dtype=np.int64))

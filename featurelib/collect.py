@@ -1,9 +1,9 @@
-"""Collect live clusters into landing files: one file a cluster and round, several at a time.
+"""Collect live clusters into landing files: one file per cluster and round, several in parallel.
 
-A node that was asked and did not answer gets a line that says so. If no address of a cluster
-answers, one line says that it was not reached, and no node gets one: the address may be wrong. A
-cluster that fails stops no other. A file appears when it is whole; its name begins with the time,
-because a cluster id may begin with a sign that makes readers skip the file.
+A node that did not respond gets a line about it. If no address of a cluster answers, one line says
+that it was not reached, and no node gets one: the address may be wrong. A cluster that fails stops
+no other. A file appears when it is whole; its name begins with the time, because a cluster id may
+begin with a sign that makes readers skip the file.
 
 A probe is the first request of the plan the audit would make, put to the active controller to
 validate only, after the look. The plan is made as if nodes without a known range supported
@@ -70,14 +70,14 @@ LONGEST_ID = 100  # characters of an id in a name; real ones have 22
 
 
 def name_of(cluster_id: str, at: datetime, part: str = "") -> str:
-    """The name of the file of one cluster and one round: `TIME-CLUSTER[-WHAT].jsonl`."""
+    """Return the file name of one cluster and one round: `TIME-CLUSTER[-WHAT].jsonl`."""
     return f"{at.astimezone(UTC).strftime(_TIME)}-{_slug(cluster_id)}{part and '-' + part}{SUFFIX}"
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> int:
-    """Write landing lines to a new file, which appears when it is whole; returns their number.
+    """Write landing lines to a new file, whole or not at all; return their number.
 
-    Raises ConfigError where the folder cannot be written; on any error nothing appears.
+    Raises ConfigError if the folder cannot be written.
     """
     part = path.with_name(f".{path.name}{PART}")
     try:
@@ -105,7 +105,7 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> int:
 
 
 def read_lines(name: str) -> Iterator[bytes]:
-    """The lines of a file, gzipped or not, or of stdin (`-`). Raises LandingError."""
+    """Yield the lines of a file, gzipped or not, or of stdin (`-`). Raises LandingError."""
     number = 0
     try:
         with open(0 if name == STDIN else name, "rb", closefd=name != STDIN) as raw:
@@ -125,8 +125,8 @@ def read_lines(name: str) -> Iterator[bytes]:
 
 
 def strimzi_resources(name: str) -> StrimziFleet:
-    """Strimzi's clusters by a file of kubectl's, gzipped or not, by stdin (`-`), or by an API
-    server (kubernetes:CONTEXT). Raises LandingError, ConfigError, UnreachableError."""
+    """Read Strimzi's clusters from a file of kubectl's, gzipped or not, from stdin (`-`), or from
+    an API server (kubernetes:CONTEXT). Raises LandingError, ConfigError, UnreachableError."""
     if name.startswith(PREFIX):
         return read_resources(list_resources(name.removeprefix(PREFIX)), name)
     source = "standard input" if name == STDIN else name
@@ -146,7 +146,7 @@ def read_text(name: str) -> str:
 
 
 def landing_lines(option: str, path: str) -> Iterator[bytes]:
-    """The lines below `path`, files by name; `option` is what a message calls it.
+    """Yield the lines below `path`, files by name; messages call it `option`.
 
     Raises LandingError (no such place, damaged file), NoEvidenceError (no landing file).
     """
@@ -176,7 +176,7 @@ def landing_lines(option: str, path: str) -> Iterator[bytes]:
 
 
 def _slug(cluster_id: str) -> str:
-    """The id as part of a file name; ids that differ stay different."""
+    """Return the id as part of a file name; different ids stay different."""
     safe = _SAFE.sub("_", cluster_id)
     if safe == cluster_id and len(safe) <= LONGEST_ID:
         return safe
@@ -201,7 +201,7 @@ class NodeListener(NamedTuple):
 
 
 class SilentListener(NamedTuple):
-    """A listener, and why it did not answer."""
+    """A listener, and why it did not respond."""
 
     role: Role
     node_id: int
@@ -209,7 +209,7 @@ class SilentListener(NamedTuple):
 
 
 class NotAllowed(NamedTuple):
-    """A request that the user may not make: words that name the permission, and the nodes."""
+    """A request that lacks a permission: the permission in words, and the nodes."""
 
     error: str
     refused_by: tuple[str, ...]
@@ -218,7 +218,7 @@ class NotAllowed(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
     """The result of one round of one cluster. `error` is why it could not be read; `quarantined`
-    are the reasons for which ingest would set a line aside; `probe` is the result of the probe, in
+    are the reasons for which ingest would quarantine a line; `probe` is the result of the probe, in
     a sentence, None = no probe."""
 
     entry: FleetEntry
@@ -234,7 +234,7 @@ class Collected:
 
     @property
     def name(self) -> str:
-        """The cluster's name for people; the address, if nothing names the cluster."""
+        """The cluster's name for people; the address if it has no name."""
         entry = self.entry
         ways = ",".join((*entry.bootstrap, *entry.controller_bootstrap))
         return entry.title or self.id or entry.file or entry.zookeeper or ways
@@ -247,7 +247,7 @@ class Round(NamedTuple):
 
 
 class ReadOne(Protocol):
-    """A reader of one cluster that writes its file; `say` hears of the steps."""
+    """A reader of one cluster that writes its file; `say` gets the progress."""
 
     def __call__(self, entry: FleetEntry, /, *, say: Say) -> Collected: ...
 
@@ -255,10 +255,10 @@ class ReadOne(Protocol):
 def read_all(
     entries: Sequence[FleetEntry], read_one: ReadOne, *, parallel: int, say: Say
 ) -> Iterator[Collected]:
-    """Read each cluster by `read_one`, several at a time; yields them as they end.
+    """Read each cluster by `read_one`, several in parallel; yield results as they arrive.
 
-    `say` hears of the steps where there is one cluster only. Raises ConfigError for a folder that
-    cannot be written to, once every cluster had its turn.
+    `say` gets the progress of a single cluster. Raises ConfigError for a folder that cannot be
+    written to, after every cluster was read.
     """
     report = say if len(entries) == 1 else quietly  # steps of several would be mixed up
     faults: list[BaseException] = []
@@ -280,9 +280,9 @@ def read_all(
 def collect_one(
     entry: FleetEntry, out: Path, open_one: Open, say: Say, probing: Probing | None = None
 ) -> Collected:
-    """Read one cluster and write what it said, and who was asked and said nothing, or that nobody
-    was reached. Raises ConfigError for a folder that cannot be written to; the cluster's own errors
-    are in the result."""
+    """Read one cluster, and write the responses, the nodes without one, or that no node was
+    reached. Raises ConfigError for a folder that cannot be written to; the cluster's own errors are
+    in the result."""
     line = text = None
     try:
         with closing(open_one(entry)) as backend:
@@ -297,8 +297,8 @@ def collect_one(
 
 
 def silence(entry: FleetEntry, error: FeatureLibError) -> tuple[bytes, ...]:
-    """The landing lines of a look that failed: who was asked and did not answer, or that nobody of
-    the cluster was reached; none where nothing tells its id."""
+    """Return the landing lines of a failed reading: the nodes that did not respond, or that none
+    was reached; nothing if the cluster's id is unknown."""
     lost = error if isinstance(error, UnreachableError) else UnreachableError(str(error))
     if not entry.id or entry.id in map(id_of, lost.lines):  # of whom else, nothing is known
         return lost.lines
@@ -356,8 +356,8 @@ def _not_allowed(lines: Sequence[bytes]) -> tuple[NotAllowed, ...]:
 def scrape_one(
     entry: FleetEntry, out: Path, describe: Callable[[FleetEntry], Sequence[bytes]], say: Say
 ) -> Collected:
-    """Write what metrics show of one cluster, in a file of its own: who has none is not written
-    down as not answering, since nobody was asked. Raises ConfigError as `collect_one` does."""
+    """Write the metrics of one cluster to a file of its own. Nodes without metrics get no line,
+    because they were not queried. Raises ConfigError as `collect_one` does."""
     say(f"{entry.title}: asking for its metrics")
     try:
         lines = describe(entry)
@@ -380,9 +380,9 @@ _NOTHING = "probe: nothing was sent: "
 def probe(
     backend: Backend, entry: FleetEntry, lines: Sequence[bytes], say: Say, catalogue: Catalogue
 ) -> ProbeResult:
-    """Ask the controller of a cluster that was just looked at, as `lines`.
+    """Send a probe to the controller of a cluster that was just read as `lines`.
 
-    What cannot be asked or answered is in the sentence; nothing is raised for it.
+    Failures are in the result's sentence; none is raised.
     """
     try:
         sight, is_unsure = _sight(entry, lines, catalogue)
@@ -410,7 +410,7 @@ def _sight(
     entry: FleetEntry, lines: Sequence[bytes], catalogue: Catalogue
 ) -> tuple[ClusterView, bool]:
     """Return the cluster as if every registration were seen and supported everything, which the
-    probe asks; and whether there is more to ask than a level above."""
+    probe asks; and whether the probe is about more than a higher level."""
     cluster_id = id_of(lines[0])
     fleet = Fleet(cluster=(msgspec.structs.replace(entry, id=cluster_id),))
     terms = Terms(catalogue=catalogue, as_of=None, max_age=_DAY, fleet=fleet)
@@ -426,7 +426,7 @@ def _sight(
 
 
 def _question(backend: Backend, sight: ClusterView, is_unsure: bool) -> Step:
-    """The first request of the plan. Raises RefusedError where there is none, or where it might be
+    """Return the first request of the plan. Raises RefusedError if there is none, or if it might be
     applied."""
     if not is_honoured(backend, sight.dialects):
         raise RefusedError("this controller would apply a request to validate.")

@@ -1,4 +1,4 @@
-"""Every error featurelib raises for a caller, as one tree.
+"""The errors that featurelib raises for a caller, as one tree.
 
     FeatureLibError
     ├── InputError           LandingError · PlanError · TableError
@@ -21,14 +21,14 @@ from typing import ClassVar
 
 
 class FeatureLibError(Exception):
-    """An error that the caller can act on. Programming errors are not of this tree."""
+    """An error that the caller can act on. Programming errors do not belong to this tree."""
 
     exit_code: ClassVar[int] = 2
     facts: Mapping[str, object] = MappingProxyType({})  # what a program is told beside the message
 
 
 class InputError(FeatureLibError):
-    """The caller's file, table or argument is at fault; nothing was written."""
+    """An invalid file, table or argument of the caller; nothing was written."""
 
 
 class LandingError(InputError):
@@ -44,7 +44,7 @@ class ConfigError(InputError):
 
 
 class CredentialsError(ConfigError):
-    """A secret or a file that a cluster is spoken to by, which is not there or cannot be used."""
+    """A missing or unusable secret or file for the connection to a cluster."""
 
 
 class TableError(InputError):
@@ -58,15 +58,15 @@ class RefusedError(FeatureLibError):
 
 
 class StalePlanError(RefusedError):
-    """The evidence a plan was made from no longer holds."""
+    """An error because the evidence behind a plan has changed."""
 
 
 class ApprovalError(RefusedError):
-    """The approval is missing, expired, unsigned or of another plan."""
+    """An error because the approval is missing, expired, unsigned or of another plan."""
 
 
 class RejectedError(RefusedError):
-    """The controller refused the request."""
+    """An error because the controller refused the request."""
 
 
 class BusyError(RefusedError):
@@ -74,7 +74,7 @@ class BusyError(RefusedError):
 
 
 class JournalError(RefusedError):
-    """A request that cannot be written down, so it is not sent."""
+    """A request that cannot be recorded, so it is not sent."""
 
 
 class OutcomeUnknownError(FeatureLibError):
@@ -90,9 +90,9 @@ class BackendError(FeatureLibError):
 
 
 class UnreachableError(BackendError):
-    """No node of the cluster answered. `lines` are the landing lines of those whose own listeners
-    were asked: none where the cluster itself never said who there is. `reason` is the message
-    without the `advice` behind it."""
+    """An error because no node of the cluster responded. `lines` are landing lines about the
+    queried nodes: none if the cluster itself never listed them. `reason` is the message without the
+    `advice` behind it."""
 
     def __init__(self, reason: str, lines: Sequence[bytes] = (), advice: str = "") -> None:
         super().__init__(f"{reason} {advice}".rstrip())
@@ -100,7 +100,7 @@ class UnreachableError(BackendError):
 
 
 class ProtocolError(BackendError):
-    """An answer that does not have the shape the protocol gives it."""
+    """A response without the shape that the protocol gives it."""
 
 
 class NoEvidenceError(BackendError):
@@ -108,12 +108,12 @@ class NoEvidenceError(BackendError):
 
 
 class SurroundingsError(BackendError):
-    """A disk, a store, a worker or a file of a table failed: fix it, and run again."""
+    """A failing disk, store, worker or table file: fix it, and run again."""
 
 
 def install_line(extra: str) -> str:
-    """The command that installs an optional part, from a checkout.
+    """Return the command that installs an optional part from a checkout.
 
-    Not by the bare name: on the public index that is another project's.
+    The bare name belongs to another project on the public index.
     """
     return f"in a checkout of featurelib: pip install '.[{extra}]'"

@@ -1,10 +1,10 @@
-"""Faults of the surroundings, known by their words: a disk, a store, a worker, a damaged file, and
-what Java, Spark, Delta, deltalake, Arrow and the operating system say of them.
+"""Recognise errors of the environment by their messages: a disk, a store, a worker or a damaged
+file, as Java, Spark, Delta, deltalake, Arrow and the operating system report them.
 
-They stand somewhere in hundreds of lines, in the words of whoever noticed. What a user reads is one
-sentence: what, where, what was found, and what to do. Only faults.toml knows the words;
-whatever is not known here is a fault of ours. The first row that fits counts, so what others follow
-from comes first: a worker that was killed breaks connections, and a full disk breaks files.
+The message may be anywhere in hundreds of lines. The user gets one sentence: what, where, what was
+found, and what to do. Only faults.toml has the messages; an unknown one is a fault of ours. The
+first fitting row counts, so root causes come first: a worker that was killed breaks connections,
+and a full disk breaks files.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def explaining(place: str) -> Iterator[None]:
 
 
 def explain(error: BaseException, location: str = "") -> FeatureLibError | None:
-    """Return featurelib's own error for `error`; None = it is not known. `location` stands for a
-    place that the error does not name."""
+    """Return featurelib's own error for `error`; None = unknown. `location` is the place for an
+    error that names none."""
     if isinstance(error, FeatureLibError):
         return error
     text = _COLOURS.sub("", f"{type(error).__name__}: {error}")[:LONGEST_TEXT]
@@ -91,13 +91,13 @@ def explain(error: BaseException, location: str = "") -> FeatureLibError | None:
 
 
 def in_a_line(text: str) -> str:
-    """Return the text of a fault, which may be many lines in colours, as one line."""
+    """Return a message, which may be many coloured lines, as one line."""
     line = " ".join(_COLOURS.sub("", text).split())
     return clean(line.strip(": ."), LONGEST)
 
 
 def damaged(detail: str, location: str) -> SurroundingsError:
-    """A file of a table that is missing or cut off, with what can be done about that table."""
+    """Return the error for a missing or truncated file of a table, with advice for that table."""
     tables = _TABLE.findall(f"{location} {detail}")
     name = tables[0] if tables else ""
     anew = _ANEW.get(name) or _ANEW[name.partition("/")[0]]
@@ -117,7 +117,7 @@ def _other_python(detail: str, location: str) -> ConfigError:
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """A row of faults.toml, which says what its fields mean."""
+    """A row of faults.toml; that file explains the fields."""
 
     patterns: list[str]
     error: str = ""
@@ -126,7 +126,7 @@ class _Row(msgspec.Struct, frozen=True):
     make: str = ""
 
     def explain(self, detail: str, location: str) -> FeatureLibError:
-        """Return the error of the sentence."""
+        """Return the error with the row's sentence."""
         text = self.sentence.format(said=detail, where=location or self.nowhere, python=PYTHON)
         return _ERRORS[self.error](text)
 

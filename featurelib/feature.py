@@ -1,6 +1,6 @@
-"""The words of the domain as types: roles, witnesses, verdicts, phases, severities.
+"""The terms of the domain as types: roles, witnesses, verdicts, phases, severities.
 
-An enum carries the code it has on the wire or in a column, so that no other module invents one.
+An enum has the code of the wire or column, so that no other module defines one.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ TEST_FEATURES = frozenset(
 
 
 def release_line(release: str) -> str:
-    """Return the release that a version is of: `4.1` for `4.1.2`."""
+    """Return the release of a version: `4.1` for `4.1.2`."""
     return ".".join(release.split(".")[:2])
 
 
 def release_number(version: str) -> tuple[int, ...]:
-    """Return (4, 1) for the release `4.1.2` or the version `4.1-IV0`; nothing where it is none; and
-    a higher number for what is `newer than 4.1`."""
+    """Return (4, 1) for the release `4.1.2` or the version `4.1-IV0`; nothing for another text; and
+    a higher number for `newer than 4.1`."""
     newer, _, named = version.rpartition(" ")
     number = (int(part) for part in named.split("-")[0].split(".")[:2] if part.isdigit())
     return (*number, *[1] * bool(newer))
@@ -48,7 +48,7 @@ class Role(IntEnum):
 class Witness(IntEnum):
     """The source of a finalized level. Epochs of two kinds are never compared with each other.
 
-    A smaller number is believed before a greater one.
+    A smaller number has priority.
     """
 
     FEATURES_NODE = 0  # /feature in ZooKeeper; epoch = data version of the node
@@ -68,7 +68,7 @@ class UpgradeType(IntEnum):
 
 
 class Verdict(StrEnum):
-    """The readiness of one feature of one cluster."""
+    """The verdict on one feature of one cluster."""
 
     UNKNOWN = "UNKNOWN"
     BLOCKED = "BLOCKED"
@@ -88,7 +88,7 @@ class Phase(StrEnum):
 
 
 class ClusterMode(StrEnum):
-    """The keeper of a cluster's metadata."""
+    """The system that keeps a cluster's metadata: KRaft or ZooKeeper."""
 
     UNKNOWN = "mode not known"
     KRAFT = "KRaft"

@@ -1,6 +1,6 @@
-"""The rows of findings: what each code says to a person, what helps, and which groups it is in.
+"""The rows of findings: the texts, remedies and tags of each code.
 
-findings.toml has what concerns evidence and nodes; rules.toml has the rules that dialects ask. The
+findings.toml has findings about evidence and nodes; rules.toml has the rules of dialects. The
 function that emits a finding names its code. Every other module selects findings by tag. What helps
 depends on circumstances: the first remedy whose conditions hold is the one that is shown.
 
@@ -66,13 +66,13 @@ class Issue(StrEnum):
 
     @classmethod
     def of_login(cls, reason: str) -> Issue | None:
-        """Return the issue of a login that failed with this reason; None = of none."""
+        """Return the issue of a login that failed for this reason; None = none."""
         causes = {REFUSED_LOGIN: cls.SECRET, OTHER_SECURITY: cls.SECURITY}
         return next((issue for words, issue in causes.items() if words in reason), None)
 
 
 class Action(StrEnum):
-    """The name of a way in findings.toml: what to do about a node that is in the way."""
+    """The name of a node remedy in findings.toml: the action for a node that blocks."""
 
     REGISTER_NEWER = "register_newer"
     START_NEWER = "start_newer"
@@ -89,7 +89,7 @@ class Action(StrEnum):
 
 
 class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The conditions of a remedy; all must hold, and a missing one always does."""
+    """The conditions of a remedy; all must hold, and a missing one always holds."""
 
     cause: Issue | None = None
     needs: bool | None = None  # the level depends on one that is not finalized
@@ -103,7 +103,7 @@ class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     metadata_version: Annotated[str, msgspec.Meta(pattern="^>=[0-9]+$")] | None = None
 
     def holds(self, known: Mapping[str, object]) -> bool:
-        """Return whether circumstances meet the conditions."""
+        """Return true if the circumstances meet the conditions."""
         return all(_meets(of, known.get(name)) for name, of in _conditions(self))
 
 
@@ -132,24 +132,24 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def texts(self) -> tuple[str, str, str]:
-        """Return all texts that may name something."""
+        """The texts that may have placeholders."""
         return self.message, self.text, self.command
 
 
 class NodeRemedy(Remedy, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The remedy for a node that is in the way: words that go on after its name."""
+    """The remedy for a node that blocks: texts that continue after its name."""
 
     action: Action
 
     def of(self, node_id: int, release: str, address: str = "") -> Remedy:
-        """Return the words about one node; `release` and `address` as `software` and `filled`."""
+        """Return the texts about a node; `release` and `address` as in `software` and `filled`."""
         known = {"node": node_id, "software": software(release)}
         command = filled(self.command.format_map(known), address)
         return Remedy(text=self.text.format_map(known), command=command)
 
 
 class Todo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The verb of a to-do, and how urgent it is: the lowest rank comes first."""
+    """The verb of a to-do, and its urgency: the lowest rank comes first."""
 
     verb: Verb
     rank: int
@@ -158,9 +158,9 @@ class Todo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The severity and texts of one code. {placeholders} are columns and `facts` of the finding.
 
-    `title` says what is so in several clusters, "" = no cluster shows that alone; `title_stale` the
-    same where the node is off and still registered. `state` is the word for the node in a
-    description of its cluster. `fates` are texts for the first fact.
+    `title` is the heading for several clusters, "" = never shown alone; `title_stale` is that for
+    nodes that are off and still registered. `state` is the word for the node in a description of
+    its cluster. `fates` are texts for the first fact.
     """
 
     severity: Severity
@@ -188,7 +188,7 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def first_fact(self) -> str | None:
-        """The fact that says what was seen; None = the code says it all."""
+        """The fact with the observation; None = the code has no facts."""
         return next(iter(self.facts), None)
 
     @property
@@ -198,14 +198,14 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def texts(self) -> str:
-        """Return all texts of the row that may name something."""
+        """The texts of the row that may have placeholders."""
         return " ".join((self.statement, *(text for own in self.remedies for text in own.texts)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """The words of a finding: what is so, what follows, what to do, and what that rests on; any but
-    the message may be empty."""
+    """The texts of a finding: message, consequence, action, command and source; any but the message
+    may be empty."""
 
     message: str
     consequence: str = ""
@@ -220,7 +220,7 @@ class Advice:
 
 
 def joined(*sentences: str) -> str:
-    """Return sentences as one text; empty ones are left out."""
+    """Return sentences joined to one text, without empty ones."""
     return " ".join(filter(None, sentences))
 
 
@@ -230,12 +230,12 @@ def first_fit(entries: Sequence[_Entry], known: Mapping[str, object]) -> _Entry:
 
 
 def filled(command: str, address: str) -> str:
-    """Fill in the brokers of a command, at `address`, host:port[,host:port]; "" = not known."""
+    """Fill in the brokers' `address`, host:port[,host:port], in a command; "" = not known."""
     return command.replace(ANY_ADDRESS, shlex.quote(address)) if address else command
 
 
 def software(release: str) -> str:
-    """Return the least software that helps, in words; `release` "" = none is known."""
+    """Return the oldest sufficient software, in words; `release` "" = unknown."""
     known = f"Kafka {release} or later"
     return known if release else "software that supports what is finalized and what is wanted"
 
@@ -259,18 +259,18 @@ def row_of(code: str) -> FindingRow | None:
 
 @cache
 def ways() -> tuple[NodeRemedy, ...]:
-    """Return the ways of findings.toml, in their order."""
+    """Return the node remedies of findings.toml, in order."""
     return msgspec.convert(_load("findings.toml")["way"], tuple[NodeRemedy, ...])
 
 
 def way_of(action: Action) -> NodeRemedy:
-    """Return the way of this name."""
+    """Return the node remedy of this name."""
     return next(remedy for remedy in ways() if remedy.action is action)
 
 
 @cache
 def tags() -> dict[str, str]:
-    """Return each tag with what it stands for."""
+    """Return each tag with its meaning."""
     return {name: str(text) for name, text in _load("findings.toml")["tags"].items()}
 
 
@@ -283,7 +283,7 @@ def tagged(*names: str) -> frozenset[str]:
 
 
 def code_of(tag: str) -> str:
-    """Return the code of a tag that one row has."""
+    """Return the code of a tag that only one row has."""
     [code] = tagged(tag)
     return code
 
@@ -309,9 +309,9 @@ def _read(name: str) -> dict[str, FindingRow]:
 
 
 def check_row(file: str, text: str, code: str) -> FindingRow:
-    """Return the row of a code. Raises ValueError with file and line for a key, condition or tag
-    that is unknown, a placeholder that is no fact of the row, a command that no shell can read, and
-    remedies of which not just the last one always holds."""
+    """Return the row of a code. Raises ValueError with file and line for an unknown key, condition
+    or tag, a placeholder that is no fact of the row, a command that a shell cannot read, and
+    remedies of which not only the last is unconditional."""
     table, at = _parsed(text)[code], 0
     try:
         row = msgspec.convert(table, FindingRow)
@@ -328,7 +328,7 @@ def check_row(file: str, text: str, code: str) -> FindingRow:
 
 
 def _faults(row: FindingRow) -> Iterator[tuple[str, int]]:
-    """Yield what is wrong with a row, each with the number of its remedy; 0 = the row itself."""
+    """Yield the faults of a row, each with the number of its remedy; 0 = the row itself."""
     if unknown := row.tags - tags().keys():
         yield f"has the unknown tag {min(unknown)}. Add it to [tags].", 0
     if not row.remedies:

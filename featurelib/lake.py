@@ -1,7 +1,7 @@
-"""The tables without Spark: what the nights found, and each cluster's newest snapshot, as rows.
+"""Read the tables without Spark: the results of runs, and each cluster's newest snapshot, as rows.
 
-Only read, and only what is asked for: the run and the cluster choose files before rows. A night is
-there once its row in gold.audit_run is. Any Delta reader sees the same; this one needs no Java.
+The run and the cluster choose files before rows. A run exists once its row in gold.audit_run does.
+Any Delta reader sees the same; this one needs no Java.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ _LISTED = 12
 
 
 class Lake:
-    """The tables below one folder or URI: of the nightly's own, or a schema's of a catalog."""
+    """The tables below one folder or URI: the nightly's own, or those of a catalog's schema."""
 
     def __init__(self, root: str) -> None:
-        """Options of an object store come from the environment, as deltalake reads them. Raises
-        ConfigError for a folder that is not there."""
+        """Open the tables; options of an object store come from the environment, as deltalake reads
+        them. Raises ConfigError for a missing folder."""
         self.root = root.rstrip("/") or "/"
         self._open: dict[tuple[str, int | None], DeltaTable] = {}
         if is_name(root) and not Path(root).is_dir():
@@ -85,7 +85,7 @@ class Lake:
 
     @cached_property
     def runs(self) -> TableRows:
-        """Rows of gold.audit_run, the newest first. Raises NoEvidenceError where no night is."""
+        """The rows of gold.audit_run, newest first. Raises NoEvidenceError without a run."""
         table = self.read(AUDIT_RUN)
         if len(table) == 0:
             raise NoEvidenceError(
@@ -95,7 +95,7 @@ class Lake:
         return table.take(np.argsort(-table.numbers("run"), kind="stable"))
 
     def run(self, run: int | None = None) -> int:
-        """Return `run` if that night is there, or the newest. Raises ConfigError."""
+        """Return `run` if that run exists, or the newest. Raises ConfigError."""
         return int(self.night(run)["run"])
 
     def night(self, run: int | None = None) -> dict[str, Any]:
@@ -115,8 +115,8 @@ class Lake:
         return microseconds(self.night(run)["as_of"])
 
     def version_if_whole(self, table: Table) -> int | None:
-        """Return the number of a local table's newest commit; None = a file that its log names is
-        not there, or of another size."""
+        """Return the number of a local table's newest commit; None = a file in its log is missing
+        or has another size."""
         opened = self._opened(table, None)
         files = opened.get_add_actions(flatten=True)
         paths = [Path(self.place(table), unquote(path)) for path in files["path"].to_pylist()]
@@ -132,7 +132,7 @@ class Lake:
         columns: Sequence[str] | None = None,
     ) -> TableRows:
         """Return one run's rows of a gold table (None: the newest), of all clusters or of one.
-        Raises SurroundingsError where the table lost that run's commit."""
+        Raises SurroundingsError if the table lost that run's commit."""
         conditions: list[Wanted] = [("run", "=", of := self.run(run))]
         if cluster is not None:
             conditions.append(("cluster", "=", cluster))
@@ -153,22 +153,23 @@ class Lake:
         )
 
     def history(self, table: Table, clusters: Sequence[str], run: int | None = None) -> TableRows:
-        """Return all rows of a history of silver about these clusters, of all nights up to one."""
+        """Return all rows of a silver history about these clusters, of all runs up to `run`."""
         # Of one cluster the bounds in the log choose files.
         lone = len(clusters) == 1
         of: Wanted = ("cluster", "=", clusters[0]) if lone else ("cluster", "in", list(clusters))
         return self.read(table, [of, ("run", "<=", self.run(run))])
 
     def clusters(self, run: int | None = None) -> list[str]:
-        """The ids of the clusters of one night, sorted."""
+        """Return the ids of the clusters of one run, sorted."""
         return sorted(self.rows(UPGRADE_PLANS, run=run, columns=["cluster"])["cluster"].to_pylist())
 
     def expect_cluster(
         self, cluster: str, run: int | None = None, names: Sequence[str] = ()
     ) -> None:
-        """Raise ConfigError, naming the nearest, for a cluster that is not in that night.
+        """Raise ConfigError, with the nearest name, for a cluster that the run lacks.
 
-        `names` are what an inventory calls clusters; the run knows the names of its own."""
+        `names` are the inventory's; the run has names of its own.
+        """
         if len(self.rows(UPGRADE_PLANS, run=run, cluster=cluster, columns=["cluster"])):
             return
         named: list[Mapping[str, Any]] = []
@@ -191,9 +192,9 @@ class Lake:
         )
 
     def snapshot(self, cluster: str, run: int | None = None) -> TableRows:
-        """Return one cluster as that night read it: a row of featurelib.schema.SNAPSHOT.
+        """Return one cluster as that run read it: a row of featurelib.schema.SNAPSHOT.
 
-        Raises ConfigError for a cluster of another name, NoEvidenceError for one that never landed.
+        Raises ConfigError for an unknown cluster, NoEvidenceError for one without data.
         """
         rows = self.snapshots(run, [("cluster", "=", cluster)])
         if len(rows) == 0:
@@ -204,7 +205,7 @@ class Lake:
         return rows
 
     def snapshots(self, run: int | None = None, conditions: Sequence[Wanted] = ()) -> TableRows:
-        """Return every cluster as that run read it, or those for which all `conditions` hold."""
+        """Return every cluster as that run read it, or those that meet all `conditions`."""
         # The version of the snapshots which that night judged; None = the newest there is.
         inputs = {table["table"]: table["version"] for table in self.night(run)["inputs"] or ()}
         judged = inputs.get(CLUSTER_SNAPSHOT.full_name)
@@ -217,8 +218,8 @@ class Lake:
         columns: Sequence[str] | None = None,
         version: int | None = None,
     ) -> TableRows:
-        """Return rows where all `conditions` hold; the log's bounds leave out files before one is
-        opened, and those of a file's own groups what is in it."""
+        """Return rows that meet all `conditions`; bounds in the log skip files, and bounds in a
+        file skip its groups."""
         opened = self._opened(table, version)
         from featurelib import arrow  # it is there: the table could be opened
 
@@ -237,7 +238,7 @@ class Lake:
 
     @cached_property
     def _is_schema(self) -> bool:
-        """Return true if the tables lie as a catalog lays those of one schema."""
+        """True if the tables lie in a catalog's layout of one schema."""
         named = f"{self.root}/{AUDIT_RUN.name_in_schema}"
         if "://" not in self.root:
             return Path(named).is_dir()
@@ -246,7 +247,7 @@ class Lake:
         return DeltaTable.is_deltatable(named)
 
     def _opened(self, table: Table, version: int | None) -> DeltaTable:
-        """The table as this release reads it. Raises NoEvidenceError, TableError, ConfigError."""
+        """Return the table for reading. Raises NoEvidenceError, TableError, ConfigError."""
         if (table.full_name, version) in self._open:
             return self._open[table.full_name, version]
         try:
@@ -294,8 +295,8 @@ class Lake:
 
 
 def places(read: Read, lines: Mapping[int, int], cluster: str | None = None) -> dict[int, str]:
-    """Return `file:line` of landing lines of one cluster, or of all; lines that are not kept are
-    left out, and so are all if they are more than anybody opens.
+    """Return `file:line` of landing lines of one cluster, or of all. Lines that are not kept are
+    left out; so are all lines if there are too many to open.
 
     `lines`: line_id → when it was observed, microseconds; the times choose files.
     """
@@ -312,8 +313,8 @@ def places(read: Read, lines: Mapping[int, int], cluster: str | None = None) -> 
 
 
 def lines_of(findings: TableRows, part: Container[str] | None = None) -> dict[int, int]:
-    """Return the landing lines that findings of these clusters, None = all, rest on, and when each
-    was observed, microseconds."""
+    """Return the landing lines behind the findings of these clusters, None = all, and when each was
+    observed, microseconds."""
     columns = (findings.numbers(name).tolist() for name in ("line_id", "observed_at"))
     rows = zip(findings["cluster"].to_pylist(), *columns, strict=True)
     return {
@@ -329,8 +330,8 @@ def place(row: Mapping[str, Any]) -> str:
 
 
 def read_quarantine(read: Read, runs: Sequence[Wanted], most: int) -> tuple[int, list[LeftOut]]:
-    """Return the number of quarantined lines of these runs, and `most` of them, the newest run's
-    first. Files without such a line are left out by their bounds."""
+    """Return the number of quarantined lines of these runs, and `most` of them, newest run first.
+    Bounds skip files without such lines."""
     columns = ["run", "source_file", "line_number", "reason", "cluster"]
     bad = read(LANDING_LINE, [*runs, ("reason", "is not null", None)], columns)
     first = nsmallest(
@@ -340,9 +341,9 @@ def read_quarantine(read: Read, runs: Sequence[Wanted], most: int) -> tuple[int,
 
 
 def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, list[Row], set[Node]]:
-    """The rows of gold.audit_run up to this run; of the night before it the judgement of each
-    cluster, None for the first, rows of what was finalized and how far it could go, and the nodes
-    that did not answer."""
+    """Return the rows of gold.audit_run up to this run; and of the run before it each cluster's
+    judgement (None for the first run), rows of finalized levels and ceilings, and the nodes that
+    did not respond."""
     nights = read(AUDIT_RUN, [("run", "<=", run)], None).to_pylist()
     before = max((night["run"] for night in nights if night["run"] < run), default=None)
     if before is None:
@@ -367,16 +368,15 @@ def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, lis
 
 
 def expect_whole_log(entries: Iterable[tuple[str, int]], uri: str) -> None:
-    """Raise SurroundingsError where an entry of a log (name, bytes) is empty, as a machine leaves
-    it that lost its power: readers take it for a commit of nothing, and rows would be gone in
-    silence."""
+    """Raise SurroundingsError if an entry of a log (name, bytes) is empty, as after a power
+    failure: readers would take it for a commit of nothing, and lose rows silently."""
     for name, size in sorted(entries):
         if size == 0 and name.endswith(".json"):
             raise damaged(f"{uri}/_delta_log/{name} is empty", uri)
 
 
 def log_entries(path: str, options: Mapping[str, str] | None = None) -> list[tuple[str, int]]:
-    """Return name and size of each file of the log of a table that deltalake can open."""
+    """Return name and size of each log file of a table that deltalake can open."""
     from pyarrow.fs import FileSelector
 
     files = files_at(path, options).get_file_info(FileSelector("_delta_log"))
@@ -384,7 +384,7 @@ def log_entries(path: str, options: Mapping[str, str] | None = None) -> list[tup
 
 
 def files_at(path: str, options: Mapping[str, str] | None = None) -> FileSystem:
-    """The files below a folder or a URI that deltalake knows; `options` are deltalake's."""
+    """Return the files below a folder or URI that deltalake knows; `options` are deltalake's."""
     from pyarrow.fs import LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
     if "://" not in path:

@@ -1,7 +1,7 @@
-"""A plan and its requests as plain values: what is sent, to whom, and what must hold when it is.
+"""A plan and its requests as plain values: the requests, their receiver, and their requirements.
 
-Steps say what to send; requirements say in which world. The same values are in a plan's file, in
-requests, in outcomes and in the journal: their field names are keys of the files on disk.
+Steps are the requests; requirements are the state of the cluster. The same values are in a plan's
+file, in requests, in outcomes and in the journal: their field names are keys of the files on disk.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from featurelib.findings import Advice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """One feature from one finalized level to another (0 = not finalized), in one request.
+    """A change of one feature's finalized level (0 = not finalized) in one request.
 
     `upgrade_type` is the name of a featurelib.feature.UpgradeType. A `to_level` of 0 takes the
     feature out of what is finalized (KIP-584, deletion).
@@ -33,7 +33,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One UpdateFeatures request; `timeout_ms` is above 0."""
+    """An UpdateFeatures request; `timeout_ms` is above 0."""
 
     updates: tuple[Move, ...]
     timeout_ms: int
@@ -52,7 +52,7 @@ class RangeGroup:
 class Requirements:
     """The state that must be the same before anything is sent.
 
-    `levels` are all finalized levels; a features node's version is required in ZooKeeper mode only,
+    `levels` are all finalized levels; the version of `/feature` is required in ZooKeeper mode only,
     because a KRaft broker's epoch moves twice a second on an idle cluster.
     """
 
@@ -63,7 +63,7 @@ class Requirements:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueChange:
-    """The value that some brokers share, and the one that they will have; None = not known."""
+    """The value that some brokers share, and their value afterwards; None = not known."""
 
     brokers: tuple[int, ...]
     before: str | None
@@ -72,10 +72,10 @@ class ValueChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideEffect:
-    """The change that a plan makes besides its levels, as its approver has to see it.
+    """A change that a plan makes besides its levels, for its approver.
 
-    `key` is the configuration, "" = none that has a name; `what` happens, what cannot be done
-    `afterwards`, and whether going back restores what was, are the catalogue's.
+    `key` is the configuration, "" = none; the catalogue says `what` happens, what is impossible
+    `afterwards`, and whether a downgrade restores the old value.
     """
 
     feature: str
@@ -91,8 +91,8 @@ class SideEffect:
 class Guards:
     """The conditions for applying a plan, as decided where the plan was made.
 
-    `managed_by` is who else finalizes features of this cluster, "" = nobody; `managed_features` are
-    those features, None = all of them.
+    `managed_by` is the other owner of finalized levels, "" = none; `managed_features` are its
+    features, None = all of them.
     """
 
     require_signature: bool
@@ -100,18 +100,17 @@ class Guards:
     managed_features: tuple[str, ...] | None = ()
 
     def manages(self, feature: str) -> bool:
-        """Return true if somebody else finalizes this feature."""
+        """Return true if another owner finalizes this feature."""
         return self.managed_features is None or feature in self.managed_features
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything of a plan that its digest covers: the part `meaning` of its file.
+    """The part `meaning` of a plan's file, which its digest covers.
 
-    `dialect` is the policy it was judged by, `own_dialects` those the cluster's controllers may
-    speak; `catalogue` is the label of the catalogue, its overlay included. `guards` None = made by
-    a release that wrote none: then the settings of whoever applies it are all there is.
-    `side_effects` are in the order of the steps.
+    `dialect` is the policy, `own_dialects` those of the cluster's possible controllers; `catalogue`
+    is the label of the catalogue with its overlay. `guards` None = made by a release that wrote
+    none: then only the settings at apply count. `side_effects` are in the order of the steps.
     """
 
     cluster: str
@@ -132,10 +131,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason(Advice):
-    """One reason against a feature's level; an empty feature is the whole cluster.
+    """A reason against a feature's level; an empty feature is the whole cluster.
 
-    `judge` is goal (what was asked), evidence, strict (the policy), probe (the controller itself)
-    or the name of a dialect.
+    `judge` is goal (the request itself), evidence, strict (the policy), probe (the controller
+    itself) or the name of a dialect.
     """
 
     judge: str
@@ -153,7 +152,7 @@ class Reason(Advice):
 
     @property
     def role(self) -> str | None:
-        """Return `broker` or `controller`; None for the whole cluster."""
+        """The role `broker` or `controller`; None for the whole cluster."""
         return self.node.partition(" ")[0] or None
 
     @property
@@ -169,7 +168,7 @@ NO_EPOCH = -1  # of a leader: ZooKeeper mode has none, or nobody said it
 class Recipient:
     """The node that a request was sent to: the active controller, or a broker that forwards it.
 
-    `leader` led the quorum in `leader_epoch` when it was last looked at.
+    `leader` led the quorum in `leader_epoch` at the last reading.
     """
 
     role: str  # controller, broker
@@ -180,15 +179,15 @@ class Recipient:
 
     @property
     def title(self) -> str:
-        """Return `controller 3`, `broker 1`."""
+        """The title `controller 3` or `broker 1`."""
         return f"{self.role} {self.node}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passed:
-    """Nothing that was sent before can still be carried out, so levels of afterwards count: those
-    of a replica that holds the metadata log up to `offset` at least (None: of any look from now
-    on). `how` is a sentence without its full stop."""
+    """A proof that no earlier request can still be applied, so levels from afterwards count: those
+    of a replica with the metadata log up to `offset` (None: of any later reading). `how` is a
+    sentence without its full stop."""
 
     how: str
     offset: int | None = None
@@ -196,7 +195,7 @@ class Passed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotPassed:
-    """A request that was sent may still be carried out: `why`, in words that say what is missing,
-    and what helps."""
+    """The result that an earlier request may still be applied: `why` names what is missing, and
+    what helps."""
 
     why: str

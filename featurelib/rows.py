@@ -1,4 +1,4 @@
-"""Rows of a schema, column by column: the form in which the core is given evidence and answers.
+"""Rows of a schema as columns: the form of the core's input and output.
 
 A column is one of five, by its type in featurelib.schema: `Numbers` (flags, times and days too),
 `Texts`, `Cells` of bytes, `Lists` of texts or rows, `TableRows` of structs. Columns are numpy
@@ -35,7 +35,7 @@ _FIRST_DAY = _EPOCH.date().toordinal()
 
 
 def pick(values: Int, at: Int, absent: int) -> Int:
-    """Return `values` at positions `at`, and `absent` where the position is -1."""
+    """Return `values` at positions `at`; `absent` at position -1."""
     if len(values) == 0:
         return np.full(len(at), absent, dtype=np.int64)
     picked = values[np.maximum(at, 0)]
@@ -44,15 +44,15 @@ def pick(values: Int, at: Int, absent: int) -> Int:
 
 
 def spread(first: Int, count: Int) -> tuple[Int, Int]:
-    """Return the positions of runs of `count` entries that begin at `first`: for each entry the run
-    it is of, and where it stands."""
+    """Return the positions of runs of `count` entries that begin at `first`: the run of each entry,
+    and its position."""
     run = np.repeat(np.arange(len(count)), count)
     return run, np.repeat(first - (np.cumsum(count) - count), count) + np.arange(len(run))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Numbers:
-    """Numbers; what they stand for is said by `of`: microseconds, days since 1970, 0 and 1."""
+    """A column of numbers; `of` is their meaning: microseconds, days since 1970, 0 and 1."""
 
     values: Int
     of: Scalar
@@ -61,11 +61,11 @@ class Numbers:
         return len(self.values)
 
     def take(self, at: Int) -> Numbers:
-        """The values at these positions; -1 = null."""
+        """Return the values at these positions; -1 = null."""
         return Numbers(values=pick(self.values, at, NONE), of=self.of)
 
     def to_pylist(self) -> list[Any]:
-        """The values as Python has them."""
+        """Return the values as Python values."""
         values = self.values.tolist()
         if self.of is TIME:
             return [None if v == NONE else _EPOCH + timedelta(microseconds=v) for v in values]
@@ -78,7 +78,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Texts:
-    """Texts: `words[codes]`, null where a code is -1. A word may stand there more than once."""
+    """A column of texts: `words[codes]`, null if a code is -1. A word may be repeated."""
 
     words: Sequence[str]
     codes: Int
@@ -87,7 +87,7 @@ class Texts:
         return len(self.codes)
 
     def take(self, at: Int) -> Texts:
-        """The texts at these positions; -1 = null."""
+        """Return the texts at these positions; -1 = null."""
         return Texts(words=self.words, codes=pick(self.codes, at, -1))
 
     def equal(self, text: str) -> Bool:
@@ -96,14 +96,14 @@ class Texts:
         return hit[self.codes]
 
     def to_pylist(self) -> list[Any]:
-        """The texts as Python has them."""
+        """Return the texts as Python values."""
         words = [*self.words, None]  # at -1
         return [words[code] for code in self.codes.tolist()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cells:
-    """Bytes: those of row i lie from `ends[i]` to `ends[i + 1]` of the data. None are null."""
+    """A column of bytes: those of row i lie from `ends[i]` to `ends[i + 1]`. No row is null."""
 
     data: bytes | memoryview
     ends: Int
@@ -118,19 +118,19 @@ class Cells:
         return lengths
 
     def take(self, at: Int) -> Cells:
-        """The bytes at these positions; -1 = none."""
+        """Return the bytes at these positions; -1 = none."""
         cells = [*self.to_pylist(), b""]  # at -1
         return cells_of([cells[i] for i in at.tolist()])
 
     def to_pylist(self) -> list[Any]:
-        """The bytes of each row."""
+        """Return the bytes of each row."""
         data = bytes(self.data)
         return [data[start:end] for start, end in pairwise(self.ends.tolist())]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lists:
-    """Lists: row i has the next `size[i]` entries, and is null where that is -1."""
+    """A column of lists: row i has the next `size[i]` entries, and is null if that is -1."""
 
     size: Int
     of: Texts | TableRows
@@ -139,14 +139,14 @@ class Lists:
         return len(self.size)
 
     def take(self, at: Int) -> Lists:
-        """The lists at these positions; -1 = null."""
+        """Return the lists at these positions; -1 = null."""
         size, count = pick(self.size, at, -1), np.maximum(self.size, 0)
         first = pick(np.cumsum(count) - count, at, 0)
         _, entries = spread(first, np.maximum(size, 0))
         return Lists(size=size, of=self.of.take(entries))
 
     def to_pylist(self) -> list[Any]:
-        """The lists as Python has them."""
+        """Return the lists as Python values."""
         entries = iter(self.of.to_pylist())
         return [None if n < 0 else [next(entries) for _ in range(n)] for n in self.size.tolist()]
 
@@ -156,7 +156,7 @@ Column = Union[Numbers, Texts, Cells, Lists, "TableRows"]  # rows of a struct
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TableRows:
-    """Some rows of a schema; `columns` are all of its columns, of one length."""
+    """The rows of a schema; `columns` are all of its columns, of equal length."""
 
     schema: Schema
     columns: Mapping[str, Column] = field(repr=False)
@@ -168,42 +168,42 @@ class TableRows:
         return self.columns[name]
 
     def numbers(self, name: str) -> Int:
-        """The values of a column of numbers, NONE where one is null."""
+        """Return a column of numbers, NONE for null."""
         column = self.columns[name]
         assert isinstance(column, Numbers)
         return column.values
 
     def texts(self, name: str) -> Texts:
-        """A column of texts."""
+        """Return a column of texts."""
         column = self.columns[name]
         assert isinstance(column, Texts)
         return column
 
     def cells(self, name: str) -> Cells:
-        """A column of bytes."""
+        """Return a column of bytes."""
         column = self.columns[name]
         assert isinstance(column, Cells)
         return column
 
     def lists(self, name: str) -> Lists:
-        """A column of lists."""
+        """Return a column of lists."""
         column = self.columns[name]
         assert isinstance(column, Lists)
         return column
 
     def take(self, at: Int) -> TableRows:
-        """The rows at these positions; at -1 all columns are null."""
+        """Return the rows at these positions; at -1 all columns are null."""
         return TableRows(
             schema=self.schema, columns={name: of.take(at) for name, of in self.columns.items()}
         )
 
     def select(self, names: Sequence[str]) -> TableRows:
-        """The same rows with these columns only."""
+        """Return the same rows with these columns only."""
         columns = {name: self.columns[name] for name in names}
         return TableRows(schema=self.schema.select(names), columns=columns)
 
     def replace(self, **columns: Column | Int) -> TableRows:
-        """The same rows with other values in these columns."""
+        """Return the same rows with other values in these columns."""
         replaced = {name: _column(self.schema[name], values) for name, values in columns.items()}
         return TableRows(schema=self.schema, columns={**self.columns, **replaced})
 
@@ -231,7 +231,7 @@ def _column(kind: Kind, values: Column | Int) -> Column:
 
 
 def nulls(kind: Kind, count: int) -> Column:
-    """A column of nulls."""
+    """Return a column of nulls."""
     if kind is TEXT:
         return Texts(words=(), codes=np.full(count, -1, dtype=np.int64))
     if kind is BYTES:
@@ -246,38 +246,38 @@ def nulls(kind: Kind, count: int) -> Column:
 
 
 def numbers_of(values: Iterable[int | None]) -> Int:
-    """A column of these numbers."""
+    """Return a column of these numbers."""
     return np.array([NONE if value is None else value for value in values], dtype=np.int64)
 
 
 def texts_of(values: Iterable[str | None]) -> Texts:
-    """A column of these texts."""
+    """Return a column of these texts."""
     place: dict[str, int] = {}
     codes = [-1 if text is None else place.setdefault(text, len(place)) for text in values]
     return Texts(words=[*place], codes=np.array(codes, dtype=np.int64))
 
 
 def lists_of(values: Sequence[Sequence[str]]) -> Lists:
-    """A column of these lists of texts."""
+    """Return a column of these lists of texts."""
     size = np.array([len(texts) for texts in values], dtype=np.int64)
     return Lists(size=size, of=texts_of(text for texts in values for text in texts))
 
 
 def cells_of(values: Sequence[bytes]) -> Cells:
-    """A column of these bytes."""
+    """Return a column of these bytes."""
     ends = np.cumsum([0, *map(len, values)], dtype=np.int64)
     return Cells(data=b"".join(values), ends=ends)
 
 
 def join_rows(parts: Sequence[TableRows]) -> TableRows:
-    """Return these rows of one schema, one after the other; one or more of them."""
+    """Return these rows of one schema joined in order; at least one part."""
     schema = parts[0].schema
     joined = {name: _join([part[name] for part in parts]) for name in schema.names}
     return TableRows(schema=schema, columns=joined)
 
 
 def _join(parts: Sequence[Any]) -> Any:
-    """Return columns of one type, or rows of one schema, one after the other."""
+    """Return columns of one type, or rows of one schema, joined in order."""
     match parts[0]:
         case Numbers(of=kind):
             return Numbers(values=np.concatenate([part.values for part in parts]), of=kind)
@@ -293,7 +293,7 @@ def _join(parts: Sequence[Any]) -> Any:
 
 
 def join_texts(parts: Sequence[Texts]) -> Texts:
-    """Join these columns; words that several of them share stand once."""
+    """Join these columns; words that several of them share are kept once."""
     first: dict[int, int] = {}
     words: list[str] = []
     codes: list[Int] = []

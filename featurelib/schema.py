@@ -1,11 +1,11 @@
-"""The columns of everything that crosses a floor: the words of the house, with their types.
+"""The columns of all data that passes between layers, with their types.
 
 A *version* is an end of a supported range, a *level* is chosen. Both are int16, as on Kafka's wire.
 Times are microseconds since the epoch in UTC. `line_id` is the first eight bytes of a landing
 line's SHA-256, big-endian and signed: it finds the line again in `bronze.landing_line`.
 
-columns.toml says in a sentence what a column of a table holds. Schemas are plain values;
-featurelib.rows holds columns of these types, and only featurelib.arrow knows what Arrow calls them.
+columns.toml describes each column of a table in a sentence. Schemas are plain values;
+featurelib.rows holds columns of these types, and only featurelib.arrow knows Arrow's names of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 
 class Scalar(StrEnum):
-    """A type of one value, by Arrow's name of it."""
+    """A type of one value, with Arrow's name."""
 
     BOOL = "bool"
     SHORT = "int16"
@@ -41,13 +41,13 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """The columns of a row in their order, each with its type; a value may be null."""
+    """The columns of a row in order, each with its type; every value may be null."""
 
     fields: tuple[tuple[str, Kind], ...]
 
     @classmethod
     def of(cls, fields: Iterable[tuple[str, Kind]]) -> Schema:
-        """A schema of these columns."""
+        """Return a schema of these columns."""
         return cls(fields=tuple(fields))
 
     @property
@@ -58,15 +58,15 @@ class Schema:
         return dict(self.fields)[column]
 
     def select(self, names: Iterable[str]) -> Schema:
-        """A schema of these columns of it."""
+        """Return a schema of some of its columns."""
         return Schema.of([(name, self[name]) for name in names])
 
     def with_first(self, name: str, kind: Kind) -> Schema:
-        """The same with one column more, before all others."""
+        """Return the schema with a new first column."""
         return Schema.of([(name, kind), *self.fields])
 
     def with_last(self, name: str, kind: Kind) -> Schema:
-        """The same with one column more, after all others."""
+        """Return the schema with a new last column."""
         return Schema.of([*self.fields, (name, kind)])
 
 
@@ -93,8 +93,8 @@ _KINDS = {name: kind for kind, names in _NAMES.items() for name in names.split()
 
 
 def columns(names: str, **lists: ListOf | Schema) -> Schema:
-    """Return a schema of the columns `names`, each of the type of its name; `lists` are the types
-    of those that hold lists."""
+    """Return a schema of the columns `names`, each with the type of its name; `lists` are the types
+    of list columns."""
     kinds: dict[str, Kind] = {**_KINDS, **lists}
     return Schema.of((name, kinds.get(name, TEXT)) for name in names.split())
 

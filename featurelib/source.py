@@ -1,8 +1,8 @@
-"""Choose one cluster by options, and read it: a live look, landing files, or the nightly's tables.
+"""Choose one cluster by options, and read it: live, from landing files, or from tables.
 
-Addresses beside a name go before the inventory's; the inventory's security and owner still hold. A
-plan takes the evidence that is named. A question that names none looks at a cluster that the
-inventory can reach; any other is looked for in the tables of the samples.
+Addresses beside a name replace the inventory's; the inventory's security and owner still apply. A
+plan needs named evidence. A question without it reads a cluster that the inventory can reach; any
+other is looked up in the samples' tables.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _OTHERS = f"{ADDRESSES}, or name what was read of it (--tables FOLDER, --capture
 
 
 class Ways(TypedDict, total=False):
-    """The fields of Wanted that reach a live cluster, and the files that say more of it."""
+    """The fields of Wanted that reach a live cluster, and its further files."""
 
     bootstrap: str | None
     controllers: str | None
@@ -101,27 +101,27 @@ class Wanted:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """The ways to it that are given beside, or in place of, the inventory's; option → value."""
+        """The given addresses, beside or instead of the inventory's; option → value."""
         given = {name: getattr(self, name) for name in WAYS}
         return {name: value for name, value in given.items() if value is not None}
 
     @property
     def addresses_anywhere(self) -> dict[str, str]:
-        """The same as they hold in any folder."""
+        """The same addresses as they are valid in any folder."""
         return self.addresses | ({"file": _absolute(self.file)} if self.file else {})
 
     @property
     def ways(self) -> tuple[str, str]:
-        """The options, after a blank each, with which another command takes the same evidence, and
-        the same when something has changed: without what is stored, which stays as it is."""
+        """The options, each after a blank, with which another command reads the same evidence; and
+        those after a change, without stored evidence, which does not change."""
         later = replace(self, capture=None, tables=None, run=None)
         if later != self:
             later = replace(later, as_of=None)
         return self._text, later._text
 
     def later(self, entry: FleetEntry) -> str:
-        """The options with which a plan of a cluster is made once something has changed: of a look
-        at it or, where the inventory has no address of it, of what is collected then."""
+        """Return the options for a plan after a change: with a live reading or, if the inventory
+        has no address, with what is collected then."""
         now, later = replace(self, run=None).ways
         return later if entry.is_reachable else now
 
@@ -162,8 +162,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachedCluster:
-    """A cluster and how it is reached. `entry.id` is empty where only addresses are known: the look
-    tells it."""
+    """A cluster and its addresses. `entry.id` is empty if only addresses are known: the reading
+    finds it."""
 
     entry: FleetEntry
     fleet: Fleet
@@ -187,15 +187,15 @@ class ReachedCluster:
             )
 
     def entry_of(self, cluster_id: str) -> FleetEntry:
-        """Return the inventory's entry of the cluster that answered: the owner's declarations hold
-        by whatever address it was reached."""
+        """Return the inventory's entry of the cluster that responded: the owner's declarations
+        apply at any address."""
         return self.fleet.of(cluster_id, self.entry)
 
 
 def reach(options: Wanted, catalogue: Catalogue, *, advice: str = ADDRESSES) -> ReachedCluster:
-    """The one cluster these options choose. Raises ConfigError for none, and for contradictions.
+    """Return the cluster that options choose. Raises ConfigError for none and for contradictions.
 
-    `advice`: what may be done in place of a name the inventory does not have.
+    `advice`: the end of the message about a name that the inventory lacks.
     """
     source, fleet = open_fleet(options.fleet, catalogue)
     entry = choose(options, fleet, source, advice)
@@ -203,8 +203,8 @@ def reach(options: Wanted, catalogue: Catalogue, *, advice: str = ADDRESSES) -> 
 
 
 def choose(options: Wanted, fleet: Fleet, source: str, advice: str = ADDRESSES) -> FleetEntry:
-    """The entry of the cluster that is named, its ways replaced by those given; without a name an
-    entry of its own. `source` names the inventory. Raises ConfigError."""
+    """Return the entry of the named cluster with the given addresses; without a name a new entry.
+    `source` names the inventory. Raises ConfigError."""
     cluster = options.cluster
     ways: dict[str, object] = {
         "bootstrap": _split(options.bootstrap),
@@ -239,7 +239,7 @@ def choose(options: Wanted, fleet: Fleet, source: str, advice: str = ADDRESSES) 
 
 
 def lists_none(source: str) -> str:
-    """Return the advice of an inventory without clusters, whose file need not be there."""
+    """Return the advice for an inventory without clusters, whose file may not exist."""
     folder, line = Path(source).parent, "featurelib inventory import --bootstrap HOST:PORT"
     make = "" if folder.is_dir() else f"mkdir -p {shlex.quote(str(folder))} && "
     return f"{source} lists no cluster yet. Add one:\n  {make}{line} >> {shlex.quote(source)}"
@@ -248,7 +248,7 @@ def lists_none(source: str) -> str:
 def choose_entries(
     names: list[str], choice: Choice, options: Wanted, say: Say, *, by_metrics: bool = False
 ) -> list[FleetEntry]:
-    """The clusters to read; all that can be reached where none is named. Raises ConfigError."""
+    """Return the clusters to read; without names, all reachable ones. Raises ConfigError."""
     source, inventory = open_fleet(options.fleet, None)
     is_named = bool(options.addresses or names)
     part = inventory.choose(choice, source, named=is_named)
@@ -287,8 +287,8 @@ def choose_entries(
 
 
 def open_fleet(fleet: str | None, catalogue: Catalogue | None) -> tuple[str, Fleet]:
-    """The inventory and the file it stands in: the one named, or the first of the usual places
-    (featurelib.config.files). Where there is none nothing is expected. Raises ConfigError.
+    """Return the inventory and its file: the named one, or the first of the usual places
+    (featurelib.config.files). Without a file it is empty. Raises ConfigError.
 
     Releases and features are checked with a catalogue only.
     """
@@ -303,8 +303,8 @@ def _split(text: str | None) -> tuple[str, ...]:
 
 
 def find_tables(tables: str | None) -> str:
-    """Return the folder of the tables: the one named, or that of the settings. Raises ConfigError
-    where nothing names one."""
+    """Return the folder of the tables: the named one, or that of the settings. Raises ConfigError
+    if there is none."""
     folder, _ = find_place("tables", tables)
     if folder is None:
         raise ConfigError(
@@ -325,7 +325,7 @@ def _absolute(path: str) -> str:
 
 
 def relative(path: Path) -> Path:
-    """Write a path as whoever stands here types it."""
+    """Return a path relative to the current folder, as a user types it."""
     folder = Path.cwd()
     return path.relative_to(folder) if path.is_relative_to(folder) else path
 
@@ -335,7 +335,7 @@ def relative(path: Path) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A look at one cluster, what the inventory says of it, and where the look came from."""
+    """A reading of one cluster, its inventory entry, and the origin of the reading."""
 
     sight: ClusterView
     entry: FleetEntry
@@ -348,7 +348,7 @@ class Source:
 
     @property
     def muted(self) -> InForce:
-        """The mutes as they hold for this cluster then."""
+        """The mutes for this cluster as of the reading."""
         as_of = self.sight.newest if self.terms.as_of is None else self.terms.as_of
         return InForce(mutes=self.mutes, cluster=self.sight.cluster_id, as_of=as_of)
 
@@ -363,8 +363,8 @@ class Source:
         return self.entry.argument or self.sight.cluster_id
 
     def places(self, lines: Iterable[tuple[int, int]]) -> dict[int, str]:
-        """Return `file:line` of lines, from their ids and when they were observed (microseconds);
-        none of a live query, which is in no file."""
+        """Return `file:line` of lines, from their ids and times (microseconds); none for a live
+        reading, which has no file."""
         known = {line: at for line, at in lines if line}
         if self.lake is not None:
             try:
@@ -381,8 +381,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """A cluster, as the options chose it; `say` is given a line for each step of a look, and for
-    lines that are set aside."""
+    """A cluster chosen by options; `say` gets a line for each step of a reading, and for
+    quarantined lines."""
 
     wanted: Wanted
     catalogue: Catalogue
@@ -421,8 +421,8 @@ class Chosen:
             return source
 
     def question(self) -> Source:
-        """The same for a question, which takes what is at hand where nothing is named. Ages are
-        judged as of when a night was judged, or as of the newest line of files."""
+        """Read the cluster for a question, which uses available evidence by default. Ages are
+        judged as of the run's time, or of the newest line of files."""
         options = self.wanted
         if options.as_of is None and options.tables is not None:
             options = replace(options, as_of=RUN_TIME)
@@ -441,8 +441,8 @@ class Chosen:
 
     @contextmanager
     def live(self) -> Iterator[tuple[Source, Backend]]:
-        """A look, and the cluster that answered, for what --probe asks next: until the block ends.
-        Raises ConfigError for landing files and tables, and what `source` raises."""
+        """Yield a reading, and the backend of the cluster for a --probe, until the block ends.
+        Raises ConfigError for landing files and tables, and the errors of `source`."""
         if self.wanted.is_stored:
             option = "--tables" if self.wanted.capture is None else "--capture"
             raise ConfigError(f"--probe: expected a live cluster to ask, found {option}. Keep one.")
@@ -480,8 +480,8 @@ class Chosen:
 
     @contextmanager
     def looking(self) -> Iterator[tuple[Callable[[], Source], Backend]]:
-        """A function that looks at the live cluster, each time anew, until the block ends; and the
-        cluster. Raises ConfigError."""
+        """Yield a function that reads the live cluster anew at each call, until the block ends; and
+        its backend. Raises ConfigError."""
         find_settings(self.wanted.config)  # what is wrong there is told before anybody is asked
         reached = reach(self.wanted, self.catalogue, advice=_OTHERS)
         with closing(reached.open()) as backend:
@@ -504,8 +504,8 @@ class Chosen:
         how: str,
         place: str,
     ) -> Source:
-        """The source that evidence is, judged by the settings that rule; `say` is given the lines
-        that are set aside."""
+        """Return the source of some evidence, judged by the settings that apply; `say` gets the
+        quarantined lines."""
         settings, file = find_settings(self.wanted.config)
         terms = Terms(
             catalogue=self.catalogue,
@@ -550,7 +550,8 @@ def now() -> int:
 
 
 def parse_as_of(text: str | None) -> int | None:
-    """A time as microseconds; now for none, and None for the newest line's. Raises ConfigError."""
+    """Return a time as microseconds: now if empty, None for the newest line's. Raises
+    ConfigError."""
     if text == NEWEST:
         return None
     if text is None:

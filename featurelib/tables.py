@@ -1,8 +1,8 @@
-"""Name, grain, schema and comment of every table; only this module says what a table holds.
+"""The name, grain, schema and comment of every table; no other module defines a table.
 
-Bronze has every landing line once, by content, with what is wrong with it. Silver has flat
-histories for people, and one snapshot row a cluster for the core. Gold is what the audit says:
-appended with the run's number, never replaced.
+Bronze has every landing line once, by content, with its fault. Silver has flat histories for
+people, and one snapshot row per cluster for the core. Gold has the results of audits: appended with
+the run's number, never replaced.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from featurelib.schema import BYTES, DATE, LONG, ListOf, Schema, columns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A Delta table of the house.
+    """A Delta table of featurelib.
 
-    `grain` names the columns that tell two rows apart; no two rows agree in all of them.
-    `version` grows when the schema changes in a way older releases cannot read: never for a column
-    that may be null, which tables that are there are given. One that `is_rebuilt` is made anew from
-    other tables when its version is an earlier one. `skip_by` are the columns by which readers
-    leave files out; None = Delta's choice, which costs every write more. Rows that Spark appends
-    lie in each file by `sort_by`, and no file has more than `file_rows`: so whoever asks for one
-    cluster reads a small file or two of each run.
+    `grain` names the columns that identify a row. `version` rises when older releases cannot read
+    the new schema: never for a column that may be null, which existing tables get. A table that
+    `is_rebuilt` is made again from other tables if its version is older. `skip_by` are the columns
+    by which readers skip files; None = Delta's choice, which makes every write slower. Spark sorts
+    the rows of each file by `sort_by`, with at most `file_rows` per file, so a query for one
+    cluster reads one or two small files of each run.
     """
 
     layer: str
@@ -53,7 +52,7 @@ class Table:
 
     @property
     def about(self) -> dict[str, str]:
-        """Return the sentence that says what a column holds, by column; columns.toml has them."""
+        """The sentence about each column, from columns.toml."""
         sentences = _sentences()
         own = sentences["columns"] | sentences.get(self.full_name, {})
         parts = [kind.names for _, kind in self.schema.fields if isinstance(kind, Schema)]
@@ -71,7 +70,7 @@ class Table:
 
     @property
     def name_in_schema(self) -> str:
-        """Return its name where all tables stand in one schema of a catalog."""
+        """The table's name if all tables are in one schema of a catalog."""
         return f"{self.layer}_{self.name}"
 
 
@@ -83,19 +82,19 @@ def _sentences() -> dict[str, dict[str, str]]:
 
 @cache
 def views() -> dict[str, str]:
-    """Return the query of each view over the tables, which it calls by their names in a schema."""
+    """Return the query of each view over the tables, with their names in a schema."""
     text = resources.files(__package__).joinpath("views.sql").read_text(encoding="utf-8")
     return dict(re.findall(r"CREATE VIEW (\w+) AS\n(.*?);\n", text, re.DOTALL))
 
 
 def is_name(tables: str) -> bool:
-    """Return true if `tables` is a catalog and a schema of it, not a folder or URI: two words of
+    """Return true if `tables` is a catalog and its schema, not a folder or URI: two words of
     letters, digits and _, with one dot between. A folder of such a name is ./a.b."""
     return re.fullmatch(r"[A-Za-z]\w*\.[A-Za-z]\w*", tables, re.ASCII) is not None
 
 
 def with_run(rows: Schema) -> Schema:
-    """Return `rows` with the run that wrote the row, and its day, as the first columns."""
+    """Return `rows` with the run that wrote them, and its day, as the first columns."""
     return rows.with_first("run_date", DATE).with_first("run", LONG)
 
 
@@ -136,7 +135,7 @@ _WHO = "run cluster observed_at line_id witness node_id epoch feature"
 
 
 def _history(name: str, comment: str, levels: str) -> Table:
-    """Return a silver table of what the witnesses showed: a row a line and feature, null = none."""
+    """Return a silver table of what sources showed: a row per line and feature, null = none."""
     return Table(
         layer="silver",
         name=name,

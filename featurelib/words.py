@@ -1,8 +1,8 @@
-"""How single things are written for people, each once: a count with its noun, a level, a range, a
-node list, a time, a release, a place, and texts from outside made safe to show.
+"""Write single values for people: a count with its noun, a level, a range, a node list, a time, a
+release, a place, and untrusted texts made safe to show.
 
-What is not printable in such a text (controls, terminal escapes, marks that turn the direction of
-writing, line ends) is shown as an escape, `\\x1b`; what is too long is cut and ends in an ellipsis.
+Unprintable characters of such a text (controls, terminal escapes, marks that turn the direction of
+writing, line ends) become escapes, `\x1b`; a long text is cut and ends in an ellipsis.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def printable(text: str) -> str:
 
 
 def toml_text(text: str) -> str:
-    """Return `text` as TOML writes it, in one line and printable; it reads back as it was."""
+    """Return `text` as a TOML string, in one printable line; it reads back unchanged."""
     quoted = json.dumps(text, ensure_ascii=False)
     return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)
 
@@ -56,7 +56,7 @@ def _escape(character: str) -> str:
 
 
 def clean_place(place: str) -> str:
-    """Return `file:line` safe to show; a path that is too long is cut, its number is not."""
+    """Return `file:line` safe to show; a long path is cut, its number is not."""
     path, colon, number = place.rpartition(":")
     if not colon:
         return clean(place, LONGEST_PATH)
@@ -64,7 +64,7 @@ def clean_place(place: str) -> str:
 
 
 def place(line: str) -> str:
-    """`payments/landing.jsonl:7`: the last folder, the file and the number of a landing line."""
+    """Return `payments/landing.jsonl:7`: last folder, file and number of a landing line."""
     return "/".join(line.split("/")[-2:])
 
 
@@ -76,7 +76,7 @@ def count(number: int, noun: str) -> str:
 
 
 def progress(done: int, total: int, noun: str, seconds: float) -> str:
-    """Return `12 of 60 clusters, about 3 minutes left`, where the rest takes so many seconds."""
+    """Return `12 of 60 clusters, about 3 minutes left`; `seconds` is the remaining time."""
     return f"{done:,} of {count(total, noun)}, about {count(ceil(seconds / 60), 'minute')} left"
 
 
@@ -86,7 +86,7 @@ def reporting(number: int, total: int) -> str:
 
 
 def some(texts: Sequence[str], most: int) -> str:
-    """Return `a, b, c and 4 more`: at most `most` of the texts, and one that would be left over."""
+    """Return `a, b, c and 4 more`: at most `most` texts, and a single remaining one."""
     first = texts if len(texts) == most + 1 else texts[:most]
     rest_count = len(texts) - len(first)
     return ", ".join(first) + (f" and {rest_count:,} more" if rest_count else "")
@@ -101,8 +101,8 @@ _WHO = re.compile(r"(.*?(?:\S:\d+|(?:broker|controller) \d+)): (.+)")
 
 
 def share_reasons(text: str) -> str:
-    """Return `a:9092, b:9092: no answer`: of reasons ` · ` apart, `WHO: WHY` each, those that are
-    alike once, behind all who have it."""
+    """Return `a:9092, b:9092: no answer`: reasons `WHO: WHY`, separated by ` · `, with equal ones
+    joined."""
     alike = defaultdict[str, list[str]](list)
     for reason in text.split(" · "):
         match = _WHO.fullmatch(reason)
@@ -115,7 +115,7 @@ def share_reasons(text: str) -> str:
 
 
 def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """The first and last of each run of consecutive numbers, in order."""
+    """Return the first and last of each run of consecutive numbers, in order."""
     ends: list[tuple[int, int]] = []
     for number in sorted(set(numbers)):
         if ends and number == ends[-1][1] + 1:
@@ -145,7 +145,7 @@ def brokers_and_controllers(
 
 
 def age(span: timedelta) -> str:
-    """Return `47 hours`, `4 days`: whole ones, as many as have passed; `under an hour` for none."""
+    """Return `47 hours`, `4 days`: whole units that have passed; `under an hour` for none."""
     hours = int(span.total_seconds() // 3600)
     text = count(hours, "hour") if hours < 48 else count(hours // 24, "day")
     return text if hours else "under an hour"
@@ -159,7 +159,7 @@ def time_text(time: datetime | None, *, seconds: bool = False) -> str:
 
 
 def moment(microseconds: int | None) -> datetime | None:
-    """The time so many microseconds after 1970; None for none, or 0."""
+    """Return the time `microseconds` after 1970; None for None, or 0."""
     return datetime.fromtimestamp(microseconds / 1e6, UTC) if microseconds else None
 
 
@@ -182,7 +182,7 @@ def level_text(catalogue: Catalogue, feature: str | None, level: int | None) -> 
 
 
 def newer_than(catalogue: Catalogue) -> str:
-    """Return the words for software that is newer than every release of the catalogue."""
+    """Return the text for software that is newer than every release of the catalogue."""
     return f"newer than {catalogue.releases[-1].release}"
 
 
@@ -204,7 +204,7 @@ def range_text(catalogue: Catalogue, feature: str | None, ends: tuple[int, int] 
 
 
 def releases_text(catalogue: Catalogue, names: Sequence[str]) -> str:
-    """Return releases in the catalogue's order, those that follow one another as `4.0 to 4.4`."""
+    """Return releases in the catalogue's order, consecutive ones as `4.0 to 4.4`."""
     order = [release.release for release in catalogue.releases]
     groups: list[list[str]] = []
     for name in names:
@@ -222,30 +222,30 @@ def went_back(feature: str, before: str, after: str) -> str:
 
 
 def ask_why_lower(moves: Iterable[tuple[str, str, str, datetime]]) -> str:
-    """Return the question to ask before these are upgraded, of features whose level went down:
-    from, to, when that was seen; empty without one."""
+    """Return the question before these are upgraded, of features whose last change was a downgrade:
+    from, to, when it was seen; empty without one."""
     went = [f"{clean(f)} went down from {a} to {b} (seen {time_text(at)})" for f, a, b, at in moves]
     return f"Ask first why {' and '.join(went)}." if went else ""
 
 
 def mend_first(grave: Sequence[str]) -> str:
-    """Return the sentence that critical findings, given as messages, are fixed first; empty without
-    one."""
+    """Return the sentence that critical findings, given as messages, are fixed first; "" without
+    any."""
     tail = f" {count(len(grave) - 1, 'critical finding')} more." if grave[1:] else ""
     return f"Mend first what is critical: {grave[0]}{tail}" if grave else ""
 
 
 def although(unfit: Sequence[str]) -> str:
-    """`, although broker 2 does not fit it`, of a level that is finalized; empty without a node."""
+    """Return `, although broker 2 does not fit it`, for a finalized level; empty without a node."""
     verb = "does" if len(unfit) == 1 else "do"
     return f", although {some(unfit, 3)} {verb} not fit it" if unfit else ""
 
 
 def metadata_first(feature: str) -> tuple[bool, str]:
-    """The order of features: metadata.version, on which others depend, then by name."""
+    """Return the sort key of features: metadata.version, on which others depend, then by name."""
     return feature != METADATA_VERSION, feature
 
 
 def code_text(code: str) -> str:
-    """A finding's code as words."""
+    """Return a finding's code as words."""
     return clean(code).replace("_", " ")

@@ -87,8 +87,8 @@ Levels = Mapping[str, int | str]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PlanAnswer(Answer[Planned]):
-    """The result of planning: with `is_made` something to send, else every reason in `refusals`, or
-    nothing to do."""
+    """The result of planning: with `is_made` a plan with requests, else every reason in `refusals`,
+    or nothing to do."""
 
     file: PlanFile | None
     path: str | None = None  # where it is to stand
@@ -104,19 +104,18 @@ class PlanAnswer(Answer[Planned]):
         return self.value.refusals
 
     def expect_made(self) -> PlanFile:
-        """The plan's file. Raises RefusedError where nothing came of it, with every reason."""
+        """Return the plan's file. Raises RefusedError with every reason if there is none."""
         if self.file is None:
             raise RefusedError(f"expected a plan to go on with, found none:\n{self.text}")
         return self.file
 
     def content(self) -> str:
-        """The text of the plan's file. Raises RefusedError."""
+        """Return the text of the plan's file. Raises RefusedError."""
         file = self.expect_made()
         return files.write_plan(file.plan, file.for_people)
 
     def save(self, path: str) -> None:
-        """Write the file that `featurelib show` and the others read, whole or not at all. Raises
-        RefusedError, ConfigError."""
+        """Write the plan's file, whole or not at all. Raises RefusedError, ConfigError."""
         write_whole(path, self.content().encode())
 
 
@@ -161,8 +160,8 @@ def plan_intent(
     probe: bool = False,
     place_of: Callable[[Source], str] | None = None,
 ) -> PlanAnswer:
-    """The plan for what is wanted. `probe`: the live cluster's controller is asked to validate it
-    where registrations are not seen. `where` says in which file it will stand."""
+    """Plan `intent`. `probe`: ask the live cluster's controller to validate the plan where
+    registrations are not known. `place_of` returns the file that the plan will be saved in."""
     catalogue = chosen.catalogue
     if probe:
         source, planned = _plan_by_probe(chosen, intent)
@@ -323,7 +322,7 @@ def known_entry(cluster: str, fleet: str | None, catalogue: Catalogue) -> FleetE
 
 
 def read_plan(plan: PlanAnswer | str) -> PlanFile:
-    """The plan itself, or the one in that file. Raises RefusedError, PlanError, ConfigError."""
+    """Return the plan, read if `plan` is a file. Raises RefusedError, PlanError, ConfigError."""
     if isinstance(plan, PlanAnswer):
         return plan.expect_made()
     again = "The nightly removes plans that it does not make any more. "
@@ -333,8 +332,8 @@ def read_plan(plan: PlanAnswer | str) -> PlanFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Carried(Answer[Ending]):
-    """The result of a plan: `ending.kind` says how it ended. `text` has a line an update, in
-    KIP-584's form, and one sentence that says what is true."""
+    """The result of applying a plan: `ending.kind` says how it ended. `text` has a line for each
+    update, in KIP-584's form, and one sentence about the state of the cluster."""
 
     @property
     def text(self) -> str:
@@ -447,8 +446,8 @@ def _carry_out(
     approval: bytes | str | None,
     path: str,
 ) -> Carried:
-    """Carry out the plan of the file `path`. Once all is checked that needs no look, a person is
-    asked. An error has as `facts` what is known of the plan."""
+    """Apply the plan of the file `path`. The person is asked after all checks that need no look at
+    the cluster. An error has the known facts of the plan in `facts`."""
     plan, reached, journal = file.plan, chosen.reached(), how.journal
     settings, ruled = find_settings(chosen.wanted.config)
     if writable := find_writable(Path(ruled)):
@@ -524,7 +523,7 @@ def _carried(
 
 
 def _gone(file: PlanFile, again: str, journal: str | None) -> str:
-    """By whom the plan's approval was taken back, where the journal knows, and what to do."""
+    """Return who withdrew the plan's approval, if the journal has it, and what to do."""
     taken, path = list[Withdrawal](), journal_path(journal)
     if path.exists():
         with closing(Journal(path)) as opened:

@@ -151,7 +151,7 @@ def _approved(
 
 
 def _updates(plan: Plan, catalogue: Catalogue) -> list[ApprovedUpdateDocument]:
-    """Each update of a plan that is approved, and what cannot be taken back of it."""
+    """Return each update of an approved plan, and what cannot be undone of it."""
     return [
         fill(ApprovedUpdateDocument, loss_of(move, plan, catalogue), step=i, **asdict(move))
         for i, step in enumerate(plan.steps, 1)
@@ -160,10 +160,11 @@ def _updates(plan: Plan, catalogue: Catalogue) -> list[ApprovedUpdateDocument]:
 
 
 def _withdraw(target: str, reason: str | None, journal: str | None) -> Approved:
-    """Take back the approval in a file: the journal refuses it from now on, and the file goes.
+    """Withdraw the approval in a file: the journal refuses it from now on; delete the file.
 
     With another journal a copy of the file holds until it expires. Raises ConfigError where there
-    is none or it cannot be deleted, PlanError, ApprovalError, JournalError."""
+    is none or it cannot be deleted, PlanError, ApprovalError, JournalError.
+    """
     again = "One whose file is gone cannot be taken back: a copy holds until it expires."
     file = files.read_approval(read_bytes(target, "an approval to take back", again), target)
     approval, path = file.approval, journal_path(journal)
@@ -197,14 +198,14 @@ def _withdraw(target: str, reason: str | None, journal: str | None) -> Approved:
 
 
 def withdrawal_document(withdrawal: Withdrawal) -> WithdrawalDocument:
-    """A withdrawal as an object."""
+    """Return a withdrawal as an object for JSON."""
     holder, at = withdrawal.who, say_seconds(withdrawal.at)
     return fill(WithdrawalDocument, withdrawal, at=at, user=holder.user, host=holder.host)
 
 
 def _replaced(target: str) -> str:
-    """Return a line about the approval that is replaced there. Raises ConfigError for a file that
-    is none."""
+    """Return a line about the approval that is replaced. Raises ConfigError for a file that is no
+    approval."""
     if not target:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""The one cluster that a function is about, and what it is judged by; what functions give back.
+"""The cluster argument of a function, the inputs of its judgement, and the type of its answer.
 
 A name is looked up in the inventory and the cluster is looked at; `Live` is reached by other ways;
 `Stored` is what a night of the nightly's tables says. An answer is a value for a program, and shows
@@ -33,8 +33,8 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Answer(Generic[Value]):
-    """The answer to a question: its value, and how it is shown, which is made when it is needed:
-    a page of text for a width (None: this terminal's), rows for a table, a document as JSON."""
+    """The answer to a question: its value, and how it is shown. Text for a width (None: this
+    terminal's), rows for a table and the JSON document are made when they are needed."""
 
     value: Value
     make_rows: Callable[[], Iterable[dict[str, object]]]
@@ -44,7 +44,7 @@ class Answer(Generic[Value]):
 
     @property
     def rows(self) -> tuple[dict[str, object], ...]:
-        """A row for each part of it that a table can have."""
+        """The rows of a table: one for each part of the value that a table can hold."""
         return tuple(self.make_rows())
 
     @property
@@ -63,7 +63,7 @@ class Answer(Generic[Value]):
         return as_json(self.make_document())
 
     def frame(self) -> Any:
-        """The rows as a pandas DataFrame. Raises ConfigError where pandas is not installed."""
+        """Return the rows as a pandas DataFrame. Raises ConfigError if pandas is not installed."""
         return to_frame(self.make_rows())
 
 
@@ -76,9 +76,9 @@ class Approved(Answer[ApprovalFile]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """The means to show a person what will be done, and to ask: in Python nobody is asked.
-    `command` is what was typed. `confirm` returns once the answer is yes. An interrupt lets
-    the block `sending` say how far it came."""
+    """A person who is shown what will be done, and is asked; Python calls have none. `command` is
+    the command as typed. `confirm` returns once the answer is yes. If the block `sending` is
+    interrupted, it prints how far the request came."""
 
     command: str = ""
     at_terminal: bool = False
@@ -91,16 +91,16 @@ NOBODY = Person()
 
 
 def plan_ways(file: PlanFile, entry: FleetEntry) -> str:
-    """Return the options that reach the plan's cluster where the plan was made. Nobody vouches for
-    them, so there are none for a cluster that secrets are sent to."""
+    """Return the options by which the machine that made the plan reached its cluster. They are
+    untrusted, so there are none for a cluster that receives secrets."""
     known = {} if entry.is_secured else file.for_people.addresses
     own = {n: known[n] for n in WAYS if n in known and clean(known[n], 1000) == known[n]}
     return "".join(f" --{name} {quote(value)}" for name, value in own.items())
 
 
 def made_at(command: str, file: PlanFile, entry: FleetEntry) -> str:
-    """Return the command, as it reaches the cluster where its plan was made; "" = it does, or
-    that is not known."""
+    """Return the command with the options that reached the cluster when its plan was made; "" if
+    none are needed or known."""
     words, kept, ways = iter(split(command)), list[str](), plan_ways(file, entry)
     for word in words:
         if word.removeprefix("--").partition("=")[0] not in WAYS:
@@ -112,7 +112,7 @@ def made_at(command: str, file: PlanFile, entry: FleetEntry) -> str:
 
 
 def to_frame(rows: Iterable[dict[str, object]]) -> Any:
-    """The rows as a pandas DataFrame. Raises ConfigError where pandas is not installed."""
+    """Return the rows as a pandas DataFrame. Raises ConfigError if pandas is not installed."""
     try:
         import pyarrow as pa
 
@@ -126,7 +126,7 @@ def to_frame(rows: Iterable[dict[str, object]]) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored(Chosen):
-    """A cluster in the tables of a run, to be asked about and planned for."""
+    """A cluster in the tables of a run: functions answer questions about it and plan for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,12 +138,12 @@ AnyCluster = str | Chosen
 
 
 def choose(cluster: AnyCluster) -> Chosen:
-    """The cluster that is meant: a text is an id or name of conf/fleet.toml."""
+    """Return the chosen cluster; a text is an id or name of conf/fleet.toml."""
     return cluster if isinstance(cluster, Chosen) else connect(cluster)
 
 
 def choose_live(cluster: str | Chosen) -> Chosen:
-    """The same, of a cluster that something is to be sent to. Raises ConfigError for another."""
+    """Return the chosen cluster, to send requests to. Raises ConfigError for a stored one."""
     chosen = choose(cluster)
     if isinstance(chosen, Stored):
         raise ConfigError(
@@ -156,7 +156,7 @@ def choose_live(cluster: str | Chosen) -> Chosen:
 def connect(
     cluster: str | None = None, *, overlay: str | None = None, **ways: Unpack[Ways]
 ) -> Live:
-    """A cluster that answers, named as the inventory names it or reached by addresses.
+    """Return a live cluster, named as in the inventory or reached by addresses.
 
         connect("payments-eu")                              # conf/fleet.toml says how
         connect(bootstrap="kafka-1:9092,kafka-2:9092")      # brokers to ask first
@@ -184,7 +184,7 @@ class Finalized:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supported:
-    """A range of a feature, and the nodes that support it, as `broker 2`."""
+    """A range of a feature, and the nodes that support it, such as `broker 2`."""
 
     min_version: int
     max_version: int
@@ -193,7 +193,7 @@ class Supported:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Described(Answer[Description]):
-    """One cluster as KIP-584's Admin describes one, but by all of its nodes.
+    """A cluster as KIP-584's Admin describes it, but by all of its nodes.
 
     `finalized` None = nobody trustworthy says; a feature that is not in it is not finalized.
     `finalized_features_epoch` None = no witness knows one (-1 on the wire). `supported` has every

@@ -1,4 +1,4 @@
-"""Show the folders, files and settings that rule where no option names them."""
+"""Show which folders, files and settings apply if no option names them."""
 
 from __future__ import annotations
 

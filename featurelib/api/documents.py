@@ -1,8 +1,8 @@
 """What commands print with --json about clusters, plans and requests; see view/documents.py.
 
 The answer to a question is printed as it is: a key for each field of the value, in the order of the
-fields, where KEYS has no row for its type. DOCUMENTS says which value each command prints, after
-which head. What is sent and what became of it has a document of its own.
+fields, where KEYS has no row for its type. DOCUMENTS names the head and the value that each command
+prints. Requests and their outcomes have documents of their own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from featurelib.view.documents import Document, JsonPart
 
 
 def row_of(keys: str) -> dict[str, str]:
-    """`key=attribute key`: the attribute of each key, which is of its name where none is given."""
+    """Return the attribute of each key in `key=attribute key`; a key alone is its own attribute."""
     parts = (key.partition("=") for key in keys.split())
     return {key: attribute or key for key, _, attribute in parts}
 
@@ -95,7 +95,7 @@ DOCUMENTS: dict[str, tuple[type[Document], type]] = {
 
 
 def keys_of(kind: type) -> dict[str, str] | None:
-    """The keys of a type's object, and the attributes they stand for; None: it is no object."""
+    """Return the keys of a type's JSON object, and the attribute of each; None: it is no object."""
     if is_dataclass(kind):
         return KEYS.get(kind) or {field.name: field.name for field in fields(kind)}
     names = getattr(kind, "_fields", None)  # of a named tuple
@@ -103,7 +103,7 @@ def keys_of(kind: type) -> dict[str, str] | None:
 
 
 def plain(value: object) -> Any:
-    """The value as JSON has it; a role becomes its word, and what has names becomes an object."""
+    """Return the value as JSON has it: a role becomes its word, a type with names an object."""
     if isinstance(value, Role):
         return value.text
     if keys := keys_of(type(value)):

@@ -1,4 +1,4 @@
-"""What was sent from this machine and what became of it: the journal shown, and looked after."""
+"""Show the journal of this machine (sent requests and their outcomes), and settle open requests."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ def journal(
 
 
 def _verified(journal: str | None, kept: str | None, **parts: object) -> Answer[Verified]:
-    """Verify that the records are as they were written, and that `kept`, an earlier newest digest,
-    is one of theirs. Raises ConfigError, also for an option of `parts`; JournalError."""
+    """Verify that no record was changed, and that `kept`, an earlier newest digest, belongs to one
+    of them. Raises ConfigError, also for an option of `parts`; JournalError."""
     if beside := [name for name, value in parts.items() if value]:
         raise ConfigError(
             f"{'--verify' if kept is None else '--kept'}: expected no --{beside[0]} beside it, "
@@ -139,8 +139,8 @@ def _verified(journal: str | None, kept: str | None, **parts: object) -> Answer[
 
 
 def _open_journal(path: Path) -> Journal:
-    """The journal in a file that is there: to look after what was sent none is made. Raises
-    ConfigError where there is none, JournalError and InputError for one that cannot be read."""
+    """Open a journal that exists; none is created to settle requests. Raises ConfigError if there
+    is none, JournalError and InputError for one that cannot be read."""
     if not path.exists():
         raise ConfigError(
             f"{path}: there is no journal, so nothing was sent with it. Another user or machine "
@@ -152,8 +152,8 @@ def _open_journal(path: Path) -> Journal:
 
 
 def _id_of(text: str, known: Mapping[str, str], fleet: Fleet, source: str) -> str:
-    """The id of the cluster that is meant: as everywhere else, or as the journal calls it (`known`,
-    names by id). Raises ConfigError for one that neither knows, or a name of several."""
+    """Return the id of the cluster `text`, by inventory or journal (`known`, names by id). Raises
+    ConfigError for a text that neither knows, or that names several."""
     listed = any(text in (entry.id, entry.name) for entry in fleet.cluster)
     if text in known or listed:
         return text if text in known else fleet.find(text, source).id
@@ -263,8 +263,8 @@ def resume(
 def _reachable(
     journal: Journal, chosen: Chosen, inventory: Fleet, part: FleetPart | None, path: str | None
 ) -> tuple[list[ReachedCluster], Resumed]:
-    """The clusters of a part with requests to look after that the inventory can reach, and the open
-    requests of others of it."""
+    """Return the clusters of a part that have open requests and can be reached by the inventory,
+    and the open requests of the others."""
     reachable = {entry.id for entry in inventory.cluster if entry.is_reachable}
     targets, lost = dict[str, ReachedCluster](), []
     for entry in journal.entries():
@@ -288,7 +288,7 @@ def _settle(
     command: str,
     sender_ended: bool,
 ) -> Resumed:
-    """Add one cluster's requests to those found before; a query tells its id if that is empty."""
+    """Settle one cluster's requests, and add them to `resumed`; a query finds an empty id."""
     cluster = cluster or watcher.look().sight.cluster_id
     settled = settle_open(watcher, journal, cluster, command=command, sender_ended=sender_ended)
     resumed = replace(resumed, cluster=cluster, settled=(*resumed.settled, *settled))
@@ -301,8 +301,8 @@ def _settle(
 
 
 def _way(entry: JournalEntry, inventory: Fleet, options: Wanted, journal: str | None) -> str:
-    """The command that settles a request: by the inventory, or as it was reached when it was sent.
-    A name alone is no way where the inventory has none."""
+    """Return the command that settles a request: by the inventory, or by the options with which it
+    was sent. A name alone does not reach a cluster that the inventory lacks."""
     cluster, used = entry.intent.cluster, entry.intent.reach
     if any(known.id == cluster and known.is_reachable for known in inventory.cluster):
         return ClusterArgs(reach=quote(cluster), fleet=options.fleet, journal=journal).resume

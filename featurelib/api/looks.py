@@ -1,5 +1,5 @@
-"""Looks at clusters: once, for what may be finalized in each, or again and again while their
-software is rolled. Nothing is sent to a cluster.
+"""Read clusters: once, to report what can be finalized, or repeatedly during a rolling upgrade.
+Nothing is sent to a cluster.
 
 Each cluster has a thread, so that one whose nodes hang keeps no other waiting.
 """
@@ -58,8 +58,8 @@ MOST_CLUSTERS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ClusterLook(Answer[Watched]):
-    """One look at one cluster: the one at `position` of those that are watched, which people call
-    `name`; `line` says it in one line."""
+    """A reading of one cluster: the one at `position` of those watched. `name` is for people;
+    `line` is a one-line summary."""
 
     position: int
     name: str
@@ -133,7 +133,7 @@ def _is_hidden(cluster: ReportedCluster) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """A reading of one cluster. Without an id in `entry` it is of all landing files."""
+    """A reading of one cluster; without an id in `entry`, of all landing files."""
 
     chosen: Chosen
     entry: FleetEntry
@@ -142,7 +142,7 @@ class _Look:
 
 
 def _look_once(chosen: Chosen) -> _Look:
-    """Raise ConfigError for a cluster that the options do not reach."""
+    """Read one cluster. Raises ConfigError if the options do not reach it."""
     options, error = chosen.wanted, None
     if options.is_stored:
         named = open_fleet(options.fleet, chosen.catalogue)[1].named(options.cluster)
@@ -203,8 +203,8 @@ def _report(looks: Sequence[_Look], fleet: Fleet, listed_in: str) -> Report:
 
 
 def _next_steps(report: Report, looks: Sequence[_Look]) -> tuple[Report, dict[str, NextStep]]:
-    """Return the report with commands that reach each cluster as the look did, and how to go on
-    there, by the cluster's key."""
+    """Return the report with commands that reach each cluster as this reading did, and the next
+    step of each cluster, by its key."""
     of_ids, names = {one.entry.id: one for one in looks}, [one.name for one in report.clusters]
     steps, clusters = dict[str, NextStep](), list[ReportedCluster]()
     for cluster in report.clusters:
@@ -221,7 +221,7 @@ def _next_steps(report: Report, looks: Sequence[_Look]) -> tuple[Report, dict[st
 
 @dataclass(slots=True, kw_only=True)
 class Looks(Iterator[ClusterLook]):
-    """The looks of a watch, as they come; `newest` of each cluster, by its position."""
+    """The readings of a watch, as they arrive; `newest` of each cluster, by its position."""
 
     chosen: Sequence[Chosen]
     until: Sequence[str]
@@ -242,14 +242,14 @@ class Looks(Iterator[ClusterLook]):
 
     @property
     def is_ready(self) -> bool:
-        """True if all that is waited for is READY in every cluster."""
+        """True if every awaited level is READY in every cluster."""
         return (
             bool(self.until) and self.is_seen and all(s.value.ready for s in self.newest.values())
         )
 
     @property
     def is_seen(self) -> bool:
-        """True if the newest look at each cluster reached it."""
+        """True if the newest reading of each cluster reached it."""
         errors = [look.value.error for look in self.newest.values()]
         return len(errors) == len(self.chosen) and not any(errors)
 
@@ -339,8 +339,8 @@ def _look_on(
     over: Event,
     queue: SimpleQueue[_Found],
 ) -> None:
-    """Look at one cluster until it is `over`. A look that fails is found, too; after a fault that
-    no other look fixes there is none."""
+    """Read one cluster until it is `over`. A failed reading is a result, too; after a fault that
+    repeating cannot fix, the reading ends."""
     watching, made_from = Watch(texts, chosen.catalogue), ""
     try:
         entry = chosen.reached().entry
@@ -383,8 +383,8 @@ def _look(
 
 
 def _next(watched: Watched, source: Source | None) -> tuple[str, Sequence[LeftOver]]:
-    """Return the command that plans the levels waited for, "" = we finalize none of them; and the
-    levels that an owner finalizes."""
+    """Return the command that plans the awaited levels ("" if featurelib finalizes none of them),
+    and the levels that an owner finalizes."""
     goals = [goal for goal in watched.features if goal.wanted is not None]
     levels = {goal.feature: str(goal.wanted) for goal in goals}
     if source is None or not watched.ready or not levels:

@@ -1,6 +1,6 @@
-"""Questions about one cluster, asked of a look or of a night's tables, and drawn.
+"""Answer questions about one cluster from a live reading or from a run's tables, and draw them.
 
-Nothing is sent, nothing written.
+Nothing is sent or written.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def answer_about(
     rows: Callable[[], Iterable[Row]],
     page: Callable[[int | None], Page],
 ) -> Answer[Value]:
-    """The answer to a question about what `source` shows."""
+    """Return the answer to a question about the cluster that `source` shows."""
     name, made_from = source.entry.title or None, source.made_from
     head = fill(OfCluster, cluster=source.sight.cluster_id, name=name, made_from=made_from)
     return Answer(
@@ -154,7 +154,7 @@ def what_if(
 
 
 def mark_muted(answer: WhatIf, source: Source) -> WhatIf:
-    """The answer whose findings say which of them are muted."""
+    """Return the answer with muted findings marked."""
     new, resolved = (
         tuple(row | as_json(over_row(source.muted, row)) for row in rows)
         for rows in (answer.new, answer.gone)
@@ -163,7 +163,7 @@ def mark_muted(answer: WhatIf, source: Source) -> WhatIf:
 
 
 def turn_row(turn: Turn) -> Row:
-    """One feature before and after, by its verdict's columns."""
+    """Return one feature before and after, by its verdict's columns."""
     row: Row = {"feature": turn.feature}
     for moment, side in (("before", turn.before), ("after", turn.after)):
         row |= {f"{key}_{moment}": (side or {}).get(key) for key in VERDICT}
@@ -210,8 +210,8 @@ def can_roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
 
 
 def _levels_sent(cluster: str) -> Iterator[tuple[str, int, int]]:
-    """Yield feature, level and time (microseconds) of each level that was finalized by the journal
-    of this machine: before a request, and after it unless nothing was written. None is made."""
+    """Yield feature, level and time (microseconds) of each level that this machine's journal shows
+    as finalized: before a request, and after it unless nothing was written."""
     path = journal_path(None)
     if not path.is_file():
         return

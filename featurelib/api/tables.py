@@ -1,4 +1,4 @@
-"""Nights of the nightly's tables: the fleet at a glance, and each cluster of it to ask about.
+"""Read runs from the nightly's tables: the fleet at a glance, and single clusters.
 
 Read without Spark; nothing is written.
 """
@@ -53,8 +53,8 @@ QUARANTINED = 3  # lines that are named
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditInputs:
-    """The inputs of the waves: the inventory and its chosen clusters (None: all), the settings with
-    their mutes, the catalogue; `ways`: options, after a blank each, that commands of a cluster
+    """The inputs of waves: the inventory and its chosen clusters (None: all), the settings with
+    their mutes, the catalogue. `ways`: options, each after a blank, that commands about a cluster
     need."""
 
     fleet: Fleet
@@ -66,10 +66,10 @@ class AuditInputs:
 
 
 class NightTables:
-    """One night; `tables[name]` is one cluster of it, which every function here takes."""
+    """A run; `tables[name]` is one of its clusters, which every function here takes."""
 
     def __init__(self, options: Wanted, catalogue: Catalogue, choice: Choice | None = None) -> None:
-        """`wanted` names the tables. Raises ConfigError where there are none."""
+        """Open the tables that `wanted` names. Raises ConfigError if there are none."""
         assert options.tables is not None
         self.lake, self._wanted, self.catalogue = Lake(options.tables), options, catalogue
         self.listed_in, self._inventory = open_fleet(options.fleet, catalogue)
@@ -81,7 +81,7 @@ class NightTables:
 
     @cached_property
     def _summary(self) -> Report:
-        """The report, but for what nodes support and how levels moved, which takes its time."""
+        """The report without supported ranges and level history, which take longer."""
         lake, judged = self.lake, self.lake.judged(self.run)
         whole = report_night(
             lake.read,
@@ -100,7 +100,7 @@ class NightTables:
         return part
 
     def asked(self) -> AuditInputs:
-        """The inputs of a question about the whole fleet."""
+        """Return the inputs of a question about the whole fleet."""
         settings, file = find_settings(self._wanted.config)
         return AuditInputs(
             fleet=self._inventory,
@@ -113,8 +113,8 @@ class NightTables:
 
     @cached_property
     def report(self) -> Report:
-        """The night's report: the values behind its text, JSON and page. Of the clusters that were
-        chosen; NoEvidenceError where that night judged none of them."""
+        """The run's report on the chosen clusters: the values behind its text, JSON and page.
+        NoEvidenceError if that run judged none of them."""
         lake, run = self.lake, self.run
         settings, _ = find_settings(self._wanted.config)
         inventory = self._inventory.inventory
@@ -130,8 +130,8 @@ class NightTables:
             return self._summary  # snapshots of old nights need not be kept
 
     def _places(self, findings: TableRows) -> dict[int, str]:
-        """Return the places of landing lines that findings of these clusters rest on; none where
-        bronze is not kept, or where they are more than anybody opens."""
+        """Return the places of landing lines behind the findings of these clusters; none if bronze
+        is not kept, or if there are too many to open."""
         try:
             return places(self.lake.read, lines_of(findings, self.part))
         except (NoEvidenceError, TableError, SurroundingsError):
@@ -149,16 +149,16 @@ class NightTables:
 
     @property
     def made_from(self) -> str:
-        """The source of the answers about several clusters, and which clusters those are."""
+        """The source of the answers about several clusters, and the names of these clusters."""
         return f"tables in {self.lake.root}" + (f", {self.part.text}" if self.part else "")
 
     @property
     def clusters(self) -> tuple[str, ...]:
-        """The names of the clusters, those that need a person most first."""
+        """The names of the clusters, most urgent first."""
         return tuple(cluster.name for cluster in self._summary.clusters)
 
     def nothing(self, run: str) -> NoEvidenceError:
-        """The error that none of the clusters that were chosen was judged in these nights."""
+        """Return the error that these runs judged none of the chosen clusters."""
         assert self.part is not None
         return NoEvidenceError(
             f"{clean(self.part.text)}: expected clusters of {run} below {self.lake.root}, found "
@@ -175,7 +175,7 @@ class NightTables:
         return to_frame(map(_row, self._summary.clusters))
 
     def __getitem__(self, cluster: str) -> Stored:
-        """One cluster, by its id or name. Raises ConfigError, naming the nearest, for another."""
+        """Return a cluster by id or name. Raises ConfigError with the nearest name if none."""
         entry = self._inventory.named(cluster) or FleetEntry(id=cluster)
         self.lake.expect_cluster(entry.id, self.run, list(self.names.values()))
         options = replace(self._wanted, cluster=entry.id, run=self.run)
@@ -192,9 +192,8 @@ def report_night(
     listed_in: str,
     find_line: Callable[[int], str | None],
 ) -> Report:
-    """The report on what a night judged, from what the tables say of it beside that: what the
-    nightly prints itself, and what is asked for later, have the same. `read` reads the tables, and
-    `listed_in` is the file of the inventory."""
+    """Return the report on a run's judgements from its tables: the nightly and later commands print
+    the same. `read` reads the tables, and `listed_in` is the file of the inventory."""
     rows = judged.readiness.select(["cluster", "feature", "verdict"]).to_pylist()
     ready = {(row["cluster"], row["feature"]) for row in rows if row["verdict"] == Verdict.READY}
     past = PreviousRuns(*night_before(read, run), find_lowered(read, run, ready))
@@ -237,8 +236,8 @@ def report_night(
 def _landed(
     read: Read, run: int, before: int, names: Mapping[str, str]
 ) -> tuple[Ingest | None, tuple[int, list[LeftOut]] | None, str]:
-    """Return what was read since the run before, the lines left out of all runs, of clusters by
-    their `names`, and the folder of the landing files; if bronze is not kept, nothing of it."""
+    """Return the lines read since the previous run, all lines left out for clusters in `names`, and
+    the folder of the landing files; nothing if bronze is not kept."""
     try:
         runs = read(INGEST_RUN, [("run", "<=", run)], None).to_pylist()
         lines, newest = read_quarantine(read, [("run", "<=", run)], QUARANTINED)
@@ -256,8 +255,8 @@ def _landed(
 def plan_files(
     judged: Judged, titles: Mapping[str, str], report: Report | None = None
 ) -> dict[str, tuple[str, str]]:
-    """By cluster with steps: the name of its plan file, after what people call it, and its text,
-    with what the night's `report` says that has to be mended or asked first."""
+    """Return (file name, text) of the plan of each cluster that has steps. The text includes
+    warnings and questions from the run's `report`."""
     rows = zip(judged.plans["cluster"].to_pylist(), judged.plans["plan"].to_pylist(), strict=True)
     named = {cluster: text for cluster, text in rows if text is not None}
     for cluster, reason in ask_first(report) if report else ():

@@ -1,4 +1,4 @@
-"""Judges a batch of clusters: every finding, every incompatible node, a verdict for every feature.
+"""Judge a batch of clusters: every finding, every incompatible node, a verdict for every feature.
 
 A verdict never depends on the other clusters of the batch. READY needs every rule and all the
 evidence; what is missing makes UNKNOWN, unless a known node already says no.
@@ -125,8 +125,8 @@ def judge(
 
 
 def _blockers(judge: Judge, target: Int, sink: BatchFindings) -> Int:
-    """Add everything that stands between the finalized levels and the ceilings, under the code of
-    the row that says so; counts by question."""
+    """Add every blocker between the finalized levels and the ceilings, under the code of its row;
+    return their number by question."""
     evidence, query, fleet = judge.evidence, judge.asked, judge.fleet
     ceiling = judge.bounds.ceiling
     count = np.zeros(len(ceiling), dtype=np.int64)
@@ -210,8 +210,8 @@ def _side_effects(judge: Judge, beyond: Bool, report: BatchFindings) -> None:
 
 
 def _unmet(judge: Judge, move: Move, cluster: int) -> str:
-    """`metadata.version 23`: what a level depends on and what is not finalized in its cluster; of
-    several levels of one feature the highest."""
+    """Return `metadata.version 23`: the levels that this move depends on and that are not finalized
+    in its cluster; of several levels of one feature the highest."""
     query = judge.asked
     own = np.flatnonzero(query.known & (query.cluster == cluster)).tolist()
     levels = {query.names[query.feature[q]]: int(query.current[q]) for q in own}
@@ -221,8 +221,8 @@ def _unmet(judge: Judge, move: Move, cluster: int) -> str:
 
 
 def _unrecorded(judge: Judge, report: BatchFindings) -> None:
-    """KRaft clusters at the level that stands for a log without a record of metadata.version: no
-    tool formats at it, and nothing can write it."""
+    """Report KRaft clusters at the level that means "no record of metadata.version": no tool
+    formats at it, and nothing can write it."""
     query, kraft = judge.asked, judge.evidence.membership.kraft
     first = query.of_feature(METADATA_VERSION) & (query.current <= SILENT_METADATA_VERSION)
     report.of_questions("metadata_version_not_recorded", first & query.known & kraft[query.cluster])

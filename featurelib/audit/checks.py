@@ -1,4 +1,4 @@
-"""What is finalized already, checked: who does not support it, what it depends on, what would go.
+"""Check finalized levels: unsupported by a node, unmet dependencies, levels that would disappear.
 
 Findings only; no verdict hangs on them. Four questions, each of all clusters of a batch at once:
 
@@ -97,7 +97,7 @@ def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
 
 
 def _unfit(evidence: Evidence) -> tuple[Int, Int]:
-    """Return every pair that does not hold what is finalized, with each subject behind it.
+    """Return every pair that does not support its finalized level, and each subject behind it.
 
     A controller that replays a level it does not support ends. One that answers supports it, and
     its listener only leaves the unstable level out.
@@ -110,8 +110,8 @@ def _unfit(evidence: Evidence) -> tuple[Int, Int]:
 
 
 def outdated(evidence: Evidence) -> Texts:
-    """Return by subject why the usual remedy does not help: its software is too old for what is
-    finalized, and it is not registered, or does not answer and nobody sees it run."""
+    """Return by subject why the usual remedy does not help: its software is too old for the
+    finalized level, and it is not registered, or it does not respond and does not seem to run."""
     query, node = evidence.questions, evidence.subjects
     pair, subject = _unfit(evidence)
     levels, lowest = query.current[query.pair_question[pair]], query.pair_min[pair]
@@ -123,9 +123,8 @@ def outdated(evidence: Evidence) -> Texts:
 
 
 def _own_answers(evidence: Evidence, question: Int, subject: Int) -> tuple[dict[int, str], Texts]:
-    """Return by position the start of a fate, and what is to fix: of brokers that register no
-    features nothing but the protocol version where they answered themselves, and their software
-    supports what is finalized."""
+    """Return by position the start of a text about a node's fate, and its cause: brokers whose own
+    response shows that only the protocol version keeps them from registering features."""
     query, node, own = evidence.questions, evidence.subjects, dict[int, str]()
     bare = node.listed_nothing[subject]
     for row in np.flatnonzero(bare & (node.answered_with[subject] != NOBODY)).tolist():
@@ -144,9 +143,10 @@ def _own_answers(evidence: Evidence, question: Int, subject: Int) -> tuple[dict[
 
 
 def levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[Levels, Int, Bool]:
-    """[clusters, features of the tables] of levels by question, 0 = not finalized; by question the
-    column it stands in, -1 for a feature that the tables do not have; and by cluster whether some
-    level is of such a feature. A KRaft cluster silent on metadata.version has its first level."""
+    """Return the level of each feature [clusters, features of the tables], 0 = not finalized; the
+    column of each question, -1 for a feature not in the tables; and whether each cluster has
+    finalized a feature of the tables. A KRaft cluster without metadata.version has its first
+    level."""
     query, clusters = evidence.questions, len(evidence.clusters)
     codes = np.array([tables.feature_code(name) for name in query.names], dtype=np.int64)
     column = codes[query.feature] if len(codes) else query.feature
@@ -157,10 +157,9 @@ def levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[
 
 
 def report_unmet(evidence: Evidence, own: Software, tables: Tables, report: BatchFindings) -> None:
-    """A finding for each finalized level whose dependency the finalized levels do not meet, as the
-    newest software declares it or the cluster's own controllers would ask for it (KIP-1022, Feature
-    dependencies; Feature.validateVersion).
-    """
+    """Report each finalized level whose dependency is not met by the finalized levels, as the
+    newest software declares it or the cluster's own controllers check it (KIP-1022, Feature
+    dependencies; Feature.validateVersion)."""
     query = evidence.questions
     level = np.where(query.known, query.current, _ENOUGH)
     finalized, column, _ = levels_of_clusters(evidence, level, tables)
@@ -201,18 +200,18 @@ def report_unmet(evidence: Evidence, own: Software, tables: Tables, report: Batc
 
 @cache
 def _asks(dialect: str, code: str) -> bool:
-    """Return true if controllers of a dialect ask a rule."""
+    """Return true if controllers of a dialect apply a rule."""
     return code in {row.code for row in load(dialect).rules}
 
 
 def _needed(dialect: str) -> int:
-    """The metadata.version that controllers of a dialect want for a level of any other feature."""
+    """Return the metadata.version that controllers of a dialect require for any other feature."""
     return load(dialect).can.metadata_needed if _asks(dialect, "metadata_version_unmet") else 0
 
 
 def find_deprecations(evidence: Evidence, report: BatchFindings) -> None:
-    """Add a finding for every minimum that would rise by KIP-584's text: every registered broker's
-    minimum counts, also of one that its controller leaves out of the live ones because of it.
+    """Report every minimum that would rise by KIP-584's text. Every registered broker's minimum
+    counts, also if its controller therefore leaves that broker out of the live ones.
 
     Only where a features node that can be believed stores minimums, and brokers that may run there
     keep them: 3.3 and later read the level in their place. No range begins above its level.
@@ -242,7 +241,7 @@ class RaisedMinimum:
 
     @property
     def text(self) -> str:
-        """The check that only a person can make before."""
+        """The check that a person must make before the update."""
         levels = _levels(self.first_lost, self.last_lost + 1)
         return (
             f"Check that no client uses {levels} of {self.feature} any more; the cluster does not "
@@ -253,8 +252,8 @@ class RaisedMinimum:
 def raised_by(
     cluster: Cluster, requests: Sequence[Request], dialect: Dialect, tables: Tables
 ) -> tuple[RaisedMinimum, ...]:
-    """The minimums that these requests would raise, sent one after the other. Where the schema has
-    none the stored one is the level again, and says nothing of clients."""
+    """Return the minimums that these requests would raise, sent one after the other. Where the
+    schema has no minimums, the stored one repeats the level and does not concern clients."""
     raised: list[RaisedMinimum] = []
     for request in requests if dialect.can.stores_min == "local" else ():
         batch = replace(build([(cluster, request)], dialect, tables), vendors=True)
@@ -271,5 +270,5 @@ def raised_by(
 
 
 def _levels(low: int, end: int) -> str:
-    """The levels from `low` on, without `end`."""
+    """Return the levels from `low` up to, but without, `end`."""
     return f"level {low}" if low == end - 1 else f"levels {low} to {end - 1}"

@@ -1,4 +1,4 @@
-"""See one cluster without tables and Spark: its verdicts, and plain values.
+"""Judge one cluster without tables and Spark, and return its evidence as plain values.
 
 Landing lines in memory are read, folded and judged by the nightly's own code, as a batch of one. A
 broken line is quarantined with its reason.
@@ -41,7 +41,7 @@ _REGISTER_FROM = load(STRICT).can.controllers_register_from
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """A cluster. `newest` is when its newest line was read, microseconds."""
+    """The view of one cluster. `newest` is when its newest line was read, microseconds."""
 
     cluster_id: str
     rows: TableRows  # its one row of featurelib.schema.SNAPSHOT
@@ -55,7 +55,7 @@ class ClusterView:
 
     @property
     def evidence(self) -> Evidence:
-        """The columns by which it was judged."""
+        """The columns from which it was judged."""
         assert self.judged.evidence is not None  # only what a table holds has none
         return self.judged.evidence
 
@@ -74,9 +74,9 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The terms of judging beside the evidence. Times in microseconds; `as_of` None = the newest
-    line of the cluster. `controller_decides`: as if all nodes had been seen that its controller
-    asks, because that is put to the controller itself before anything is sent (`ValidateOnly`)."""
+    """The settings of a judgement. Times are microseconds; `as_of` None = the newest line of the
+    cluster. `controller_decides`: as if all nodes had been seen that its controller asks, because
+    that is put to the controller itself before anything is sent (`ValidateOnly`)."""
 
     catalogue: Catalogue
     as_of: int | None
@@ -91,10 +91,10 @@ class Terms:
         cluster_id: str | None = None,
         choosing: str = "Choose one by its id.",
     ) -> ClusterView:
-        """The cluster that `lines` speak of.
+        """Return the view of the cluster in `lines`.
 
-        Raises NoEvidenceError where no line of it is accepted, and InputError where they are of
-        several clusters and `cluster_id` chooses none: `choosing` says what to do.
+        Raises NoEvidenceError if no line is accepted, and InputError if the lines are of several
+        clusters and `cluster_id` is empty: `choosing` is the advice in its message.
         """
         accepted, unread, rejected = _gather(lines)
         chosen = _choose(accepted, rejected, cluster_id, choosing)
@@ -113,11 +113,11 @@ class Terms:
         *,
         every: bool = False,
     ) -> tuple[Judged, int, list[tuple[int, str]]]:
-        """Judge the clusters that are `expected` by their ids as the nightly judges a fleet: one of
-        which no line tells is UNKNOWN. With `every` all that `lines` speak of are judged, too.
+        """Judge the clusters that are `expected`, by their ids, as the nightly judges a fleet: a
+        cluster without a line is UNKNOWN. With `every`, also judge all other clusters in `lines`.
 
-        Return it, as of when it is (`as_of` None = the newest line), and the quarantined lines as
-        ClusterView has them. Raises NoEvidenceError where none is expected and no line is accepted.
+        Return the judgement, its time (`as_of` None = the newest line), and the quarantined lines
+        as ClusterView has them. Raises NoEvidenceError if none is expected and no line is accepted.
         """
         accepted, unread, rejected = _gather(lines)
         landed = [name for name in accepted if every or name in expected]
@@ -147,10 +147,10 @@ class Terms:
         return judge(rows, conditions, self.catalogue, load(STRICT), self.severities)
 
     def see(self, row: TableRows) -> ClusterView:
-        """The same from a stored row of silver.cluster_snapshot.
+        """Return the view of a stored row of silver.cluster_snapshot.
 
-        Raises InputError for any other number of rows than one, NoEvidenceError for a cluster that
-        never landed.
+        Raises InputError unless there is exactly one row, NoEvidenceError for a cluster without
+        data.
         """
         if len(row) != 1:
             raise InputError(
@@ -192,7 +192,7 @@ _Lines = dict[str, list[tuple[Landing, int]]]  # of each cluster, each with its 
 
 
 def _gather(lines: Iterable[bytes]) -> tuple[_Lines, _Lines, list[tuple[int, str]]]:
-    """The lines that are accepted, those of a kind that nobody reads, and what is quarantined."""
+    """Return the accepted lines, those of an unknown kind, and the quarantined ones."""
     accepted, unread, rejected = _Lines(), _Lines(), list[tuple[int, str]]()
     for number, ended in enumerate(lines, start=1):
         raw = ended.removesuffix(b"\n")
@@ -210,7 +210,7 @@ def _gather(lines: Iterable[bytes]) -> tuple[_Lines, _Lines, list[tuple[int, str
 def _choose(
     ids: Collection[str], rejected: Sequence[tuple[int, str]], own_id: str | None, choosing: str
 ) -> str:
-    """The one cluster to look at, among those with accepted lines."""
+    """Return the id of the cluster to judge, among those with accepted lines."""
     if own_id is None and len(ids) > 1:
         raise InputError(
             f"expected lines of one cluster, found {len(ids)}: {_some(sorted(ids))}. {choosing}"
@@ -241,8 +241,8 @@ class PlainCluster:
         catalogue: Catalogue,
         probed: Mapping[int, Features] | None = None,
     ) -> None:
-        """`release` is the release the inventory names, "" where it names none; `probed`: what its
-        controller agreed to in the place of a subject, as ranges."""
+        """Prepare plain values. `release`: the inventory's release, "" if it names none; `probed`:
+        levels that the controller agreed to, used as ranges in place of a subject's own."""
         self._evidence, self._probed, self._tables = evidence, probed or {}, catalogue.tables
         self._zookeeper = bool(evidence.membership.on_zookeeper[0])
         self._told, self._named = release, catalogue.release_named(release)
@@ -256,7 +256,7 @@ class PlainCluster:
             self._active = int(evidence.subjects.node_id[active])
 
     def cluster(self) -> Cluster:
-        """The plain value of the cluster."""
+        """Return the plain value of the cluster."""
         levels, membership = self._evidence.levels, self._evidence.membership
         off, missing = bool(levels.system_off[0]), self._zookeeper and bool(levels.absent)
         blind = bool(blind_leaders(self._evidence)[0] != NOBODY)
@@ -325,8 +325,8 @@ class PlainCluster:
         )
 
     def _finalized(self) -> dict[str, Range]:
-        """Feature → (minimum, level) as the witness that is believed says them; a level that it
-        cannot see is left out, and so is the 0 with which KRaft says that nothing is finalized."""
+        """Return feature → (minimum, level) from the trusted source. A level that it cannot see is
+        left out, and so is KRaft's 0, which means not finalized."""
         levels, least = self._evidence.levels, 0 if self._zookeeper else 1
         columns = levels.names.to_pylist(), levels.entry_min.tolist(), levels.entry_level.tolist()
         return {
@@ -336,17 +336,17 @@ class PlainCluster:
         }
 
     def _release_of(self, subject: int) -> str:
-        """The release of one node; "" where it cannot be told, as in ZooKeeper mode."""
+        """Return the release of one node; "" if unknown, as in ZooKeeper mode."""
         code = int(self._software.likeliest(np.array([subject]))[0])
         return "" if code < 0 else self._as_told(self._tables.releases[code])
 
     def _releases(self, may_lead: Int) -> tuple[str, ...]:
-        """The releases its controllers may run, those of the subjects `may_lead` first.
+        """Return the releases its controllers may run, those of the subjects `may_lead` first.
 
-        () = nothing tells. In ZooKeeper mode a release stands for its generation. A release is
-        likelier if the inventory names it, if its newest stable metadata.version is what the node's
-        controller listener shows, if the node advertises its stable levels; and of two alike the
-        older one, which knows less.
+        () = unknown. In ZooKeeper mode a release stands for its generation. A release is likelier
+        if the inventory names it, if its newest stable metadata.version is what the node's
+        controller listener shows, or if the node advertises its stable levels. Of two equal
+        candidates the older one wins, because it knows less.
         """
         spoken = {release: dialect for dialect, release in self._software.spoken}
         against = self._software.weigh(may_lead).min(axis=0, initial=RULED_OUT).tolist()
@@ -356,6 +356,6 @@ class PlainCluster:
         return tuple(self._as_told(name, spoken[name]) for name in order)
 
     def _as_told(self, release: str, dialect: str = "") -> str:
-        """The release as the inventory writes it (4.1.2 for 4.1), where it means the same."""
+        """Return the release as the inventory writes it (4.1.2 for 4.1), if it means the same."""
         named = generation_of(self._told, "zk", "") if self._zookeeper else self._named
         return self._told if named == (dialect if self._zookeeper else release) else release

@@ -1,7 +1,7 @@
 """Look-ups between flat numpy columns, and which evidence is fresh.
 
-Nothing here knows what a feature is. Clocks of collectors differ: what is dated later than `latest`
-decides nothing yet. Times are microseconds.
+Nothing here knows what a feature is. Clocks of collectors differ, so evidence dated later than
+`latest` does not count yet. Times are microseconds.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def find(keys: Int, keys_sought: Int) -> Int:
 
 
 def marked(rows: int, at: Int | Sequence[int]) -> Bool:
-    """Return which of `rows` rows are named in `at`, once or more often."""
+    """Return a mask of `rows` rows that is true at the positions `at`."""
     mask = np.zeros(rows, dtype=bool)
     mask[at] = True
     return mask
 
 
 def distinct(values: Int) -> Int:
-    """The distinct values, ascending. Keys come nearly in order, which a stable sort likes."""
+    """Return the distinct values, ascending. A stable sort is fast for nearly sorted keys."""
     ordered = np.sort(values, kind="stable")
     return ordered[first_of_equals(ordered)]
 
@@ -69,8 +69,8 @@ def first_of_equals(ordered: Int) -> Bool:
 
 
 def firsts(keys: Int, *order: Int | Bool) -> Int:
-    """Return the position of each distinct key, ascending: where it stands first by `order`, the
-    weightiest column first."""
+    """Return the position of each distinct key, ascending: its first row in the order of `order`,
+    whose first column has the most weight."""
     if (keys[1:] > keys[:-1]).all():
         return np.arange(len(keys))
     at = np.lexsort((*reversed(order), keys)) if order else np.argsort(keys, kind="stable")
@@ -83,7 +83,7 @@ def place(keys: Int, order: Int, sought: Int) -> Int:
 
 
 def positions(keys: Int, end: int) -> tuple[Int, Int]:
-    """The distinct keys, ascending, and the position of each key among them; 0 <= key < `end`."""
+    """Return the distinct keys, ascending, and each key's position in them; 0 <= key < `end`."""
     if end > _DENSE * len(keys):
         distinct_keys = distinct(keys)
         return distinct_keys, np.searchsorted(distinct_keys, keys)
@@ -98,13 +98,13 @@ SKEW = SKEW_MINUTES * 60 * _SECOND
 
 
 def latest(as_of: int) -> int:
-    """The latest time of evidence that counts as of `as_of`."""
+    """Return the latest time of evidence that counts as of `as_of`."""
     return end_of_second(as_of + SKEW)
 
 
 def end_of_second(at: int) -> int:
-    """The last microsecond of the second of `at`: seconds count whole, so that whoever knows the
-    latest line that counted knows that all others of its second did."""
+    """Return the last microsecond of the second of `at`. Seconds count whole: if one line of a
+    second counted, all lines of this second did."""
     return at // _SECOND * _SECOND + _SECOND - 1
 
 

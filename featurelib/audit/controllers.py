@@ -1,8 +1,8 @@
-"""Find what a cluster's own controllers would answer to levels that the strict policy lets pass.
+"""Predict the responses of a cluster's own controllers to levels that the strict policy accepts.
 
-READY needs both. A node's release is told by the requests it offers in ApiVersions
-(catalogue/rows.py), by its ranges unless unstable features are on, and by its owner's word, which
-wins among releases that fit. Each fitting release is asked, and any refusal counts.
+READY needs both. A node's release follows from the requests it offers in ApiVersions
+(catalogue/rows.py), from its ranges unless unstable features are on, and from the inventory, which
+decides among releases that fit. Every fitting release is evaluated, and any refusal counts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Software:
     """
 
     def __init__(self, evidence: Evidence, texts: Sequence[str], catalogue: Catalogue) -> None:
-        """`texts` is the release the inventory names for each cluster, "" where it names none."""
+        """Read the releases. `texts`: the inventory's release of each cluster, "" if none."""
         self._evidence, self._catalogue, self._tables = evidence, catalogue, catalogue.tables
         self._told, self.fleet = texts, FleetColumns(evidence, catalogue.tables)
         # A node that lists a feature of no row, or a cluster that finalized one, is no stock Apache
@@ -89,8 +89,8 @@ class Software:
         return (profile >= 0) & (ends > 0) & ~np.isin(ends, [*self._catalogue.names])
 
     def with_stable_ends(self) -> Evidence:
-        """The evidence with each node's newest stable metadata.version as the release says that its
-        requests tell, or its owner: a range goes further where unstable features are on."""
+        """Return the evidence with each node's newest stable metadata.version, by its requests or
+        by the inventory: a range ends higher where unstable features are on."""
         stable = self._tables.newest_stable[:, 0].astype(np.int64)
         high = np.where(self._kinds, stable, -1).max(axis=1)
         low = np.where(self._kinds, stable, np.iinfo(np.int16).max).min(axis=1)
@@ -126,8 +126,8 @@ class Software:
         return possible_releases(low, high, answering.partial, self._tables)
 
     def _by_requests(self) -> tuple[Int, Int]:
-        """Return [subjects] which releases offer what each node's listener does, as bits, and when
-        it was asked; 0 where it said nothing of requests, or offers what no release does."""
+        """Return [subjects] the releases that offer the same requests as each node's listener, as
+        bits, and the time of its response; 0 if it listed none, or those of no known release."""
         listeners, node = self._evidence.listeners, self._evidence.subjects
         rows = np.flatnonzero(listeners.field("releases") >= 0)
         code, told_at = listeners.field("releases")[rows], listeners.field("releases_at")[rows]
@@ -148,10 +148,10 @@ class Software:
         return np.array([codes[text] for text in self._told], dtype=np.int64)
 
     def weigh(self, subjects: Int) -> Int:
-        """Return [subjects, releases] how much speaks against each release, the weightiest first:
-        that the inventory names another, that a controller's listener shows another stable
-        metadata.version, that the range ends elsewhere. RULED_OUT = the node does not run it, or
-        nobody can tell, as in ZooKeeper mode."""
+        """Return [subjects, releases] the evidence against each release, most important first: the
+        inventory names another, a controller's listener shows another stable metadata.version, the
+        range ends elsewhere. RULED_OUT = the node does not run it, or nothing is known, as in
+        ZooKeeper mode."""
         node, stable = self._evidence.subjects, self._tables.newest_stable[:, 0]
         names = self._evidence.questions.names
         weight = np.where(self._kinds, np.int8(0), np.int8(RULED_OUT))[self._kind[subjects]]
@@ -170,8 +170,8 @@ class Software:
         return weight.astype(np.int64)
 
     def releases_of(self, subjects: Int) -> Texts:
-        """Return the release that each node runs, of several that are as likely the oldest, which
-        knows least; null where nothing tells."""
+        """Return the release of each node; of several equally likely ones the oldest, which knows
+        least; null if nothing is known."""
         evidence, kind = self._evidence, self._kind[subjects]
         size, release = self._kinds.sum(axis=1)[kind], self._kinds.argmax(axis=1)[kind]
         release[size > 1] = self.weigh(subjects[size > 1]).argmin(axis=1)
@@ -180,8 +180,8 @@ class Software:
         return Texts(words=self._tables.releases, codes=release)
 
     def span(self) -> tuple[Texts, Texts]:
-        """Return by cluster the oldest and the newest release that its nodes run, as far as they
-        do; where no node tells, as in ZooKeeper mode, the inventory's word. Null = not known."""
+        """Return by cluster the oldest and the newest release of its running nodes; without any, as
+        in ZooKeeper mode, the inventory's release. Null = not known."""
         node, nodes = self._evidence.subjects, np.flatnonzero(self._evidence.subjects.runs)
         release = self.releases_of(nodes).codes
         nodes, release = nodes[release >= 0], release[release >= 0]
@@ -218,8 +218,8 @@ class Software:
         return spoken
 
     def spoken_in(self, cluster: int, by: str | None = None) -> list[str]:
-        """Return the dialects that controllers of a cluster may speak, those of release `by` alone,
-        None = of any."""
+        """Return the dialects that a cluster's controllers may use; with `by` only those of that
+        release."""
         pairs = (pair for pair, which in self.spoken.items() if which[cluster])
         return [name for name, release in pairs if by in (None, release)]
 
@@ -234,8 +234,8 @@ class Software:
         return active
 
     def likeliest(self, subjects: Int) -> Int:
-        """Return [subjects] the release that each likeliest runs, as a position; NOBODY where
-        several are as likely, or nothing tells."""
+        """Return [subjects] the position of each node's likeliest release; NOBODY if several are
+        equally likely or nothing is known."""
         weight = self.weigh(subjects)
         least = weight.min(axis=1, keepdims=True, initial=RULED_OUT)
         is_known = (least < RULED_OUT)[:, 0] & ((weight == least).sum(axis=1) == 1)
@@ -249,16 +249,16 @@ class Software:
         return releases
 
     def dialects(self, cluster: int) -> list[str]:
-        """The dialects that one cluster's controllers may speak, sorted; of those that judge alike
-        one: that of the active controller, if it is known."""
+        """Return the dialects that one cluster's controllers may use, sorted. Of dialects that
+        judge alike only one: the active controller's, if known."""
         spoken = [pair for pair, which in self.spoken.items() if which[cluster]]
         first = self._tables.releases[leads] if (leads := self._leading[cluster]) >= 0 else ""
         own = (name for name, release in spoken if release == first)
         return list(_unlike((*sorted({name for name, _ in spoken}), *own)))
 
     def propose(self, fleet: FleetColumns, level: Int) -> Iterator[Proposed]:
-        """Put every question's `level` above the current one to each dialect that may be spoken
-        there."""
+        """Evaluate every question's `level` above the current one with each dialect that may be
+        used there."""
         query = self._evidence.questions
         rising = query.known & (level > query.current)
         for (name, release), which in self.spoken.items():
@@ -288,7 +288,7 @@ class Software:
 
 @cache
 def _unlike(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return of the dialects that judge alike the last one, sorted."""
+    """Return one dialect, the last, of each group that judges alike; sorted."""
     return tuple(sorted({load(name).judges_by: name for name in names}.values()))
 
 

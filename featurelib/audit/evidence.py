@@ -1,4 +1,4 @@
-"""Turn snapshot rows, one a cluster, into everything the rules look at, in four readings:
+"""Turn snapshot rows, one per cluster, into the columns that the rules need, in four modules:
 
     registrations.py   who must answer   Subjects: a row a node half, with its profile
                                          Membership: a row a cluster, what is known of who is in it
@@ -71,10 +71,10 @@ UNEXPECTED = Expected()
 
 
 class Waiting(NamedTuple):  # there are tens of thousands, and workers are sent all of them
-    """A feature as the last run judged it: since when it was READY, or was so before nobody could
-    tell, and since when verdict and target are what they were, in microseconds.
+    """The last run's judgement of a feature. Times in microseconds: READY since, also through
+    UNKNOWN; verdict and target unchanged since.
 
-    `level`: what was finalized then; None = no trustworthy witness.
+    `level`: the finalized level then; None = no trustworthy source.
     """
 
     level: int | None
@@ -86,7 +86,7 @@ class Waiting(NamedTuple):  # there are tens of thousands, and workers are sent 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The conditions of judging beside the evidence. Microseconds.
+    """The settings of a judgement. Microseconds.
 
     `mutes` and `waiting` (by cluster and feature) make findings, and never a verdict.
     """
@@ -104,7 +104,7 @@ class Conditions:
 
 
 class ConfiguredValue(msgspec.Struct, frozen=True, kw_only=True):
-    """The value of one key on a node; None = not set, or the node knows no such key. `at` in
+    """The value of one key on a node; None = not set, or the node has no such key. `at` in
     microseconds, `line` as in bronze."""
 
     node_id: int
@@ -119,7 +119,7 @@ class ConfiguredValue(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticVoters:
-    """The ids in one controller's own `controller.quorum.voters`; none = it is empty."""
+    """The ids in one controller's own `controller.quorum.voters`; none if that is empty."""
 
     cluster: int  # position in the batch
     node_id: int
@@ -129,26 +129,26 @@ class StaticVoters:
 
 
 class Configurations:
-    """The configurations of a batch of clusters, by position; taken apart when one is asked for."""
+    """The configurations of a batch of clusters, by position; decoded at first use."""
 
     def __init__(self, records: Records) -> None:
-        """`records` are the part `configs` of featurelib.schema.LAYOUT."""
+        """Keep `records`, the part `configs` of featurelib.schema.LAYOUT."""
         self._records = records
 
     def of(self, cluster: int, role: Role, node_id: int, key: str) -> ConfiguredValue | None:
-        """Return a node's own value; None = it was not asked, or gave no answer."""
+        """Return a node's own value; None = it was not asked, or did not respond."""
         return self._values.get((cluster, int(role), node_id, str(node_id), key))
 
     def default(self, cluster: int, key: str) -> ConfiguredValue | None:
-        """The default of all brokers that is set on the cluster itself, as the newest answer has
-        it; None = nobody was asked. A value of None = none is set, so that each node's file or
-        Kafka's own default holds."""
+        """Return the cluster-wide default of all brokers, from the newest response; None = no
+        response. A value of None = none is set, so each node's file or Kafka's own default
+        applies."""
         return self._defaults.get((cluster, key))
 
     @cached_property
     def static_voters(self) -> tuple[StaticVoters, ...]:
-        """The `controller.quorum.voters` of every controller that was asked, by cluster and node; a
-        value that cannot be read is left out."""
+        """The `controller.quorum.voters` of every controller that responded, by cluster and node;
+        unreadable values are left out."""
         known = self._records
         own = known.field("key") == known.code("key", VOTERS)
         own &= known.field("role") == int(Role.CONTROLLER)
@@ -162,8 +162,8 @@ class Configurations:
         )
 
     def voters(self, active: Int, as_of: int, max_age: int) -> dict[int, StaticVoters]:
-        """Return the ids that the active controller (-1 = not known) of each cluster is configured
-        to ask (QuorumFeatures.quorumNodeIds), by cluster, if they were read recently."""
+        """Return by cluster the ids in `controller.quorum.voters` of the active controller (-1 =
+        not known), if read recently: the nodes that it asks (QuorumFeatures.quorumNodeIds)."""
         return {
             voters.cluster: voters
             for voters in self.static_voters
@@ -188,7 +188,7 @@ class Configurations:
 
 @cache
 def voter_ids(value: str | None) -> tuple[int, ...] | None:
-    """The ids in `ID@HOST:PORT,…`, in that order, each once; None = that is not what it says."""
+    """Return the ids in `ID@HOST:PORT,…`, in that order, each once; None = another format."""
     if value is None:
         return None
     entries = [entry.strip() for entry in value.split(",") if entry.strip()]
@@ -223,17 +223,16 @@ class Evidence:
     malformed: dict[int, str]  # by cluster, what is wrong with its row; nothing else is known
 
     def errors(self, listeners: Int) -> list[str]:
-        """Return why each of these listeners did not answer, in the collector's words."""
+        """Return why each of these listeners did not respond, in the collector's words."""
         return [text or "no reason given" for text in self.listeners.texts("error", listeners)]
 
     def features(self, questions: Int) -> Texts:
-        """The feature names of these questions."""
+        """Return the feature names of these questions."""
         return Texts(words=self.questions.names, codes=self.questions.feature[questions])
 
     def may_lead(self, counted: Bool) -> Bool:
-        """Return a mask of the subjects, of those `counted`, that are the active controller, or may
-        be it if that is not known. In ZooKeeper mode it is a broker; elsewhere brokers stand in for
-        unknown controllers."""
+        """Return a mask of the subjects among `counted` that are, or may be, the active controller.
+        In ZooKeeper mode that is a broker; on KRaft brokers stand in for unknown controllers."""
         node, clusters, controller = self.subjects, len(self.clusters), self.subjects.role > 0
         led = marked(clusters, node.cluster[controller & counted]) & ~self.membership.on_zookeeper
         local = np.where(led[node.cluster], controller, ~controller) & counted
@@ -242,7 +241,7 @@ class Evidence:
         return np.where(known[node.cluster], active, local)
 
     def uncatalogued(self, catalogue: Catalogue) -> Bool:
-        """Say which questions are about a feature of KRaft that no release of catalogue or overlay
+        """Return a mask of questions about a KRaft feature that no release of catalogue or overlay
         has. In ZooKeeper mode features are the owner's: KIP-584's own rule applies."""
         query = self.questions
         unknown = np.isin(query.feature, _unknown(query.names, catalogue))
@@ -256,8 +255,8 @@ class Evidence:
         return marked(len(self.clusters), levels.row[unknown]) & ~self.membership.on_zookeeper
 
     def strangers(self) -> Int:
-        """The listeners of which metrics are all there is, where the cluster's own lists lack
-        them: nodes of another cluster, or new ones."""
+        """Return listeners that are known only by their metrics and missing in the cluster's own
+        lists: nodes of another cluster, or new ones."""
         node, member, observers = self.subjects, self.membership, self.snapshots["observers"]
         times = np.maximum(self.listeners.field("full_at"), self.listeners.field("partial_at"))
         rows = np.flatnonzero((self.listeners.field("scraped") >= 0) & (times == 0))
@@ -270,8 +269,8 @@ class Evidence:
         return rows[(find(known, keys) < 0) & listed]
 
     def left_out(self) -> Bool:
-        """Say which subjects are brokers in ZooKeeper mode that do not fit what is finalized: their
-        controller leaves them out of the live ones and does not ask them
+        """Return a mask of brokers in ZooKeeper mode that do not support the finalized levels:
+        their controller leaves them out of the live brokers and does not ask them
         (KafkaController.partitionOnFeatureCompatibility; recorded with 2.8.2, 3.3.2 and 3.9.2).
 
         From 3.3 on controllers do not look at the finalized minimum. Whom that alone leaves out
@@ -284,8 +283,8 @@ class Evidence:
         return profiles[self.answering.of_subject]
 
     def dynamic(self) -> tuple[Bool, Bool]:
-        """By cluster, whether its quorum is dynamic (kraft.version 1 or more, KIP-853), and whether
-        it may be one for all that is known. A record that the raft layer disputes makes none."""
+        """Return by cluster whether its quorum is dynamic (kraft.version 1 or more, KIP-853), and
+        whether it may be. A record that the raft layer contradicts does not count."""
         query, rows = self.questions, self.questions.of_feature(KRAFT_VERSION)
         is_dynamic = marked(len(self.clusters), query.cluster[rows & (query.current > 0)])
         is_dynamic[[at for at, name, _ in self.levels.disputed if name == KRAFT_VERSION]] = False
@@ -451,7 +450,7 @@ class BatchFindings(Findings):
         detail: Details | None = None,
         **columns: Int | Texts,
     ) -> Int:
-        """Add one for each cluster; a mapping gives their details, too."""
+        """Add one finding for each cluster; a mapping `detail` gives their details."""
         if isinstance(rows_at, Mapping):
             detail = list(rows_at.values())
         rows = _positions(list(rows_at) if isinstance(rows_at, Mapping) else rows_at)
@@ -465,7 +464,7 @@ class BatchFindings(Findings):
         detail: Details | None = None,
         **columns: Int | Texts,
     ) -> Int:
-        """Add one for each subject; where its range was seen, unless `place` says otherwise."""
+        """Add one finding for each subject, placed where its range was seen, or at `place`."""
         node, rows = self.evidence.subjects, _positions(rows_at)
         columns |= {"role": node.role[rows], "node_id": node.node_id[rows]}
         place = place or (node.at, node.line)
@@ -474,7 +473,7 @@ class BatchFindings(Findings):
     def of_questions(
         self, code: str, rows_at: Int | Bool, detail: Details | None = None, **columns: Int | Texts
     ) -> Int:
-        """Add one for each question; where its cluster's levels were seen."""
+        """Add one finding for each question, placed where its cluster's levels were seen."""
         query, rows = self.evidence.questions, _positions(rows_at)
         cluster, columns = query.cluster[rows], {**columns, "feature": self.evidence.features(rows)}
         columns.setdefault("finalized_level", self._current[rows])

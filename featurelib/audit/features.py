@@ -1,4 +1,4 @@
-"""The questions that rules are asked: every feature of every cluster, and whose ranges answer.
+"""The questions that rules answer: every feature of every cluster, with the ranges that count.
 
 Nodes advertise maps feature → range. Each distinct map of a cluster stands once, as a *profile*;
 nodes point to it, and rules look at profiles. A *question* is a (cluster, feature) that anybody
@@ -73,13 +73,13 @@ class Questions:
         return self.feature == (self.names.index(name) if name in self.names else -1)
 
     def listed(self, ends: Int, pair: Int) -> Int:
-        """An end of the ranges of these pairs; no number where a node does not list the feature."""
+        """Return an end of the ranges of these pairs; no number if the feature is not listed."""
         return np.where(self.pair_listed[pair], ends[pair], NONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answering:
-    """The distinct (cluster, profile) that must answer, and which subjects stand behind each."""
+    """The distinct (cluster, profile) that must answer, and the subjects of each."""
 
     cluster: Int
     partial: Bool  # the map may leave out features whose minimum is 0
@@ -185,8 +185,8 @@ def ask(
 
 
 def _feature_codes(profiles: Profiles, finalized: Texts) -> tuple[Int, Int, list[str]]:
-    """The rank of each feature among all that are there, of profiles' entries and of `finalized`,
-    and their names in order."""
+    """Return the rank of each feature among all features of profiles and of `finalized`, and their
+    sorted names."""
     used, of_entry = positions(profiles.entry_feature, len(profiles.names))
     of_profiles = [profiles.names[code] for code in used.tolist()]
     finalized_used, at = positions(finalized.codes, len(finalized.words))

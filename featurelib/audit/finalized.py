@@ -2,8 +2,8 @@
 
 In ZooKeeper mode that is the `/feature` znode alone: brokers do not show its status, and dispute it
 if they read another version since. On KRaft it is the first kind of Witness, in that enum's order,
-that is not too old, at its highest epoch; a tool's output proves nothing. A source that spoke no
-earlier and shows other levels, or shows them at the same epoch, disputes the believed one.
+that is not too old, at its highest epoch; a tool's output proves nothing. A source that is not
+older and shows other levels, or shows other levels at the same epoch, contradicts the believed one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Rows = list[tuple[str, int, int]]  # (feature, minimum level, level)
 
 @dataclass(slots=True, kw_only=True)
 class Levels:
-    """Finalized levels of a batch.
+    """The finalized levels of a batch.
 
     `kind` is the witness believed (featurelib.feature.Witness, -1 = none); `trusted` whether it is
     trustworthy. Entries (`entry_…`, `names`) are (cluster, feature, minimum, level). `disputed`
@@ -68,17 +68,17 @@ class Levels:
 
     @property
     def believed(self) -> Bool:
-        """Return clusters with a trustworthy witness whose word still counts."""
+        """The clusters with a trustworthy source that is recent enough."""
         return self.trusted & ~self.too_old & ~self.went_back
 
     @property
     def seen(self) -> tuple[Int, Int]:
-        """Return time and line of what is believed of each cluster."""
+        """The time and line of the believed levels of each cluster."""
         return self.at, self.line
 
     @property
     def place(self) -> tuple[Int, Int, Int]:
-        """Return time, line and epoch of what is believed of each cluster."""
+        """The time, line and epoch of the believed levels of each cluster."""
         return self.at, self.line, self.epoch
 
 
@@ -106,15 +106,15 @@ class _Maps:
 
 
 def witness_text(witness: int) -> str:
-    """Return `metadata log`, from its code in featurelib.feature.Witness."""
+    """Return the words for a featurelib.feature.Witness, such as `metadata log`."""
     return Witness(witness).name.lower().replace("_", " ")
 
 
 def read_levels(
     snapshots: Snapshots, fresh: Callable[[Int], Bool], generations: Sequence[Generation | None]
 ) -> Levels:
-    """The finalized levels of each cluster; `fresh` says which times still count, `generations` by
-    cluster which one runs there, where it is known."""
+    """Read the finalized levels of each cluster. `fresh` tells which times count; `generations` is
+    the generation of each cluster, where known."""
     clusters, maps = len(snapshots), _Maps(snapshots)
     witnesses, listeners = snapshots["witnesses"], snapshots["listeners"]
     kind, too_old = witnesses.field("kind"), ~fresh(witnesses.field("at"))
@@ -165,8 +165,8 @@ def _kinds(listeners: Records, at: Int) -> Int:
 def _disputes(
     levels: Levels, maps: _Maps, witnesses: Records, listeners: Records, chosen: Int
 ) -> Iterator[tuple[int, str, str]]:
-    """A witness of another kind that spoke no earlier and says otherwise; and two nodes of the
-    believed kind that say different things at the same, highest epoch."""
+    """Yield contradictions: a source of another kind that is not older and shows other levels, and
+    two nodes of the believed kind that differ at the same, highest epoch."""
     kind, at, local = (witnesses.field(name) for name in ("kind", "at", "levels"))
     cluster = witnesses.row
     later = (kind != Witness.TOOL) & (kind != levels.kind[cluster]) & (at >= levels.at[cluster])
@@ -188,8 +188,8 @@ def _disputes(
 def _says(
     levels: Levels, maps: _Maps, listeners: Records, cluster: int
 ) -> Iterator[tuple[int, str, str]]:
-    """Features of which nodes of the believed kind say different levels at the believed epoch: who
-    says what (0 = not finalized), and what the other half of the nodes said in that look."""
+    """Yield features for which nodes of the believed kind show different levels at the believed
+    epoch: each node's level (0 = not finalized), and that of the other half of the same nodes."""
     local, node_id = listeners.field("levels"), listeners.field("node_id")
     rows = np.flatnonzero((listeners.row == cluster) & (local >= 0))
     own = _kinds(listeners, rows) == levels.kind[cluster]
@@ -216,9 +216,9 @@ def _says(
 def _newer_reads(
     levels: Levels, maps: _Maps, listeners: Records, rows: dict[int, Rows]
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield what brokers in ZooKeeper mode read in another version of the features node, later than
-    it was read for us: in a greater one, or in a lower one of a node that was made again. A broker
-    that shows a lower version just after the node was read may only lag behind."""
+    """Yield the later reads of `/feature` by brokers in ZooKeeper mode that show another version: a
+    greater one, or a lower one of a znode that was created again. A broker with a lower version
+    just after the znode was read may only lag."""
     cluster, local, epoch, at, highest = (
         listeners.row,
         *(listeners.field(name) for name in ("levels", "epoch", "levels_at", "highest_epoch")),
@@ -240,7 +240,7 @@ def _newer_reads(
 def _differences(
     cluster: int, first: dict[str, int], right: dict[str, int], text: str
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield features two witnesses give different levels (0 = not finalized)."""
+    """Yield features for which two sources show different levels (0 = not finalized)."""
     for name in sorted({*first, *right}):
         level, other = first.get(name, 0), right.get(name, 0)
         if level != other and UNSEEN not in (level, other):
@@ -248,9 +248,9 @@ def _differences(
 
 
 def _epochs_back(listeners: Records, witnesses: Records) -> Int:
-    """The listeners whose epoch is lower than it was, where the highest epoch of all rests on one
-    that such a node gave before. Another node may lag a record behind at any moment, so only a
-    node's own epochs are compared."""
+    """Return listeners whose epoch fell, where the highest epoch of all was an earlier one of such
+    a node. Another node may lag by a record at any moment, so only a node's own epochs are
+    compared."""
     highest = listeners.field("highest_epoch")
     lower = np.flatnonzero(listeners.field("epoch") < highest)
     if len(lower) == 0:
@@ -274,9 +274,9 @@ def _readings(text: str, known: Generation | None) -> tuple[DecodedNode, ...]:
 
 
 def _as_taken(node: DecodedNode) -> DecodedNode:
-    """The reading as brokers take it: a level that 16 bits leave below 1 stops every one of them.
+    """Return the reading as brokers take it: each stops at a level that 16 bits turn below 1.
 
-    3.3 and later look at the number first and cut it then (class C: 65536 reads as 0).
+    3.3 and later check the number first and truncate it then (class C: 65536 reads as 0).
     """
     for name, _, level in node.levels:
         if level < 1:

@@ -1,4 +1,4 @@
-"""Collect findings column by column (rows of featurelib.schema.FINDING), and word them.
+"""Collect findings by columns (rows of featurelib.schema.FINDING), and fill in their texts.
 
 The words of a code are in findings.toml, of a rule in rules.toml. Placeholders are filled in one
 pass with cleaned texts, so that no name smuggles in another placeholder, an escape sequence or a
@@ -71,7 +71,7 @@ _NUMBERS = {
 
 
 class Findings:
-    """The blocks of findings, one code each, joined in the end."""
+    """The blocks of findings, one code each, joined at the end."""
 
     def __init__(self, clusters: list[str], severities: dict[str, Severity]) -> None:
         self._clusters = clusters
@@ -81,7 +81,7 @@ class Findings:
     def add(
         self, code: str, cluster: Int, *, detail: Texts | None = None, **levels: Int | Texts
     ) -> None:
-        """One row for each position in `cluster`; a column left out is null in all of them.
+        """Add a row for each position in `cluster`; a column that is left out is null.
 
         `detail`: the first fact of the code's row. `levels`: feature and facts as texts; role,
         node_id, finalized_level, level, min_version, max_version, epoch, at and line as numbers. In
@@ -138,13 +138,13 @@ class Mute:
 
     @property
     def ends(self) -> int:
-        """The end of its last day, microseconds, UTC: from then on it does not count."""
+        """The end of its last day, microseconds, UTC: it does not count afterwards."""
         return (self.until.toordinal() - _EPOCH + 1) * _DAY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside:
-    """A finding that a mute sets aside: what it is about, why, and the last day."""
+    """A finding that a mute covers: its subject, the reason, and the last day."""
 
     code: str
     role: str | None
@@ -156,7 +156,7 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InForce:
-    """The mutes as they hold for one cluster (its id), judged as of a time in microseconds."""
+    """The mutes that hold for one cluster (its id), as of a time in microseconds."""
 
     mutes: tuple[Mute, ...] = ()
     cluster: str = ""
@@ -170,7 +170,7 @@ class InForce:
         node_id: int | None = None,
         feature: str | None = None,
     ) -> SetAside | None:
-        """Return the mute of a finding, as `set_aside` has it in the tables; None if none."""
+        """Return the mute of a finding, as the column `set_aside` has it; None if none."""
         texts = {"cluster": self.cluster, "code": code, "feature": feature}
         node = np.array([NONE if node_id is None else node_id])
         columns: dict[str, Column | Int] = {name: texts_of([text]) for name, text in texts.items()}
@@ -190,7 +190,7 @@ class InForce:
 
 
 def covered(mute: Mute, findings: TableRows) -> Bool:
-    """Return a mask of rows of featurelib.schema.FINDING that the mute is about, expired or not."""
+    """Return a mask of the findings that a mute matches, expired or not."""
     hit = findings.texts("code").equal(mute.code)
     for column, value in (("cluster", mute.cluster), ("feature", mute.feature)):
         if value:
@@ -201,8 +201,8 @@ def covered(mute: Mute, findings: TableRows) -> Bool:
 
 
 def _in_force(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[str, Column | Int]:
-    """Return reason and last day of what mutes each row, null where nothing does; of several mutes
-    the one that runs out last counts."""
+    """Return reason and last day of each row's mute, null if none; of several mutes the one that
+    lasts longest counts."""
     known = sorted((m for m in mutes if m.ends > as_of), key=lambda m: m.ends)
     which = np.full(len(findings), -1, dtype=np.int64)
     for at, mute in enumerate(known):
@@ -215,7 +215,7 @@ def _in_force(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[st
 def set_aside(
     columns: Findings, clusters: Sequence[str], mutes: Sequence[Mute], as_of: int
 ) -> TableRows:
-    """Return all findings, those that a mute covers with its reason and its last day.
+    """Return all findings, with reason and last day of their mutes.
 
     A cluster where a mute that ran out would still have held gets one finding more, which names all
     of these.
@@ -245,7 +245,7 @@ def _add_expired(
 
 @cache
 def wordings(dialect: Dialect) -> dict[str, FindingRow]:
-    """Return the row of every code: of findings about evidence, and of the dialect's rules."""
+    """Return the row of every code: findings about evidence, and the dialect's rules."""
     return finding_rows() | {row.code: row.words for row in dialect.rules}
 
 
@@ -259,8 +259,8 @@ _DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?![.-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """The facts of a remedy besides its finding: the cluster's name, its brokers' and ZooKeeper's
-    address, who manages it, "" = none is known; the inventory; the landing folder."""
+    """The facts of a remedy besides its finding: the cluster's name, the addresses of its brokers
+    and of ZooKeeper, its manager ("" = not known), the inventory and the landing folder."""
 
     name: str = ""
     address: str = ""
@@ -275,14 +275,14 @@ class Site:
 
     @property
     def managers(self) -> frozenset[str]:
-        """The names under which conditions know who manages the cluster."""
+        """The names of the manager that conditions of remedies use."""
         owner = self.managed_by.casefold()
         kinds = {owner, "anybody", *(["service"] if owner in _SERVICES else [])}
         return frozenset(kinds) if owner else frozenset()
 
     @property
     def collect(self) -> str:
-        """The command that collects it, an address to be filled in where none is known."""
+        """The command that collects the cluster, with a placeholder for an unknown address."""
         words = ["collect", *[clean(self.name)] * self.listed, "--out", self.landing]
         command = shlex.join(["featurelib", *words, "--fleet", self.inventory])
         return command if self.reachable else f"{command} --bootstrap {ANY_ADDRESS}"
@@ -305,7 +305,7 @@ _WIDE, _WIDEST = 1 << 20, 1 << 62
 
 
 class FindingWords:
-    """The policy's words, with the level names of one catalogue."""
+    """The texts of findings, with the level names of one catalogue."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
@@ -314,8 +314,8 @@ class FindingWords:
     def of(
         self, columns: FindingColumns, site: Site = NO_SITE, ghost: FindingColumns | None = None
     ) -> Advice:
-        """The words of its code, filled in for the cluster at this site. `ghost`: the finding that
-        calls the node gone, if one does; its remedy holds for what its range blocks, too."""
+        """Return the texts of a finding's code, filled in for the cluster at this site. `ghost`:
+        the finding that calls the node stale, if any; its remedy also fixes blocked levels."""
         row = self._wordings.get(columns["code"]) or _unworded(columns["code"])
         known, values = _circumstances(columns, site), self._values(columns, row, site)
         remedy = first_fit(row.remedies, known | {"stale": ghost is not None})
@@ -338,9 +338,9 @@ class FindingWords:
         )
 
     def of_rows(self, findings: TableRows, sites: Mapping[str, Site]) -> dict[str, Texts]:
-        """Return message, consequence, action and command of each row of featurelib.schema.FINDING,
-        worded once where several are alike in code, facts and site. `sites`: of clusters, by id;
-        one without is called by its id."""
+        """Return message, consequence, action and command of each finding. Findings alike in code,
+        facts and site are worded once. `sites` by cluster id; a cluster without one is called by
+        its id."""
         codes, at = findings.texts("code"), findings.numbers("observed_at")
         rows = [self._wordings.get(code) or _unworded(code) for code in codes.words]
         dated = np.array(["{observed_at}" in row.message for row in rows], dtype=bool)
@@ -374,7 +374,7 @@ class FindingWords:
         }
 
     def facts(self, columns: FindingColumns) -> dict[str, str]:
-        """Return the facts that a finding has, safe to show."""
+        """Return the facts of a finding, safe to show."""
         row = self._wordings.get(columns["code"]) or _unworded(columns["code"])
         return {
             name: self._shown(row.facts.get(name, "value"), str(fact))
@@ -383,7 +383,7 @@ class FindingWords:
         }
 
     def _shown(self, kind: Kind, text: str) -> str:
-        """A fact, safe to show; of sentences with the names of levels of metadata.version."""
+        """Return a fact, safe to show, with names of metadata.version levels in sentences."""
         if kind not in ("text", "sentences"):
             return clean(text)
         texts = (
@@ -392,7 +392,7 @@ class FindingWords:
         return _DATED_LEVEL.sub(self._add_name, texts)
 
     def _values(self, columns: FindingColumns, row: FindingRow, site: Site) -> dict[str, str]:
-        """Return what the placeholders of a row stand for."""
+        """Return the values of the placeholders in a row's texts."""
         feature, node, catalogue = columns["feature"], columns["node_id"], self.catalogue
         level, finalized = columns["level"], columns["finalized_level"]
         low, high = columns["min_version"], columns["max_version"]
@@ -427,7 +427,7 @@ class FindingWords:
         return values
 
     def _fact(self, name: str, kind: Kind, value: Any) -> dict[str, str]:
-        """Return what the placeholders of a fact stand for."""
+        """Return the values of a fact's placeholders."""
         text = "" if value is None else str(value)
         if kind == "release":
             return {"software": software(text), "newer": f" to {software(text)}" * bool(text)}
@@ -447,7 +447,7 @@ class FindingWords:
 
 
 class _Values(dict[str, str]):
-    """The values of placeholders; those of `later` are made when a text names them."""
+    """The values of placeholders; those in `later` are made at first use."""
 
     def __init__(self, **later: Callable[[], str]) -> None:
         super().__init__()
@@ -458,20 +458,20 @@ class _Values(dict[str, str]):
 
 
 def _into(name: str, site: Site) -> str:
-    """The options that say where a command collects a cluster to."""
+    """Return the options with the folder that a command collects into."""
     into = shlex.join(["--cluster", name, "--out", site.landing, "--fleet", site.inventory])
     return into + " (put the landing folder for LANDING)" * (site.landing == NO_SITE.landing)
 
 
 def ghosts(findings: TableRows) -> dict[tuple[str, str | None, int | None], int]:
-    """The positions of the findings that call nodes gone, by cluster, role and node."""
+    """Return the positions of findings that call nodes stale, by cluster, role and node."""
     at = np.flatnonzero(_is_one_of(findings, tagged("stale")))
     keys = (findings[name].take(at).to_pylist() for name in ("cluster", "role", "node_id"))
     return dict(zip(zip(*keys, strict=True), at.tolist(), strict=True))
 
 
 def _gone(findings: TableRows) -> Int:
-    """Return by row about a node's range the row that calls the node stale; -1 = none."""
+    """Return for each row about a node's range the row that calls the node stale; -1 = none."""
     dead = np.flatnonzero(_is_one_of(findings, tagged("stale")))
     keys = node_key(*(_numbers(findings[name]) for name in ("cluster", "role", "node_id")))
     place_of = pick(dead, place(keys[dead], np.argsort(keys[dead]), keys), -1)
@@ -483,7 +483,7 @@ def _is_one_of(findings: TableRows, codes: Iterable[str]) -> Bool:
 
 
 def _numbers(column: Column) -> Int:
-    """Return numbers that tell the values of a column of texts or numbers apart."""
+    """Return numbers that are equal where the column's values are equal."""
     if isinstance(column, Texts):
         return pick(texts_of(column.words).codes, column.codes, -1)  # a word may stand there twice
     assert isinstance(column, Numbers)
@@ -508,12 +508,12 @@ def _kinds(columns: Sequence[Int]) -> tuple[Int, Int]:
 
 
 def _argument(text: str, unknown: str) -> str:
-    """A text for a command, or what stands for it where it is not known or may be an option."""
+    """Return a text quoted for a command, or a placeholder for an unknown or risky one."""
     return clean(text) if text[:1].isalnum() else unknown
 
 
 def _circumstances(columns: FindingColumns, site: Site) -> dict[str, object]:
-    """Return what the conditions of remedies look at."""
+    """Return the values that the conditions of remedies compare."""
     least = columns["finalized_level"] if columns["level"] is None else columns["level"]
     feature, managed, facts = columns["feature"], site.managed, columns.get("facts", {})
     return {
@@ -528,8 +528,8 @@ def _circumstances(columns: FindingColumns, site: Site) -> dict[str, object]:
 
 
 def _place_names(row: FindingRow) -> tuple[bool, bool]:
-    """Tell whether texts name the cluster, and whether they depend on its site: on its addresses or
-    on who manages it."""
+    """Return whether the texts name the cluster, and whether they depend on its site (its addresses
+    or manager)."""
     of_ways = (text for remedy in ways() for text in remedy.texts if _WAY in row.texts)
     texts = " ".join((row.texts, *of_ways))
     sited = re.search("{(zoo|way|stale|options|live|inventory)|HOST:PORT", texts)
@@ -538,7 +538,7 @@ def _place_names(row: FindingRow) -> tuple[bool, bool]:
 
 
 def _fill_command(template: str, values: dict[str, str]) -> str:
-    """Return a command with its values quoted for a shell; "" where it lacks a value to name."""
+    """Return a command with its values quoted for a shell; "" if it lacks a value."""
     given = {name: values[name] for _, name, _, _ in Formatter().parse(template) if name}
     if any(not text for name, text in given.items() if name not in ("options", "live")):
         return ""
@@ -547,13 +547,13 @@ def _fill_command(template: str, values: dict[str, str]) -> str:
 
 
 def _open_sentence(template: str, values: dict[str, str]) -> str:
-    """A role or an action at the start gets its capital letter; a feature's name keeps its own."""
+    """Return a sentence with a capital letter, except for a feature's name at its start."""
     text = template.format_map(values)
     return text[:1].upper() + text[1:] if template.startswith(("{role}", _WAY)) else text
 
 
 def _unworded(code: str) -> FindingRow:
-    """A code that this release has no words for: another release wrote the finding."""
+    """Return a row for a code without texts in this release: another release wrote the finding."""
     return FindingRow(
         severity=Severity.WARNING,
         message=code_text(code).replace("{", "{{").replace("}", "}}"),

@@ -1,4 +1,4 @@
-"""The edge for a fleet: evidence of many clusters in, a batch of requests out, and what is refused.
+"""Turn the evidence of many clusters into one batch of requests, and return what is refused.
 
 What a cluster's evidence leaves open is never a reason for a refusal here: it is a reason for
 UNKNOWN, which the audit says elsewhere. So a node whose range nobody knows supports anything, and
@@ -28,7 +28,7 @@ ANY_LEVEL = np.iinfo(np.int16).max
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposed:
-    """The levels of questions as one dialect judged them: K rules, U = len(questions)."""
+    """The levels of questions as judged by one dialect: K rules, U = len(questions)."""
 
     questions: Int
     dialect: Dialect
@@ -36,28 +36,28 @@ class Proposed:
     judged: Offences
 
     def refused(self, *, by_nodes: bool) -> Int:
-        """Return the questions that rules about nodes refuse, or those that the others do."""
+        """Return a mask of the questions refused by rules about nodes, or by the other rules."""
         rows = [row.rule.about_nodes is by_nodes for row in self.dialect.rules]
         return self.questions[self.judged.offends[rows].any(axis=0)]
 
     def by_row(self) -> Iterator[tuple[int, RuleRow, Int]]:
-        """Yield each row that refuses something, its place, and positions among the questions."""
+        """Yield each row that refuses something, its place, and the refused questions."""
         for place in np.flatnonzero(self.judged.offends.any(axis=1)).tolist():
             yield place, self.dialect.rules[place], np.flatnonzero(self.judged.offends[place])
 
 
 class FleetColumns:
-    """The clusters of some evidence as columns of the engine, for whichever dialect is asked.
+    """The clusters of some evidence as columns of the engine, for any dialect.
 
-    Pairs are (cluster, answering profile, registered or not). Behind the P profiles of the evidence
-    stand two more: one that supports anything, and one that lists nothing.
+    Pairs are (cluster, answering profile, registered or not). Two more profiles stand behind the P
+    profiles of the evidence: one that supports anything, and one that lists nothing.
     """
 
     def __init__(
         self, evidence: Evidence, tables: Tables, stable_metadata: Int | None = None
     ) -> None:
-        """`stable_metadata`: by cluster, above which metadata.version some node's own software
-        calls what it supports unstable; None where no dialect is asked that looks at it."""
+        """Prepare the columns. `stable_metadata`: by cluster, the metadata.version above which some
+        node's own software calls its levels unstable; None if no dialect needs it."""
         self.evidence, self._tables = evidence, tables
         self._clusters, self._profiles = len(evidence.clusters), len(evidence.answering.cluster)
         self._names = tuple(evidence.questions.names)
@@ -113,8 +113,8 @@ class FleetColumns:
         return Proposed(questions=questions, dialect=dialect, batch=batch, judged=judged)
 
     def known_or_enough(self, level: Int) -> Int:
-        """Return `level` by question, and enough for whatever depends on it where nobody knows what
-        is finalized: see Judge.rests_on."""
+        """Return `level` by question, or a level that meets any dependency if the finalized level
+        is unknown: see Judge.rests_on."""
         return np.where(self.evidence.questions.known, level, ANY_LEVEL)
 
     def offenders(self, proposed: Proposed, place: int) -> tuple[Int, Int, Int]:
@@ -138,8 +138,8 @@ class FleetColumns:
 
     @cached_property
     def nodes(self) -> Nodes:
-        """Return every node, the subjects of the evidence first, and behind them whom nothing but
-        the configuration of an active controller names, where a list shows that it is gone."""
+        """Return every node: the subjects of the evidence, then nodes that only an active
+        controller's configuration names and that a list shows to be gone."""
         evidence, node = self.evidence, self.evidence.subjects
         listed, configured = evidence.membership.controllers_known, evidence.configured
         rows = [(at, Role.CONTROLLER, i) for at, voters in configured.items() for i in voters.ids]
@@ -185,7 +185,7 @@ class FleetColumns:
     def _group(self, asks: Asks) -> tuple[NodePairs, Int]:
         """Return the pairs that every cluster of the evidence asks, and the code of each; cached.
 
-        Which node a message names is nobody's concern here: an audit lists all of them.
+        The order of nodes does not matter: an audit lists all of them.
         """
         if asks not in self._groups:
             count = np.bincount(self._code[are_asked(self.nodes, asks)])
@@ -225,7 +225,7 @@ class FleetColumns:
 
     @cached_property
     def _ranges_by_text(self) -> Ranges:
-        """The same with the value of absence in place of what is not listed."""
+        """The same ranges with the policy's value for features that are not listed."""
         query, ranges = self.evidence.questions, self.ranges
         absent = ~query.pair_listed & ~query.pair_unclear & (query.pair_max > 0)
         low, high, at = ranges.min_version.copy(), ranges.max_version.copy(), self._places(absent)
@@ -233,7 +233,7 @@ class FleetColumns:
         return replace(ranges, min_version=low, max_version=high)
 
     def _places(self, pairs: Bool) -> tuple[Int, Int]:
-        """Return the places of these pairs in a table [profiles, features]."""
+        """Return the positions of these pairs in a table [profiles, features]."""
         query = self.evidence.questions
         return query.pair_profile[pairs], query.feature[query.pair_question[pairs]]
 
@@ -242,7 +242,7 @@ class FleetColumns:
         return self._table(self.evidence.questions.current)
 
     def _table(self, level: Int) -> Levels:
-        """The `level` of every question, [clusters, features]; 0 where there is none."""
+        """Return the `level` of every question as [clusters, features]; 0 if there is none."""
         query = self.evidence.questions
         levels = np.zeros((self._clusters, len(self._names)), dtype=np.int32)
         levels[query.cluster, query.feature] = level

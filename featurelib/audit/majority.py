@@ -1,4 +1,4 @@
-"""Report whether a majority of a quorum's voters runs and is led, where so many did not answer us.
+"""Report quorums without a running majority or leader, after many voters did not respond.
 
 No answer does not show that a voter is down: a firewall may stand between. A leader that sees most
 voters fetch shows that they run; so does one that answered a probe, and so do their brokers. A node
@@ -26,8 +26,8 @@ NEVER = int(np.iinfo(np.int64).max)
 
 
 def report_majority(report: BatchFindings, proven: Bool) -> Int:
-    """Add the clusters without a majority that anybody shows; `proven` are those where the active
-    controller answered a probe. By cluster, how many keep it from a verdict."""
+    """Add the clusters that are not shown to have a majority; in `proven` clusters the active
+    controller answered a probe. Return the number of reasons for UNKNOWN by cluster."""
     evidence, node = report.evidence, report.evidence.subjects
     member, clusters = evidence.membership, len(evidence.clusters)
     vouched = evidence.controllers_vouched
@@ -80,7 +80,7 @@ def report_majority(report: BatchFindings, proven: Bool) -> Int:
 
 
 def report_dead_voters(report: BatchFindings) -> None:
-    """Add the voters of a dynamic quorum that do not respond and that its leader does not see."""
+    """Report voters of a dynamic quorum that do not respond and that its leader does not see."""
     evidence, node = report.evidence, report.evidence.subjects
     member, voters = evidence.membership, evidence.snapshots["voters"]
     is_dynamic, _ = evidence.dynamic()
@@ -95,8 +95,8 @@ def report_dead_voters(report: BatchFindings) -> None:
 
 
 def _without_leader(evidence: Evidence, votes: Bool) -> tuple[Int, Int]:
-    """The records of nodes that answer, and found no leader when voters did not, or since one was
-    seen; and these nodes, as subjects."""
+    """Return the records of nodes that found no leader when voters did not respond or after one was
+    seen, and these nodes, as subjects."""
     node, records = evidence.subjects, evidence.snapshots["leaderless"]
     at, subject = records.field("at"), find(node.key, record_keys(records))
     since = evidence.membership.quorum_at.copy()
@@ -107,10 +107,11 @@ def _without_leader(evidence: Evidence, votes: Bool) -> tuple[Int, Int]:
 
 
 def _waited_at(evidence: Evidence, votes: Bool, records: Int, finders: Int) -> Int:
-    """Return by cluster when it was seen last that it has no leader; 0 = never.
+    """Return by cluster when it was last seen without a leader; 0 = never.
 
     Some voters may just be electing one. Brokers wait for it far longer, and none of those that
-    were asked beside them, controllers too, showed that it leads. All voters together know it."""
+    were asked beside them, controllers too, showed that it leads. All voters together know it.
+    """
     node, clusters = evidence.subjects, len(evidence.clusters)
     by_voter, waited_at = finders[votes[finders]], np.zeros(clusters, dtype=np.int64)
     all_voters = np.bincount(node.cluster[votes], minlength=clusters)
@@ -122,7 +123,7 @@ def _waited_at(evidence: Evidence, votes: Bool, records: Int, finders: Int) -> I
 
 
 def _words(evidence: Evidence, rows: Int) -> tuple[list[str], tuple[int, int] | None]:
-    """Return the nodes that found no leader, by these records, and where that was read last."""
+    """Return the nodes that found no leader, from these records, and where that was read last."""
     records = evidence.snapshots["leaderless"]
     role, ids, at = (records.field(name)[rows] for name in ("role", "node_id", "at"))
     says = (Role.CONTROLLER, "found no leader"), (Role.BROKER, "asked for the leader in vain")

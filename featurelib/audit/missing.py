@@ -46,11 +46,9 @@ _NO_LIST = "no list of registered controllers was read"
 
 
 def report_unknown(report: BatchFindings) -> tuple[Int, Int]:
-    """Add every finding about missing evidence; by cluster and by question, how many keep it from a
-    verdict.
+    """Report missing evidence; return the number of reasons for UNKNOWN by cluster and by question.
 
-    What is not known of nodes and registrations is for `report_nodes`, once it is known what
-    controllers answered to probes.
+    `report_nodes` reports missing data about nodes and registrations, after the probes are read.
     """
     missing, hidden = _rights(report)
     missing += _clusters(report, hidden) + _levels(report)
@@ -59,7 +57,7 @@ def report_unknown(report: BatchFindings) -> tuple[Int, Int]:
 
 
 def _clusters(report: BatchFindings, hidden: Bool) -> Int:
-    """`hidden`: a missing right is the reason why nothing shows a quorum, and has its finding."""
+    """Report missing evidence about clusters. `hidden`: a missing permission hides the quorum."""
     evidence, malformed = report.evidence, report.evidence.malformed
     landed, member, vouched = evidence.landed, evidence.membership, evidence.controllers_vouched
     no_voters = member.kraft & ~member.quorum_known
@@ -167,7 +165,7 @@ def _features(report: BatchFindings) -> Int:
 
 
 def _metrics(report: BatchFindings) -> Int:
-    """Add where metrics of a node contradict what it says itself; the question of each."""
+    """Report metrics that contradict a node's own response; return the question of each."""
     node, odd = report.evidence.subjects, list[tuple[int, str, str]]()
     for row in np.flatnonzero(node.scraped >= 0).tolist():
         own, other = (
@@ -185,7 +183,7 @@ def _metrics(report: BatchFindings) -> Int:
 
 
 def _strangers(report: BatchFindings) -> None:
-    """Add the nodes that are known by their metrics alone, and are none of the cluster's."""
+    """Report nodes that are known only by their metrics and do not belong to the cluster."""
     listeners, rows = report.evidence.listeners, report.evidence.strangers()
     report.of_clusters(
         "metrics_of_stranger",
@@ -198,7 +196,7 @@ def _strangers(report: BatchFindings) -> None:
 
 
 def _questions(evidence: Evidence, cluster: Int, names: Texts) -> Int:
-    """The question about each feature of each cluster; -1 = it is not asked there."""
+    """Return the question about each feature of each cluster; -1 = there is none."""
     query = evidence.questions
     codes = {name: code for code, name in enumerate(query.names)}
     width = max(len(codes), 1)
@@ -208,7 +206,7 @@ def _questions(evidence: Evidence, cluster: Int, names: Texts) -> Int:
 
 
 def _anomalies(report: BatchFindings) -> None:
-    """Add what the fold met that speaks against what was collected."""
+    """Report contradictions in the collected data that the fold met."""
     evidence, snapshots, node = report.evidence, report.evidence.snapshots, report.evidence.subjects
     listeners, levels_place, scalar = evidence.listeners, evidence.levels.seen, snapshots.scalar
     back = evidence.levels.back
@@ -270,7 +268,7 @@ _REFUSED = {
 
 
 class RefusedPermission(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that a node refused for want of a right, and its half of the nodes last.
+    """A request that a node refused for lack of a permission, and the half of the node.
 
     `node_id` -1 = the active controller, whoever it was. `elsewhere`: the other half answered it.
     `principal` "" = the collector did not know it.
@@ -286,8 +284,8 @@ class RefusedPermission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _rights(report: BatchFindings) -> tuple[Int, Bool]:
-    """Return by cluster how many missing rights keep it from a verdict, and whether what the quorum
-    would say is hidden by one."""
+    """Report missing permissions. Return their number by cluster where they keep it from a verdict,
+    and whether one hides the quorum."""
     evidence, refused = report.evidence, report.evidence.snapshots["refusals"]
     by_request = dict[tuple[int, str], list[RefusedPermission]]()
     for cluster, r in zip(refused.row.tolist(), refused.structs(RefusedPermission), strict=True):
@@ -312,7 +310,7 @@ def _rights(report: BatchFindings) -> tuple[Int, Bool]:
 
 
 def _detail(refusals: list[RefusedPermission]) -> str:
-    """Describe a missing permission: the principal, the refusing nodes, what it would show."""
+    """Describe a missing permission: principal, refusing nodes, and what it would show."""
     first = refusals[0]
     by_principal: dict[str, dict[Role, list[int]]] = {}
     for r in refusals:
@@ -331,22 +329,22 @@ def _detail(refusals: list[RefusedPermission]) -> str:
 
 
 def _vouched_for(evidence: Evidence) -> Bool:
-    """The controllers that do not answer, and for which the owner's word stands in."""
+    """Return the controllers that do not respond and that the owner declares compatible."""
     node, declared = evidence.subjects, evidence.controllers_vouched
     return declared[node.cluster] & (node.role == Role.CONTROLLER) & ~node.answers
 
 
 def _without_range(evidence: Evidence) -> Bool:
-    """The nodes that are known to be registered, and whose range nobody saw, or not lately."""
+    """Return the registered nodes whose range was never seen, or not recently."""
     node = evidence.subjects
     counted = ~node.expected_only & ~_vouched_for(evidence)
     return counted & ((node.profile < 0) | node.past) & ~node.not_asked & ~node.not_answering
 
 
 def _covered_by_probe(judge: Judge, agreed: Agreed, proven: Bool) -> Bool:
-    """The subjects whose own word is missing or too old, and whose registration their controller
-    asked when it agreed: it showed that none blocks, not of controllers where it asks none. And
-    those whose range was never seen, where it will be asked before anything is sent."""
+    """Return subjects whose own response is missing or too old, and whose registration the
+    controller checked when it agreed to a probe (not controllers' where it checks none). Include
+    those whose range was never seen, if it will be checked before anything is sent."""
     evidence, node = judge.evidence, judge.evidence.subjects
     controllers = marked(len(evidence.clusters), agreed.controllers)
     registers = judge.metadata_version >= judge.dialect.can.controllers_register_from
@@ -359,9 +357,8 @@ def _covered_by_probe(judge: Judge, agreed: Agreed, proven: Bool) -> Bool:
 
 
 def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[Int, Bool]:
-    """Add what is not known of nodes, who is gone, and voters that are too few; by cluster, how
-    many keep it from a verdict, and the subjects that a controller's answer stands in for.
-    """
+    """Report missing data about nodes, stale nodes, and too few voters. Return the reasons for
+    UNKNOWN by cluster, and the subjects that a controller's response stands in for."""
     evidence, nodes = report.evidence, report.evidence.subjects
     proven = marked(len(evidence.clusters), list(agreed.probed))
     covered = _covered_by_probe(judge, agreed, proven)
@@ -413,7 +410,7 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
 
 
 def _registrations(judge: Judge, agreed: Agreed, proven: Bool, sink: BatchFindings) -> Int:
-    """Add what is not known of registrations; by cluster, how many keep it from a verdict."""
+    """Report missing data about registrations; return the reasons for UNKNOWN by cluster."""
     evidence, member = sink.evidence, sink.evidence.membership
     # Where all is old, to collect again is what helps: what is still not shown is said then.
     unproven = evidence.landed & ~(evidence.levels.trusted & evidence.levels.too_old)
@@ -447,7 +444,7 @@ def _errors(evidence: Evidence, rows: Int) -> list[str]:
 
 
 def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
-    """Add the nodes that are gone; by cluster, how many have a range that nobody knows."""
+    """Report stale nodes; return by cluster how many have an unknown range."""
     evidence, node = report.evidence, report.evidence.subjects
     registered = node.registered & ~node.expected_only & ~_vouched_for(evidence)
     in_zookeeper = evidence.membership.zookeeper[node.cluster]
@@ -524,8 +521,8 @@ def least_software(judge: Judge, clusters: Int) -> Texts:
 
 
 def _static_voters(report: BatchFindings) -> None:
-    """Add a finding for each controller of a dynamic quorum that still has static voters, and for
-    each of a static quorum that has none."""
+    """Report controllers of a dynamic quorum that still have static voters, and those of a static
+    quorum that have none."""
     evidence, nodes = report.evidence, report.evidence.subjects
     dynamic, may_be = evidence.dynamic()
     unsure = {at for at, name, _ in evidence.levels.disputed if name == KRAFT_VERSION}
@@ -569,9 +566,9 @@ def _ids(ids: Iterable[int]) -> str:
 
 
 def report_unread(judge: Judge, agreed: Agreed, report: BatchFindings) -> Bool:
-    """Add the clusters whose active controller may ask somebody nobody knows of, and did not show
-    itself that nobody is in the way; by question whether its target hangs on that: what cannot go
-    up anyhow does not."""
+    """Report clusters whose active controller may ask an unknown node, unless a probe showed that
+    none is in the way. Return the questions whose target depends on it: levels that cannot rise do
+    not."""
     evidence, query, node = judge.evidence, judge.asked, judge.evidence.subjects
     member, clusters = evidence.membership, len(evidence.clusters)
     registers = judge.metadata_version >= judge.dialect.can.controllers_register_from

@@ -1,6 +1,6 @@
-"""What else a level changes, beyond itself: by the catalogue, and with a cluster's own values.
+"""Describe the side effects of a level, from the catalogue and with a cluster's own values.
 
-A value is known only where a node said it; what is not known stays None, and is said so.
+A value is known only if a node returned it; an unknown value stays None and is shown as unknown.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def effects_of(meaning: Plan, catalogue: Catalogue) -> tuple[SideEffect, ...]:
 
 
 def _values(evidence: Evidence, cluster: int, key: str) -> tuple[ValueChange, ...]:
-    """Split brokers by value: the value of each group, and the later value of all."""
+    """Split brokers by value: return each group's value, and the value of all afterwards."""
     half, after = evidence.subjects, _after(evidence, cluster, key)
     own = slice(*np.searchsorted(half.cluster, (cluster, cluster + 1)))
     brokers: dict[str | None, list[int]] = {}
@@ -73,9 +73,10 @@ def _values(evidence: Evidence, cluster: int, key: str) -> tuple[ValueChange, ..
 
 
 def _after(evidence: Evidence, cluster: int, key: str) -> str | None:
-    """A cluster default that is set stays; else it is the active controller's own value, from its
-    file or Kafka's default (ConfigurationControlManager.maybeGenerateElrSafetyRecords). Where the
-    active one is not known, or did not say it, what all the others agree on is not enough."""
+    """Return the value after the update: a cluster default stays; else the active controller's own
+    value, from its file or Kafka's default
+    (ConfigurationControlManager.maybeGenerateElrSafetyRecords). If that is unknown, the others'
+    common value is no proof."""
     default = evidence.configurations.default(cluster, key)
     if default is None or default.value is not None:
         return None if default is None else default.value
@@ -102,7 +103,7 @@ def _say_restored(effect: SideEffect) -> str:
 
 
 def _say_values(effect: SideEffect) -> str:
-    """The key with what is known of its values; "" for an effect on none."""
+    """Return the key with its known values; "" if the effect is on no key."""
     if not effect.key:
         return ""
     parts = []
@@ -123,8 +124,8 @@ def _is_known(effect: SideEffect) -> bool:
 
 
 def first_command(effect: SideEffect) -> str:
-    """The command that keeps the values, to be given first; "" where nothing would change, or no
-    configuration does."""
+    """Return the command that keeps the values and must run first; "" if nothing would change, or
+    if no configuration does."""
     before = {change.before for change in effect.values}
     if not effect.key or (_is_known(effect) and before == {c.after for c in effect.values}):
         return ""
@@ -135,8 +136,8 @@ def first_command(effect: SideEffect) -> str:
 def differences(
     expected: Iterable[SideEffect], current: Iterable[SideEffect]
 ) -> Mapping[str, tuple[str, str]]:
-    """Return the side effects of a plan that differ from those of now: `side effect of f 1` → both,
-    in words."""
+    """Return the side effects of a plan that differ from the present ones: `side effect of f 1` →
+    both, in words."""
     then, now = ({(e.feature, e.level, e.key): e for e in e_} for e_ in (expected, current))
     return {
         f"side effect of {feature} {level}": tuple(  # type: ignore[misc]  # it has two

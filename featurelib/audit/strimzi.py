@@ -1,5 +1,5 @@
-"""Report what Strimzi's resources add: what the operator will do, what it could not do, and where
-resources and nodes contradict each other.
+"""Report findings from Strimzi's resources: what the operator will do, what it could not do, and
+contradictions between resources and nodes.
 
 Kubernetes knows which pods are to be there, and Kafka which nodes registered. So resources add
 expected nodes and findings; they never make READY. Old resources say nothing.
@@ -48,7 +48,7 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _View:
-    """A cluster: its resources, and the metadata.version that its nodes say, None = not known."""
+    """A cluster: its resources, and the metadata.version that its nodes show, None = not known."""
 
     cluster: int
     said: Resources
@@ -63,7 +63,7 @@ class _View:
 def report_strimzi(
     report: BatchFindings, software: Software, catalogue: Catalogue, conditions: Conditions
 ) -> None:
-    """Add what the resources say that a person should know. No verdict hangs on it."""
+    """Report what the resources show. No verdict depends on it."""
     evidence = report.evidence
     views = list(_views(evidence))
     if not views:
@@ -102,7 +102,7 @@ def _report_views(
 
 
 def _views(evidence: Evidence) -> Iterator[_View]:
-    """The clusters whose resources were read lately."""
+    """Yield the clusters whose resources were read recently."""
     records, query = evidence.snapshots["strimzi"], evidence.questions
     level = np.full(len(evidence.clusters), NONE)
     of_metadata = query.of_feature(METADATA_VERSION) & query.known
@@ -138,7 +138,7 @@ def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
 
 
 def _no_return(release: str, now: int, goal: int, catalogue: Catalogue) -> int:
-    """The first metadata.version on the way to `goal` that is not taken back; 0 or less = none."""
+    """Return the first level on the way to `goal` without a downgrade; 0 or less = none."""
     software = catalogue.of(release)
     at = position(
         [({METADATA_VERSION: now}, [(software.oldest, software.newest_stable)])], catalogue
@@ -177,7 +177,7 @@ def _other_level(view: _View, evidence: Evidence, catalogue: Catalogue) -> Itera
 def _other_software(
     evidence: Evidence, software: Software, catalogue: Catalogue, views: Sequence[_View]
 ) -> dict[int, list[str]]:
-    """By cluster, where no node that runs can be of the Kafka that the status names."""
+    """Return texts by cluster where no running node can be of the Kafka version in the status."""
     node, releases = evidence.subjects, catalogue.tables.releases
     runs = software.runs & node.runs[:, None]
     fits = np.zeros((len(evidence.clusters), len(releases)), dtype=bool)
@@ -195,8 +195,8 @@ def _other_software(
 
 
 def _unlisted(report: BatchFindings, views: Sequence[_View]) -> None:
-    """Add the nodes that Kafka counts, and that are not to be there by resources that are whole and
-    were read no earlier. What is gone has a finding that says more."""
+    """Report nodes that Kafka counts and that newer, complete resources do not include. Stale nodes
+    have a finding that says more."""
     evidence, node = report.evidence, report.evidence.subjects
     at = np.zeros(len(evidence.clusters), dtype=np.int64)
     line = at.copy()

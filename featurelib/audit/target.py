@@ -6,9 +6,9 @@ search proposes a level for every feature of every cluster, lowers what the rule
 again until nothing is refused. READY needs two judges: the policy and every dialect that the
 cluster's controllers may speak.
 
-A controller asks every registered broker, also one that nobody listed, where it only validates
-(a probe). Its yes proves that no registration blocks just that request; its no is never READY. A
-probe counts until something newer of its cluster lands, and no longer than other evidence.
+A controller asks every registered broker, also one that nobody listed, where it only validates (a
+probe). If it agrees, no registration blocks that request; if it refuses, the level is never READY.
+A probe counts until newer data of its cluster lands, and no longer than other evidence.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ UNCLEAR = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The catalogue's bounds of each question. int64; UNLIMITED where it has none."""
+    """The catalogue's bounds of each question, int64; UNLIMITED if it has none."""
 
     ceiling: Int
     newest_known: Int
@@ -51,9 +51,9 @@ class Bounds:
 
 
 def bounds(evidence: Evidence, catalogue: Catalogue, up_to: int = 0) -> Bounds:
-    """The ceiling of each question: the production default at the newest stable
-    metadata.version any node supports, below what moves only by name, or, for unknown features, the
-    highest level seen. `up_to`: no higher metadata.version is wanted, nor what belongs to none."""
+    """Return the ceiling of each question: the production default at the newest stable
+    metadata.version of any node, without opt-in levels; for unknown features the highest level
+    seen. `up_to`: no higher metadata.version is wanted, nor features that belong to none."""
     query = evidence.questions
     highest = _reduce(np.maximum, query, query.pair_max)
     # A node whose answer may leave the feature out says nothing of it, least of all 0.
@@ -93,8 +93,8 @@ def _reduce(by: np.ufunc, query: Questions, values: Int) -> Int:
 
 
 def _stable_ends(evidence: Evidence, catalogue: Catalogue) -> tuple[Int, Int]:
-    """The newest stable metadata.version that any node of each cluster supports, and the one above
-    which some node's own software calls a level it supports unstable."""
+    """Return the newest stable metadata.version of any node of each cluster, and the level above
+    which some node's own software calls its levels unstable."""
     query, subjects, answering = evidence.questions, evidence.subjects, evidence.answering
     newest = np.zeros(len(evidence.clusters), dtype=np.int64)
     by_profile = np.zeros(len(answering.cluster), dtype=np.int64)
@@ -114,7 +114,7 @@ def _stable_ends(evidence: Evidence, catalogue: Catalogue) -> tuple[Int, Int]:
 
 
 class Judge:
-    """A policy, and the questions of a batch with what bounds them."""
+    """The policy, the questions of a batch, and their bounds."""
 
     def __init__(
         self, evidence: Evidence, bounds: Bounds, dialect: Dialect, catalogue: Catalogue
@@ -141,8 +141,8 @@ class Judge:
         ]
 
     def defaults(self, level: Int) -> Int:
-        """Return by question its production default at the metadata.version that `level` has for
-        its cluster (version-mapping of kafka-features.sh); ANY_LEVEL where no catalogue says it."""
+        """Return by question its production default at the metadata.version of its cluster in
+        `level` (version-mapping of kafka-features.sh); ANY_LEVEL if the catalogue has none."""
         query, metadata = self.asked, self.metadata_version.copy()
         metadata[query.cluster[self._of_metadata]] = level[self._of_metadata]
         metadata = np.maximum(metadata, self.metadata_version)
@@ -153,24 +153,25 @@ class Judge:
         return levels
 
     def settle(self, target: Int) -> None:
-        """Lower the ceilings that are no default at the metadata.version of `target`.
+        """Lower ceilings above the production default at the metadata.version of `target`.
 
-        Levels above the default that all nodes support are opt-in then. Where some node lacks
-        them, the ceiling stays, so that the node is named."""
+        Levels above the default that all nodes support are opt-in then. If some node lacks them,
+        the ceiling stays, to name the node.
+        """
         default, old = np.maximum(self.defaults(target), self.asked.current), self.bounds
         opt_in = (default < old.ceiling) & (old.common > default)
         self.bounds = replace(old, ceiling=np.where(opt_in, default, old.ceiling))
 
     def propose(self, level: Int, questions: Bool, beside: Int | None = None) -> Proposed:
-        """Put the `level` of these questions to the policy, where everything else of their clusters
-        is at `beside`; None = at `level`, too."""
+        """Evaluate the `level` of these questions with the policy, where everything else of their
+        clusters is at `beside`; None = at `level`, too."""
         return self.fleet.propose(np.flatnonzero(questions), level, self.dialect, beside=beside)
 
     def rests_on(self, level: Int, unsure: Bool) -> Bool:
-        """Questions whose `level`, above the current one, depends on a feature of their cluster
-        that is among `unsure`: with nothing of those, and enough of the rest, it is refused.
+        """Return questions whose `level`, above the current one, depends on an `unsure` feature of
+        their cluster: it is refused if those are 0 and all others are high enough.
 
-        Every level rests on metadata.version besides, unless that is known to be high enough.
+        Every level also depends on metadata.version, unless that is known to be high enough.
         """
         hit = level > self.asked.current
         without = self.propose(level, hit, beside=np.where(unsure, 0, ANY_LEVEL))
@@ -195,11 +196,12 @@ class Judge:
 
 
 def search(judge: Judge, ceiling: Int) -> Int:
-    """The highest level up to `ceiling` that passes every rule now; the current one if none does.
+    """Return the highest level up to `ceiling` that passes every rule now; the current one if none
+    does.
 
-    Of the levels below a refused one only the lowest of the nodes' highest can pass the node
-    rules: any higher one is above some node's range, any lower one is no better for the others.
-    The other rules are heeded where no node is in the way any more.
+    Of the levels below a refused one only the lowest of the nodes' highest can pass the node rules:
+    any higher one is above some node's range, any lower one is no better for the others. Other
+    rules count once no node blocks.
     """
     query, bounds, clusters = judge.asked, judge.bounds, len(judge.evidence.clusters)
     level, current = ceiling.copy(), query.current
@@ -223,7 +225,7 @@ def search(judge: Judge, ceiling: Int) -> Int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreed:
-    """The levels that both let pass, and what is left after controllers were asked to validate.
+    """The levels that both judges accept, and the results of probes.
 
     `target` and `refusals` (findings of controllers) are by question; `dialects` are those a
     cluster's controllers may speak, where something was asked of them, and `unanswered` the
@@ -241,7 +243,7 @@ class Agreed:
 
 
 def agree(judge: Judge, own: Software, report: BatchFindings) -> Agreed:
-    """The highest levels that pass the strict policy and every own dialect; findings for the
+    """Return the highest levels that pass the strict policy and every own dialect; report the
     rest."""
     query, place, clusters = judge.asked, judge.evidence.levels.seen, len(judge.evidence.clusters)
     target = search(judge, judge.bounds.ceiling)
@@ -279,9 +281,9 @@ def agree(judge: Judge, own: Software, report: BatchFindings) -> Agreed:
 def _search_own(
     judge: Judge, own: Software, target: Int
 ) -> tuple[Int, dict[tuple[int, str], tuple[str, int]]]:
-    """The highest levels up to `target` that every own dialect accepts, too, and by question and
-    rule why one is refused and at which level. A refused level is lowered and asked again; what
-    depends on it falls with it."""
+    """Return the highest levels up to `target` that every own dialect accepts, and by question and
+    rule why and at which level one was refused. A refused level is lowered and tried again; levels
+    that depend on it fall with it."""
     current, refused = judge.asked.current, dict[tuple[int, str], tuple[str, int]]()
     while rows := [(p, row) for p in own.propose(judge.fleet, target) for row in p.by_row()]:
         for proposed, (place, row, at) in rows:
@@ -297,8 +299,8 @@ def _search_own(
 
 
 def _who(judge: Judge, proposed: Proposed, place: int, update: int) -> str:
-    """The nodes behind the first answering profile that a row names, their range, and the one the
-    rule asks for where it asks for more than the level, as the end of a sentence."""
+    """Return the end of a sentence: the nodes of the first profile that a row names, their range,
+    and the range the rule wants if it wants more than the level."""
     evidence, row = judge.evidence, proposed.dialect.rules[place]
     pair = int(proposed.judged.named[place, update])
     group = proposed.batch.groups[row.asks] if row.asks is not None and pair >= 0 else None
@@ -319,7 +321,7 @@ def _who(judge: Judge, proposed: Proposed, place: int, update: int) -> str:
 
 
 class Validated(msgspec.Struct, frozen=True, kw_only=True):
-    """An update the controller validated, and its code and words about it; from level -1 = unknown,
+    """An update that the controller validated, with its code and message; from level -1 = unknown,
     of a refusal that kafka-features.sh printed."""
 
     feature: str
@@ -332,10 +334,10 @@ class Validated(msgspec.Struct, frozen=True, kw_only=True):
 def report_probes(
     judge: Judge, agreed: Agreed, own: Software, conditions: Conditions, report: BatchFindings
 ) -> Agreed:
-    """Hold what passed the policy against what the controller said; findings for both answers.
+    """Compare the accepted levels with the controller's responses to probes, and report both.
 
-    What it refused goes back to where it is, and whatever rests on that with it. Where nothing can
-    go up, that it agrees to the present level proves that no registration is against that.
+    A refused level returns to the current one, with all levels that depend on it. If nothing can
+    rise, the controller's agreement to the present level proves that no registration blocks it.
     """
     query, target, refusals = judge.asked, agreed.target.copy(), np.zeros_like(agreed.target)
     proof, controllers = dict[int, dict[str, tuple[int, int]]](), list[int]()
@@ -367,8 +369,8 @@ Answers = Mapping[str, Validated]  # by feature
 
 
 def _moving(query: Questions, target: Int, cluster: int, answers: Answers) -> list[int]:
-    """Return the questions of a cluster whose level rises; where nothing rises, those that were
-    answered: the controller must agree to the level where it is."""
+    """Return the questions of a cluster whose level rises; if none rises, those with a response:
+    the controller must agree to the present level."""
     known = np.flatnonzero((query.cluster == cluster) & query.known)
     rising = known[target[known] > query.current[known]]
     named = [query.names[feature] in answers for feature in query.feature[known]]
@@ -379,7 +381,7 @@ def _moving(query: Questions, target: Int, cluster: int, answers: Answers) -> li
 def _met(
     query: Questions, target: Int, moving: Sequence[int], answers: Answers
 ) -> Iterator[tuple[int, Validated]]:
-    """Yield the answers to just these moves."""
+    """Yield the responses to exactly these moves."""
     for question in moving:
         answer = answers.get(query.names[query.feature[question]])
         ends = (answer.from_level, answer.to_level) if answer else ()
@@ -390,7 +392,7 @@ def _met(
 def _refused_unknown(
     query: Questions, cluster: int, answers: Answers
 ) -> Iterator[tuple[int, Validated]]:
-    """Yield the refusals where the level is not known: whatever it is, they stand in the way."""
+    """Yield refusals where the current level is unknown: whatever it is, they block."""
     for question in np.flatnonzero((query.cluster == cluster) & ~query.known).tolist():
         answer = answers.get(query.names[query.feature[question]])
         if answer is not None and answer.code != 0:
@@ -400,7 +402,7 @@ def _refused_unknown(
 def _report_refused(
     judge: Judge, question: int, answer: Validated, report: BatchFindings, **place: Int
 ) -> Int:
-    """Add a refusal, and the node that it names; by question, how many findings that are."""
+    """Report a refusal, and the node that it names; return the number of findings by question."""
     words = f": {answer.message}" if answer.message else ""
     detail = [f"error {answer.code}{words}"]
     count = report.of_questions(PROBE_REFUSED, np.array([question]), detail, **place)
@@ -412,7 +414,8 @@ def _report_refused(
 def _report_refuser(
     judge: Judge, question: int, named: Refuser, report: BatchFindings, **columns: Int
 ) -> Int:
-    """Add the node that a refusal names, if nothing else shows its range; by question, how many."""
+    """Report the node in a refusal, if nothing else shows its range; return the number by
+    question."""
     half, cluster = judge.evidence.subjects, judge.asked.cluster[question]
     hit = (half.cluster == cluster) & (half.role == named.role) & (half.node_id == named.node_id)
     row = np.flatnonzero(hit & (half.profile < 0))
@@ -426,9 +429,9 @@ def _report_refuser(
 def _answers(
     judge: Judge, agreed: Agreed, own: Software, conditions: Conditions
 ) -> Iterator[tuple[int, dict[str, Validated], tuple[Int, Int], Sequence[str]]]:
-    """The answers that count: a cluster, its updates by feature, time and line, and the dialects
-    its controllers may speak. Only those of controllers that are known to validate count, which
-    those of ZooKeeper mode do not; and no clock may be so far ahead that it cannot be believed."""
+    """Yield the responses that count: a cluster, its updates by feature, time and line, and the
+    dialects its controllers may use. Only controllers known to validate count, which excludes
+    ZooKeeper mode; a response dated too far in the future does not count."""
     probe = judge.evidence.snapshots["probe"]
     updates = probe.structs(Validated)
     for cluster in np.flatnonzero(probe.lengths).tolist():
@@ -445,6 +448,6 @@ def _answers(
 
 
 def agreed_levels(evidence: Evidence) -> set[tuple[str, int]]:
-    """Return features and the levels that their controllers, asked to validate only, agreed to."""
+    """Return the (feature, level) pairs that a controller agreed to in a probe."""
     updates = evidence.snapshots["probe"].structs(Validated)
     return {(a.feature, a.to_level) for a in updates if a.code == 0}

@@ -1,7 +1,7 @@
-"""Make the verdict of each feature, the plan of each cluster, and the way back.
+"""Make the verdict of each feature, the plan of each cluster, and its downgrade floor.
 
-A known node that says no makes BLOCKED. Else missing evidence makes UNKNOWN. Else a feature is
-READY if it can go up now.
+A known node that lacks the level makes BLOCKED. Else missing evidence makes UNKNOWN. Else a feature
+is READY if it can rise now.
 
 A plan has the fewest safe requests that finalize what is READY: one request where every controller
 that may answer is atomic (4.0 and later), else one feature a request, metadata.version first.
@@ -57,7 +57,7 @@ READY = list(Verdict).index(Verdict.READY)
 
 
 def _choose(ways: list[tuple[Choice, Bool]], otherwise: Choice) -> Int:
-    """The first that holds of each, as its position in its enum."""
+    """Return for each row the first of `ways` that holds, as its position in its enum."""
     order = list(type(otherwise))
     return np.select(
         [hit for _, hit in ways], [order.index(w) for w, _ in ways], order.index(otherwise)
@@ -132,8 +132,8 @@ def plans(
     """Return one row a cluster of featurelib.schema.UPGRADE_PLAN, steps in the order to send them;
     none where the software is `soaking`.
 
-    `dialects` are those a cluster's controllers may speak, where something may go up. Plan files,
-    and what is read from them (`returns_after`), are not made here: both stay null.
+    `dialects` are those a cluster's controllers may speak, where a level may rise. The plan file
+    and `returns_after`, which is read from it, stay null here.
     """
     query, node, clusters = evidence.questions, evidence.subjects, len(evidence.clusters)
     order = list(Verdict)
@@ -181,7 +181,7 @@ def plans(
 
 
 def _members(evidence: Evidence) -> Int:
-    """Return the subjects that belong to their cluster for all that its own lists say."""
+    """Return the subjects that belong to their cluster by its own lists."""
     strangers = distinct(record_keys(evidence.listeners)[evidence.strangers()])
     return np.flatnonzero(find(strangers, evidence.subjects.key) < 0)
 
@@ -274,9 +274,9 @@ def ways_back(
     spoken: dict[tuple[str, str], Bool],
     catalogue: Catalogue,
 ) -> WaysBack:
-    """The way back of each question that is `ready` for its `target` (KIP-778, Downgrades).
+    """Return how each `ready` question can be downgraded from its `target` (KIP-778, Downgrades).
 
-    `spoken`: (dialect, release) → which clusters' controllers may be of it.
+    `spoken`: (dialect, release) → clusters whose controllers may be of it.
     """
     query = evidence.questions
     ways = WaysBack(floor=np.full(len(ready), NOT_HERE), no_return=np.full(len(ready), NOT_HERE))
@@ -366,9 +366,9 @@ def remember(
 def _since(
     verdict: str, level: int | None, target: int | None, before: Waiting | None, as_of: int
 ) -> tuple[int, int]:
-    """Since when a feature is READY, NONE where it is not and was not, and has its verdict and
-    target, microseconds. A `level` of None has no trustworthy witness; another one than before was
-    finalized by somebody."""
+    """Return the times since which a feature is READY (NONE: it is not) and has its verdict and
+    target, microseconds. A `level` of None has no trustworthy source; a level other than `before`'s
+    was finalized by somebody."""
     ready = as_of if verdict == Verdict.READY else NONE
     if before is None:
         return ready, as_of
@@ -385,8 +385,8 @@ def find_soaking(
     rows: TableRows, evidence: Evidence, conditions: Conditions, software: Software,
     catalogue: Catalogue, report: BatchFindings,
 ) -> Bool:  # fmt: skip
-    """Add the clusters with a verdict READY that is younger than the soak time, and return them:
-    the releases that can register now are what the software can be rolled back to."""
+    """Report clusters whose READY is younger than the soak time, and return them: the software can
+    be rolled back to the releases that can register now."""
     query, since = evidence.questions, np.zeros(len(evidence.clusters), dtype=np.int64)
     ready = np.flatnonzero(rows.texts("verdict").equal(Verdict.READY))
     np.maximum.at(since, query.cluster[ready], rows.numbers("verdict_since")[ready])
@@ -413,8 +413,8 @@ def find_forgotten(
     soaking: Bool,
     report: BatchFindings,
 ) -> None:
-    """Add the features that are READY for as long as conf/audit.toml calls forgotten, or longer,
-    and whose plan is offered."""
+    """Report features with an offered plan that have been READY for as long as conf/audit.toml
+    calls forgotten."""
     if conditions.forgotten <= 0:
         return
     since = rows.numbers("ready_since")

@@ -1,4 +1,4 @@
-"""What a backend is: one cluster that can be looked at, and asked to change levels.
+"""The interface of a backend: one cluster that can be read, and asked to change levels.
 
 It holds no rule. Looking gives landing lines, the same as a collector writes, so that a plan, an
 audit and an applier see a cluster through one pair of eyes. Wire quirks end inside a backend.
@@ -46,10 +46,10 @@ class Backend(Protocol):
 
     @property
     def where(self) -> str:
-        """The cluster's address for messages: never a secret."""
+        """The cluster's address for messages, without secrets."""
 
     def describe(self, say: Say) -> tuple[bytes, ...]:
-        """Return one look at every node, as landing lines; `say` hears of progress.
+        """Read every node once, and return landing lines; `say` gets the progress.
 
         A node that does not answer is a line that says so. Raises UnreachableError when no node
         answers, ProtocolError.
@@ -59,8 +59,8 @@ class Backend(Protocol):
         """Return the guarantees as of the last query; query if there was none."""
 
     def recipient(self) -> Recipient:
-        """Connect to whoever takes the next `update`, and say who it is; it goes there and to
-        nobody else. Raises UnreachableError where nobody can be connected to."""
+        """Connect to the node that gets the next `update`, and return it; the update goes to no
+        other. Raises UnreachableError if no node can be connected to."""
 
     def passed(self, sent: Recipient | None, features: Collection[str]) -> Passed | NotPassed:
         """Prove that every node that may hold a request sent to `sent` has handled all requests
@@ -68,7 +68,7 @@ class Backend(Protocol):
         nothing; `features` are those of the request. Raises no BackendError."""
 
     def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
-        """Send one UpdateFeatures request to the active controller, once, and give its answer.
+        """Send one UpdateFeatures request to the active controller, once, and return its response.
 
         `last_check` runs after all that may wait, right before the bytes: where it raises, nothing
         was sent. Raises UnreachableError if nothing was sent, OutcomeUnknownError if no answer
@@ -80,8 +80,8 @@ class Backend(Protocol):
 
 
 def is_honoured(backend: Backend, dialects: Sequence[str]) -> bool:
-    """Return true if a request to validate is sure to write nothing: only in KRaft, where each of
-    `dialects`, which may be spoken there, honours it."""
+    """Return true if a request to validate surely writes nothing: only on KRaft, if all `dialects`
+    that may be used there honour it."""
     abilities = backend.abilities()
     if abilities.mode != "kraft" or not abilities.validate_only or not dialects:
         return False
@@ -89,7 +89,7 @@ def is_honoured(backend: Backend, dialects: Sequence[str]) -> bool:
 
 
 def may_prove(backend: Backend, dialects: Sequence[str], step: Step) -> bool:
-    """Return true if the controller's yes to `step` may stand for registrations that no source
+    """Return true if the controller's agreement to `step` proves registrations that no source
     lists: it asks every registered broker, and every node it is configured to ask.
 
     Never of kraft.version: 4.1 and later hand it on while they validate (KAFKA-16538).
@@ -104,8 +104,8 @@ def moves_text(step: Step) -> str:
 
 
 def validate(backend: Backend, step: Step, say: Say | None = None) -> Reply:
-    """Put `step` to the controller to validate only, and give its answer; `say` is called before.
-    Raises UnreachableError where it does not answer, and RefusedError where it would write."""
+    """Ask the controller to validate `step` only, and return its response; `say` is called before.
+    Raises UnreachableError if it does not respond, RefusedError if it would write."""
     if say is not None:
         say(f"asking the controller to validate only: {moves_text(step)} (needs {ALTER})")
     try:
@@ -124,7 +124,7 @@ def accepts(reply: Reply, step: Step) -> bool:
 def open_backend(
     entry: FleetEntry, catalogue: Catalogue, *, timeout: float = TIMEOUT_SECONDS
 ) -> Backend:
-    """The backend of one cluster; nothing is connected yet. `timeout` in seconds, a node.
+    """Return the backend of one cluster, not connected yet. `timeout` in seconds per node.
 
     Raises ConfigError for an entry without a way to reach it, or whose client is not installed.
     """
@@ -143,7 +143,7 @@ def open_backend(
 
 
 def look(backend: Backend, entry: FleetEntry, say: Say) -> tuple[bytes, ...]:
-    """Return one look at a cluster, as landing lines of the cluster that was meant.
+    """Read a cluster once, and return landing lines of that cluster.
 
     Raises ConfigError where another cluster answers, and what `Backend.describe` raises.
     """
@@ -163,7 +163,7 @@ class _Envelope(msgspec.Struct):
 
 
 def id_of(line: bytes) -> str:
-    """The cluster that a landing line is of."""
+    """Return the id of a landing line's cluster."""
     return _ENVELOPE.decode(line).cluster_id
 
 

@@ -1,4 +1,4 @@
-"""From the settings of the inventory to what a client is given: here secrets are fetched.
+"""Turn the inventory's security settings into client settings, and fetch the secrets.
 
 A secret is fetched when a connection is opened, handed to the client, and is in nothing that can be
 shown: not in a repr, an error, a log or a line. `hide` takes it out of what others say.
@@ -36,7 +36,7 @@ _SHOWN = 200  # characters of an answer
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    """A token, or the words of a refusal (RFC 6749, sections 5.1 and 5.2)."""
+    """A token, or the error of a refusal (RFC 6749, sections 5.1 and 5.2)."""
 
     access_token: str | None = None
     expires_in: float | None = None
@@ -57,8 +57,8 @@ class _NotFollowed(urllib.request.HTTPRedirectHandler):
 
 
 def opener(*handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
-    """Return an opener for a URL that a secret goes to: it follows no redirect, and uses proxies of
-    TLS only, which cannot read what they pass on."""
+    """Return an opener for a URL that receives a secret: it follows no redirect, and uses only TLS
+    proxies, which cannot read the data."""
     proxies = {kind: at for kind, at in urllib.request.getproxies().items() if kind == "https"}
     return urllib.request.build_opener(
         urllib.request.ProxyHandler(proxies), _NotFollowed(), *handlers
@@ -69,9 +69,9 @@ Clock = Callable[[], float]
 
 
 class TokenEndpoint:
-    """The token endpoint of one identity provider; many threads may ask.
+    """The token endpoint of one identity provider; safe for many threads.
 
-    `tls` is what it is trusted by; `clock` counts seconds.
+    `tls` holds the trusted authorities; `clock` counts seconds.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class TokenEndpoint:
         self._failure, self._failed_until = "", 0.0
 
     def token(self, secret: str, limit: float) -> str:
-        """A token that is still good; `limit` in seconds. Raises UnreachableError, ConfigError."""
+        """Return a valid token; `limit` in seconds. Raises UnreachableError, ConfigError."""
         with self._lock:
             now = self._clock()
             if self._token and now < self._good_until:
@@ -100,7 +100,7 @@ class TokenEndpoint:
             return self._token
 
     def _ask(self, secret: str, limit: float) -> tuple[str, float]:
-        """A token and how many seconds it lives. Raises UnreachableError."""
+        """Request a token, and return it with its lifetime in seconds. Raises UnreachableError."""
         fields = {"grant_type": "client_credentials"}
         if self._known.oauth_scope:
             fields["scope"] = self._known.oauth_scope
@@ -142,7 +142,7 @@ class TokenEndpoint:
 
 
 def plain(text: str) -> str:
-    """Write `text` in one line, with nothing in it that a terminal obeys."""
+    """Return `text` as one line without control characters for a terminal."""
     return "".join(letter if letter.isprintable() else " " for letter in text)[:_SHOWN].strip()
 
 
@@ -153,7 +153,7 @@ _PLAIN = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 class Credentials:
     """The credentials for the listeners of one cluster. `key` names the settings in errors.
 
-    Everything is fetched when it is asked for, so a secret that was renewed counts at once.
+    Every secret is fetched at each use, so a renewed secret counts at once.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class Credentials:
 
     @property
     def summary(self) -> str:
-        """Return protocol, mechanism and user, as far as people may see them."""
+        """The protocol, mechanism and user, without secrets."""
         known = self.security
         name = known.username or known.oauth_client_id
         user = f" as {name}" if name else ""
@@ -188,11 +188,11 @@ class Credentials:
 
     @property
     def advice(self) -> str:
-        """The place where a person looks after a refusal."""
+        """The place to check after a refusal."""
         return f"Look at [cluster.{self._key}] of the inventory ({self.summary})."
 
     def settings(self) -> dict[str, object]:
-        """The settings of a connection, by kafka-python's names; secrets are in them.
+        """Return the settings of a connection, by kafka-python's names, with secrets.
 
         Raises ConfigError for a secret that is not there.
         """
@@ -211,7 +211,7 @@ class Credentials:
         return given
 
     def sasl_options(self) -> dict[str, str] | None:
-        """Return the user for ZooKeeper, by kazoo's names, a secret too; None without SASL.
+        """Return the user and password for ZooKeeper, by kazoo's names; None without SASL.
 
         Raises ConfigError for a secret that is not there.
         """
@@ -269,7 +269,7 @@ class Credentials:
         return text
 
     def _tls_of_endpoint(self) -> ssl.SSLContext:
-        """An identity provider is trusted by the system's authorities, and by ca_file."""
+        """Return TLS that trusts the system's authorities and ca_file, for an identity provider."""
         context = ssl.create_default_context()
         if self.security.ca_file:
             self._load("ca_file", self.security.ca_file, into=context)
@@ -283,7 +283,7 @@ class Credentials:
             )
 
     def _fetch(self, name: str) -> str:
-        """The secret that the setting `name` refers to. Raises CredentialsError."""
+        """Return the secret that the setting `name` refers to. Raises CredentialsError."""
         scheme, _, place = getattr(self.security, name).partition(":")
         if scheme == "env":
             secret = self._environment.get(place, "")

@@ -1,8 +1,8 @@
-"""Strimzi's resources from Kubernetes' API server, read and never written.
+"""Read Strimzi's resources from Kubernetes' API server; nothing is written.
 
-Who asks is the kubeconfig's current context or the one that is named; in a pod without a
-kubeconfig its service account. Asked for are lists of three kinds in all namespaces, page by page,
-in the version that the server prefers, and nothing else: no secret, no pod.
+The user is that of the kubeconfig's current or named context; in a pod without a kubeconfig it is
+the service account. Only lists of three kinds in all namespaces are requested, page by page, in the
+version that the server prefers: no secret, no pod.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _LONGEST = 200  # characters of the server's words
 def list_resources(context: str) -> Iterator[object]:
     """Yield every Kafka, KafkaNodePool and StrimziPodSet; `context` "" = the current one.
 
-    Raises ConfigError where nothing says how the server is reached, UnreachableError where it does
-    not answer, or refuses.
+    Raises ConfigError if no settings reach the server, UnreachableError if it does not respond or
+    refuses.
     """
     try:
         client, config = (import_module(f"kubernetes.{name}") for name in ("client", "config"))
@@ -94,7 +94,7 @@ def _items(ask: Callable[..., Any]) -> Iterator[dict[str, object]]:
 
 
 def _refused(context: str, error: Any) -> UnreachableError:
-    """The refusal, in the server's words where it has some: they say to whom."""
+    """Return the error of a refusal, with the server's message, if any: it names the user."""
     try:
         words = json.loads(error.body)["message"].partition(". ")[0]
     except (ValueError, TypeError, KeyError, AttributeError):

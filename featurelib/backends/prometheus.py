@@ -1,9 +1,9 @@
-"""Metrics of nodes as a witness: from a Prometheus server, or from a scrape in a file.
+"""Read metrics of nodes as evidence: from a Prometheus server, or from a scrape in a file.
 
-Nothing of Kafka is asked, so neither a right nor a way to a listener is needed, of controllers
-either. A server is asked what it holds now and when that was scraped: what went away, or was not
-scraped for five minutes, it leaves out. Landing lines have the time of the scrape and never that
-of the look. A token goes to the server that is named and to no other: redirects are not followed.
+Kafka itself is not queried, so neither a permission nor access to a listener is needed. The server
+returns its present samples and their times; it leaves out series that ended or were not scraped for
+five minutes. Landing lines have the time of the scrape, never that of the query. A token goes to
+the server that is named and to no other: redirects are not followed.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class _Answer(msgspec.Struct):
 
 
 class Prometheus:
-    """A server with Prometheus' query API. `token` is where its secret stands: env:NAME, file:PATH.
+    """A server with Prometheus' query API. `token` refers to its secret: env:NAME, file:PATH.
 
-    Raises ConfigError for a URL that is none, or that holds a secret.
+    Raises ConfigError for an invalid URL, or one with a secret.
     """
 
     def __init__(self, url: str, *, timeout: float, token: str | None = None) -> None:
@@ -76,8 +76,8 @@ class Prometheus:
         self._credentials = Credentials(known, _KEY) if token else None
 
     def describe(self, entry: FleetEntry) -> tuple[bytes, ...]:
-        """The landing lines of one cluster: of each half of a node that was scraped. Raises
-        NoEvidenceError where the server does not answer, or has none that can be believed."""
+        """Return the landing lines of one cluster, for each scraped half of a node. Raises
+        NoEvidenceError if the server does not respond or has no trustworthy lines."""
         labels = [f"{name}={json.dumps(value)}" for name, value in sorted(entry.metrics.items())]
         chosen = "{" + ",".join([f"__name__=~{json.dumps(QUERY)}", *labels]) + "}"
         now = self._ask(chosen)
@@ -96,7 +96,7 @@ class Prometheus:
         return tuple(write_line(KIND, entry.id, at, keys) for at, keys in nodes)
 
     def _ask(self, query: str, at: float | None = None) -> list[_Series]:
-        """The series that the server answers a query with, now or as of `at`, seconds."""
+        """Return the series that match a query, now or as of `at`, seconds."""
         fields = {"query": query} | ({} if at is None else {"time": f"{at:.3f}"})
         headers = {"Accept": "application/json"}
         if self._credentials is not None:
@@ -145,7 +145,7 @@ def _read(body: bytes) -> _Answer | None:
 
 
 def _sample(series: _Series) -> Sample:
-    """The newest sample of a series."""
+    """Return the newest sample of a series."""
     labels = dict(series.metric)
     at, text = series.values[-1]
     return Sample(labels.pop("__name__", ""), labels, _number(text), round(at * 1000) * 1000)
@@ -160,7 +160,7 @@ def _number(text: str) -> float:
 
 def metrics_lines(lines: Iterable[bytes], source: ToolOutput) -> Iterator[bytes]:
     """Yield landing lines from a scrape in a file, in Prometheus' text format. Raises LandingError,
-    and ConfigError where what reads that format is not installed."""
+    and ConfigError if the parser is not installed."""
     if find_spec("prometheus_client") is None:
         raise ConfigError(
             "--kind metrics: expected the package prometheus-client, found none. Install it, "
@@ -175,7 +175,7 @@ def metrics_lines(lines: Iterable[bytes], source: ToolOutput) -> Iterator[bytes]
 
 
 def _parsed(lines: Iterable[bytes], source: ToolOutput) -> Iterator[Sample]:
-    """Yield every sample of a text; one without a time is as old as its file."""
+    """Yield every sample of a text; a sample without a time has its file's."""
     from prometheus_client.parser import text_fd_to_metric_families
 
     def texts() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What ZooKeeper holds of a cluster in ZooKeeper mode. It only reads, and cannot do otherwise.
+"""Read a cluster in ZooKeeper mode from its znodes. The client cannot write.
 
 A round reads each path once, and lists the registered brokers before it reads their registrations:
 so a later reader knows of a registration whose line was lost. No watch is left behind.
@@ -59,7 +59,7 @@ _NO_ANSWER = (
 
 
 class Door:
-    """The connections of one client, opened one after the other. It never shows its secrets.
+    """The connections of one client, opened one after another. Its secrets are never shown.
 
     `sasl`: the user's settings by kazoo's names; None without SASL.
     """
@@ -78,8 +78,8 @@ class Door:
     def open(
         self, address: tuple[str, int], hostname: str, timeout: float, **_: object
     ) -> socket.socket:
-        """A connection to `address` of the host that the inventory names; kazoo's own words for
-        TLS are not read. Raises OSError."""
+        """Connect to `address` of the host that the inventory names; kazoo's own TLS options are
+        ignored. Raises OSError."""
         self._is_tried = True
         try:
             connection = self._connect(address, hostname, timeout)
@@ -92,8 +92,8 @@ class Door:
         return connection
 
     def spawn(self, work: Callable[..., object], *given: object, **named: object) -> Thread:
-        """Run `work` beside. What ends it ends the wait and is told by whoever waits for an answer;
-        nothing of it goes to the terminal."""
+        """Run `work` in a thread. An error ends the wait and reaches the thread that waits for a
+        response; nothing is printed."""
 
         def run() -> None:
             with suppress(Exception):
@@ -105,7 +105,7 @@ class Door:
         return thread
 
     def learn(self, state: str) -> None:
-        """Note that a server gave a session."""
+        """Note that a server granted a session."""
         if state == "CONNECTED":
             self._has_session = True
             self._settled.set()
@@ -113,7 +113,7 @@ class Door:
     # What read_znodes asks.
 
     def wait(self) -> None:
-        """Wait until a server gave a session, all of them failed, or the time is over."""
+        """Wait until a server granted a session, all of them failed, or the time is over."""
         self._settled.wait(self._timeout)
 
     def why(self, error: Exception) -> str:
@@ -150,8 +150,8 @@ PLAINTEXT = Security()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """A read of one path, and what its landing line holds beside kind, cluster and time; `data`
-    None = there is no such node."""
+    """A read of one path, and the content of its landing line besides kind, cluster and time;
+    `data` None = no such znode."""
 
     path: str
     at: datetime
@@ -162,7 +162,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Znodes:
-    """A round of reading."""
+    """The results of one round of reading."""
 
     reads: tuple[Read, ...]
 
@@ -173,8 +173,8 @@ class Znodes:
 
     @property
     def brokers(self) -> dict[int, tuple[str, ...]]:
-        """Return broker id → its addresses as host:port, of the registrations that can be read: a
-        listener SSL://host:9093 reads host:9093 (BrokerIdZNode)."""
+        """The addresses: broker id → host:port, from the registrations that can be read; a listener
+        SSL://host:9093 reads host:9093 (BrokerIdZNode)."""
         return {
             int(read.path.rsplit("/", 1)[1]): tuple(
                 url.partition("://")[2] for url in _read_json(read).endpoints
@@ -202,10 +202,10 @@ def _read_json(read: Read) -> _Text:
 
 
 def read_znodes(ensemble: str, timeout: float, security: Security = PLAINTEXT) -> Znodes:
-    """One round of reading at `ensemble` (host:port,…/chroot), `timeout` in seconds, each request.
+    """Read all paths once at `ensemble` (host:port,…/chroot), `timeout` in seconds per request.
 
-    Raises UnreachableError where no server answers or lets us read, ConfigError for a chroot
-    that is not there, or for files and secrets of `security` that do not serve.
+    Raises UnreachableError if no server responds or allows reading, ConfigError for a missing
+    chroot, or for unusable files and secrets of `security`.
     """
     hosts, _, below = ensemble.partition("/")
     chroot = f"/{below}".rstrip("/")
@@ -237,7 +237,7 @@ def read_znodes(ensemble: str, timeout: float, security: Security = PLAINTEXT) -
 
 
 def _client(hosts: str, timeout: float, door: Door) -> KazooClient:
-    """A client that tries each server once, and that nobody waits for."""
+    """Return a client that tries each server once, without waiting for it."""
     once, handler = KazooRetry(max_tries=1), SequentialThreadingHandler()  # 0 were for ever
     handler.create_connection, handler.spawn = door.open, door.spawn
     client = KazooClient(  # without the chroot: kazoo warns where it is missing, we refuse
@@ -260,7 +260,7 @@ def _round(client: KazooClient, chroot: str) -> Iterator[Read]:
 
 
 def _list_brokers(client: KazooClient, chroot: str) -> Read:
-    """The ids of all brokers that are registered."""
+    """Return the ids of all registered brokers."""
     version = czxid = children = None
     with suppress(NoNodeError):
         names, stat = client.get_children(chroot + BROKER_IDS, include_data=True)

@@ -1,7 +1,7 @@
-"""The catalogue: what Kafka's own releases know about features, read from dated CSV files.
+"""The catalogue: the features and levels of Kafka's releases, from dated CSV files.
 
 Tools of two releases map a version differently, and a level that is unstable in one is stable in
-the next. So the catalogue of the cluster's release (`Catalogue.of`) answers, never today's. An
+the next. So the catalogue of the cluster's release (`Catalogue.of`) counts, never the newest. An
 unknown level is kept; it has no name, no default and is never stable. Names and defaults of the
 whole follow the newest release: an older map differs only in levels that were unstable there.
 """
@@ -64,8 +64,8 @@ class FeatureLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseCatalogue:
-    """The levels that software of one release knows, unstable ones too; `stable` marks those for
-    production."""
+    """The levels that a release's software knows, also unstable ones; `stable` marks production
+    levels."""
 
     release: str
     based_on: str  # whose tools it answers with: the release itself, but for vendor builds
@@ -81,7 +81,7 @@ class ReleaseCatalogue:
     _by_text: dict[str, int]
 
     def known_levels(self, feature: str, *, unstable: bool = True) -> tuple[int, ...]:
-        """The levels of `feature`, lowest first; without `unstable`, those for production."""
+        """Return the levels of `feature`, ascending; without `unstable` only production levels."""
         if feature == METADATA_VERSION:
             return tuple(n for n in self.names if unstable or n <= self.newest_stable)
         rows = (v for v in self.levels if v.feature == feature)
@@ -99,7 +99,7 @@ class ReleaseCatalogue:
         return level in self.known_levels(feature, unstable=unstable)
 
     def level_of(self, text: str, *, unstable: bool = True) -> int | None:
-        """The metadata.version a release version means (`3.9`, `3.9.1`, `3.7-IV2`), or None.
+        """Return the metadata.version of a release version (`3.9`, `3.9.1`, `3.7-IV2`), or None.
 
         A release's name means its highest production level (MetadataVersion.fromVersionString).
         """
@@ -109,7 +109,7 @@ class ReleaseCatalogue:
         return level if known else None
 
     def default(self, feature: str, metadata_version: int) -> int:
-        """The level of `feature` that version-mapping gives for a metadata.version.
+        """Return the level of `feature` that version-mapping gives for a metadata.version.
 
         Levels are scanned in order up to the first that starts later (Feature.defaultLevel).
         """
@@ -133,9 +133,9 @@ class ReleaseCatalogue:
         return tuple(d for d in self.dependencies if (d.feature, d.level) == (feature, level))
 
     def unmet(self, levels: Mapping[str, int], of: str = "") -> tuple[Dependency, ...]:
-        """Dependencies that a whole set of levels, or `of` it one feature's, does not satisfy.
+        """Return the unmet dependencies of a set of levels; with `of`, those of one feature.
 
-        Besides the declared ones every level above 0 needs metadata.version 3.3-IV0, the first
+        Besides the declared ones, every level above 0 needs metadata.version 3.3-IV0, the first
         that can write feature levels; in a release that knows nothing older, its oldest.
         """
         return tuple(
@@ -154,10 +154,10 @@ class ReleaseCatalogue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """The levels of every release as arrays, for a core that judges clusters of many releases.
+    """The levels of every release as arrays, to judge clusters of many releases at once.
 
-    Axis 0 is the release, axis 1 the feature, the last one a level; one look-up a row, no loop. Use
-    `release_code` and `feature_code` once per distinct name. -1 stands where a release does not
+    Axis 0 is the release, axis 1 the feature, the last one a level; one look-up per row, no loop.
+    Use `release_code` and `feature_code` once per distinct name. -1 stands where a release does not
     know a feature; such a look-up must be masked by the caller, since index -1 is the last one.
     `width` = the first level no table has a place for.
     """
@@ -173,12 +173,12 @@ class Tables:
     dependencies: Levels  # a row each: in `release`, `feature` at `level` needs `other` at `least`
 
     def release_code(self, release: str) -> int:
-        """The position of the release a version means (`4.1.2` is 4.1); -1 if there is none."""
+        """Return the position of the release of a version (`4.1.2` is 4.1); -1 if there is none."""
         known = [text for text in (release, release_line(release)) if text]
         return next((self.releases.index(n) for n in known if n in self.releases), UNKNOWN)
 
     def feature_code(self, feature: str) -> int:
-        """The position of a feature; -1 for one that no release knows."""
+        """Return the position of a feature; -1 if no release knows it."""
         return self.features.index(feature) if feature in self.features else UNKNOWN
 
     def lossy(self, release: npt.NDArray[np.integer], level: Levels, other: Levels) -> Bools:
@@ -189,7 +189,7 @@ class Tables:
 
 
 def _tables(all_of: Sequence[ReleaseCatalogue], features: Iterable[str]) -> Tables:
-    """The arrays of these; `features` other than metadata.version, in their order."""
+    """Return the arrays of these releases; `features` in order, without metadata.version."""
     names = (METADATA_VERSION, *features)
     highest = max(n for c in all_of for name in names for n in c.known_levels(name))
     width = max(LEAST_WIDTH, highest + 1)
@@ -230,7 +230,7 @@ def _fixed(values: npt.NDArray[G]) -> npt.NDArray[G]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlay:
-    """An overlay that was laid over the catalogue: its name, its rows, and what they say."""
+    """An overlay that was laid over the catalogue: its name, its rows, and a summary."""
 
     name: str
     rows: frozenset[tuple[str, tuple[Cell, ...]]]  # table, and the key of the row
@@ -250,17 +250,17 @@ class Catalogue:
 
     @property
     def dated(self) -> str:
-        """The day of the last look at Kafka's releases."""
+        """The day when Kafka's releases were last checked."""
         return DATED
 
     @property
     def names(self) -> dict[int, str]:
-        """Return metadata.version: level → 3.3-IV3."""
+        """The names of metadata.version: level → 3.3-IV3."""
         return self.whole.names
 
     @property
     def loses_metadata_below(self) -> frozenset[int]:
-        """The metadata.versions that may lose metadata when they are left downwards."""
+        """The metadata.versions whose downgrade may lose metadata."""
         return self.whole.loses_metadata_below
 
     @property
@@ -275,7 +275,7 @@ class Catalogue:
 
     @property
     def features(self) -> frozenset[str]:
-        """Return every feature the catalogue knows, metadata.version among them."""
+        """The known features, with metadata.version."""
         return frozenset({METADATA_VERSION, *self.whole.features})
 
     @property
@@ -288,39 +288,39 @@ class Catalogue:
         return f"{self.dated} + overlay {self.overlay.name} ({rows}, {self.overlay.digest[:12]})"
 
     def of(self, release: str) -> ReleaseCatalogue:
-        """The catalogue of one release's own software. KeyError for a release that is not in it:
-        texts of people and collectors go through `release_named` first."""
+        """Return the catalogue of one release's own software. KeyError for an unknown release: pass
+        texts of people and collectors to `release_named` first."""
         return self._of[release]
 
     def release_named(self, text: str) -> str | None:
-        """The release a version means (`4.1.2` is 4.1), or None if the catalogue has none."""
+        """Return the release of a version (`4.1.2` is 4.1), or None if the catalogue has none."""
         known = self._of.keys() - {ANY}
         return next((name for name in (text, release_line(text)) if name in known), None)
 
     def level_name(self, feature: str, level: int | None) -> str:
-        """Return `level` as people write it: 4.0-IV3 for metadata.version 25, else the number."""
+        """Return the written form of `level`: 4.0-IV3 for metadata.version 25, else the number."""
         if level is None:
             return "?"
         return self.names.get(level, str(level)) if feature == METADATA_VERSION else str(level)
 
     def level_of(self, text: str) -> int | None:
-        """The metadata.version a tool's text means (`4.0-IV3`, `UNKNOWN 33`, `7`), or None."""
+        """Return the metadata.version of a tool's text (`4.0-IV3`, `UNKNOWN 33`, `7`), or None."""
         if text in self.names.values():
             return next(level for level, name in self.names.items() if name == text)
         number = re.fullmatch(r"(?:UNKNOWN )?\[?(\d{1,5})\]?", text)
         return int(number[1]) if number else None
 
     def newest_known(self, feature: str) -> int:
-        """The highest level of `feature` the catalogue knows; 0 for a feature it does not."""
+        """Return the highest known level of `feature`; 0 for an unknown feature."""
         return max(self.whole.known_levels(feature), default=0)
 
     def irreversible(self, feature: str) -> frozenset[int]:
-        """The levels of `feature` that nothing takes back (kraft.version 1, KAFKA-16538)."""
+        """Return the irreversible levels of `feature` (kraft.version 1, KAFKA-16538)."""
         return frozenset(v.level for v in self.levels if v.feature == feature and v.irreversible)
 
     def only_by_name(self, feature: str) -> frozenset[int]:
-        """The levels of `feature` that move only when they are asked for by name: irreversible
-        ones, and those that change more than the level."""
+        """Return the opt-in levels of `feature`: irreversible ones, and those that change more than
+        the level."""
         return self.irreversible(feature) | {row.level for row in self.side_effects(feature)}
 
     def side_effects(self, feature: str) -> tuple[SideEffectRow, ...]:
@@ -330,8 +330,8 @@ class Catalogue:
     def ceiling(
         self, feature: str, metadata_version: npt.NDArray[np.int64], current: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
-        """The default level of `feature` at each metadata.version, as far as it can be had from the
-        `current` one without a level on the way that moves only by name. int64, shapes alike.
+        """Return the default level of `feature` at each metadata.version, limited to levels above
+        `current` that need no opt-in level on the way. int64, equal shapes.
 
         Kafka scans the levels in order and stops at the first whose bootstrap version is higher
         (Feature.java, defaultLevel).
@@ -357,7 +357,7 @@ class Catalogue:
         return names
 
     def stable_up_to(self) -> npt.NDArray[np.int16]:
-        """The newest stable metadata.version of software that advertises up to level i, int16.
+        """Return [i] the newest stable metadata.version of software that advertises up to i, int16.
 
         A node advertises up to the newest stable level of its release or, with unstable features
         enabled, up to the newest unstable one. A maximum that is some release's newest stable level
@@ -372,7 +372,7 @@ class Catalogue:
 
 
 def build(rows: Rows, overlay: Overlay | None = None) -> Catalogue:
-    """The catalogue of rows that do not contradict each other; see overlay.py."""
+    """Build the catalogue of rows that do not contradict each other; see overlay.py."""
     releases = release_catalogues(rows)
     of = {own.release: own for own in (*releases, _union(releases))}
     every = {row.feature: row.level for row in sorted(rows.feature_level, key=lambda v: v.level)}
@@ -462,7 +462,7 @@ def _release(rows: Rows, row: ReleaseRow, ends: Mapping[str, tuple[int, int]]) -
 
 
 def _union(all_of: Sequence[ReleaseCatalogue]) -> ReleaseCatalogue:
-    """Return the levels of all releases; where they differ, by the newest that has the level."""
+    """Return the levels of all releases, with the newest release's rows where they differ."""
     last = {(v.feature, v.level): c for c in all_of for v in c.levels}
     last |= {(METADATA_VERSION, level): c for c in all_of for level in c.names}
     names = {level: name for c in all_of for level, name in c.names.items()}
@@ -484,5 +484,5 @@ def _union(all_of: Sequence[ReleaseCatalogue]) -> ReleaseCatalogue:
 
 @cache
 def load() -> Catalogue:
-    """The catalogue that ships with this release."""
+    """Return the catalogue that ships with this release."""
     return build(read_rows())

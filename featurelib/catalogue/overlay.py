@@ -51,7 +51,7 @@ class Contradiction:
 
 
 def contradictions(rows: Rows) -> Iterator[Contradiction]:
-    """Yield everything the rows say that cannot be, table by table."""
+    """Yield every contradiction in the rows, table by table."""
     known, is_whole = _Known(rows), True
     for _, row in rows.every():
         for fits, column, expected, value in _checks(row, known):
@@ -68,7 +68,7 @@ Check = tuple[bool, str, str, object]  # whether the cell fits; its column, expe
 
 
 class _Known:
-    """The names of the rows, for looking up, and the checks of cells that use them."""
+    """The names in the rows, and the checks of cells that use them."""
 
     def __init__(self, rows: Rows) -> None:
         self.names: dict[str, int] = {}  # of metadata.version; the first row with a name has it
@@ -116,7 +116,7 @@ class _Known:
             yield fits, column, expected, f"{other}={least}"
 
     def late_enough(self, column: str, release: str, feature: str, level: int) -> Check:
-        """A new cluster cannot get a level by default before its own dependency is met."""
+        """Require that a level is the default only where its own dependency is met."""
         name, text = (
             self.cells.get(
                 (release, feature, level, name), self.cells.get(("", feature, level, name), "")
@@ -206,15 +206,15 @@ def _of_difference(row: DifferenceRow, known: _Known) -> Iterator[Check]:
 
 
 def _of_release(own: ReleaseCatalogue, release: ReleaseRow, rows: Rows) -> Iterator[Contradiction]:
-    """Kafka's own rules, which its software is held to when it is built. They let no new cluster of
-    production software have a level that is not production, or that its others do not carry."""
+    """Yield violations of Kafka's own rules for its releases: a new cluster of production software
+    has only production levels, and all levels fit each other."""
     of = {row.feature: row for row in rows.release_feature if row.release == own.release}
     differences = [row for row in rows.release_difference if row.release == own.release]
     versions = sorted(row.level for row in rows.metadata_version)
     versions = versions[: versions.index(own.newest_unstable) + 1]
 
     def saying(feature: str, level: int) -> list[DifferenceRow | LevelRow]:
-        """The rows that say something of a level, differences first."""
+        """Return the rows about a level, differences first."""
         every: list[DifferenceRow | LevelRow] = [*differences, *rows.feature_level]
         return [row for row in every if (row.feature, row.level) == (feature, level)]
 
@@ -246,7 +246,7 @@ Unmet = tuple[int, str, str, str]  # the level, the other feature; expected, fou
 
 
 def _needs_unstable(own: ReleaseCatalogue, feature: str, level: int) -> Iterator[Unmet]:
-    """The newest production level needs production levels only."""
+    """Require that the newest production level depends only on production levels."""
     for need in own.needs(feature, level):
         newest = max(own.known_levels(need.other, unstable=False), default=None)
         if newest is None or need.least > newest:
@@ -259,8 +259,8 @@ def _needs_unstable(own: ReleaseCatalogue, feature: str, level: int) -> Iterator
 def _needs_more_than_defaults(
     own: ReleaseCatalogue, feature: str, versions: list[int]
 ) -> Iterator[Unmet]:
-    """A default needs no more of another feature than the other's default at the same
-    metadata.version, named once for each level. `late_enough` looks at metadata.version itself."""
+    """Require that a default depends on no more than the other feature's default at the same
+    metadata.version; each level is named once. `late_enough` checks metadata.version itself."""
     named = set()
     for version in versions:
         level = own.default(feature, version)
@@ -288,10 +288,10 @@ NEXT = "conf/catalogue-overlay.toml explains every table and key."
 
 
 def with_overlay(base: Catalogue, text: str | bytes, name: str) -> Catalogue:
-    """`base` with the overlay in `text` laid over it; `base` itself if the overlay has no rows.
+    """Lay the overlay in `text` over `base`; return `base` itself if the overlay has no rows.
 
-    Raises ConfigError, which says `name`, the line, what was expected and found, and where to read
-    on, for an overlay that contradicts itself or the catalogue.
+    Raises ConfigError for an overlay that contradicts itself or the catalogue, with `name`, the
+    line, what was expected and found, and a page.
     """
     placed = _read(text, name)
     if not placed:
@@ -312,7 +312,7 @@ def with_overlay(base: Catalogue, text: str | bytes, name: str) -> Catalogue:
 
 
 def _read(text: str | bytes, name: str) -> list[tuple[str, str, Row]]:
-    """Return each row of the file: where it stands, for messages, its table, and what it says."""
+    """Return each row of the file: its place for messages, its table, and the row."""
     try:
         text = text if isinstance(text, str) else text.decode("utf-8")
         tables = tomllib.loads(text)
@@ -351,7 +351,7 @@ def _row(place: str, kind: type[Row], entry: Mapping[str, object], name: str) ->
 
 
 def _unique(placed: list[tuple[str, str, Row]]) -> Keyed:
-    """The rows by table and key; one that stands twice must say the same twice."""
+    """Return the rows by table and key; a repeated row must be equal."""
     first: dict[tuple[str, tuple[Cell, ...]], tuple[str, Row]] = {}
     for place, table, row in placed:
         earlier, same = first.setdefault((table, key_of(row)), (place, row))

@@ -1,4 +1,4 @@
-"""The catalogue's tables as people write them: one dataclass a table, one object a row.
+"""The catalogue's tables in their written form: one dataclass per table, one object per row.
 
 CSV files and overlays hold the same tables with the same columns. Nothing is looked up or defaulted
 here. The requests that a listener offers (`api_keys` of ApiVersions) tell its release; supported
@@ -77,7 +77,7 @@ class ReleaseFeatureRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferenceRow:
-    """The value of a level in one release's catalogue, if today's catalogue has another one."""
+    """The value of a level in one release's catalogue that differs from the newest catalogue."""
 
     KEY: ClassVar[tuple[str, ...]] = ("release", "feature", "level", "what")
     release: str
@@ -92,9 +92,9 @@ class DifferenceRow:
 class SideEffectRow:
     """The side effect of finalizing a level from below: such a level moves only by name.
 
-    `from_controller`: the effect on a configuration `key` is known by rule: where the cluster has
-    no default of it, the active controller's own value becomes that, and values set per broker are
-    deleted (ConfigurationControlManager.maybeGenerateElrSafetyRecords).
+    `from_controller`: the effect on a configuration `key` follows a rule: the active controller's
+    own value becomes the cluster's default if it has none, and values set per broker are deleted
+    (ConfigurationControlManager.maybeGenerateElrSafetyRecords).
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("feature", "level", "key")
@@ -144,7 +144,7 @@ def key_of(row: Row) -> tuple[Cell, ...]:
 
 
 def pairs(dependency: str) -> list[tuple[str, int]]:
-    """`metadata.version=23;other=1` as names and levels. Raises ValueError if it is not that."""
+    """Return `metadata.version=23;other=1` as names and levels. Raises ValueError otherwise."""
     levels = []
     for text in filter(None, dependency.split(";")):
         name, equals, level = text.partition("=")
@@ -155,13 +155,13 @@ def pairs(dependency: str) -> list[tuple[str, int]]:
 
 
 def read_rows() -> Rows:
-    """The rows that ship with this package."""
+    """Return the rows that ship with this package."""
     tables = {table: _read(kind, f"{table}s.csv") for table, kind in TABLES.items()}
     return Rows(**tables)  # type: ignore[arg-type]  # each table holds rows of its own kind
 
 
 def newest_release() -> str:
-    """Return the release of the last row of releases.csv, which `--software` is without a word."""
+    """Return the release of the last row of releases.csv, the default of `--software`."""
     return _lines("releases.csv")[-1].partition(",")[0]
 
 
@@ -186,7 +186,7 @@ ApiKeys = tuple[tuple[int, int, int], ...]  # (api_key, min_version, max_version
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A request as one release offers it; -1 where it does not.
+    """A request as one release offers it; -1 = not offered.
 
     A node with `unstable.api.versions.enable` goes up to `newest_unstable`. `may_be_less`: a broker
     offers what it forwards no further than the active controller does, which may be older, and
@@ -207,7 +207,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferRow(Offer):
-    """A line of release_apis.csv: what a listener offers from a release line on."""
+    """A line of release_apis.csv: the requests that a listener offers from a release line on."""
 
     release: str
     listener: str
@@ -217,9 +217,9 @@ class OfferRow(Offer):
 
 @cache
 def releases_offering(role: Role, offered: ApiKeys) -> tuple[str, ...]:
-    """The release lines whose listeners of `role` offer just this, the oldest first.
+    """Return the release lines whose listeners of `role` offer exactly this, oldest first.
 
-    () = none that was measured, as of ZooKeeper mode, of a vendor or of a newer release.
+    () = no measured one: ZooKeeper mode, a vendor's build or a newer release.
     """
     ranges = {key: (low, high) for key, low, high in offered}
     return tuple(release for release, known in _offers()[role.text].items() if _fits(known, ranges))
@@ -233,13 +233,13 @@ def _fits(known: dict[int, OfferRow], ranges: dict[int, tuple[int, int]]) -> boo
 
 
 def read_release_apis() -> tuple[OfferRow, ...]:
-    """The rows of the table, in its order."""
+    """Return the rows of release_apis.csv, in order."""
     return _read(OfferRow, "release_apis.csv")
 
 
 @cache
 def _offers() -> dict[str, dict[str, dict[int, OfferRow]]]:
-    """Return listener → release line, the oldest first → what it offers by API key."""
+    """Return listener → release line, oldest first → its offers by API key."""
     offers: dict[str, dict[str, dict[int, OfferRow]]] = {BROKER: {}, CONTROLLER: {}}
     rows = read_release_apis()
     for release in sorted({row.release for row in rows}, key=release_number):

@@ -1,7 +1,7 @@
 """The command `featurelib`: one table of commands, entered and left as the jobs are.
 
-None of these commands imports Spark: the base install is enough for them. Only the command that is
-called is imported, and none for the list of all: an operator in a hurry does not wait for others.
+No command imports Spark: the base install is enough. Only the called command is imported, and none
+for the list of all, so that commands start fast.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LOOKING = COMMANDS.keys() - SENDING  # an interrupt of these leaves nothing to d
 
 
 def sentence_of(place: str) -> str:
-    """Return how the help of a command begins. The source is read, and nothing imported."""
+    """Return the first sentence of a command's help, read from its source without an import."""
     module, _, name = place.partition(":")
     source = resources.files("featurelib").joinpath(*module.split(".")[1:-1])
     text = source.joinpath(f"{module.rpartition('.')[2]}.py").read_text("utf-8")
@@ -46,8 +46,7 @@ def sentence_of(place: str) -> str:
 def make_app(only: str | None = None) -> typer.Typer:
     """Make the Typer application of all commands, or of `only` that one.
 
-    With a word that is no command (`--help`, a slip of the pen) it only lists them, and imports
-    none.
+    For any other word (`--help`, a typing error) it only lists them, and imports none.
     """
     app = typer.Typer(
         name="featurelib",
@@ -76,7 +75,7 @@ def make_app(only: str | None = None) -> typer.Typer:
 
 
 class _Commands(CommandGroup):
-    """All commands. A likely word that is none is answered with the command that does it."""
+    """The group of all commands. A word that is no command is answered with the likely command."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         try:
@@ -106,8 +105,8 @@ def _entrance(
 
 
 class _WithoutPandas(MetaPathFinder):
-    """pyarrow imports pandas with its first array where it is installed: half a second, for nothing
-    that any command uses."""
+    """A finder that hides pandas from pyarrow, which imports it with its first array: half a
+    second, and no command uses it."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
         if fullname == "pandas":
@@ -115,7 +114,7 @@ class _WithoutPandas(MetaPathFinder):
 
 
 def main() -> None:
-    """The console script's entrance."""
+    """Start the command; the entry point of the console script."""
     sys.meta_path.insert(0, _WithoutPandas())
     if sys.argv[1:2] == ["help"]:  # `help check` is `check --help`
         sys.argv[1:] = [*sys.argv[2:], "--help"]

@@ -1,4 +1,4 @@
-"""The options that choose one cluster or several become what functions of the API take."""
+"""Turn the options that choose clusters into arguments of the API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from featurelib.source import Chosen, Wanted, choose_entries, find_tables, open_
 
 
 def chosen(options: Wanted, overlay: str | None = None) -> Chosen:
-    """The cluster that options choose; its look says its steps on standard error."""
+    """Return the chosen cluster; reading it prints progress on standard error."""
     return Chosen(wanted=options, catalogue=open_catalogue(overlay, say), say=say)
 
 
@@ -37,7 +37,7 @@ def stored(
     fleet: str | None = None,
     overlay: str | None = None,
 ) -> Chosen:
-    """The cluster as a night of the tables has it. Raises ConfigError where none is named."""
+    """Return the cluster from a run's tables. Raises ConfigError if no tables are named."""
     if cluster is None:
         raise ConfigError("expected a cluster, found none named. Give its id or name.")
     return chosen(
@@ -53,7 +53,7 @@ def nights(
     config: str | None = None,
     overlay: str | None = None,
 ) -> NightTables:
-    """The run of the tables that options choose. Raises ConfigError, NoEvidenceError."""
+    """Return the chosen run of the tables. Raises ConfigError, NoEvidenceError."""
     options = Wanted(tables=find_tables(tables), run=run, fleet=fleet, config=config)
     return NightTables(options, open_catalogue(overlay, say), choice)
 
@@ -66,8 +66,8 @@ def several(
     options: Wanted,
     overlay: str | None = None,
 ) -> list[Chosen]:
-    """The clusters that options choose. Of landing files without a name all that are in them are
-    chosen, and with --all those that the inventory expects, too. Raises ConfigError."""
+    """Return the chosen clusters: of landing files without a name all that are in them, and with
+    --all also those that the inventory expects. Raises ConfigError."""
     catalogue, ids = open_catalogue(overlay, say), list[str | None](clusters or [])
     file, inventory = open_fleet(options.fleet, catalogue)
     if not (ids or options.addresses or options.capture or every or choice != Choice()):
@@ -125,7 +125,7 @@ def _level_of(words: list[str]) -> str:
 
 
 def _split(words: list[str]) -> tuple[str | None, str, str]:
-    """Return the cluster, the feature and the level as it was written. Raises ConfigError."""
+    """Return the cluster, the feature and the level as written. Raises ConfigError."""
     feature, sign, level = words[-1].partition("=")
     if not (sign and feature and level) or len(words) > 2:
         raise ConfigError(
@@ -137,7 +137,7 @@ def _split(words: list[str]) -> tuple[str | None, str, str]:
 
 
 def typed() -> str:
-    """The command line, to be typed again."""
+    """Return the command line, quoted to be typed again."""
     return shlex.join(["featurelib", *sys.argv[1:]])
 
 
@@ -154,7 +154,7 @@ def _finalize(finalize: list[str] = []) -> dict[str, str]:  # noqa: B006
 
 
 def _releases(option: str, texts: list[str]) -> dict[int, str]:
-    """`ID=RELEASE` texts by node id. Raises ConfigError for what is none, or comes twice."""
+    """Return `ID=RELEASE` texts by node id. Raises ConfigError for others or a repeated id."""
     expected, node = "ID=RELEASE, as 7=4.1.2", re.compile("0|[1-9][0-9]{0,9}")
     pairs = read_pairs(
         option, texts, expected, fits=lambda id_, _: bool(node.fullmatch(id_)) and int(id_) < 2**31

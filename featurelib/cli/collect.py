@@ -1,7 +1,7 @@
-"""`featurelib collect`: live clusters, or what tools printed, to landing files.
+"""Write landing files from live clusters or from tool output: `featurelib collect`.
 
-Nothing here writes to a cluster. Progress is on stderr, a line a cluster; a cluster that could not
-be looked at does not keep the others from landing.
+Nothing here writes to a cluster. Progress is on stderr, one line per cluster; a cluster that fails
+does not stop the others.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ SHOWN = 3  # silent listeners that a line names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveReading:
-    """The options of reading live clusters: from a Prometheus server or themselves, and how."""
+    """The options of reading clusters: from a Prometheus server or themselves, and how."""
 
     prometheus: str | None = None
     token: str | None = None
@@ -80,7 +80,7 @@ class ToolFile:
 
     @property
     def node(self) -> tuple[Role, int] | None:
-        """The node that the tool was told to ask. Raises ConfigError."""
+        """The node that the tool was told to query. Raises ConfigError."""
         if self.node_id is None and not self.controller:
             return None
         if self.node_id is None or self.kind != "features_describe":
@@ -92,7 +92,7 @@ class ToolFile:
         return Role.CONTROLLER if self.controller else Role.BROKER, self.node_id
 
     def expect_none(self) -> None:
-        """Raise ConfigError for an option that is given without --from."""
+        """Raise ConfigError for an option that needs --from."""
         for name, value in asdict(self).items():
             if value not in (None, "", False):
                 option = name.removeprefix("of_").replace("_", "-")
@@ -152,8 +152,8 @@ def collect(
 
 
 def _read_at(name: str, text: str | None) -> int:
-    """Return when the file was read from its cluster, microseconds: its own time unless it is told,
-    since a dump of last week must not land as today's evidence. Raises ConfigError."""
+    """Return when the file was read from its cluster, microseconds: the file's own time by default,
+    because a dump of last week must not land as today's evidence. Raises ConfigError."""
     if text is not None:
         try:
             moment = datetime.fromisoformat(text)
@@ -179,7 +179,7 @@ def _read_at(name: str, text: str | None) -> int:
 
 
 def _take(kind: str, source: ToolOutput, inventory: Fleet, out: Path, as_json: bool) -> int:
-    """Write what a file has; its cluster may be one of the inventory's names. Raises LandingError,
+    """Write the content of a file; its cluster may be a name of the inventory. Raises LandingError,
     ConfigError."""
     entry = inventory.named(source.cluster_id, "--cluster: ") if source.cluster_id else None
     if entry is not None:
@@ -252,8 +252,8 @@ def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, as_json: bo
 
 
 def _way_to_read(reading: LiveReading, options: Wanted, out: Path) -> ReadOne:
-    """Return the reader of a cluster: of its own listeners, or of what a Prometheus server has of
-    its nodes. Raises ConfigError."""
+    """Return the reader of a cluster: its own listeners, or the metrics of its nodes in a
+    Prometheus server. Raises ConfigError."""
     timeout, probe = options.timeout, reading.probe
     if reading.prometheus is not None:
         if probe:
@@ -290,7 +290,7 @@ def _collect(
 
 
 def _end(done: list[Collected], out: Path, as_json: bool) -> int:
-    """Say what a round came to, and give its exit code."""
+    """Print the result of a round, and return its exit code."""
     failed = [result for result in done if result.error]
     if as_json:
         print(to_json(document(fill(OfRound, out=str(out)), Round(tuple(done)))))
@@ -304,8 +304,8 @@ def _end(done: list[Collected], out: Path, as_json: bool) -> int:
 
 
 def _line(result: Collected, *, alone: bool) -> str:
-    """Return the result of one cluster; of one that is looked at `alone`, progress has named the
-    rights."""
+    """Return the result of one cluster in a line; if it is the only one, progress has named the
+    permissions."""
     if result.error:
         number = len(result.not_answering)
         text = f"{count(number, 'listener')} did not answer" if number else "no node could be read"

@@ -41,7 +41,7 @@ MOST_OF_A_FAULT, MOST_OF_A_MESSAGE = 300, 10_000  # characters
 
 
 def print_json_error(message: str, code: int, facts: Mapping[str, object] | None = None) -> None:
-    """One object on standard output, for whoever asked for JSON."""
+    """Print one JSON object on standard output."""
     error = fill(
         ErrorDocument, error=ERROR_WORDS.get(code, "usage"), message=message, exit_code=code
     )
@@ -50,7 +50,7 @@ def print_json_error(message: str, code: int, facts: Mapping[str, object] | None
 
 
 def _end(command: Any, args: tuple[Any, ...], options: dict[str, Any], whole: bool) -> Any:
-    """Runs the `main` of a Typer command, and leaves the process unless it is part of another."""
+    """Run the `main` of a Typer command, and end the process unless it is part of another."""
     try:
         code = command(*args, standalone_mode=False, **options)
     except typer.TyperException as error:
@@ -68,7 +68,7 @@ def _end(command: Any, args: tuple[Any, ...], options: dict[str, Any], whole: bo
 
 
 def _show(error: typer.TyperException) -> None:
-    """Print the fault, how the command is used, and where its options are explained."""
+    """Print the error, the command's usage, and where its options are explained."""
     context = getattr(error, "ctx", None)  # of a command line that cannot be read
     if context is not None and error.format_message() == context.get_help():
         print(context.get_help(), file=sys.stderr)  # nothing was typed: nothing is wrong
@@ -80,8 +80,8 @@ def _show(error: typer.TyperException) -> None:
 
 
 def _text(error: typer.TyperException) -> str:
-    """Return the fault; of an option without its value, what that may be. A command in the last
-    line stays as it is pasted."""
+    """Return the error text; for an option without its value, the allowed values. A command in the
+    last line stays in one line."""
     text, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
     text = re.sub("Input should be a valid (integer|number).*", "expected a number", text)
     name = getattr(error, "option_name", None)
@@ -92,7 +92,7 @@ def _text(error: typer.TyperException) -> str:
 
 
 class CommandGroup(TyperGroup):
-    """Commands that end as this house's do, listed under the titles of their groups."""
+    """A group of commands, listed under the titles of groups, with featurelib's exit codes."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         widest = max(map(len, self.commands))
@@ -118,11 +118,11 @@ PANELS = ("Arguments", "Options", "Where to read", "Judging", "Output")  # a hel
 
 
 class JobCommand(TyperCommand):
-    """A command of its own, as a job is, or one of a group."""
+    """A single command or job, or a command of a group."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the command's own options first, then by panel those that many commands have. Less
-        common ones are only named, unless --help-all asks for them."""
+        """Print the command's own options first, then the shared ones by panel. Less common ones
+        are only named, unless --help-all asks for them."""
         panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
         named = list[str]()
         for parameter in self.get_params(ctx):
@@ -141,7 +141,7 @@ class JobCommand(TyperCommand):
                     formatter.write_dl(records)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Say with what is wrong whose command line it is: the parser does not."""
+        """Add the command to a parser error, which does not name it."""
         if HELP_ALL in args:
             ctx.meta[HELP_ALL], args = True, ["--help"]
         try:
@@ -155,7 +155,7 @@ class JobCommand(TyperCommand):
 
 
 def run_job(main: Callable[..., int]) -> None:
-    """Make `main`'s parameters options, call it, and end the process with what it returns."""
+    """Make `main`'s parameters options, call it, and end the process with its return value."""
     take_over()
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command(help=main.__doc__, cls=JobCommand)(guard(with_options(main, "job")))
@@ -163,7 +163,7 @@ def run_job(main: Callable[..., int]) -> None:
 
 
 def choose_run(run: int | None) -> int:
-    """`run` if it is a run number, or one made of the current second in UTC."""
+    """Return `run` if it is a run number, else one made from the current second in UTC."""
     if run is None:
         return int(datetime.now(UTC).strftime(RUN_FORMAT))
     try:
@@ -179,12 +179,12 @@ def choose_run(run: int | None) -> int:
 
 
 def say(text: str) -> None:
-    """One line of progress: on stderr, at once."""
+    """Print one line of progress on stderr at once."""
     print(text, file=sys.stderr, flush=True)
 
 
 def guard(main: Callable[..., int]) -> Callable[..., None]:
-    """`main` as a command that ends the process with what it returns, or its error's code."""
+    """Return `main` as a command that ends with its return value or its error's code."""
 
     @functools.wraps(main)
     def guarded(**options: object) -> None:
@@ -219,7 +219,7 @@ def _say_error(error: Exception, *, as_json: bool) -> int:
 
 
 def _kept(error: Exception) -> str:
-    """Return where all that Spark said of a fault is now: its job is not run again. Else empty."""
+    """Return where Spark's messages about an error are (its job is not run again), or ""."""
     cause = error.__cause__ or error
     if not type(cause).__module__.startswith(("pyspark", "py4j")) or "\n" not in str(cause):
         return ""
@@ -234,7 +234,7 @@ def _kept(error: Exception) -> str:
 
 
 def _say_unexpected(error: Exception, *, as_json: bool) -> int:
-    """One line about an error that nobody foresaw; its class and place are what a report needs."""
+    """Print one line about an unexpected error: class and place are enough for a report."""
     frames = traceback.extract_tb(error.__traceback__)
     traced = [frame for frame in frames if "featurelib" in frame.filename] or frames
     first = next(iter(str(error).strip().splitlines()), "")

@@ -1,4 +1,4 @@
-"""What the nightly and the audit share: their options, where things are, and the end of a run."""
+"""The parts that nightly and audit share: options, places, and the end of a run."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """The places where a run reads and writes, and its terms. `as_of` None = the newest line."""
+    """The places where a run reads and writes, and its settings. `as_of` None = the newest line."""
 
     landing: str
     tables: str
@@ -85,7 +85,7 @@ def choose_places(
     as_of: str | None,
     overlay: str | None,
 ) -> Places:
-    """Options and their defaults made one. Raises ConfigError for what cannot be used."""
+    """Combine options and defaults. Raises ConfigError for unusable values."""
     samples = landing is None
     if samples and not (tables is None or are_samples(tables)):
         raise ConfigError(
@@ -128,7 +128,7 @@ def choose_places(
 
 
 def are_samples(tables: str) -> bool:
-    """Return False for a local folder with tables that the job did not make of the samples."""
+    """Return False for a local folder with tables that were not made from the samples."""
     path = None if is_name(tables) else local_path(tables)
     if path is None or not os.path.isdir(path) or not os.listdir(path):
         return True
@@ -136,8 +136,8 @@ def are_samples(tables: str) -> bool:
 
 
 def expect_landing(landing: str) -> None:
-    """Before Spark is started: LandingError for a local folder that is not there, NoEvidenceError
-    for one without a single landing file, SurroundingsError for one that cannot be read."""
+    """Check the landing folder before Spark starts: LandingError if a local folder does not exist,
+    NoEvidenceError without a landing file, SurroundingsError if it cannot be read."""
     from featurelib.faults import explaining
     from featurelib.spark.local_files import ENDINGS, missing, walk
 
@@ -156,7 +156,7 @@ def expect_landing(landing: str) -> None:
 
 
 def expect_folder(option: str, uri: str) -> None:
-    """Before Spark is started: ConfigError where a file stands at, or above, a local `uri`."""
+    """Raise ConfigError, before Spark starts, if a file stands at or above a local `uri`."""
     path = None if option == "--tables" and is_name(uri) else local_path(uri)
     while path is not None and not os.path.isdir(path):
         if os.path.exists(path):
@@ -168,7 +168,7 @@ def expect_folder(option: str, uri: str) -> None:
 
 
 def local_path(uri: str) -> str | None:
-    """`uri` as an absolute path of this machine, or None if it is elsewhere."""
+    """Return `uri` as an absolute path of this machine, or None if it is elsewhere."""
     scheme, colon, path = uri.partition(":")
     if not colon or "/" in scheme:
         return os.path.abspath(uri)
@@ -176,8 +176,9 @@ def local_path(uri: str) -> str | None:
 
 
 def go_on(store: Store, run: int | None, number: int) -> int:
-    """The number of this run: `number`, or the next after the newest in the tables where that is
-    later, as a run with a wrong clock leaves it. One that was `asked` for stays, to be refused."""
+    """Return this run's number: `number`, or the next after the newest in the tables if that is
+    later, because an earlier run had a wrong clock. A requested number stays, and is refused
+    later."""
     known = (LANDING_LINE, CLUSTER_SNAPSHOT, AUDIT_RUN)
     newest = max(store.newest_run(table) or 0 for table in known)
     if run is not None or number > newest:
@@ -206,8 +207,8 @@ def judge_and_publish(
     limit: int,
     last: LastRun | None = None,
 ) -> int:
-    """The audit, its files, its report on stdout, and the exit code. `last`: the run before, whose
-    pages may stay; this run is recorded there."""
+    """Run the audit, write its files, print its report, and return the exit code. `last`: the run
+    before, whose pages may stay; this run is recorded there."""
     from featurelib.spark.auditing import audit
     from featurelib.spark.judging import CORE_COLUMNS
 
@@ -266,7 +267,7 @@ def judge_and_publish(
 
 
 def say_failed(fail_on: Severity | None, code: int) -> int:
-    """Return the exit code of a run; say what made it 1."""
+    """Return the exit code of a run, and print what made it 1."""
     if fail_on is not None and code:
         say(f"exit code 1: some finding is {fail_on.value} or worse (--fail-on {fail_on.value})")
     return code
@@ -280,10 +281,11 @@ def publish(
     pages: Iterable[tuple[str, str]] = (),
     last: LastRun | None = None,
 ) -> list[str]:
-    """Write the reports, the plan files and the pages, and return their names; plans and pages of
-    other runs go, but for the pages that the `last` run wrote as they are now.
+    """Write reports, plan files and pages, and return their names; delete those of other runs,
+    except unchanged pages of the `last` run.
 
-    An approval stays beside its plan: it holds for the plan it was given for, and no other."""
+    An approval stays next to its plan: it holds for that plan only.
+    """
     from featurelib.spark.files import Folder
 
     folder = Folder(store.session, out)

@@ -1,4 +1,4 @@
-"""Every option and argument of every command and job: its words stand once, in options.toml.
+"""Build the options and arguments of all commands and jobs, with the texts of options.toml.
 
 A command is a function. Each of its parameters is an option: type and default are the function's,
 the words are those of the table's row of that name, or of `COMMAND.name` where a command means
@@ -30,8 +30,8 @@ _BLANKS = "".join(map(chr, range(0x21)))
 
 
 class OptionWords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The help of an option: `flag` where it is not the parameter's name, and the lowest and
-    highest number it takes."""
+    """The help of an option: `flag` if it differs from the parameter's name, and the lowest and
+    highest number."""
 
     help: str | None = None
     metavar: str | None = None
@@ -42,7 +42,7 @@ class OptionWords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     is_argument: bool = False
 
     def as_typer(self, name: str) -> Any:
-        """The option as typer takes it; `name` is the parameter's."""
+        """Return the option as typer needs it; `name` is the parameter's."""
         words: dict[str, Any] = {"metavar": self.metavar, "help": self.help}
         if self.is_argument:
             return typer.Argument(rich_help_panel="Arguments", **words)
@@ -58,7 +58,7 @@ OPTIONS = msgspec.toml.decode(
 
 
 def _words(name: str, command: str) -> OptionWords | str | bool | None:
-    """The words of a parameter of a command: None without a row, False where it is no option."""
+    """Return the texts of a command's parameter: None without a row, False if it is no option."""
     rows = (f"{word}.{name}" for word in reversed(command.split()))
     row = OPTIONS.get(next((word for word in rows if word in OPTIONS), name))
     return OPTIONS[row] if isinstance(row, str) else row
@@ -96,11 +96,11 @@ def with_options(
 
 
 def _demo(demo: bool = False) -> None:
-    """The option of every command that reads tables: those of the samples."""
+    """The option of every command that reads tables: use the samples' tables."""
 
 
 def _samples(given: Mapping[str, Any]) -> dict[str, str]:
-    """Return where the samples are. Raises ConfigError beside another place to read from, and where
+    """Return the paths of the samples. Raises ConfigError beside another place, and if
     ./spark-submit.sh has not made their tables."""
     from featurelib.source import SAMPLE_TABLES, demo_places
 
@@ -121,8 +121,8 @@ def _as_json(as_json: bool = False) -> bool:
 def _options(
     make: Callable[..., Any], command: str, groups: Mapping[str, Callable[..., Any]]
 ) -> tuple[list[inspect.Parameter], Callable[[Mapping[str, Any]], Any]]:
-    """The parameters of a function or the fields of a dataclass, each with its words, those of a
-    group in its place; and what calls it with the values of the options."""
+    """Return the parameters of a function or the fields of a dataclass with their texts, groups
+    expanded; and a function that calls it with the option values."""
     hints, options = get_type_hints(make, include_extras=True), list[inspect.Parameter]()
     own, inner = set[str](), dict[str, Callable[[Mapping[str, Any]], Any]]()
     for parameter in inspect.signature(make).parameters.values():
@@ -174,14 +174,14 @@ def read_pairs(
 
 
 def at_terminal() -> bool:
-    """Return true if a person can be asked: standard input and standard error are a terminal."""
+    """Return true if a person can be asked: standard input and standard error are terminals."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Return when the answer is yes, or `yes` was given beforehand.
+    """Ask for a yes, unless `yes` was given.
 
-    Raises ConfigError where nobody can be asked, RefusedError for any other answer.
+    Raises ConfigError if nobody can be asked, RefusedError for any other answer.
     """
     if yes:
         return

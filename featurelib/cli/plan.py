@@ -1,7 +1,7 @@
-"""`featurelib plan CLUSTER …`: the commands, each of which says what is wanted, and no more.
+"""Define the commands of `featurelib plan CLUSTER …`: each returns its intent.
 
-What they have in common, the cluster before a command and the options after it, is `_plan`.
-Nothing is ever sent.
+`_plan` has the common parts: the cluster before a command and the options after it. Nothing is
+sent.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Exit codes: 0 the plan is written, or nothing is to do; 2 usage; 3 refused, noth
 
 
 class _PlanGroup(TyperGroup):
-    """A group whose commands may have the cluster in front of them."""
+    """A group whose commands may follow the cluster."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return ["COMMAND", "[OPTIONS]"]
@@ -80,8 +80,8 @@ class _PlanGroup(TyperGroup):
         return left_words
 
     def _in_order(self, args: list[str]) -> list[str]:
-        """Return a command line whose options stand before its command in the order that is read:
-        cluster, command, options; empty if it has no command, or asks for help."""
+        """Return a command line with the cluster first, then the command, then the options; empty
+        if it has no command, or asks for help."""
         flags = {name for command in self.commands.values() for option in command.params
                  if getattr(option, "is_flag", False) for name in option.opts}  # fmt: skip
         options, words, words_left = list[str](), list[str](), list(args)
@@ -112,7 +112,7 @@ def _plan(
     out: str | None = None,
     as_json: bool = False,
 ) -> int:
-    """Make the plan, write its file, and print what it is."""
+    """Make the plan, write its file, and print it."""
     if as_json and out == STANDARD_OUTPUT:
         raise ConfigError("--out -: expected it or --json, found both. Leave one of them out.")
 
@@ -135,8 +135,8 @@ def _plan(
 
 
 def _of_replaced(path: str, plan: str) -> str:
-    """Return the warning of an approval beside a plan's file that is not of the plan with the
-    digest `plan`; "" = there is none."""
+    """Return a warning if the approval beside a plan's file is not for the plan with the digest
+    `plan`; else ""."""
     beside = Path(path).with_suffix(".approval.json")
     try:
         given = read_approval(read_limited(beside), str(beside)).approval
@@ -151,7 +151,7 @@ def _of_replaced(path: str, plan: str) -> str:
 
 
 def command(name: Command) -> Callable[[Callable[..., Intent]], Callable[..., Intent]]:
-    """Make a function that says what is wanted a command: with its options and those of all."""
+    """Make a command of a function that returns an intent, with its own and common options."""
 
     def register(ask: Callable[..., Intent]) -> Callable[..., Intent]:
         run = with_options(_plan, f"plan {name}", intent=ask)

@@ -1,4 +1,4 @@
-"""Print what takes more than a page: the looks of `watch`, as they come, and a run's report."""
+"""Print long output: the readings of `watch` as they arrive, and a run's report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from featurelib.view.text import LIMIT, write_text
 
 
 def follow(looks: Looks, *, as_json: bool) -> int:
-    """Show every look that has news, as long as somebody reads it. Return the exit code."""
+    """Print every reading that has news until the reader ends. Return the exit code."""
     before: dict[int, Watched] = {}
     screen = None if as_json or not Screen.is_there() else Screen()
     for look in looks:
@@ -37,7 +37,7 @@ def follow(looks: Looks, *, as_json: bool) -> int:
 
 
 def _page(newest: Mapping[int, ClusterLook]) -> list[str]:
-    """Return the content of a screen: all of one cluster, or a line or two for each."""
+    """Return the lines of a screen: the whole of one cluster, or a line or two for each."""
     if len(newest) == 1:
         [look] = newest.values()
         return [*look.page(None)]

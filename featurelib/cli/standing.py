@@ -39,10 +39,11 @@ Stamps = dict[str, tuple[int, int]]  # file → size and time of its last change
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that ended: a digest of its inputs, the table versions that it left, and its files.
+    """A finished run: a digest of its inputs, its table versions, and its files.
 
     `as_of`, and `ended_at` by this machine's clock, are in microseconds. `pages`: file → key of a
-    cluster's page (see featurelib.view.html.render_pages) and digest of featurelib's own files."""
+    cluster's page (see view.html.render_pages) and digest of featurelib's own files.
+    """
 
     run: int
     inputs: str
@@ -55,10 +56,10 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LastRun:
-    """The record of the last run, and the one that this run makes."""
+    """The record of the last run, and that of the present run."""
 
     def __init__(self, places: Places, as_of: str | None, fail_on: Severity | None) -> None:
-        """Take the inputs as they are now, before a run reads them. `as_of` is the option."""
+        """Read the inputs before the run does. `as_of` is the option."""
         self._is_as_of_now = as_of is None and places.as_of is not None
         paths = [None if uri is None else local_path(uri) for uri in (places.tables, places.out)]
         self._tables, self._out = (Path(path or "") for path in paths)
@@ -78,7 +79,7 @@ class LastRun:
 
     def find(self) -> RunRecord | None:
         """Return the record if a run now would judge the same evidence by the same rules, and the
-        report is there; None = run."""
+        report still exists; None = run."""
         record = self._record
         if record is None or record.inputs != self._inputs or self._is_as_of_now:
             return None
@@ -91,7 +92,7 @@ class LastRun:
         return record if is_there and 0 <= now() - record.ended_at < DAY else None
 
     def keeps(self, page: str, key: str) -> bool:
-        """Return True if a cluster's page was made of this key, and nobody changed it since."""
+        """Return True if a cluster's page was made from this key and not changed since."""
         self.pages[page], record = f"{key} {self._code}", self._record
         if record is None or record.pages.get(page) != self.pages[page]:
             return False
@@ -142,7 +143,7 @@ def _digest_code() -> str:
 
 
 def _digest(landing: str, places: Places, fail_on: Severity | None, code: str) -> str:
-    """Return a digest of whatever decides a run but its tables."""
+    """Return a digest of everything that decides a run, except its tables."""
     from featurelib.spark.local_files import list_local
 
     inputs = (

@@ -33,7 +33,7 @@ _ESCAPED = "featurelib.escaped"  # what an encoding lacks, as JSON writes it
 
 
 class Sink(io.RawIOBase):
-    """One standard stream of the process. `fault` says why something could not be written."""
+    """A standard stream of the process. `fault` is why a write failed."""
 
     def __init__(self, number: int, fault: OSError | None = None) -> None:
         self._number, self.fault = number, fault
@@ -48,7 +48,7 @@ class Sink(io.RawIOBase):
         return os.isatty(self._number)
 
     def is_lost(self) -> bool:
-        """Return true if nothing more can be written; also if the reader of a pipe went away."""
+        """Return true if nothing can be written any more, also after a pipe's reader ended."""
         poll = select.poll()
         poll.register(self._number, 0)  # errors are told in any case
         if self.fault is None and any(event & select.POLLERR for _, event in poll.poll(0)):
@@ -56,7 +56,7 @@ class Sink(io.RawIOBase):
         return self.fault is not None
 
     def write(self, data: Any, /) -> int:
-        """Write all of it, or remember why not."""
+        """Write all data, or remember why that failed."""
         rest_bytes = memoryview(data).cast("B")
         whole = len(rest_bytes)
         while rest_bytes and self.fault is None:
@@ -70,7 +70,7 @@ class Sink(io.RawIOBase):
 
 
 class CleanText(io.TextIOWrapper):
-    """Text without anything that could steer a terminal; line ends are kept."""
+    """A text stream without control characters for a terminal; line ends are kept."""
 
     def write(self, text: str, /) -> int:
         if not text.replace("\n", "").isprintable():
@@ -79,7 +79,7 @@ class CleanText(io.TextIOWrapper):
 
 
 def _escape(text: str) -> str:
-    """Characters as JSON writes them where it keeps to ASCII."""
+    """Return characters escaped as in ASCII JSON."""
     units = text.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
@@ -90,7 +90,7 @@ def _escape_what_is_lacking(error: UnicodeError) -> tuple[str, int]:
 
 
 def take_over(*, is_json: bool = False) -> None:
-    """Put both streams in place of Python's; `is_json`: standard output gets JSON."""
+    """Replace both of Python's streams; `is_json`: standard output gets JSON."""
     closed = [number for number in (0, OUTPUT, ERRORS) if not _is_open(number)]
     for _ in closed:  # in their order; or the next file that is opened would be one of them
         os.open(os.devnull, os.O_RDWR)
@@ -115,7 +115,7 @@ def _text(sink: Sink, before: object, errors: str) -> CleanText:
 
 
 def leave(run: Callable[[], object]) -> NoReturn:
-    """Run a command line, and end the process with its code once all of its output is written."""
+    """Run a command line, and end the process with its code after all output is written."""
     try:
         run()
         code: object = 0
@@ -125,7 +125,7 @@ def leave(run: Callable[[], object]) -> NoReturn:
 
 
 def output_is_lost() -> bool:
-    """Return true if standard output is of no use any more, for an endless command."""
+    """Return true if standard output is lost, for an endless command."""
     sink = _sink()
     return sink is not None and sink.is_lost()
 
@@ -137,18 +137,18 @@ def _sink() -> Sink | None:
 
 
 class Screen:
-    """A page on a terminal that is drawn anew in its own place; what stands above it stays."""
+    """A page on a terminal that is redrawn in place; lines above it stay."""
 
     def __init__(self) -> None:
         self._size, self._drawn = os.terminal_size((0, 0)), 0
 
     @staticmethod
     def is_there() -> bool:
-        """Return true if standard output is a terminal that can go back to an earlier line."""
+        """Return true if standard output is a terminal that can move the cursor up."""
         return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
     def draw(self, lines: list[str]) -> None:
-        """Draw these lines over those of before, as many as the terminal has room for."""
+        """Draw these lines over the previous ones, as many as the terminal has room for."""
         size = shutil.get_terminal_size()
         if (excess := len(lines) - (size.lines - 1)) > 0:
             lines = [*lines[: -excess - 1], f"… {excess + 1} more lines: make the window higher"]
@@ -174,25 +174,24 @@ def _end(code: int) -> int:
 
 
 def leave_at_interrupt() -> None:
-    """From now on SIGINT ends the process with one line; where the caller ignores it, it does
-    not."""
+    """End the process with one line at SIGINT from now on, unless the caller ignores it."""
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, _at_interrupt)
 
 
 def only_looks() -> None:
-    """Note that no cluster was changed: after an interrupt there is nothing to repeat."""
+    """Note that no cluster was changed, so nothing has to be repeated after an interrupt."""
     _says.append(LOOKED)
 
 
 def ignore_interrupts() -> None:
-    """For the last moments of a process, whose exit code is known."""
+    """Ignore interrupts in the last moments of a process, whose exit code is known."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
 def raising_at_interrupt() -> Iterator[None]:
-    """While the block runs, SIGINT is KeyboardInterrupt: for what has to say how far it came."""
+    """Raise KeyboardInterrupt at SIGINT during the block, so that it can report its progress."""
     before = signal.getsignal(signal.SIGINT)
     if before is not _at_interrupt:
         yield
@@ -209,7 +208,7 @@ def _at_interrupt(number: int, frame: object) -> None:
 
 
 def say_interrupted() -> int:
-    """One line on stderr, once in the life of a process; returns the exit code."""
+    """Print one line on stderr, once per process; return the exit code."""
     if _interrupted.acquire(blocking=False):  # the main thread and the driver's may both come here
         with suppress(OSError):  # a full disk behind it
             os.write(2, f"{_says[-1]}\n".encode())

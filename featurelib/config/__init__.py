@@ -1,4 +1,4 @@
-"""The files of conf/ as values: the inventory, and how the audit judges."""
+"""Read the files of conf/: the inventory, and the settings of the audit."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ NEAR = 3  # names that an error proposes
 
 
 def example(name: str) -> str:
-    """Return name the file that explains every key of a settings file: the checkout's own, or the
-    copy that an installed package brings (pyproject.toml puts it there)."""
+    """Return the path of the example that explains every key of the settings file `name`: the
+    checkout's, or the installed package's copy (pyproject.toml puts it there)."""
     packed = resources.files(__package__).joinpath("examples", name)
     return str(packed) if packed.is_file() else f"conf/{name}"
 
 
 def nearest(word: str, known: Collection[str], most: int | None = None) -> str:
-    """Return `Did you mean a, or b?`, or else what is known: all of it, or the first `most`."""
+    """Return `Did you mean a, or b?`, or the known words: all, or the first `most`."""
     near = get_close_matches(word, known, n=NEAR, cutoff=0.5)
     if near:
         return f"Did you mean {', or '.join(near)}?"

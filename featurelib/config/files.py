@@ -1,12 +1,11 @@
-"""Where settings and inventory stand, for every command and job alike; and the catalogue that
-options choose: with an overlay, or of one release.
+"""Find settings and inventory for all commands and jobs, and open the chosen catalogue: with an
+overlay, or of one release.
 
-One order of places, each file for itself: the option that names it; the folder that the variable
-FEATURELIB_CONFIG names; /etc/featurelib; conf/ of the folder one stands in; conf/ of the checkout
-featurelib runs from. The first file that is there rules. One that rules only because of where one
-stands makes no approval easier than the checkout's own: of both, the stricter holds, and whose
-signature counts only the checkout's says. A relative path in a file begins at its own folder, so
-that it means the same wherever one runs.
+Each file is searched in this order: its option; the folder in the variable FEATURELIB_CONFIG;
+/etc/featurelib; conf/ of the current folder; conf/ of the checkout featurelib runs from. The first
+file found applies. A file of the current folder makes no approval easier than the checkout's own:
+the stricter rule of both applies, and only the checkout's file decides whose signature counts. A
+relative path in a file begins at its own folder, so that it means the same wherever one runs.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ NO_FILE = "no settings file was found; built-in defaults"
 
 
 def open_settings(config: str | None) -> Settings:
-    """The settings that rule, `allowed_signers` as a path from here. Raises ConfigError."""
+    """Return the settings that apply; `allowed_signers` as a path from here. Raises ConfigError."""
     return find_settings(config)[0]
 
 
 def find_settings(config: str | None) -> tuple[Settings, str]:
-    """The settings that rule, and the file they stand in, or that there is none: then the defaults
-    hold. Raises ConfigError."""
+    """Return the settings that apply, and their file, or that there is none and the defaults apply.
+    Raises ConfigError."""
     path = find_file("--config", config, SETTINGS)
     if path is None:
         return Settings(), NO_FILE
@@ -53,7 +52,7 @@ def find_settings(config: str | None) -> tuple[Settings, str]:
 
 def find_place(name: str, given: str | None) -> tuple[str | None, str]:
     """Return a place and what named it: the option, the variable FEATURELIB_NAME, or the settings
-    of the usual places; None and "" where nothing does. Raises ConfigError."""
+    of the usual places; None and "" if none does. Raises ConfigError."""
     variable = f"FEATURELIB_{name.upper()}"
     if given is not None:
         return given, f"--{name}"
@@ -65,10 +64,10 @@ def find_place(name: str, given: str | None) -> tuple[str | None, str]:
 
 
 def find_file(option: str, named: str | None, name: str) -> Path | None:
-    """The file an option names, or else the first of the usual places that has one called `name`.
+    """Return the file an option names, else the first file `name` in the usual places.
 
-    None where there is none. Raises ConfigError for FEATURELIB_CONFIG that is no folder, and where
-    it cannot be told whether a file is there: it could hold the stricter rule.
+    None if there is none. Raises ConfigError if FEATURELIB_CONFIG is no folder, or if a place
+    cannot be read: its file could have the stricter rule.
     """
     if named is not None:
         return Path(named)
@@ -76,7 +75,7 @@ def find_file(option: str, named: str | None, name: str) -> Path | None:
 
 
 def read_limited(path: Path) -> bytes:
-    """Return the bytes of a file. Raises OSError, for one without end such as /dev/zero too."""
+    """Return the bytes of a file. Raises OSError, also for an endless one such as /dev/zero."""
     with path.open("rb") as file:
         content = file.read(LONGEST_FILE + 1)
     if len(content) > LONGEST_FILE:
@@ -109,7 +108,7 @@ def _places(option: str) -> Iterator[Path]:
 
 
 def _is_there(path: Path) -> bool:
-    """Return true if the path exists, also as a link that leads nowhere."""
+    """Return true if the path exists, also as a broken link."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -133,7 +132,7 @@ def _parse(path: Path) -> Settings:
 
 
 def _stricter(own: Settings, installed: Settings) -> Settings:
-    """Return the settings `own`, no easier to get an approval by than those of the checkout."""
+    """Return the settings `own`, with approval rules at least as strict as the checkout's."""
     return msgspec.structs.replace(
         own,
         require_signature=own.require_signature or installed.require_signature,
@@ -144,8 +143,8 @@ def _stricter(own: Settings, installed: Settings) -> Settings:
 
 
 def named_journal(journal: str | None) -> str | None:
-    """Return the journal that an option, a variable or the settings name, from whatever folder;
-    None for this user's own. Raises ConfigError."""
+    """Return the journal from the option, the variable or the settings, as an absolute path; None
+    for this user's own. Raises ConfigError."""
     named, _ = find_place("journal", journal)
     return named if named is None or named == journal else str(Path(named).absolute())
 
@@ -159,13 +158,13 @@ def journal_path(journal: str | None) -> Path:
 
 
 def quietly(text: str) -> None:
-    """Drop the progress of a library: nobody reads it."""
+    """Drop the progress messages of a library."""
 
 
 def open_catalogue(overlay: str | None, say: Callable[[str], None] = quietly) -> Catalogue:
-    """The catalogue, with the overlay in a file, or one of ours by its name (automq), if any is
-    given; `say` then gets its label, since the output looks like that of Kafka's own tools, which
-    know no overlay. Raises ConfigError."""
+    """Return the catalogue, with the overlay in a file or a shipped one by name (automq), if given;
+    `say` then gets its label, because the output resembles Kafka's own tools, which know no
+    overlay. Raises ConfigError."""
     if overlay is None:
         return load()
     path, shipped = Path(overlay), Path(example(f"overlays/{overlay}.toml"))
@@ -182,7 +181,7 @@ def open_catalogue(overlay: str | None, say: Callable[[str], None] = quietly) ->
 
 
 def write_whole(path: str, content: bytes, option: str = "--out FILE") -> None:
-    """Write a file whole or not at all; `option` named it. Raises ConfigError."""
+    """Write a file whole or not at all; messages name `option`. Raises ConfigError."""
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
 """The inventory, `conf/fleet.toml`: which clusters and nodes are expected, whose they are, and how
 they are reached.
 
-A cluster or node that is expected and did not land is UNKNOWN, not absent. Unknown keys are
-refused: a misspelt `brokers` must not pass for an empty one. A secret stands elsewhere: the
-inventory says where, and nothing that is said of it shows more.
+An expected cluster or node without data is UNKNOWN, not absent. Unknown keys are refused: a
+misspelt `brokers` must not pass for an empty one. A secret stands elsewhere: the inventory has only
+a reference to it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def is_controller_address(text: str) -> bool:
 
 
 def split_id(text: str) -> tuple[int | None, str]:
-    """The node id before an address, None where there is none, and the address."""
+    """Return the node id before an address, None if there is none, and the address."""
     match = _WITH_ID.fullmatch(text)
     assert match is not None  # the pattern takes any text
     return (None if match[1] is None else int(match[1])), match[2]
@@ -82,8 +82,8 @@ _KEY = re.compile(r"\s*\"?(\w+)\"?\s*[=.]")
 
 
 def line_of(text: str, position: int, key: str = "") -> int | None:
-    """The line, from 1, of a key of the [[cluster]] at a position, from 0; of a key in a table it
-    has, as `security.protocol`; of its head where the key does not stand there."""
+    """Return the line, from 1, of a key of the [[cluster]] at a position, from 0; also of a key in
+    a table, such as `security.protocol`; of the [[cluster]] line if the key is not there."""
     table, _, inner = key.rpartition(".")
     clusters, line_number, inside = count(), None, ""
     at = -1
@@ -121,7 +121,7 @@ NodeId = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]
 
 
 class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A cluster the fleet is expected to have."""
+    """A cluster that is expected in the fleet."""
 
     id: str  # as in the landing lines
     name: str = ""  # for people; the id where it is empty
@@ -158,7 +158,7 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def address(self) -> str:
-        """Return its brokers, as Kafka's tools take them; "" = not known."""
+        """The addresses of its brokers, as Kafka's tools take them; "" = not known."""
         return ",".join(self.bootstrap)
 
     @property
@@ -178,8 +178,8 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def managed(self) -> tuple[str, ...] | None:
         """The features that `managed_by` finalizes, sorted; None = all of them.
 
-        Strimzi moves metadata.version and nothing else (its KRaftMetadataManager); of others it is
-        not known, so nothing of theirs is ours unless the inventory says so.
+        Strimzi upgrades metadata.version and nothing else (its KRaftMetadataManager). For other
+        managers that is not known, so featurelib finalizes nothing unless the inventory says so.
         """
         if not self.managed_by:
             return ()
@@ -194,7 +194,7 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def is_secured(self) -> bool:
-        """True if the inventory says of any listener, or of ZooKeeper, how to log in or encrypt."""
+        """True if the inventory has a login or encryption for a listener or ZooKeeper."""
         return any(getattr(self, key) not in (None, Security()) for key in _SECURED)
 
 
@@ -207,7 +207,7 @@ STRANGER = FleetEntry(id="")  # stands for every cluster that is not listed
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A choice of clusters that has a name: its keys choose as the options of the same name do."""
+    """A named choice of clusters: its keys choose like the options of the same name."""
 
     name: str
     owner: tuple[str, ...] = ()
@@ -216,9 +216,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The options that choose clusters. Each holds beside the others; what is not given chooses
-    all. `owner`: one of these, `""` is nobody. `label`: `key=value` or `key`; of each key that is
-    named one of its values. `view`: the name of a [[view]] of the inventory."""
+    """The options that choose clusters; a cluster must match all, and no option chooses all.
+    `owner`: one of these, `""` = no owner. `label`: `key=value` or `key`; for each key one of the
+    given values. `view`: the name of a [[view]] of the inventory."""
 
     owner: list[str] | None = None
     label: list[str] | None = None
@@ -227,8 +227,8 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPart:
-    """The clusters that were chosen, for `in`; `text` says by what, for people, and `options` to a
-    command, after a blank each."""
+    """The chosen clusters, for `in`; `text` describes the choice for people, `options` for a
+    command, each after a blank."""
 
     text: str
     options: str
@@ -247,7 +247,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def names(self) -> dict[str, str]:
-        """Return cluster id → the name people use."""
+        """The names of clusters for people, by id."""
         return {entry.id: entry.title for entry in self.cluster}
 
     @property
@@ -272,10 +272,9 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return tuple(sorted({entry.owner for entry in self.cluster if entry.owner}))
 
     def choose(self, choice: Choice, source: str, *, named: bool = False) -> FleetPart | None:
-        """The clusters of a choice; None where it chooses all. Raises ConfigError, naming the
-        nearest, for an owner, label or view that is not there, where no cluster has all of it, and
-        where one is `named` beside it.
-        """
+        """Return the chosen clusters; None if the choice is empty. Raises ConfigError with the
+        nearest name for an unknown owner, label or view, if no cluster matches all, and if a
+        cluster is `named` too."""
         parts: list[str] = []
         rows: list[tuple[str, Sequence[str], Sequence[str]]]
         rows = [("--", choice.owner or (), choice.label or ())]
@@ -332,8 +331,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise ConfigError(f"{expected}, found none of that name. {near}")
 
     def expect_label(self, subject: str, label: str, source: str) -> None:
-        """Raise ConfigError, naming the nearest, for a label `KEY=VALUE` or `KEY` that no cluster
-        has; `subject` asks for it, `source` is the inventory."""
+        """Raise ConfigError with the nearest label if no cluster has the label `KEY=VALUE` or `KEY`
+        of `subject`; `source` is the inventory."""
         key, _, value = label.partition("=")
         expected = f"{subject}: expected a label of a cluster in {source}, found"
         known = {name for entry in self.cluster for name in entry.labels}
@@ -346,12 +345,12 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise ConfigError(f"{expected} no {label!r}. {nearest(value, values, _SHOWN)}")
 
     def of(self, cluster_id: str, otherwise: FleetEntry) -> FleetEntry:
-        """The cluster of that id, or `otherwise`."""
+        """Return the cluster with that id, or `otherwise`."""
         return next((entry for entry in self.cluster if entry.id == cluster_id), otherwise)
 
     def named(self, text: str | None, prefix: str = "") -> FleetEntry | None:
-        """The cluster of that id or else name, if there is one; ConfigError for a name of several.
-        A message begins with `prefix`."""
+        """Return the cluster with that id or name, if any; ConfigError for a name of several. A
+        message begins with `prefix`."""
         entries = [entry for entry in self.cluster if entry.id == text]
         entries = entries or [entry for entry in self.cluster if entry.name and entry.name == text]
         if len(entries) > 1:
@@ -362,7 +361,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return entries[0] if entries else None
 
     def find(self, text: str, source: str, *, advice: str = ADDRESSES) -> FleetEntry:
-        """The same; ConfigError for none, too: `advice` is what else whoever asks may do."""
+        """Return the cluster like `named`; ConfigError also for none, with `advice` at its end."""
         if (entry := self.named(text, f"{source}: ")) is not None:
             return entry
         titles = [entry.title for entry in self.cluster]
@@ -374,7 +373,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def _is_of(entry: FleetEntry, owners: Sequence[str], labels: Sequence[str]) -> bool:
-    """Return true if a cluster is of one of these owners, and has a value of each label key."""
+    """Return true if a cluster has one of these owners, and a value of each label key."""
     if owners and entry.owner not in owners:
         return False
     labels_by_key = defaultdict[str, list[str]](list)
@@ -385,7 +384,7 @@ def _is_of(entry: FleetEntry, owners: Sequence[str], labels: Sequence[str]) -> b
 
 
 def parse_fleet(text: str, source: str, catalogue: Catalogue | None = None) -> Fleet:
-    """The inventory in `text`, its relative paths from the folder of `source`.
+    """Parse the inventory in `text`; relative paths begin at the folder of `source`.
 
     With a `catalogue`, releases it does not know are refused. ConfigError names `source`, the
     cluster and the key, what was expected and found; never a secret.
@@ -432,8 +431,8 @@ def _place(source: str, line: int | None) -> str:
 
 
 def _unread(error: str, text: str) -> tuple[int | None, str]:
-    """The line at which the inventory in `text` cannot be read, and why, with the name of the
-    cluster it is about."""
+    """Return the line at which the inventory in `text` is invalid, and why, with the name of the
+    cluster."""
     match = _PLACE.search(error)
     if match is None:
         return None, error
@@ -532,7 +531,7 @@ def _owner_faults(entry: FleetEntry, catalogue: Catalogue | None) -> Iterator[st
 
 
 def is_known(release: str, catalogue: Catalogue) -> bool:
-    """Return true if a release, with or without its patch version, can be judged."""
+    """Return true if a release, with or without its patch version, is known."""
     named = catalogue.release_named(release)
     return named is not None or release_line(release) in known_releases(catalogue)
 
@@ -544,7 +543,7 @@ def known_releases(catalogue: Catalogue) -> tuple[str, ...]:
 
 
 def zookeeper_generation(release: str) -> Generation | None:
-    """Return the generation of brokers of `release` that reads the znode; None if not known."""
+    """Return the generation of `release` that reads the znode; None if not known."""
     match = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", release)
     if match is None:
         return None
@@ -568,5 +567,5 @@ def _anchored(entry: FleetEntry, folder: str) -> FleetEntry:
 
 
 def _repeated(values: Sequence[Value]) -> Value | None:
-    """The first value that stands there a second time."""
+    """Return the first repeated value."""
     return next((value for i, value in enumerate(values) if value in values[:i]), None)

@@ -1,9 +1,8 @@
-"""How the listeners of a cluster are spoken to: `[cluster.security]` of the inventory, and
+"""The security settings of a cluster's listeners: `[cluster.security]` of the inventory, and
 `[cluster.zookeeper_security]` for its ZooKeeper.
 
-A secret is named there and never written: nothing that is read, shown or logged of these values
-holds one. Settings that contradict each other are refused, because a cluster that was meant to be
-spoken to by TLS must not be spoken to without.
+The settings refer to secrets and never contain one, so they can be shown and logged. Contradicting
+settings are refused, because a cluster that is meant to use TLS must not be reached without it.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ _TOKEN_URL = re.compile(
 
 
 class Security(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The security settings of a cluster's listeners. A secret is named, never written here:
-    `env:NAME` or `file:PATH`, whose text without the line end is the secret."""
+    """The security settings of a cluster's listeners. A secret is a reference, `env:NAME` or
+    `file:PATH`, whose text without the line end is the secret."""
 
     protocol: Protocol = "PLAINTEXT"
     mechanism: Mechanism = ""
@@ -94,7 +93,7 @@ def security_faults(security: Security, key: str) -> Iterator[str]:
 
 
 def _side_faults(security: Security, key: str) -> Iterator[str]:
-    """A mechanism of the other side: ZooKeeper's for listeners of Kafka, or theirs for it."""
+    """Yield a mechanism of the wrong side: ZooKeeper's for listeners of Kafka, or the reverse."""
     if security.mechanism and (security.mechanism == DIGEST) != (key == ZOOKEEPER):
         expected = DIGEST if key == ZOOKEEPER else "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, …"
         side = "ZooKeeper" if key == ZOOKEEPER else "Kafka"
@@ -105,7 +104,7 @@ def _side_faults(security: Security, key: str) -> Iterator[str]:
 
 
 def _mechanism_faults(security: Security, key: str) -> Iterator[str]:
-    """Yield keys that the mechanism needs and has not, or has and does not need."""
+    """Yield keys that the mechanism needs and lacks, or has and does not need."""
     needed = _needed(security)
     for name in ("username", "password", "oauth_token", *_CLIENT_KEYS, "kerberos_service_name"):
         if bool(getattr(security, name)) != (name in needed):
@@ -126,7 +125,7 @@ def _needed(security: Security) -> tuple[str, ...]:
 
 
 def _endpoint_faults(security: Security, key: str) -> Iterator[str]:
-    """A client's secret must not be sent where others can read it."""
+    """Yield endpoints to which a client's secret would be sent unencrypted."""
     if security.oauth_token_url and not _TOKEN_URL.fullmatch(security.oauth_token_url):
         yield (  # what was found may hold a secret
             f"{key}.oauth_token_url: expected https://HOST[:PORT]/PATH without a user in it, found "

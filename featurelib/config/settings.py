@@ -1,6 +1,5 @@
-"""How the audit judges, `conf/audit.toml`: ages, severities, mutes, what is kept. All keys have
-defaults. Unknown keys are refused: a misspelt one must not pass for a default.
-"""
+"""The settings of the audit, `conf/audit.toml`: ages, severities, mutes, retention. All keys have
+defaults. Unknown keys are refused: a misspelt one must not pass for a default."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ def mute_faults(entries: Iterable[MuteEntry], codes: Collection[str]) -> Iterato
 
 
 def mutes_of(entries: Iterable[MuteEntry], fleet: Fleet, source: str) -> tuple[Mute, ...]:
-    """The mutes, clusters by id. Raises ConfigError for a name that several clusters have."""
+    """Return the mutes, clusters by id. Raises ConfigError for a name of several clusters."""
     return tuple(
         Mute(
             code=entry.code,
@@ -70,7 +69,7 @@ MICROSECONDS_AN_HOUR = 3_600_000_000
 
 
 class NamedPlaces(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[places]: what is named once. A relative path begins at the folder of the settings file."""
+    """The default places, [places]. A relative path begins at the folder of the settings file."""
 
     tables: str | None = None  # that commands read; a job writes where its options say
     journal: str | None = None  # not taken from a settings file of the current folder
@@ -108,7 +107,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def parse_settings(text: str, source: str) -> Settings:
-    """The settings in `text`; ConfigError names `source`, the key, and what was expected."""
+    """Return the settings in `text`; ConfigError names `source`, key and expected value."""
     for fault in _unknown_keys(text):
         raise ConfigError(f"{source}: {fault} All are explained in {example('audit.toml')}.")
     try:
@@ -146,7 +145,7 @@ def parse_settings(text: str, source: str) -> Settings:
 
 
 def _unknown_keys(text: str) -> Iterator[str]:
-    """Yield keys that nobody reads, with the nearest that somebody does."""
+    """Yield unknown settings keys, each with the closest valid key."""
     try:
         table: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError:

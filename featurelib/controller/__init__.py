@@ -1,1 +1,1 @@
-"""Carries out plans and single updates on one cluster, and finds out what became of them."""
+"""Apply plans and single updates to one cluster, and find out what became of them."""

@@ -1,6 +1,6 @@
 """Carry out one approved plan on one cluster, or one request of a program (KIP-584's Admin call).
 
-Exactly what was approved is sent, only while the cluster is as the plan saw it, and under the
+Only the approved requests are sent, only while the cluster is as in the plan, and under the
 cluster's lock. A run ends at the first step that is not applied, or that some node does not report.
 Every end is an EndingKind, or an error if nothing was sent. A program's request that can never be
 right is refused before it is sent; any other is journalled and followed up like a plan's step.
@@ -58,7 +58,7 @@ _ASK = (
 
 
 class Mode(Enum):
-    """The extent of a run."""
+    """The extent of a run: apply, dry run, or validate only."""
 
     SEND = "send"
     VALIDATE = "validate"  # ask the controller, where it then writes nothing
@@ -84,9 +84,9 @@ class Applying:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyOrder:
-    """A plan and the word for it. `check_approval` gives what lets it be sent, as of a time, or
-    raises ApprovalError; it is asked before each request. `way` is how the cluster was chosen, for
-    the next command a message names; `name` and `settings` are kept in the journal."""
+    """A plan and its approval. `check_approval` returns the approval as of a time, or raises
+    ApprovalError; it is called before each request. `way` has the options that chose the cluster,
+    for the next command in a message; `name` and `settings` are kept in the journal."""
 
     plan: Plan
     check_approval: Callable[[datetime], Clearance]
@@ -99,9 +99,9 @@ class ApplyOrder:
 
 
 def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
-    """Carry out the plan. Raises what is an error before anything was sent by this run: PlanError,
-    RefusedError, BackendError, and OutcomeUnknownError where an earlier request is not settled, or
-    this one was interrupted."""
+    """Apply the plan. Raises errors before anything was sent by this run: PlanError, RefusedError,
+    BackendError, and OutcomeUnknownError if an earlier request is not settled, or this one was
+    interrupted."""
     plan = order.plan
     if fault := next(plan_faults(plan), None):
         raise PlanError(f"plan for {plan.cluster}: {fault}. Nothing was sent. Make it again.")
@@ -151,7 +151,7 @@ def check_clearance(order: ApplyOrder, journal: Journal) -> Clearance:
 
 
 class _Run:
-    """One go at a plan, under the cluster's lock, from a look on that is of the plan's cluster."""
+    """A run of a plan, under the cluster's lock, from a reading of the plan's cluster on."""
 
     def __init__(self, order: ApplyOrder, sender: Sender, approval: str) -> None:
         self._order, self._plan, self._sender = order, order.plan, sender
@@ -164,7 +164,7 @@ class _Run:
             self._before += 1
 
     def carry_out(self) -> Ending:
-        """Go on from the first step that is not known to be applied."""
+        """Continue from the first step that is not known to be applied."""
         position, clearance = (
             self._before,
             partial(check_clearance, self._order, self._sender.journal),
@@ -193,7 +193,7 @@ class _Run:
                 return self._end()
 
     def _next(self, look: Look, position: int) -> Step | Ending:
-        """The step to send, looked at, judged, allowed and validated; or how this run ends."""
+        """Return the step to send, checked, allowed and validated; or how this run ends."""
         plan, mode = self._plan, self._order.mode
         asks = mode is not Mode.REHEARSE
         decision, instead = decide_next(self._watcher, look, plan, position, asks=asks)
@@ -232,7 +232,7 @@ class _Run:
         return None if accepts(reply, step) else refused(step, position, reply)
 
     def _refusal(self, against: tuple[Mismatch, ...], instead: str) -> RefusedError:
-        """Return every reason not to send, and the next command."""
+        """Return the error with every reason not to send, and the next command."""
         reasons = "".join(f"\n  {reason.text}" for reason in against)
         evidence = {reason.what for reason in against} - {"judged again"}
         kind = StalePlanError if evidence else RefusedError
@@ -296,9 +296,9 @@ def decide_next(
 ) -> tuple[Decision, str]:
     """Decide on the step at `position`; for a refusal, add a remedy better than a new plan.
 
-    A node that the controller asks and no source shows refuses a plan like other missing evidence,
+    A node that the controller asks and no source shows blocks a plan like other missing evidence,
     unless the controller, which knows all nodes, is asked to validate the same request (`asks`).
-    Then a step that only unseen nodes hold back goes on to that question.
+    Then a step that only unseen nodes block goes on to this validation.
     """
     steps = plan.steps[position:]
     decision = decide(plan, position, watcher.found(look, plan, steps))
@@ -315,8 +315,8 @@ def decide_next(
 
 
 def _expect_cluster(look: Look, order: ApplyOrder, watcher: Watcher, journal: Journal) -> None:
-    """Raise RefusedError where another cluster than the plan's answers. Nothing else is said then:
-    all that is known of the plan is of a cluster that was not looked at."""
+    """Raise RefusedError if the cluster is not the plan's. Other differences are not listed,
+    because the plan is about a cluster that was not read."""
     actual, expected = look.sight.cluster_id, order.plan.cluster
     if actual != expected:
         raise RefusedError(
@@ -326,7 +326,7 @@ def _expect_cluster(look: Look, order: ApplyOrder, watcher: Watcher, journal: Jo
 
 
 def _by_inventory(order: ApplyOrder, watcher: Watcher) -> str:
-    """Say how the inventory reaches a cluster that other addresses were given for; "" = it does
+    """Return how the inventory reaches a cluster that other addresses were given for; "" = it does
     not."""
     cluster, reach = order.plan.cluster, order.way.reach
     entry = watcher.fleet.of(cluster, FleetEntry(id=cluster))
@@ -337,7 +337,7 @@ def _by_inventory(order: ApplyOrder, watcher: Watcher) -> str:
 
 
 def _right_way(order: ApplyOrder, watcher: Watcher, journal: Journal) -> str:
-    """Return the way to the plan's cluster, if the inventory or the journal has it."""
+    """Return the options that reach the plan's cluster, from inventory or journal."""
     cluster = order.plan.cluster
     if known := _by_inventory(order, watcher):
         return known
@@ -351,8 +351,8 @@ def _right_way(order: ApplyOrder, watcher: Watcher, journal: Journal) -> str:
 
 
 def _expect_clock(journal: Journal) -> None:
-    """Raise ApprovalError if the journal has a later time than now: a clock is wrong, so nobody can
-    tell whether an approval has expired."""
+    """Raise ApprovalError if the journal has a later time than now: a clock is wrong, so an
+    approval may have expired unnoticed."""
     now = datetime.now(UTC)
     times = [
         (moment, entry.number)
@@ -373,8 +373,8 @@ def _expect_clock(journal: Journal) -> None:
 class FeatureUpdate:
     """The target of one feature: FeatureUpdate of Kafka's Admin (KIP-584, KIP-778).
 
-    `level` 0 takes the feature away, and needs an upgrade type that says so. Raises ConfigError for
-    what no controller takes.
+    `level` 0 deletes the feature, and needs a downgrade type. Raises ConfigError for values that no
+    controller accepts.
     """
 
     level: int
@@ -397,7 +397,7 @@ class FeatureUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureResult:
-    """The fate of one update. `code` and `message` are the controller's, None = no response;
+    """The outcome of one update. `code` and `message` are the controller's, None = no response;
     `level` is the feature's now, None = not known; `fate` None = nothing was to be written."""
 
     feature: str
@@ -413,7 +413,7 @@ class FeatureResult:
 
     @property
     def text(self) -> str:
-        """`rejected (error 95): …; it is at 25`."""
+        """The text `rejected (error 95): …; it is at 25`."""
         validated = "would be accepted" if self.is_ok else "would be refused"
         result = validated if self.fate is None else self.fate.value
         code = f" (error {self.code})" if self.code not in (None, NO_ERROR) else ""
@@ -424,8 +424,8 @@ class FeatureResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateResult:
-    """The fate of a request: of each feature, and of all. `late` are nodes that do not report the
-    levels yet. `resume` is the command that settles what is not known."""
+    """The outcome of a request, for each feature and in total. `late` are nodes that do not report
+    the levels yet. `resume` is the command that settles unknown outcomes."""
 
     cluster_id: str
     validate_only: bool
@@ -443,8 +443,8 @@ class UpdateResult:
         return "\n".join([*lines, *(f"not reported yet by {node}" for node in self.late)])
 
     def expect_ok(self) -> None:
-        """Raise OutcomeUnknownError where something may have been written that nobody saw, else
-        RejectedError where an update is not there; both name every feature that is not."""
+        """Raise OutcomeUnknownError if an update may have been written unseen, else RejectedError
+        if one was not applied; both name every such feature."""
         odd = [result for result in self.features.values() if not result.is_ok]
         if not odd:
             return
@@ -463,9 +463,9 @@ def update_features(
     timeout_ms: int,
     choice: ClusterArgs,
 ) -> UpdateResult:
-    """Send one request with these updates, once, and find out what became of it. Raises before
-    anything is sent: ConfigError, RefusedError, BackendError, and OutcomeUnknownError where an
-    earlier request is not settled."""
+    """Send one request with these updates, once, and determine its outcome. Raises before anything
+    is sent: ConfigError, RefusedError, BackendError, and OutcomeUnknownError where an earlier
+    request is not settled."""
     _expect_updates(updates, timeout_ms)
     look = watcher.look()
     cluster, step = look.sight.cluster_id, _step(look, updates, timeout_ms)
@@ -510,8 +510,8 @@ def _result(
 
 
 def _expect_updates(updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> None:
-    """Raise ConfigError for what Admin.updateFeatures refuses itself, and for a time limit of 0,
-    with which a controller of ZooKeeper mode writes and then answers that it failed."""
+    """Raise ConfigError for updates that Admin.updateFeatures itself refuses, and for a time limit
+    of 0, with which a controller of ZooKeeper mode writes and then reports a failure."""
     blank, expected, given = [name for name in updates if not name.strip()], "", "none"
     if not updates:
         expected = "an update"
@@ -524,7 +524,7 @@ def _expect_updates(updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> No
 
 
 def _step(look: Look, updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> Step:
-    """The request, its levels before as they were seen. Raises NoEvidenceError."""
+    """Return the request with the levels before it, as seen. Raises NoEvidenceError."""
     levels = look.seen(updates)
     if unknown := sorted(levels.unknown & updates.keys()):
         raise NoEvidenceError(

@@ -1,8 +1,8 @@
-"""What to do with an approved plan, now that the cluster was looked at again: values in, one out.
+"""Decide what to do with an approved plan after the cluster was read again: values in, one out.
 
-A plan is sent only into the world it was made for: every difference is named, not the first. Only
-the levels its own steps wrote may differ, and in ZooKeeper mode the version by what they wrote.
-Nothing here judges; what policy and controllers say of the rest of the plan is handed in.
+A plan is sent only if the cluster is as in the plan: every difference is named, not only the first.
+Only levels that its own steps wrote may differ, and in ZooKeeper mode the znode's version by those
+writes. The judgements of policy and controllers are arguments.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Mismatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """One look at the cluster, as far as a plan depends on it.
+    """A reading of the cluster, as far as a plan depends on it.
 
-    `unknown` are the features whose level no trustworthy witness says, `missing` what else is not
-    known, `against` what policy and controllers say against the rest of the plan: sentences.
-    `side_effects` are those the rest of the plan would have now.
+    `unknown` are features without a trustworthy level, `missing` sentences about other missing
+    data, `against` the objections of policy and controllers to the rest of the plan. `side_effects`
+    are those that the rest of the plan would have now.
     """
 
     cluster: str
@@ -76,8 +76,8 @@ def decide(plan: Plan, done: int, now: Situation) -> Decision:
 
 
 def after(plan: Plan, done: int) -> Requirements:
-    """The plan's requirements once its first `done` steps were applied. Each is one write, and so
-    moves the features node's version by one (KafkaController.updateFeatures)."""
+    """Return the plan's requirements after its first `done` steps. Each step is one write, and so
+    raises the znode's version by one (KafkaController.updateFeatures)."""
     before = plan.requirements
     written = {move.feature: move.to_level for step in plan.steps[:done] for move in step.updates}
     version = before.features_node_version
@@ -90,7 +90,7 @@ def after(plan: Plan, done: int) -> Requirements:
 
 def _judges(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
     """Yield differences of policy, catalogue and dialects; a controller that wrote may since be
-    told apart from its look-alikes."""
+    distinguished from dialects that judged alike."""
     if plan.dialect != STRICT:
         yield Mismatch("policy", STRICT, plan.dialect)
     if plan.catalogue != now.catalogue:
@@ -102,7 +102,7 @@ def _judges(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
 
 
 def _world(expected: Requirements, now: Situation) -> Iterator[Mismatch]:
-    """Levels, the features node's version, and who is there with which ranges."""
+    """Yield differences of levels, of the znode's version, and of the nodes and their ranges."""
     levels_now = now.requirements.levels
     for name in sorted(expected.levels.keys() | levels_now.keys()):
         expected_level, level = (

@@ -1,7 +1,7 @@
-"""Who holds a cluster's lock or was about to send a request: one process of one host.
+"""Identify the process that holds a cluster's lock or was about to send a request.
 
-A process of this host can be looked up, so that a frozen one is never taken for one that ended. Of
-another host nothing can be said: neither that it ended nor that it runs.
+A process of this host can be looked up, so that a frozen process never counts as ended. Nothing is
+known about a process of another host.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from featurelib.planning.files import say_time
 
 
 def say_seconds(seconds: float) -> str:
-    """A time since 1970: `2026-11-21T06:00:00Z`."""
+    """Return seconds since 1970 as `2026-11-21T06:00:00Z`."""
     return say_time(datetime.fromtimestamp(seconds, UTC))
 
 
 def elapsed() -> float:
-    """Return the seconds since the start, with time asleep where the system counts it."""
+    """Return the seconds since boot, including sleep if the system counts it."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """One process. `started` tells it from a later one with its number; "" = not known."""
+    """A process. `started` distinguishes it from a later one with its number; "" = not known."""
 
     user: str
     host: str
@@ -41,14 +41,14 @@ class Holder:
 
     @property
     def text(self) -> str:
-        """`ann on kafka-admin-1 (process 4711, since 2026-11-21T06:00:00Z: featurelib apply …)`."""
+        """The text `ann on kafka-admin-1 (process 4711, since 2026-11-21T06:00:00Z: COMMAND)`."""
         since = f"process {self.pid}, since {say_seconds(self.since)}: {self.command}"
         return f"{self.user} on {self.host} ({since})"
 
     @property
     def is_elsewhere(self) -> bool:
-        """Return True for a process of another host or container: nobody sees from here whether
-        it has ended. Containers may share the name of their host."""
+        """True for a process of another host or container: this host cannot see whether it has
+        ended. Containers may share the name of their host."""
         is_other = bool(self.namespace) and self.namespace != _namespace()
         return is_other or self.host != socket.gethostname()
 
@@ -58,7 +58,7 @@ class Holder:
         return known and not self.is_gone()
 
     def is_gone(self) -> bool:
-        """True if this process is known to have ended; of another machine's it never is."""
+        """Return True if this process is known to have ended; never for one of another machine."""
         if self.is_elsewhere:
             return False
         try:
@@ -91,7 +91,7 @@ def myself(command: str) -> Holder:
 
 
 def _namespace() -> str:
-    """Return the name of the space in which this process has its number; "" = not known."""
+    """Return the name of the process-id namespace; "" = not known."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:  # not Linux

@@ -1,4 +1,4 @@
-"""Keep what was asked of clusters and what became of it, in one SQLite file of this machine.
+"""Keep sent requests and their outcomes in one SQLite file of this machine.
 
 A request is on the disk (Dispatch) before it is sent; its outcome (Settlement) follows. A request
 without a final settlement is open: something may have been written. Only locks are ever changed or
@@ -64,7 +64,7 @@ Row = TypeVar("Row")
 class ClusterArgs:
     """The options by which a cluster was chosen, so that the commands in a message reach it and its
     journal again from any folder. `reach`: its addresses or file as options, or its name; `fleet`
-    and `journal`: where others than the usual ones were named; `intent`: of a plan."""
+    and `journal`: if given; `intent`: of a plan."""
 
     reach: str = ""
     intent: str = ""
@@ -73,12 +73,12 @@ class ClusterArgs:
 
     @property
     def text(self) -> str:
-        """The options and words of a command line that choose the cluster."""
+        """The options and arguments of a command line that choose the cluster."""
         return f"{self.reach}{_option('fleet', self.fleet)}".strip()
 
     @property
     def resume(self) -> str:
-        """The command that settles a request whose outcome is not known."""
+        """The command that settles a request with an unknown outcome."""
         return f"featurelib resume {self.text}".rstrip() + self.kept_in
 
     @property
@@ -88,7 +88,7 @@ class ClusterArgs:
 
     @property
     def plan(self) -> str:
-        """The command that plans for the cluster again."""
+        """The command that makes a new plan for the cluster."""
         intent = join(self.intent.split()) or "…"  # whoever wrote the plan wrote it
         if self.reach.startswith("--"):  # `plan` takes options after what is asked for
             return f"featurelib plan {intent} {self.text}"
@@ -101,8 +101,8 @@ def _option(name: str, value: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clearance:
-    """The approval by which a plan is sent, checked. `approval` identifies it, "" = none was
-    needed; `signed`: with a verified signature of `by`."""
+    """A verified approval of a plan. `approval` identifies it, "" = none was needed; `signed`: with
+    a verified signature of `by`."""
 
     approval: str
     by: str = ""
@@ -112,7 +112,8 @@ class Clearance:
 
     @property
     def text(self) -> str:
-        """`signed by ann@example.com with ED25519 key SHA256:… (CHG-1)`, `by ann, NOT signed`."""
+        """The text `signed by ann@example.com with ED25519 key … (CHG-1)` or `by ann, NOT
+        signed`."""
         approver = f"signed by {self.by}" if self.signed else f"by {self.by}, NOT signed"
         approver += f" with {self.key}" if self.key else ""
         return f"{approver} ({self.reason})" if self.reason else approver
@@ -120,11 +121,11 @@ class Clearance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatch:
-    """One request that is about to be sent, by whom and to whom.
+    """A request that is about to be sent, its sender and its receiver.
 
-    At `over_at` the request's own time is over, and whoever sent it waits no longer. It settles
-    nothing. `approval` is what the approval is known by. In entries of releases that did not keep
-    them `sent_to` and `signed` are None, and the last texts empty.
+    At `over_at` the request's own time is over, and its sender stops waiting. That settles nothing.
+    `approval` identifies the approval. In entries of releases that did not keep them `sent_to` and
+    `signed` are None, and the last texts empty.
     """
 
     cluster: str
@@ -148,7 +149,7 @@ class Dispatch:
 
     @property
     def clearance(self) -> Clearance:
-        """By whose word it was sent."""
+        """The approval by which it was sent."""
         return Clearance(
             approval=self.approval,
             by=self.approved_by,
@@ -160,7 +161,7 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """The fate of a request, its reporter and the time."""
+    """The outcome of a request, its reporter and the time."""
 
     result: StepOutcome
     by: str  # apply, resume
@@ -170,7 +171,7 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """A request and everything that was found out about it, oldest first."""
+    """A request and all of its recorded outcomes, oldest first."""
 
     number: int
     intent: Dispatch
@@ -178,7 +179,7 @@ class JournalEntry:
 
     @property
     def fate(self) -> Fate:
-        """The newest known fate."""
+        """The newest known outcome."""
         return self.outcomes[-1].result.fate if self.outcomes else Fate.UNKNOWN
 
     @property
@@ -188,7 +189,7 @@ class JournalEntry:
 
     @property
     def is_in_vain(self) -> bool:
-        """True if it was closed as if nothing of it had been written."""
+        """True if it was closed as if nothing had been written."""
         return self.fate in (Fate.REJECTED, Fate.NOT_APPLIED)
 
     @property
@@ -199,8 +200,8 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawal:
-    """An approval that was taken back: what it is known by, of which plan and cluster it is and who
-    gave it; and who took it back, when and why."""
+    """A withdrawn approval: its identity, plan, cluster and giver; and who withdrew it, when and
+    why."""
 
     approval: str
     plan: str
@@ -212,7 +213,7 @@ class Withdrawal:
 
     @property
     def text(self) -> str:
-        """`taken back by ann on kafka-admin-1 at 2026-11-21T06:00:00Z (CHG-18)`."""
+        """The text `taken back by ann on kafka-admin-1 at 2026-11-21T06:00:00Z (CHG-18)`."""
         reason = f" ({self.reason})" if self.reason else ""
         return f"taken back by {self.who.user} on {self.who.host} at {say_seconds(self.at)}{reason}"
 
@@ -220,8 +221,7 @@ class Withdrawal:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
     """The result of verifying a journal: number of records, faults, and the newest digest, "" =
-    none. `kept`: the record with the digest that was kept, "" = no record has it, None = not
-    requested."""
+    none. `kept`: the record with the kept digest, "" = no record has it, None = not requested."""
 
     records: int
     digest: str
@@ -230,7 +230,7 @@ class Verified:
 
     @property
     def is_right(self) -> bool:
-        """True if there is no fault, and a digest that was kept is a record's."""
+        """True if there is no fault, and a kept digest belongs to a record."""
         return not self.faults and self.kept != ""
 
 
@@ -238,8 +238,8 @@ class Journal:
     """A journal file, created if it is missing. Close it when done."""
 
     def __init__(self, path: Path) -> None:
-        """Raise JournalError for a file that cannot be kept or was emptied, InputError for one
-        that is none."""
+        """Open the file. Raises JournalError if it cannot be written or was emptied, InputError if
+        it is no journal."""
         self.path, self.is_new = path, not path.exists()
         if path.name == ":memory:" or str(path).startswith("file:"):
             raise InputError(
@@ -269,7 +269,7 @@ class Journal:
             raise
 
     def _make(self) -> None:
-        """Make the file, whole from its first moment: an empty one would be taken for a loss."""
+        """Make the file whole from the start: an empty one would look like a loss."""
         new = self.path.with_name(f".{self.path.name}.{os.getpid()}.{time.monotonic_ns()}")
         with closing(sqlite3.connect(new, isolation_level=None)) as made:
             made.executescript(";".join(("BEGIN", *_SCHEMA, "COMMIT")))
@@ -294,15 +294,15 @@ class Journal:
             )
 
     def close(self) -> None:
-        """Close the file; what was written is on the disk already."""
+        """Close the file; its records are already on the disk."""
         self._db.close()
 
     @contextmanager
     def lock(self, cluster: str, command: str, *, seconds: float) -> Iterator[Lock]:
-        """Hold the cluster for this process. Raises BusyError naming who else holds it.
+        """Lock the cluster for this process. Raises BusyError that names another holder.
 
-        It holds for `seconds`, and again from each intent and `keep`. No clock takes it from a
-        process of this host: one that stands still goes on where it stood.
+        The lock lasts `seconds`, and again from each intent and `keep`. A process of this host
+        never loses it by the clock, because a frozen process may continue.
         """
         lock = Lock(journal=self, cluster=cluster, who=myself(command), seconds=seconds)
         with self._transaction():
@@ -330,10 +330,10 @@ class Journal:
                 )
 
     def intend(self, lock: Lock, intent: Dispatch) -> int:
-        """Write down that a request is about to be sent; the number of its entry.
+        """Record that a request is about to be sent, and return its number.
 
-        When this returns it is on the disk. Raises JournalError if it is not, and BusyError if the
-        lock is no longer ours: either way nothing is to be sent.
+        The record is on the disk then. Raises JournalError if not, and BusyError if the lock was
+        lost: in both cases nothing may be sent.
         """
         with self._transaction():
             self._expect_mine(lock)
@@ -361,7 +361,7 @@ class Journal:
         return status.st_dev, status.st_ino
 
     def settle(self, number: int, outcome: Settlement) -> None:
-        """Write down what became of a request. Raises JournalError if that cannot be kept."""
+        """Record the outcome of a request. Raises JournalError if that fails."""
         settled = outcome.result.fate is not Fate.UNKNOWN
         with self._transaction():
             place = self._db.execute(
@@ -372,7 +372,7 @@ class Journal:
             self._seal("outcome", place)
 
     def withdraw(self, withdrawal: Withdrawal) -> None:
-        """Write down that an approval was taken back. Raises JournalError if it cannot be kept."""
+        """Record a withdrawn approval. Raises JournalError if that fails."""
         with self._transaction():
             self._db.execute(_WITHDRAWALS)
             place = self._db.execute(
@@ -432,8 +432,7 @@ class Journal:
         )
 
     def _seal(self, record: str, place: int) -> None:
-        """Add the digest of a record that was just written; in a file that has none yet, those of
-        all its records."""
+        """Add the digest of a new record; in a file without digests, those of all its records."""
         records = [(record, place)]
         if not self._has("seal"):
             self._db.execute(_SEALS)
@@ -456,8 +455,8 @@ class Journal:
         return self._db.execute(query).fetchall()
 
     def verify(self, kept: str | None = None) -> Verified:
-        """Verify that every record is as it was written, and that `kept`, once the newest digest,
-        is a record's. Raises JournalError for a file that cannot be read."""
+        """Verify that no record was changed, and that `kept`, an earlier newest digest, is a
+        record's. Raises JournalError for a file that cannot be read."""
         seals, newest = list[tuple[Any, ...]](), None
         with self._transaction():
             rows = {(table, row[0]): row for table in _SEALED for row in self._rows(table)}
@@ -557,7 +556,7 @@ class Journal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lock:
-    """A cluster that is held by this process."""
+    """A cluster that this process has locked."""
 
     journal: Journal
     cluster: str
@@ -570,7 +569,7 @@ class Lock:
         return msgspec.json.encode(self.who)
 
     def keep(self) -> None:
-        """Hold it for another while. Raises BusyError where it was lost, JournalError."""
+        """Extend the lock. Raises BusyError if it was lost, JournalError."""
         with self.journal._transaction():
             self.journal._expect_mine(self)
             self.journal._put(self, self.seconds)
@@ -581,7 +580,7 @@ def _called(table: str) -> str:
 
 
 def _chained(before: str, table: str, row: object) -> str:
-    """The digest of a record after another one's, over MessagePack, which tells types apart."""
+    """Return the digest of a record after another one's, over MessagePack, which keeps types."""
     content = msgspec.msgpack.encode([before, table, row])
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 

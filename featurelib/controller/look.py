@@ -1,7 +1,7 @@
-"""Look at a live cluster once, as carrying out a plan needs it: judged, and what each node reports.
+"""Read a live cluster once for a plan: judge it, and collect the levels that each node reports.
 
-The look is everybody's (featurelib.audit.cluster_view). What each node says is finalized is read
-beside it, because a plan is done when all of them say so.
+The judgement is featurelib.audit.cluster_view's. The levels of each node are needed too, because a
+plan is done when all nodes report them.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Look:
         return not tagged("unproven").isdisjoint(self.sight.judged.findings["code"].to_pylist())
 
     def seen(self, features: Iterable[str]) -> LevelsSeen:
-        """The levels as the witness that is believed says them, of `features` and all others. What
-        nobody mentions is not finalized, if there is such a witness."""
+        """Return the levels of `features` and all others from the trusted source. With such a
+        source, a feature that it does not list is not finalized."""
         questions = self.sight.evidence.questions
         names = [questions.names[code] for code in questions.feature.tolist()]
         known = dict(zip(names, questions.known.tolist(), strict=True))
@@ -62,8 +62,8 @@ class Look:
         return LevelsSeen(levels=levels, unknown=frozenset(unsure))
 
     def seen_after(self, passed: Passed, features: Collection[str]) -> LevelsSeen | None:
-        """The levels as somebody says them who has heard of all that was carried out before
-        `passed`; None where nobody is known to. In ZooKeeper mode that is the features node."""
+        """Return the levels from a source that has everything applied before `passed`; None if no
+        source is known to. In ZooKeeper mode that is the `/feature` znode."""
         if passed.offset is not None:
             nodes = [node for node, epoch in self.epochs.items() if epoch >= passed.offset]
             levels = next((report for node in nodes if (report := self.reports[node])), None)
@@ -78,7 +78,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """The backend of one cluster, and the rules by which it is judged."""
+    """The backend of one cluster, and the rules of its judgement."""
 
     backend: Backend
     catalogue: Catalogue
@@ -87,8 +87,8 @@ class Watcher:
     say: Say
 
     def look(self, cluster: str | None = None, *, say: Say | None = None) -> Look:
-        """Ask every node. Raises UnreachableError and NoEvidenceError, and ProtocolError where
-        another cluster than `cluster` answers."""
+        """Query every node. Raises UnreachableError, NoEvidenceError, and ProtocolError if it is
+        another cluster than `cluster`."""
         texts = list[str]()
         try:
             lines = self.backend.describe(texts.append)
@@ -120,7 +120,7 @@ class Watcher:
         return Terms(catalogue=self.catalogue, as_of=now, max_age=self.max_age, fleet=self.fleet)
 
     def as_if_seen(self, look: Look) -> Look:
-        """The same look, judged as if everybody had been seen whom the controller asks."""
+        """Return the same reading, judged as if every node was seen that the controller asks."""
         terms = replace(self._terms(), controller_decides=True)
         return replace(look, sight=terms.see(look.sight.rows))
 
@@ -144,8 +144,8 @@ class Watcher:
         )
 
     def _missing(self, sight: ClusterView, features: Sequence[str]) -> tuple[str, ...]:
-        """Return missing evidence that could change the answer, as sentences; a plan is not made
-        over it either."""
+        """Return missing evidence that could change the answer, as sentences; it prevents a plan,
+        too."""
         usual = wordings(load(STRICT))
         codes: list[str] = sight.judged.findings["code"].to_pylist()
         if all(usual[code].severity is not Severity.UNKNOWN for code in codes):
@@ -160,7 +160,7 @@ def late_nodes(before: Look, now: Look, expected: Levels) -> tuple[list[str], in
     """Return nodes that do not report `levels`, of those that answered before, and how many were
     asked. A process that is broker and controller is one node.
 
-    A half that could not tell before and cannot now is not waited for.
+    A half that could not report before and cannot now does not count.
     """
     late, node_ids = dict[int, dict[str, list[str]]](), set[int]()
     for node, report in sorted(before.reports.items(), key=lambda item: item[0]):

@@ -1,9 +1,8 @@
-"""Send one request: written down, sent once, and watched until its outcome is known, now or later.
+"""Send one request: record it, send it once, and watch until its outcome is known, now or later.
 
-Nothing is sent twice. The cluster is looked at before anything is said of a request. One whose
-level is not there is *not applied* only once it is proven that nobody can carry it out any more
-(featurelib.core.outcome); else it stays open. Closed requests are checked again: earlier releases
-closed by the clock.
+Nothing is sent twice. The cluster is read before an outcome is stated. A request whose level is
+missing is *not applied* only if no node can apply it any more (featurelib.core.outcome); else it
+stays open. Closed requests are checked again: earlier releases closed by the clock.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ _QUIET = 1.0  # seconds between two lines of progress
 class Waits:
     """The waiting times, in seconds; none of them settles anything. `margin` is added to a
     request's own time limit, `nodes` is how long nodes may take to report a level, `proof` how long
-    a process that only looks waits for an answer."""
+    `resume` waits for a response."""
 
     nodes: float = NODES_SECONDS
     margin: float = 5.0
@@ -66,16 +65,16 @@ class Waits:
     monotonic: Callable[[], float] = field(default=elapsed)
 
     def over_at(self, step: Step) -> float:
-        """Until when the sender of a request waits for what becomes of it: seconds since 1970."""
+        """Return until when a request's sender waits for its outcome, in seconds since 1970."""
         return self.clock() + step.timeout_ms / 1000 + self.margin
 
 
 @dataclass(slots=True, kw_only=True)
 class Sender:
-    """Sends requests of one plan (`plan`, its digest, of `total` steps), or of a program, under the
-    cluster's lock. `steps` are what became of them; `unwritten` says why the last could not be
-    written down, "" = it was; `look` is the last one. `name` of the cluster and the file of
-    `settings` that ruled are kept in the journal."""
+    """A sender of requests of one plan (`plan`, its digest, of `total` steps), or of a program,
+    under the cluster's lock. `steps` are the outcomes; `unwritten` says why the last was not
+    recorded, "" = it was; `look` is the last one. The journal keeps the cluster's `name` and the
+    `settings` file."""
 
     watcher: Watcher
     journal: Journal
@@ -96,9 +95,8 @@ class Sender:
     def holding(
         cls, journal: Journal, cluster: str, command: str, *, choice: ClusterArgs, **fields: Any
     ) -> Iterator[Sender]:
-        """Hold the cluster while the block runs. Raises BusyError, JournalError, and
-        OutcomeUnknownError where an earlier request may have been applied: it is looked after
-        first."""
+        """Lock the cluster while the block runs. Raises BusyError, JournalError, and
+        OutcomeUnknownError if an earlier request may have been applied: it is settled first."""
         with journal.lock(cluster, command, seconds=LOCK_SECONDS) as lock:
             if waiting := journal.entries(cluster=cluster, only_open=True):
                 raise OutcomeUnknownError(
@@ -111,7 +109,7 @@ class Sender:
     def send(
         self, step: Step, position: int, before: Look, clearance: Callable[[], Clearance]
     ) -> StepOutcome:
-        """Send one request once, if there is somebody to send it to, as `clearance` lets it.
+        """Send one request once, if a node accepts it and `clearance` allows it.
 
         Raises JournalError, BusyError, RefusedError for an old look and what `clearance`
         raises if it was not even sent, and OutcomeUnknownError where it was interrupted.
@@ -158,7 +156,7 @@ class Sender:
     def _send(
         self, dispatch: Dispatch, before: Look, began: float, clearance: Callable[[], Clearance]
     ) -> StepOutcome:
-        """Write the intent down, and send; nothing waits between the last check and the bytes."""
+        """Record the intent, and send; nothing waits between the last check and the bytes."""
         number, step, waits = self.journal.intend(self.lock, dispatch), dispatch.step, self.waits
         delivery = _put(self.watcher, step, lambda: self._check(before, began, clearance))
         result, self.look = watch(self.watcher, self.lock, dispatch, delivery, before, waits)
@@ -170,7 +168,7 @@ class Sender:
         return result
 
     def _expect_recent(self, subject: str, at: float, limit: float) -> None:
-        """Raise RefusedError where what a request rests on is older than `limit` seconds."""
+        """Raise RefusedError if the data behind a request is older than `limit` seconds."""
         if (age := self.waits.monotonic() - at) > limit:
             raise RefusedError(
                 f"cluster {self.cluster}: {subject} {age:.0f} s old, because this process stood "
@@ -194,7 +192,7 @@ def _levels(levels: Iterable[tuple[str, int]]) -> str:
 
 
 def _put(watcher: Watcher, step: Step, check: Callable[[], None]) -> Delivery:
-    """Send it, unless `check` raises why not; while it waits, print that once in a while."""
+    """Send the request unless `check` raises; while it waits, print that now and then."""
     started, ended = Event(), Event()
 
     def say() -> None:
@@ -238,10 +236,10 @@ def watch(
     before: Look | None,
     waits: Waits,
 ) -> tuple[StepOutcome, Look | None]:
-    """Look until it is known what became of a request, or for as long as somebody waits; and who
-    reports it.
+    """Watch until the outcome of a request is known or the waiting time is over. Return the outcome
+    and the last reading.
 
-    Without `before` nobody is waited for: the nodes that answer now are counted.
+    Without `before` only nodes that respond now count; none is waited for.
     """
     step, began, pause = dispatch.step, waits.clock(), waits.first
     features = [move.feature for move in step.updates]
@@ -285,8 +283,8 @@ def watch(
 def _judge(
     watcher: Watcher, dispatch: Dispatch, delivery: Delivery, features: list[str], *, asks: bool
 ) -> tuple[StepOutcome, Look | None]:
-    """Settle the fate of a request by a query made from now on; if that leaves it open, ask the
-    nodes that may hold it, if `asks`, and query the cluster once more."""
+    """Settle the outcome of a request by a query made from now on; if it stays open and `asks`, ask
+    the nodes that may hold the request, and query the cluster once more."""
     step, position = dispatch.step, dispatch.position
     if not delivery.sent:
         return settle(step, position, delivery, None, proven=False), None
@@ -328,12 +326,12 @@ def resume(
     waits: Waits | None = None,
     sender_ended: bool = False,
 ) -> tuple[JournalEntry, ...]:
-    """Settle every open request of a cluster, oldest first, and give what is known of each now;
-    nothing is written to the cluster. `sender_ended`: somebody knows that the processes of other
-    hosts that were about to send have ended, which cannot be seen from here.
+    """Settle every open request of a cluster, oldest first, and return each with its outcomes;
+    nothing is written to the cluster. `sender_ended`: the user declares that sending processes of
+    other hosts have ended, which this host cannot see.
 
-    Raises RefusedError where another cluster answers, BusyError while somebody is at work there,
-    or the process of an open request still runs on this host, and JournalError.
+    Raises RefusedError if another cluster responds, BusyError while another process works there, or
+    the process of an open request still runs on this host, and JournalError.
     """
     if not journal.entries(cluster=cluster, only_open=True):
         return ()
@@ -348,7 +346,7 @@ def resume(
 
 
 def _expect_ended(cluster: str, entries: Sequence[JournalEntry]) -> None:
-    """Raise BusyError for a request whose process still runs here: frozen, it may yet send it."""
+    """Raise BusyError for a request whose process still runs here: if frozen, it may send it."""
     for entry in entries:
         if entry.intent.who.is_running_here():
             raise BusyError(
@@ -359,7 +357,7 @@ def _expect_ended(cluster: str, entries: Sequence[JournalEntry]) -> None:
 
 
 def _expect_cluster(watcher: Watcher, cluster: str, entries: Sequence[JournalEntry]) -> None:
-    """Looking again at another cluster would never tell. One that does not answer may be it."""
+    """Raise RefusedError for another cluster; a silent one may be the right one."""
     try:
         actual = watcher.look(say=quietly).sight.cluster_id
     except BackendError:
@@ -414,8 +412,8 @@ def _delivery(entry: JournalEntry) -> Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unexplained:
-    """A level that is there though no request that is known to be applied explains it; `entry`
-    asked for it and was closed without it."""
+    """A finalized level that no applied request explains; `entry` asked for it and was closed as
+    not applied."""
 
     feature: str
     level: int
@@ -424,10 +422,9 @@ class Unexplained:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """The requests that were checked: `settled` ones, and open ones that were not: `lost`, which
-    were asked for too, each with a reason, and `others`, which are of other clusters than
-    `cluster`, the last that was queried, or of the `part` that was chosen, with the command.
-    `unexplained` are levels of the clusters that were looked at."""
+    """The checked requests (`settled`), and open ones that were not checked: `lost` ones, each with
+    a reason, and those of `others`, with the command: clusters other than `cluster`, the last
+    queried, or outside the chosen `part`. `unexplained` are levels of the queried clusters."""
 
     settled: tuple[JournalEntry, ...] = ()
     lost: Sequence[tuple[JournalEntry, str]] = ()
@@ -443,9 +440,9 @@ class Resumed:
 
 
 def find_unexplained(journal: Journal, watcher: Watcher, cluster: str) -> tuple[Unexplained, ...]:
-    """Levels of now that only requests explain which were closed as rejected or not applied.
+    """Return levels that are explained only by requests closed as rejected or not applied.
 
-    Looks only where there are such. Raises BackendError.
+    Queries the cluster only if there are such requests. Raises BackendError.
     """
     entries = journal.entries(cluster=cluster)
     if not any(entry.is_in_vain for entry in entries):

@@ -1,8 +1,8 @@
-"""Signatures of approvals, made and checked by ssh-keygen as git does: no key is ever read here.
+"""Sign approvals, and check signatures, with ssh-keygen as git does: no key is read here.
 
-What is signed is the approval's canonical bytes, in a namespace of its own, so that a signature
-made for anything else is none for an approval. A signature that is there must be right, whether
-one is required or not.
+The signed text is the approval's canonical bytes, in a namespace of its own, so that a signature
+made for anything else is not valid for an approval. An existing signature must be right, also if
+none is required.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def check_approval(
     source: str,
     path: str = "PLAN",
 ) -> Clearance:
-    """Check the approval in `text`: it must be of `plan`, hold now and be signed as the plan and
-    `settings` ask: the stricter of both. `source` is its file, `path` the plan's.
+    """Check the approval in `text`: it must be for `plan`, be valid now, and be signed as the
+    stricter of plan and `settings` requires. `source` is its file, `path` the plan's.
 
     Raises ApprovalError for one that is not; PlanError for a file that is no approval.
     """
@@ -74,7 +74,7 @@ def needs_none(now: datetime) -> Clearance:
 
 
 def why_signed(plan: PlanFile, settings: Settings) -> str:
-    """Return the setting that demands a signature, of the settings or the plan; "" = none."""
+    """Return the setting, of the settings or the plan, that requires a signature; "" = none."""
     if settings.require_signature:
         return "require_signature in conf/audit.toml"
     guards = plan.plan.guards
@@ -82,8 +82,8 @@ def why_signed(plan: PlanFile, settings: Settings) -> str:
 
 
 def sign(message: bytes, key: str | None, *, agent: bool, terminal: bool) -> str:
-    """The signature of `message` by the key in the file `key` (private, or public with an agent),
-    None = the only one of the agent.
+    """Return the signature of `message` by the key in the file `key` (private, or public with an
+    agent), None = the only one of the agent.
 
     `agent`: the private half must be in ssh-agent. `terminal`: ssh-keygen may ask there for a
     passphrase or a touch. Raises ApprovalError with what ssh-keygen said.
@@ -112,7 +112,7 @@ def sign(message: bytes, key: str | None, *, agent: bool, terminal: bool) -> str
 
 
 def agent_key() -> str:
-    """The public half of the one key ssh-agent holds. Raises ApprovalError for none or several."""
+    """Return the public half of ssh-agent's only key. Raises ApprovalError for none or several."""
     done = _run([AGENT_PROGRAM, "-L"], seconds=_VERIFY_SECONDS)
     keys = done.stdout.decode("utf-8", "replace").splitlines() if done.returncode == 0 else []
     if len(keys) != 1:
@@ -167,7 +167,7 @@ def verify(
 
 
 def find_writable(file: Path) -> Path | None:
-    """Return the file, or its folder, if every user of this machine can put other content there."""
+    """Return the file, or its folder, if every user of this machine can replace its content."""
     for path in (file, file.parent) if file.exists() else ():
         mode = path.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
@@ -181,7 +181,7 @@ _Done = subprocess.CompletedProcess[bytes]
 def _why(
     approval: files.Approval, signers: str, again: str, done: _Done, bare: _Done, names: _Done
 ) -> str:
-    """Return the fault of a signature that ssh-keygen did not accept."""
+    """Return why ssh-keygen did not accept a signature."""
     by = approval.approved_by
     if bare.returncode:
         return (
@@ -240,7 +240,7 @@ def _run(
 
 
 def _said(done: _Done) -> str:
-    """The last thing a program said, as one line."""
+    """Return the last line that a program printed."""
     lines = ((done.stderr or b"") + b"\n" + (done.stdout or b"")).decode("utf-8", "replace")
     lines = lines.replace("Enter passphrase: ", "")
     texts = [line.strip() for line in lines.splitlines() if line.strip().isprintable()]

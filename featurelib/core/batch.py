@@ -1,8 +1,8 @@
-"""Thousands of UpdateFeatures requests as columns: what the nodes support, the state, the updates.
+"""Thousands of UpdateFeatures requests as columns: supported ranges, state and updates.
 
-R requests (one cluster each), U updates, F features, P profiles. All requests of a batch are put to
-one dialect. Nothing here decides: whom a row asks was settled when the groups were built
-(nodes.py), and columns are worked out when a rule first reads them.
+R requests (one cluster each), U updates, F features, P profiles. One dialect judges all requests of
+a batch. Nothing here decides: nodes.py chose the nodes when the groups were built, and a column is
+computed when a rule first reads it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePairs:
-    """The pairs (request, profile) that a rule asks; each stands for all nodes with that profile.
+    """The pairs (request, profile) that a rule checks; each stands for all nodes with that profile.
 
     Pairs of a request lie together, in the order in which the controller asks the first node of
     each, so that the first offending pair holds the node Kafka names.
@@ -76,7 +76,7 @@ class ClusterColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Updates:
-    """A row for each update that counts; those of a request lie together."""
+    """The updates that count, a row for each; those of a request lie together."""
 
     request: Ints  # [U]
     feature: Ints  # [U]
@@ -87,7 +87,7 @@ class Updates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """The columns that a dialect needs to answer R requests."""
+    """The columns from which a dialect judges R requests."""
 
     names: tuple[str, ...]  # [F]
     catalogued: Ints  # [F] a position in the catalogue's tables; -1 = not a catalogued feature
@@ -105,13 +105,13 @@ class Batch:
         return len(self.dry_run)
 
     def having(self, of: Flags) -> Flags:
-        """Return [R] which requests have such an update, [U]."""
+        """Return [R] a mask of requests that have such an update, [U]."""
         hit = np.zeros(self.requests, dtype=bool)
         hit[self.updates.request[of]] = True
         return hit
 
     def code(self, name: str) -> int:
-        """The position of a feature; -1 when nothing in the batch mentions it."""
+        """Return the position of a feature; -1 if nothing in the batch mentions it."""
         return self.names.index(name) if name in self.names else NOT_HERE
 
 
@@ -134,7 +134,7 @@ class UpdateColumns:
         self.register_from = np.int32(can.controllers_register_from)
 
     def _of(self, values: Levels) -> Levels:
-        """A table [R, F] as one value an update."""
+        """Return one value per update from a table [R, F]."""
         column: Levels = values[self.request, self.feature]
         return column
 
@@ -161,7 +161,7 @@ class UpdateColumns:
 
     @cached_property
     def proposed_state(self) -> Levels:
-        """Return everything that is finalized and everything that is asked for, [R, F]."""
+        """The finalized levels with the requested ones in their place, [R, F]."""
         if self._batch.proposed is not None:
             return self._batch.proposed
         proposed = self._batch.state.finalized.copy()
@@ -193,14 +193,14 @@ class UpdateColumns:
 
     @cached_property
     def _of_vendor(self) -> Flags:
-        """Return features that no catalogue has, and the controller advertises all the same."""
+        """A mask of features without a catalogue row that the controller advertises."""
         if not self._batch.vendors:
             return np.zeros(len(self.level), dtype=bool)
         return (self._catalogued < 0) & self.local_lists
 
     @cached_property
     def _of_tests(self) -> Flags:
-        """Return features of Kafka's own tests that the controller's catalogue has (KIP-1022)."""
+        """A mask of features of Kafka's own tests in the controller's catalogue (KIP-1022)."""
         names = self._batch.names if self._can.knows_test_features else ()
         codes = np.array([i for i, name in enumerate(names) if name in TEST_FEATURES], dtype=int)
         return np.isin(self.feature, codes)
@@ -228,7 +228,7 @@ class UpdateColumns:
 
     @cached_property
     def loses(self) -> Flags:
-        """Return [U] true if a level between the two changed metadata, by the catalogue."""
+        """A mask [U], true if a level between the two changed metadata, by the catalogue."""
         highest = self._tables.width
         before, after = (
             np.clip(end, 0, highest).astype(np.int16) for end in (self.current, self.level)
@@ -238,8 +238,8 @@ class UpdateColumns:
 
     @cached_property
     def _dependency(self) -> tuple[Levels, Levels, Ints]:
-        """Return (needed, proposed, feature) of each update's worst unmet dependency; 0, 0 and -1
-        where its level depends on nothing."""
+        """The (needed, proposed, feature) of each update's worst unmet dependency; 0, 0 and -1 if
+        its level has no dependency."""
         needed = np.zeros(len(self.level), dtype=np.int32)
         present, features = needed.copy(), np.full(len(self.level), NOT_HERE)
         every = self._tables.dependencies
@@ -277,7 +277,7 @@ class UpdateColumns:
 
     @cached_property
     def needed_by_others(self) -> Levels:
-        """Return [U] the level of each update's feature that other proposed levels need."""
+        """The level of each update's feature that other proposed levels need, [U]."""
         least = np.zeros(len(self.level), dtype=np.int32)
         for release, feature, level, other, needed in self._tables.dependencies.tolist():
             rows = np.flatnonzero((self._catalogued == other) & (self._release == release))
@@ -295,11 +295,11 @@ class UpdateColumns:
 
     @cached_property
     def _local(self) -> NodeColumns:
-        """Return the nodes that may be the active controller."""
+        """The nodes that may be the active controller."""
         return NodeColumns(self, self._batch, Asks.LOCAL_CONTROLLER)
 
     def _least(self, values: Levels) -> Levels:
-        """The least of those who may be the active controller; 0 where nobody may."""
+        """Return the least of the possible active controllers; 0 if there is none."""
         size = self._local.size
         filled = np.flatnonzero(size)
         least = np.zeros(len(size), dtype=values.dtype)
@@ -321,7 +321,7 @@ class UpdateColumns:
 
 
 class NodeColumns:
-    """The NODE_COLUMNS: a row for each (update, profile) of the group that is asked."""
+    """The NODE_COLUMNS: a row for each (update, profile) of the checked group."""
 
     def __init__(
         self, updates: UpdateColumns, batch: Batch, asks: Asks, absence: Absence = Absence.ZERO
@@ -362,7 +362,7 @@ class NodeColumns:
 
 
 class GroupColumns:
-    """The GROUP_COLUMNS: how many nodes the asked group has."""
+    """The GROUP_COLUMNS: the number of nodes in the checked group."""
 
     def __init__(self, updates: UpdateColumns, batch: Batch, asks: Asks, absence: Absence) -> None:
         self.nodes = NodeColumns(updates, batch, asks, absence)
@@ -387,7 +387,7 @@ class GroupColumns:
         return np.bincount(nodes.update, count, len(self._request)).astype(np.int64)
 
     def _of_request(self, count: Ints) -> Ints:
-        """The sum over the pairs of each update's request."""
+        """Return the sum over the pairs of each update's request."""
         group, total = self.nodes.group, np.concatenate(([0], np.cumsum(count)))
         summed: Ints = total[group.start + group.size] - total[group.start]
         return summed[self._request]

@@ -1,8 +1,8 @@
 """One cluster and one request as plain values, and a few of them as a batch for the engine.
 
-What a controller, a backend or a person holds. A fleet comes from snapshot rows instead
-(audit/fleet.py); both fill the same table of nodes (core/nodes.py, which says who is asked), and
-ask the same engine (core/judge.py).
+Controllers, backends and people use plain values. A fleet comes from snapshot rows instead
+(audit/fleet.py). Both fill the same table of nodes (core/nodes.py, which chooses the nodes), and
+use the same engine (core/judge.py).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Features = dict[str, Range]  # a profile: feature → supported range
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A broker or a controller: half of a process where it is both."""
+    """A broker or a controller: one half of a combined process."""
 
     node_id: int
     role: Role
@@ -66,7 +66,7 @@ class Node:
         return self.role, self.node_id
 
     def widened(self, levels: Mapping[str, int]) -> Node:
-        """The node as if it supported `levels` besides all that it does support."""
+        """Return the node as if it also supported `levels`."""
         ends = {name: (*self.range_of(name), level) for name, level in levels.items()}
         ranges = {name: (min(values), max(values)) for name, values in ends.items()}
         return replace(self, supported=self.supported | ranges)
@@ -93,11 +93,11 @@ class Cluster:
 
     @property
     def levels(self) -> dict[str, int]:
-        """Return feature → finalized level."""
+        """The finalized levels by feature."""
         return {name: level for name, (_, level) in self.finalized.items()}
 
     def level(self, feature: str) -> int:
-        """The finalized level of `feature`; 0 where none is."""
+        """Return the finalized level of `feature`; 0 if there is none."""
         return self.finalized.get(feature, (0, 0))[1]
 
     @property
@@ -118,7 +118,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """An UpdateFeatures request, and to whom it goes."""
+    """An UpdateFeatures request, and its receiver."""
 
     updates: tuple[Update, ...]
     version: int = 1  # of the wire protocol
@@ -132,7 +132,7 @@ Case = tuple[Cluster, Request]
 
 
 def counted(updates: Sequence[Update], duplicates: str) -> list[Update]:
-    """The updates that count where a name stands more than once; each keeps its first place."""
+    """Return the updates that count if a name is repeated; each keeps its first place."""
     if duplicates == "each":
         return list(updates)
     kept: dict[str, Update] = {}
@@ -143,7 +143,7 @@ def counted(updates: Sequence[Update], duplicates: str) -> list[Update]:
 
 
 def kind_of(update: Update, version: int, dialect: Dialect) -> int:
-    """The upgrade type a controller reads: wire version 0 has a flag instead."""
+    """Return the upgrade type a controller reads: wire version 0 has a flag instead."""
     if version > 0:
         return update.kind
     flag = dialect.can.upgrade_type_v0 == "allow_downgrade" and update.allow_downgrade
@@ -151,14 +151,14 @@ def kind_of(update: Update, version: int, dialect: Dialect) -> int:
 
 
 def build(cases: Sequence[Case], dialect: Dialect, tables: Tables) -> Batch:
-    """A batch of these requests, one for each cluster."""
+    """Return a batch of these requests, one per cluster."""
     updates = [counted(request.updates, dialect.can.duplicates) for _, request in cases]
     names = _names(cases, updates)
     at = {name: i for i, name in enumerate(names)}
     profiles: dict[frozenset[tuple[str, Range]], int] = {}
 
     def position(supported: Features) -> int:
-        """Distinct maps are kept once; features that nobody asks about do not matter."""
+        """Return the profile of a map; equal maps are kept once, other features are ignored."""
         listed = frozenset(item for item in supported.items() if item[0] in at)
         return profiles.setdefault(listed, len(profiles))
 
@@ -196,8 +196,8 @@ def _ends(maps: Iterable[Features], at: dict[str, int]) -> tuple[Levels, Levels,
 
 
 def table(clusters: Sequence[Cluster], position: Callable[[Features], int]) -> Nodes:
-    """The nodes of these clusters in the order in which they registered, and behind those of each
-    whom nothing but its configuration names; `position` gives the profile of a map of ranges."""
+    """Return the nodes of these clusters in the order of registration, and after those of each the
+    nodes that only its configuration names; `position` gives the profile of a map of ranges."""
     every = [(i, node, known) for i, c in enumerate(clusters) for node, known in _halves(c)]
     nodes = [node for _, node, _ in every]
     places = [_configured(cluster) for cluster in clusters]
@@ -228,7 +228,7 @@ def table(clusters: Sequence[Cluster], position: Callable[[Features], int]) -> N
 
 
 def unregistered(cluster: Cluster, asks: Asks) -> list[Node]:
-    """Return whom a rule that counts names: who is asked and never registered."""
+    """Return the nodes that a counting rule names: asked, and never registered."""
     nodes = table([cluster], lambda _: 0)
     rows = np.flatnonzero(are_asked(nodes, asks) & ~nodes.registered)
     halves = [node for node, _ in _halves(cluster)]
@@ -236,7 +236,7 @@ def unregistered(cluster: Cluster, asks: Asks) -> list[Node]:
 
 
 def _halves(cluster: Cluster) -> list[tuple[Node, bool]]:
-    """Return nodes, configured and never registered ids, and whether more is known of each."""
+    """Return nodes, configured and never registered ids, and whether more than the id is known."""
     ids = {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
     unknown = [i for i in dict.fromkeys(cluster.configured_voters or ()) if i not in ids]
     never = [Node(node_id=i, role=Role.CONTROLLER, registered=False) for i in unknown]
@@ -244,7 +244,7 @@ def _halves(cluster: Cluster) -> list[tuple[Node, bool]]:
 
 
 def _configured(cluster: Cluster) -> dict[int, int]:
-    """The ids the active controller is configured to ask, and the place of each in that list."""
+    """Return the ids the active controller is configured to ask, with their place in the list."""
     ids: Iterable[int] | None = cluster.configured_voters
     if ids is None:
         static = cluster.raft_level == 0
@@ -253,7 +253,7 @@ def _configured(cluster: Cluster) -> dict[int, int]:
 
 
 def _ordered(rows: Ints, nodes: Nodes, order: WalkOrder) -> list[int]:
-    """Return nodes of one cluster as its controller walks them; `rows` as they registered."""
+    """Return nodes of one cluster in its controller's order; `rows` in that of registration."""
     ordered = rows.tolist()
     if order is WalkOrder.NONE:
         return sorted(ordered, key=lambda row: (nodes.node_id[row], nodes.controller[row]))
@@ -266,7 +266,7 @@ def _ordered(rows: Ints, nodes: Nodes, order: WalkOrder) -> list[int]:
 
 
 def _group(nodes: Nodes, asks: Asks, order: WalkOrder, clusters: int) -> NodePairs:
-    """A pair for each node: whichever offends can be named."""
+    """Return a pair for each node, so that any offender can be named."""
     relevant, walked = are_asked(nodes, asks), np.flatnonzero(are_walked(nodes, asks))
     if asks is Asks.CONFIGURED_VOTERS:  # walked as it is written, not as they registered
         walked = walked[np.lexsort((nodes.configured[walked], nodes.cluster[walked]))]
@@ -314,8 +314,8 @@ def _state(cases: Sequence[Case], at: dict[str, int], tables: Tables) -> Cluster
 
 
 def _stable_metadata(cluster: Cluster, tables: Tables) -> int:
-    """The metadata.version above which some node's own software calls a level it supports unstable;
-    as many levels as there are where none does. target.py says the same of a fleet."""
+    """Return the metadata.version above which some node's own software calls its levels unstable;
+    the number of levels if there is none. target.py does the same for a fleet."""
     column = tables.feature_code(METADATA_VERSION)
     codes = {name: tables.release_code(name) for name in {node.release for node in cluster.nodes}}
     ends = [tables.width]
@@ -354,7 +354,7 @@ def _updates(
 
 
 def _ranks(names: list[str], order: str) -> list[int]:
-    """The place of each update in the order in which the controller judges them."""
+    """Return the place of each update in the order in which the controller judges them."""
     positions = range(len(names))
     if order == "hash":
         walk = name_order(names)
@@ -383,7 +383,7 @@ def string_hash(text: str) -> int:
 def hash_order(hashes: Iterable[int], least: int = 16) -> list[int]:
     """Return positions of distinct keys with these hashes, as java.util.HashMap walks them.
 
-    `least` is its first size: 16, or smaller where it was made for as many as there are.
+    `least` is its first size: 16, or smaller if the map was made for just these keys.
     """
     keys = list(hashes)
     size = least

@@ -1,6 +1,6 @@
-"""What nodes make of finalized levels: who may register, who stops, and which releases fit.
+"""Judge nodes against finalized levels: who can register, who stops, and which releases fit.
 
-A node meets a level in three ways, and no two compare alike:
+A node is compared with a level in three ways, which all differ:
 
     who compares          what it compares                      what follows
     the controller        a registration, with what is          the broker is refused, and asks
@@ -53,7 +53,7 @@ FIRST_WITH_DIRECTORIES: Final = "3.7"  # release of brokers that name their log 
 
 
 class Admission(IntEnum):
-    """The fate of a registration."""
+    """The outcome of a registration."""
 
     ACCEPTED = 0
     REFUSED = 1  # the controller answers with an error; the node asks again, for ever
@@ -72,7 +72,7 @@ class Effect(IntEnum):
 
 
 class Moment(StrEnum):
-    """The moment at which a node meets the finalized levels."""
+    """The moment at which a node is compared with the finalized levels."""
 
     NOW = "now"
     NEXT_START = "next_start"
@@ -81,7 +81,7 @@ class Moment(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newcomer:
-    """A node that wants to join, and how it does."""
+    """A node that wants to register, and how it does."""
 
     node: Node
     protocol_version: str = ""  # inter.broker.protocol.version in ZooKeeper mode; empty: 2.7 or up
@@ -90,7 +90,7 @@ class Newcomer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfit:
-    """A feature that does not fit, and Kafka's words about it."""
+    """A feature that does not fit, and Kafka's message about it."""
 
     feature: str
     text: str
@@ -98,7 +98,7 @@ class Unfit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """The result of a registration; `code` and `message` are the controller's answer or log."""
+    """The result of a registration; `code` and `message` are the controller's response or log."""
 
     entry: Admission
     code: int = 0
@@ -108,7 +108,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """A node that stops or stays out, and the words of Kafka's log about each feature."""
+    """A node that stops or stays out, and Kafka's log messages about each feature."""
 
     node: Node
     effect: Effect
@@ -118,7 +118,7 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Meeting:
-    """The F finalized levels of a cluster beside the ranges of a node that meets them."""
+    """The F finalized levels of a cluster beside the ranges of one node."""
 
     node: Node
     own: Dialect  # of the node's own generation
@@ -139,7 +139,7 @@ class _Meeting:
         return self.names.index(name)
 
     def at(self, levels: Mapping[str, Range]) -> _Meeting:
-        """The same node once feature → (minimum, level) is finalized."""
+        """Return the same node with feature → (minimum, level) finalized."""
         minimum, level = _ends(levels, self.names)
         minimum = np.where(minimum == 0, level, minimum)
         return replace(self, level=level, minimum=minimum, stored=level != 0)
@@ -148,7 +148,7 @@ class _Meeting:
 def _meeting(
     cluster: Cluster, node: Node, dialect: Dialect, also: Collection[str] = ()
 ) -> _Meeting:
-    """Return `node` in `cluster`; `also` names features that nothing mentions yet."""
+    """Return `node` beside the levels of `cluster`; `also` names further features."""
     mentioned = (METADATA_VERSION, KRAFT_VERSION, *also, *cluster.finalized, *node.supported)
     names = tuple(dict.fromkeys(mentioned))
     minimum, level = _ends(cluster.finalized, names)
@@ -170,13 +170,13 @@ def _meeting(
 
 
 def _ends(ranges: Mapping[str, Range], names: Sequence[str]) -> tuple[Levels, Levels]:
-    """Return [F] both ends of feature → range; 0 = not there."""
+    """Return [F] both ends of feature → range; 0 = not listed."""
     low, high = np.array([ranges.get(name, (0, 0)) for name in names], dtype=np.int32).T
     return low, high
 
 
 def _own_generation(node: Node, dialect: Dialect) -> Dialect:
-    """The dialect of a node's own release; of a release nobody knows, the cluster's."""
+    """Return the dialect of a node's own release; for an unknown release, the cluster's."""
     if dialect.mode == "any" or not node.release:
         return dialect
     try:
@@ -188,14 +188,15 @@ def _own_generation(node: Node, dialect: Dialect) -> Dialect:
 def range_refused(
     guard: Guard, minimum: Levels, level: Levels, low: Levels, high: Levels, silent: Flags
 ) -> Flags:
-    """Return the levels that a node with this guard refuses; shapes broadcast. `silent`: the node
-    lists no such feature, and that is a refusal (BrokerFeatures.hasIncompatibleFeatures)."""
+    """Return a mask of the levels that a node with this guard refuses; shapes broadcast. `silent`:
+    the node lists no such feature, which counts as a refusal
+    (BrokerFeatures.hasIncompatibleFeatures)."""
     lowest = minimum if guard is Guard.RANGE else level
     return range_unsupported_by_node(lowest, level, low, high, silent)
 
 
 def _unfit(at: _Meeting, tables: Tables) -> Flags:
-    """Return [F] what a node, of its own accord, does not accept of what is finalized.
+    """Return [F] a mask of finalized levels that a node itself does not accept.
 
     Source: BrokerFeatures.hasIncompatibleFeatures; FeatureControlManager.replay; FeaturesDelta.
     """
@@ -262,7 +263,7 @@ def stopped(
 
 
 def _log_line(at: _Meeting, feature: int, tables: Tables) -> Unfit:
-    """Return the words that a node logs about a feature that it refuses."""
+    """Return the message that a node logs about a feature that it refuses."""
     table, release = at.own.protection, tables.release_code(at.node.release)
     known = low, high = int(at.low[feature]), int(at.high[feature])
     if release != NOT_HERE:
@@ -290,7 +291,7 @@ def _unfit_words(says: str, at: _Meeting, feature: int, **values: object) -> Unf
 
 
 def _as_read(cluster: Cluster, at: _Meeting, dialect: Dialect) -> _Meeting:
-    """Return the meeting with the values that a controller assumes for absent features."""
+    """Return the ranges with the values that a controller assumes for absent features."""
     code, (least, most) = at.code(METADATA_VERSION), dialect.registration.absent_metadata_version
     level, low, high, lists = at.level.copy(), at.low.copy(), at.high.copy(), at.lists.copy()
     if most > 0 and not lists[code]:
@@ -303,10 +304,10 @@ def _as_read(cluster: Cluster, at: _Meeting, dialect: Dialect) -> _Meeting:
 
 
 def join(cluster: Cluster, newcomer: Newcomer, dialect: Dialect, tables: Tables) -> Joined:
-    """Judge a registration: Kafka's code and words, and every feature that does not fit.
+    """Judge a registration: Kafka's code and message, and every feature that does not fit.
 
-    In KRaft mode the active controller judges; in ZooKeeper mode the broker judges itself, and the
-    controller leaves a broker that registers all the same out of the live ones (KIP-778).
+    In KRaft mode the active controller judges. In ZooKeeper mode the broker judges itself; if it
+    registers all the same, the controller leaves it out of the live brokers (KIP-778).
     """
     node, guarded = newcomer.node, not newcomer.unguarded
     if is_before(newcomer.protocol_version, dialect.election.system_from):
@@ -359,7 +360,7 @@ def _registration(cluster: Cluster, at: _Meeting, dialect: Dialect, tables: Tabl
 
 
 def _refused_features(read: _Meeting, table: RegistrationTable) -> Flags:
-    """Return [F] every feature over which a controller in KRaft mode refuses a broker."""
+    """Return [F] a mask of features over which a controller in KRaft mode refuses a broker."""
     compared = np.ones(len(read.names), dtype=bool)
     if table.absence is Absence.SKIP:
         compared &= read.lists
@@ -369,14 +370,14 @@ def _refused_features(read: _Meeting, table: RegistrationTable) -> Flags:
 
 
 def _unfit_for_controller(at: _Meeting, dialect: Dialect, tables: Tables) -> Flags:
-    """Return [F] what a controller in ZooKeeper mode does not accept of a broker."""
+    """Return [F] a mask of features over which a controller in ZooKeeper mode refuses a broker."""
     broker = replace(at.node, role=Role.BROKER)
     return _unfit(replace(at, node=broker, own=dialect, guarded=True), tables)
 
 
 def _order(cluster: Cluster, node: Node) -> list[str]:
-    """The order in which a controller looks: what is listed, metadata.version, then the rest of
-    what is finalized as a copy of its hash map walks it."""
+    """Return the features in a controller's order: listed ones, metadata.version, then the other
+    finalized ones in the order of a copied hash map."""
     names = (name for name, (_, level) in cluster.finalized.items() if level)
     finalized = sorted({METADATA_VERSION, KRAFT_VERSION, *names})
     size = 1 << int(len(finalized) / 0.75).bit_length()  # as HashMap(Map) reckons
@@ -387,7 +388,7 @@ def _order(cluster: Cluster, node: Node) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advertised:
-    """The ranges of each release's software; 0-0 where it does not list the feature."""
+    """The ranges of each release's software; 0-0 = not listed."""
 
     releases: tuple[str, ...]
     names: tuple[str, ...]
@@ -412,8 +413,8 @@ def advertised(catalogue: Catalogue, names: Sequence[str], *, unstable: bool = F
 
 
 def misfits(levels: Levels, ranges: Advertised) -> Flags:
-    """Return [R, L, F]: a node of that release does not support what is finalized there, [R, F]; 0
-    = not finalized (KIP-584, Broker protections; ClusterControlManager.registerBroker)."""
+    """Return [R, L, F]: a node of that release does not support the finalized level [R, F]; 0 = not
+    finalized (KIP-584, Broker protections; ClusterControlManager.registerBroker)."""
     level = levels[:, None, :]
     return incompatible_with_finalized(
         level, level, ranges.min_version[None], ranges.max_version[None]
@@ -422,7 +423,7 @@ def misfits(levels: Levels, ranges: Advertised) -> Flags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """A release and one cluster's levels: the features it does not support as they are."""
+    """A release, and the features of one cluster that it does not support."""
 
     release: str
     misfits: tuple[str, ...]  # of production software
@@ -430,12 +431,12 @@ class Fit:
 
     @property
     def joins(self) -> bool:
-        """A node of production software may register now."""
+        """True if a node of production software can register now."""
         return not self.misfits
 
 
 def fits(levels: Mapping[str, int], catalogue: Catalogue) -> tuple[Fit, ...]:
-    """Return every release against one cluster's finalized levels, in the catalogue's order."""
+    """Return the fit of every release with one cluster's finalized levels, in order."""
     names = sorted(levels)
     row = np.array([[levels[name] for name in names]], dtype=np.int32)
     stable, unstable = (
@@ -452,5 +453,5 @@ def fits(levels: Mapping[str, int], catalogue: Catalogue) -> tuple[Fit, ...]:
 
 
 def may_join(levels: Mapping[str, int], catalogue: Catalogue) -> tuple[str, ...]:
-    """The releases whose production software supports these levels, oldest first."""
+    """Return the releases whose production software supports these levels, oldest first."""
     return tuple(fit.release for fit in fits(levels, catalogue) if fit.joins)

@@ -1,4 +1,4 @@
-"""A dialect is a table, not code: which rules are asked, of whom, in which order, in which words.
+"""The tables of dialects: the rules, the nodes they check, their order and their messages.
 
 One file for each generation of controllers, `kip` for the literal reading of the texts, `strict`
 for the policy that decides READY. A dialect is compiled when it is loaded: a name that is no rule,
@@ -37,7 +37,7 @@ class Absence(StrEnum):
 
 
 class Guard(StrEnum):
-    """The comparison that a node makes with its own software, unasked."""
+    """The comparison that a node makes with its own software."""
 
     NOTHING = "nothing"
     LEVEL = "level"  # every finalized level
@@ -138,7 +138,7 @@ class WalkOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleRow:
-    """A row of a dialect's table: the rule, on which updates, of whom, and what is answered."""
+    """A row of a dialect's table: the rule, its updates, its nodes, and the response."""
 
     rule: Rule
     where: tuple[Rule, ...]
@@ -159,7 +159,7 @@ class RuleRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability:
-    """The behaviour of a generation beyond refusals; docs/dialects.md shows every field."""
+    """The behaviour of a generation besides refusals; docs/dialects.md shows every field."""
 
     wire_versions: tuple[int, ...] = ()
     atomic: bool = False  # one bad update refuses all
@@ -187,7 +187,7 @@ class Capability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """The words of a generation around those of its rules."""
+    """The messages of a generation besides those of its rules."""
 
     good_result: str | None = None
     good_top: str | None = None
@@ -197,7 +197,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """The answers of a generation of controllers, or of the strict policy."""
+    """The responses of a generation of controllers, or of the strict policy."""
 
     name: str
     title: str
@@ -213,19 +213,19 @@ class Dialect:
 
     @property
     def judges_by(self) -> tuple[object, ...]:
-        """The deciding parts without words: dialects that are equal in them give equal verdicts."""
+        """The deciding parts without messages: dialects with equal ones give equal verdicts."""
         rows = ((row.code, row.where, row.asks, row.absence) for row in self.rules)
         return (self.can, *rows)
 
     @property
     def in_audits(self) -> Dialect:
-        """The same without the rows whose table says why an audit does not ask them."""
+        """The same dialect without rows that an audit does not ask; the table says why."""
         return replace(self, rules=tuple(row for row in self.rules if not row.not_in_audits))
 
 
 @cache
 def load(name: str) -> Dialect:
-    """The dialect `name`, compiled. Raises KeyError and ValueError for a table that is wrong."""
+    """Return the compiled dialect `name`. Raises KeyError and ValueError for an invalid table."""
     path = resources.files(__package__).joinpath("dialects", f"{name}.toml")
     table = tomllib.loads(path.read_text(encoding="utf-8"))
     text = dict(table.get("text", {}))
@@ -248,7 +248,7 @@ def load(name: str) -> Dialect:
 
 @cache
 def generation_of(release: str, mode: str, default: str | None = None) -> str:
-    """The dialect of controllers of `release` (`4.1` or `4.1.2`) in `mode`; the `default` where
+    """Return the dialect of controllers of `release` (`4.1` or `4.1.2`) in `mode`; the `default` if
     none is known, or KeyError without one."""
     for name in GENERATIONS:
         if name.startswith(mode) and release_line(release) in load(name).releases:
@@ -259,7 +259,7 @@ def generation_of(release: str, mode: str, default: str | None = None) -> str:
 
 
 def zookeeper_releases() -> list[str]:
-    """The releases that have ZooKeeper mode, and whose answers are known."""
+    """Return the releases of ZooKeeper mode whose responses are known."""
     return [name for d in map(load, GENERATIONS) if d.mode == "zk" for name in d.releases]
 
 
@@ -267,14 +267,14 @@ T = TypeVar("T", Capability, Text, RegistrationTable, ProtectionTable, ElectionT
 
 
 def _fill(into: type[T], table: dict[str, object]) -> T:
-    """A dataclass from a table; a key it does not have fails."""
+    """Return a dataclass from a table; an unknown key fails."""
     if unknown := sorted(set(table) - {field.name for field in fields(into)}):
         raise KeyError(f"{into.__name__.lower()} has no {', '.join(unknown)}")
     return msgspec.convert(table, into)
 
 
 class _Row(msgspec.Struct, kw_only=True):
-    """A row as it is written; without a code or words of its own it has those of its table."""
+    """A row as written; without a code or message of its own it has its table's."""
 
     rule: str
     where: tuple[str, ...] = ()
@@ -323,8 +323,8 @@ def _compile(row: dict[str, object], code: int, invalid: str, *, door: bool = Fa
 
 
 def _check_columns(rule: Rule, scopes: Iterable[Rule], *, asks: bool, door: bool) -> None:
-    """Raise KeyError for a row that the engine could not ask: a column is missing where it stands,
-    or nobody is named whose ranges it looks at."""
+    """Raise KeyError for a row that the engine could not evaluate: a column is missing, or no nodes
+    are named for a rule about ranges."""
     if asks != (rule.about_nodes or rule.about_groups):
         raise KeyError(
             f"rule {rule.name} looks at nodes, its row does not say whom it asks"
@@ -367,7 +367,7 @@ def possible_releases(
 
 
 def _by_metadata_version(newest: Levels, tables: Tables) -> Flags:
-    """Return releases whose newest metadata.version is nearest from below, stable or not."""
+    """Return releases whose newest metadata.version is closest from below, stable or not."""
     own = np.array([name != ANY for name in tables.releases])
     stable, unstable = tables.newest_stable[:, 0], tables.newest_unstable[:, 0]
     inside = (stable <= newest[:, None]) & (newest[:, None] <= unstable) & own

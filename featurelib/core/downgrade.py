@@ -1,8 +1,8 @@
-"""How far back levels can go without losing metadata, and from where on there is no way back.
+"""Find the lowest level of a lossless downgrade, and the point of no return.
 
 Arrays in, arrays out: R clusters, plans or questions; W = levels from 0 up to the catalogue's
-width. Whether a level may be had again is the rules' answer alone, by each dialect and release that
-may judge there; of several the worst counts: the highest floor, the earliest point of no return.
+width. Only the rules decide whether a downgrade is possible, by each dialect and release that may
+judge it; of several the worst counts: the highest floor, the earliest point of no return.
 
     4.1 at metadata.version 25, target 27     every node supports 7 to 27, nothing else finalized
     held     0..6 no node has them · 7..22 metadata would be lost · 23, 24 free   → floor 23
@@ -77,7 +77,7 @@ def position(
 
 def _needed_by_others(tables: Tables, release: int, at: Position) -> Levels:
     """Return [R] the metadata.version that the other finalized levels need, as software of one
-    release declares it; any level has to be stored (KIP-1022)."""
+    release declares it; every level needs one that can store it (KIP-1022)."""
     needed = np.where(at.stores, FEATURE_RECORDS_FROM, 0).astype(np.int32)
     for by, feature, level, other, least in tables.dependencies.tolist():
         if (by, other) == (release, 0):  # metadata.version is the first feature of the tables
@@ -87,10 +87,10 @@ def _needed_by_others(tables: Tables, release: int, at: Position) -> Levels:
 
 
 def _held(tables: Tables, release: int, at: Position, needed: Levels, can: Capability) -> Flags:
-    """Return [R, W] which metadata.versions below the finalized one some rule refuses.
+    """Return [R, W] a mask of metadata.versions below the finalized one that some rule refuses.
 
-    A safe downgrade of one request is asked for; several in a row never get further, because what
-    one of them loses the whole way loses (KIP-778, Downgrades; MetadataVersion).
+    One request for a safe downgrade is judged; several in a row never get further, because each
+    loss is also a loss of the whole downgrade (KIP-778, Downgrades; MetadataVersion).
     """
     level = np.arange(tables.width, dtype=np.int32)
     current = np.minimum(at.level, tables.width - 1)[:, None]
@@ -108,8 +108,8 @@ def _held(tables: Tables, release: int, at: Position, needed: Levels, can: Capab
 
 
 def floors(tables: Tables, release: int, at: Position, can: Capability) -> Levels:
-    """Return [R] the lowest metadata.version that can be had without losing metadata; the present
-    one if nothing lower can, -1 if software of `release` does not know the present one."""
+    """Return [R] the lowest metadata.version of a lossless downgrade; the present one if there is
+    none, -1 if software of `release` does not know the present one."""
     needed = _needed_by_others(tables, release, at)
     level = np.arange(tables.width, dtype=np.int32)
     free = ~_held(tables, release, at, needed, can) & (level < at.level[:, None])
@@ -120,9 +120,9 @@ def floors(tables: Tables, release: int, at: Position, can: Capability) -> Level
 
 
 def no_returns(tables: Tables, release: int, at: Position, target: Ints, can: Capability) -> Levels:
-    """Return [R] the first metadata.version on the way up to `target` from which the present one
-    cannot be had again; -1 if it can from everywhere. Levels that software of `release` does not
-    know are no step of the way (KIP-778, Downgrades)."""
+    """Return [R] the first metadata.version of the upgrade to `target` from which a downgrade to
+    the present one is impossible; -1 if there is none. Levels that software of `release` does not
+    know are skipped (KIP-778, Downgrades)."""
     levels = np.arange(tables.width, dtype=np.int32)
     steps = (at.level[:, None] < levels) & (levels <= target[:, None])
     steps &= tables.level_known[release, 0]
@@ -138,11 +138,11 @@ def no_returns(tables: Tables, release: int, at: Position, target: Ints, can: Ca
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaysBack:
-    """By row; -1 = no such level, or nobody can tell.
+    """The downgrades by row; -1 = no such level, or not known.
 
-    `floor`: the lowest level, 0 = not finalized, that can be had again from the present one without
-    losing metadata. `no_return`: the first level on the way to the target from which the present
-    one cannot be had again.
+    `floor`: the lowest level, 0 = not finalized, of a lossless downgrade from the present one.
+    `no_return`: the first level of the upgrade from which no downgrade to the present one is
+    possible.
     """
 
     floor: Ints
@@ -152,8 +152,8 @@ class WaysBack:
 def of_metadata_version(
     at: Position, target: Ints, judges: Iterable[tuple[str, str, Ints]], tables: Tables
 ) -> WaysBack:
-    """The way back of metadata.version by the worst of `judges`: (dialect, release, rows that they
-    may judge). In ZooKeeper mode metadata.version means nothing."""
+    """Return the downgrades of metadata.version by the worst of `judges`: (dialect, release, rows
+    that they may judge). In ZooKeeper mode metadata.version means nothing."""
     unknown = np.full(len(at.level), NOT_HERE)
     ways = WaysBack(floor=unknown, no_return=unknown.copy())
     for dialect, release, rows in judges:
@@ -175,8 +175,8 @@ def of_metadata_version(
 
 
 def of_other_feature(catalogue: Catalogue, feature: str, current: Ints, target: Ints) -> WaysBack:
-    """The way back of another feature: nothing takes an irreversible level back, and of what the
-    catalogue does not know nobody can tell."""
+    """Return the downgrade of another feature: an irreversible level cannot be downgraded, and
+    nothing is known of a feature without a catalogue row."""
     known = feature in catalogue.features
     floor = np.full(len(current), 0 if known else NOT_HERE)
     no_return = np.full(len(current), NOT_HERE)
@@ -190,8 +190,8 @@ def of_other_feature(catalogue: Catalogue, feature: str, current: Ints, target: 
 class UpdateLoss:
     """The losses of an update that no update of its kind undoes.
 
-    `no_return`: the first level on its way from which the present one cannot be had again without
-    loss, or None. `may_lose_metadata`: the update type permits the loss of metadata.
+    `no_return`: the first level of the update without a lossless downgrade to the present one, or
+    None. `may_lose_metadata`: the update type permits the loss of metadata.
     """
 
     deletes: bool
@@ -213,8 +213,8 @@ def loss_of(update: Move, plan: Plan, catalogue: Catalogue) -> UpdateLoss:
 class Return:
     """The safe downgrade of a feature after a plan; -1 = no such level, or not known.
 
-    `floor`: the lowest level, 0 = not finalized, that can be had then without losing metadata.
-    `no_return`: the first level of the plan's way from which today's cannot be had again.
+    `floor`: the lowest level, 0 = not finalized, of a lossless downgrade then. `no_return`: the
+    first level of the plan from which no downgrade to today's level is possible.
     """
 
     feature: str
@@ -223,8 +223,8 @@ class Return:
 
 
 def returns_of(plans: Sequence[Plan], catalogue: Catalogue) -> list[tuple[Return, ...]]:
-    """Return for each plan: what it moves and metadata.version, by name, as all of it leaves them.
-    Plans that stand alike go the same way: a fleet has few kinds of them."""
+    """Return the downgrades after each plan: of its features and metadata.version, by name. Equal
+    plans are judged once: a fleet has few kinds of them."""
     kinds = [_kind(plan) for plan in plans]
     alike = dict(zip(kinds, plans, strict=True))
     by_kind = dict(zip(alike, _returns_of([*alike.values()], catalogue), strict=True))
@@ -232,7 +232,7 @@ def returns_of(plans: Sequence[Plan], catalogue: Catalogue) -> list[tuple[Return
 
 
 def _kind(plan: Plan) -> Hashable:
-    """Return all that the way back of a plan hangs on."""
+    """Return everything that the downgrade after a plan depends on."""
     levels, ends = frozenset(plan.requirements.levels.items()), frozenset(_ends(plan))
     return plan.steps, levels, ends, plan.own_dialects
 
@@ -263,8 +263,8 @@ def levels_after(levels: Mapping[str, int], steps: Iterable[Step]) -> dict[str, 
 def lowest_metadata(
     plans: Sequence[tuple[Plan, Mapping[str, int]]], catalogue: Catalogue
 ) -> list[int]:
-    """The lowest metadata.version that can be had without loss from these levels, by the nodes of
-    each plan: the highest of what its dialects say; -1 where none is finalized."""
+    """Return the lowest metadata.version of a lossless downgrade from these levels, by the nodes of
+    each plan: the highest of its dialects' answers; -1 if none is finalized."""
     at = position([(levels, _ends(plan)) for plan, levels in plans], catalogue)
     rows = [i for i, (_, levels) in enumerate(plans) if METADATA_VERSION in levels]
     judges = _judges([plan for plan, _ in plans], rows)
@@ -275,8 +275,8 @@ def lowest_metadata(
 
 
 def _points(moved: Sequence[tuple[Plan, Move]], catalogue: Catalogue) -> list[int]:
-    """For each update of a plan the first level on its way up from which the present one cannot be
-    had again without loss, by the worst of the plan's dialects; -1 = it can from everywhere."""
+    """Return for each update of a plan the first level of its upgrade from which no lossless
+    downgrade to the present one is possible, by the worst of the plan's dialects; -1 = none."""
     # The levels of other features may move as well, so what they need holds nothing up.
     present = [({METADATA_VERSION: update.from_level}, _ends(plan)) for plan, update in moved]
     rows = [i for i, (_, update) in enumerate(moved) if update.feature == METADATA_VERSION]
@@ -299,8 +299,8 @@ def _ends(plan: Plan) -> list[Range]:
 
 
 def _judges(plans: Sequence[Plan], rows: Iterable[int]) -> list[tuple[str, str, Ints]]:
-    """Return every dialect that the controllers of some plan may speak. A plan names no release, so
-    the catalogue of all of them answers."""
+    """Return every dialect that some plan's controllers may use. A plan names no release, so the
+    catalogue of all releases answers."""
     speaking: dict[str, list[int]] = defaultdict(list)
     for row in rows:
         for name in plans[row].own_dialects or (STRICT,):
@@ -311,11 +311,11 @@ def _judges(plans: Sequence[Plan], rows: Iterable[int]) -> list[tuple[str, str, 
 def fitting_after_lowering(
     levels: Mapping[str, int], at: Position, release: str, can: Capability, catalogue: Catalogue
 ) -> Mapping[str, bool]:
-    """Return release → whether it may be rolled to once everything is lowered as far as that needs,
-    from one cluster's `levels` (KIP-778, Downgrades: the level first, then the software).
+    """Return release → whether the cluster can be rolled to it after the necessary downgrades of
+    `levels` (KIP-778, Downgrades: the level first, then the software).
 
-    metadata.version goes to any level that loses nothing; of other features only the irreversible
-    levels stay.
+    metadata.version goes to any level that loses nothing; other features keep only their
+    irreversible levels.
     """
     tables, no_need = catalogue.tables, np.zeros(1, dtype=np.int32)
     wide = np.arange(tables.width, dtype=np.int32)

@@ -1,8 +1,8 @@
-"""Requests put to clusters as plain values: what refuses each, the reply, and what would follow.
+"""Judge requests to clusters as plain values: refusals, the reply, and the state afterwards.
 
-A batch of one, or of a few, through the engine that judges a fleet. `answer` is one controller's
-word (a sandbox cluster's, a recording's); `try_requests` puts each to the policy as well,
-before anything is sent; `judge_again` does so with the rest of a plan on a fresh look, by steps.
+A batch of one, or of a few, through the engine that judges a fleet. `answer` predicts one
+controller's reply (a sandbox cluster's, a recording's); `try_requests` also applies the policy,
+before anything is sent; `judge_again` judges the rest of a plan after a new reading, by steps.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A reply, the cluster once it has settled, and everything that was wrong."""
+    """A reply, the cluster after it has settled, and all violations."""
 
     reply: Reply
     after: Cluster
@@ -49,9 +49,9 @@ class Answered:
 
 
 def answer(cluster: Cluster, request: Request, dialect: Dialect, tables: Tables) -> Answered:
-    """Answer `request` as a controller of `dialect` does, with its effects (KIP-584, KIP-1022).
+    """Answer `request` like a controller of `dialect`, with its effects (KIP-584, KIP-1022).
 
-    Raises ProtocolError for a version of the request that such a controller does not read.
+    Raises ProtocolError for a request version that such a controller does not read.
     """
     if dialect.can.wire_versions and request.version not in dialect.can.wire_versions:
         spoken = ", ".join(map(str, dialect.can.wire_versions))
@@ -76,7 +76,7 @@ def answer(cluster: Cluster, request: Request, dialect: Dialect, tables: Tables)
 def try_requests(
     cases: Sequence[Case], own: Dialect, tables: Tables, *, vendors: bool = False
 ) -> list[Tried]:
-    """Return each request as the policy and a controller of the dialect `own` judge it, together.
+    """Judge each request by the policy and by a controller of the dialect `own`, together.
 
     `vendors`: as for a fleet, a controller knows what it advertises, though no catalogue does.
     """
@@ -97,18 +97,18 @@ def try_requests(
 
 
 def refusals_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[list[Reason]]:
-    """Return everything that one dialect or policy says against each request."""
+    """Return all objections of one dialect or policy to each request."""
     return JudgedRequests(build(cases, by, tables), by, tables).refusals()
 
 
 def refused_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[frozenset[str]]:
-    """The codes of the rules of one dialect or policy that refuse each request."""
+    """Return the codes of all rules of one dialect or policy that refuse each request."""
     return [frozenset(reason.code for reason in row) for row in refusals_by(cases, by, tables)]
 
 
 def _registering(before: Cluster, after: Cluster, own: Dialect) -> tuple[Node, ...]:
-    """The nodes once metadata.version has moved: from a level on controllers that run register by
-    themselves (KIP-919, ControllerRegistrationManager)."""
+    """Return the nodes after the update of metadata.version: above a certain level running
+    controllers register by themselves (KIP-919, ControllerRegistrationManager)."""
     first = own.can.controllers_register_from
     began = [first > 0 and cluster.level(METADATA_VERSION) >= first for cluster in (before, after)]
     if began != [False, True]:
@@ -123,8 +123,8 @@ def _astray(case: Case, after: Cluster, own: Dialect, *, failed: bool) -> Iterat
     """Yield the effects of an accepted request that differ from its updates.
 
     3.9 and 4.0 record a kraft.version that the raft layer does not take up (KRaftVersion). A
-    ZooKeeper-mode controller that no longer sees the features node writes back what it saw last,
-    and then says that it failed (KafkaController.updateFeatures).
+    ZooKeeper-mode controller that no longer sees `/feature` writes back its last reading, and then
+    reports a failure (KafkaController.updateFeatures).
     """
     before, requested = case[0], {update.feature: update.level for update in case[1].updates}
     recorded = {KRAFT_VERSION} if own.can.kraft_version in _RECORD_ONLY else set[str]()
@@ -150,12 +150,12 @@ def judge_again(
     steps: Sequence[Step],
     catalogue: Catalogue,
 ) -> tuple[Reason, ...]:
-    """Return everything that policy and a controller of any of `releases` say against these steps,
-    once; they are taken one after the other, each on what the one before leaves.
+    """Return all objections of the policy and of a controller of any of `releases` to these steps,
+    each once; every step is judged on the state that the one before leaves.
 
-    `mode` is kraft or zk; `releases` has the likeliest first, and the policy speaks once, of that
-    one, as in the audit. After a step that somebody refuses, later ones are not tried on that
-    release: what they would meet is not known.
+    `mode` is kraft or zk; `releases` has the likeliest first, and the policy judges only that one,
+    as in the audit. After a refused step, later ones are not judged for that release, because their
+    state is not known.
     """
     reasons: dict[Reason, None] = {}
     led = [(release, lead) for release in releases for lead in who_may_lead(cluster, mode)]
@@ -175,8 +175,8 @@ def judge_again(
 
 
 def who_may_lead(cluster: Cluster, mode: str) -> tuple[Cluster, ...]:
-    """The cluster with its active controller, or, where nobody knows that node, once for each that
-    may be it: a controller, and in ZooKeeper mode, or where no controller is known, a broker."""
+    """Return the cluster once for each node that may be the active controller: the known one, else
+    every controller, and in ZooKeeper mode, or if no controller is known, every broker."""
     controllers = [node for node in cluster.nodes if node.role is Role.CONTROLLER]
     may_lead = controllers if controllers and mode != "zk" else cluster.nodes
     ids = sorted(node.node_id for node in may_lead)
@@ -193,7 +193,7 @@ def dialect_of(release: str, mode: str, catalogue: Catalogue) -> Dialect:
 
 
 def request_of(step: Step, own: Dialect, *, validate_only: bool = False) -> Request:
-    """A step as a request in the newest wire version of `own` that carries results."""
+    """Return a step as a request in the newest wire version of `own` with results."""
     can = own.can
     version = max((v for v in can.wire_versions if v <= can.results_up_to), default=1)
     return Request(

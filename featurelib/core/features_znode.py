@@ -1,14 +1,14 @@
-"""What ZooKeeper-mode brokers make of the features node (/feature), and what an election writes.
+"""Read the `/feature` znode like ZooKeeper-mode brokers, and predict what an election writes.
 
-One text and one generation of brokers give one reading: exactly theirs, order of checks and
-truncations included. What brokers then do is data: features_znode.toml.
+One text and one generation of brokers give one reading: exactly theirs, with order of checks and
+truncations. The brokers' reaction is data: features_znode.toml.
 
-What a newly elected controller makes of the node, the broker's protocol version and what stands
-there decide; its release says how. KIP-584, Controller: ZK node bootstrap with default values, as
+The effect of a newly elected controller depends on the broker's protocol version, the znode's
+content and its release. KIP-584, Controller: ZK node bootstrap with default values, as
 KafkaController.enableFeatureVersioning and disableFeatureVersioning do it. The
 inter.broker.protocol.versions there are stand here as well: a release knows its own and all older
-ones, and a broker does not start with another. KRaft has none: there metadata.version stands in
-its place (KIP-778).
+ones, and a broker does not start with another. KRaft has none: there metadata.version stands in its
+place (KIP-778).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Entries = tuple[tuple[str, int, int], ...]  # name, minimum, level; by name
 
 
 class Generation(StrEnum):
-    """The brokers that read the znode alike and react alike."""
+    """A generation of brokers that read the znode alike and react alike."""
 
     ZK_2_7 = "zk-2.7"  # 2.7 to 3.2, measured with 2.8.2
     ZK_3_3 = "zk-3.3"  # 3.3 to 3.8, measured with 3.3.2; but see wrong_type in the toml
@@ -39,7 +39,7 @@ class Generation(StrEnum):
 
 
 class Reading(StrEnum):
-    """The result of reading the stored text, as a broker takes it."""
+    """The result of reading the stored text like a broker."""
 
     ACCEPTED = "accepted"
     DISABLED = "disabled"  # status 0: readable, its features are ignored
@@ -50,7 +50,7 @@ class Reading(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedNode:
-    """A reading of the features node.
+    """A reading of the `/feature` znode.
 
     `levels`: (name, minimum level, level) of 16 bits, by name; empty unless accepted.
     `schema_version`, `status`: None if refused. `fault`: one sentence for a person, or None.
@@ -72,11 +72,11 @@ class _RefusedTextError(Exception):
 
 
 def decode(text: str, generation: Generation) -> DecodedNode:
-    """Read the text as brokers of a generation do.
+    """Read the text like brokers of a generation.
 
-    Bytes that are no UTF-8 may stand in `text` as surrogateescape puts them. Never raises: text
-    that is no features node is a reading with a fault.
-    Source: FeatureZNode.decode (ZkData.scala; alike in 2.7.0 to 3.2.3 and in 3.3.0 to 3.9.0).
+    Bytes that are no UTF-8 are in `text` as surrogateescape codes. Never raises: an invalid text is
+    a reading with a fault. Source: FeatureZNode.decode (ZkData.scala; alike in 2.7.0 to 3.2.3 and
+    in 3.3.0 to 3.9.0).
     """
     try:
         members = _as_object(_parse(text), "top level")
@@ -117,7 +117,7 @@ def _status(members: dict[str, object]) -> int:
 
 
 def _entries(members: dict[str, object]) -> dict[str, dict[str, int]]:
-    """The numbers of every feature, 32 bits wide; even a key nobody knows must hold a number."""
+    """Return the 32-bit numbers of every feature; even an unknown key must hold a number."""
     features = members.get("features", _MISSING)
     if features is None or features is _MISSING:
         raise _RefusedTextError("features", "an object", _show(features))
@@ -140,7 +140,7 @@ def _range_2_7(name: str, entry: dict[str, int]) -> tuple[int, int]:
 
 
 def _range_3_3(name: str, entry: dict[str, int], version: int) -> tuple[int, int]:
-    """The level twice, checked first and truncated then: 32768 passes and becomes -32768."""
+    """Return the level twice, checked first and truncated then: 32768 passes and becomes -32768."""
     least = _bounded(name, entry, "min_version_level", 1) if version == 1 else 1
     level = _as_short(_bounded(name, entry, "max_version_level", least))
     return level, level
@@ -172,7 +172,7 @@ def _as_object(value: object, place: str) -> dict[str, object]:
 
 
 def _show(value: object) -> str:
-    """A stored value for a person: short, and escaped, for it may hold anything."""
+    """Return a stored value for a person: short and escaped, because it may hold anything."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "an array"
     text = "nothing" if value is _MISSING else json.dumps(value)
@@ -180,9 +180,9 @@ def _show(value: object) -> str:
 
 
 def _parse(text: str) -> object:
-    """The first document of the text as Jackson reads it, what follows is not looked at.
+    """Return the first JSON document of the text as Jackson reads it; the rest is ignored.
 
-    `_MISSING` for white space. Left out: from 3.7 on brokers refuse more than 1000 levels of
+    `_MISSING` for white space. Not modelled: from 3.7 on brokers refuse more than 1000 levels of
     nesting or digits of a number, older ones do not; here Python's stack is the limit.
     """
     try:
@@ -228,7 +228,7 @@ _JSON: Final = json.JSONDecoder(
 
 
 class Behaviour(TypedDict):
-    """The behaviour of some generations of brokers for a reading: a row of features_znode.toml."""
+    """The behaviour of some generations for a reading: a row of features_znode.toml."""
 
     reading: Reading
     generations: list[Generation]
@@ -250,12 +250,12 @@ def behaviour_row(reading: Reading, generation: Generation) -> Behaviour:
 
 
 def behaviour(reading: Reading, generation: Generation) -> str:
-    """Return the behaviour of brokers of a generation for a reading, as sentences for a person."""
+    """Return what brokers of a generation do after a reading, as sentences for a person."""
     return behaviour_row(reading, generation)["text"]
 
 
 def behaviour_anywhere(reading: Reading) -> str:
-    """The same for brokers of an unknown generation: shortly, by releases."""
+    """Return the same for brokers of an unknown generation, in short, by releases."""
     rows = [row for row in BEHAVIOURS if row["reading"] == reading]
     return "; ".join(f"{row['releases']}: {row['brief']}" for row in rows) + "."
 
@@ -293,7 +293,7 @@ class ZnodeContent:
 
     @property
     def text(self) -> str:
-        """Return JSON as a controller writes it; compare its content, never its bytes."""
+        """The JSON that a controller writes; compare its content, never its bytes."""
         features = {name: {"max_version_level": level} for name, _, level in self.levels}
         for name, low, _ in self.levels if self.schema_version == 1 else ():
             features[name]["min_version_level"] = low
@@ -303,7 +303,7 @@ class ZnodeContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionResult:
-    """The consequences of the election of one broker as controller."""
+    """The consequences of one broker's election as controller."""
 
     change: ZnodeChange
     reasons: tuple[ZnodeReason, ...] = ()
@@ -314,7 +314,7 @@ class ElectionResult:
     unfit: tuple[str, ...] = ()  # features this broker cannot live with
 
     def version(self, before: int | None) -> int | None:
-        """The node's data version afterwards; it is the epoch. `before`: None = absent."""
+        """Return the znode's data version afterwards, the epoch. `before`: None = absent."""
         if self.change is ZnodeChange.CREATED:
             return 0
         return before + 1 if before is not None and self.change is ZnodeChange.REWRITTEN else before
@@ -323,7 +323,7 @@ class ElectionResult:
 def elect(
     text: str | None, protocol_version: str, supported: Features | None, dialect: Dialect
 ) -> ElectionResult:
-    """Foresee the effect on the znode if a broker of `dialect`'s generation is elected controller.
+    """Predict the effect on the znode if a broker of `dialect`'s generation is elected controller.
 
     `text` is the stored text, None if the znode is absent; `protocol_version` the broker's
     inter.broker.protocol.version; `supported` the ranges it advertises. None: as if it supported
@@ -365,7 +365,7 @@ def unfit_for(foreseen: ElectionResult, text: str, names: tuple[str, ...]) -> El
 
 
 def incompatible(levels: Entries, supported: Features, dialect: Dialect) -> tuple[str, ...]:
-    """The features of an enabled node over which a broker of that range ends, by name."""
+    """Return the features of an enabled znode over which a broker with these ranges ends."""
     rows = [(low, level, *supported.get(name, (0, 0))) for name, low, level in levels]
     minimum, level, low, high = np.array(rows, dtype=np.int32).reshape(-1, 4).T
     silent = np.array([name not in supported for name, _, _ in levels], dtype=bool)
@@ -403,5 +403,5 @@ def _rewrite(
 
 
 def knows(dialect: Dialect, protocol_version: str) -> bool:
-    """Return true if software of some release of a dialect starts with that protocol version."""
+    """Return true if some release of a dialect starts with that protocol version."""
     return any(not is_before(release, protocol_version) for release in dialect.releases)

@@ -1,9 +1,9 @@
-"""The engine: what a dialect says to requests, and what a controller then does.
+"""The engine: judge requests by a dialect, and derive the controller's actions.
 
-`judge` asks every row of a dialect about every update, whoever fills the columns: one cluster as
-plain values (cluster.py) or a fleet's evidence (audit/fleet.py). `decide` makes the controller's
-answer of it: the first violated row in its order counts; an audit lists all of them. Nothing here
-knows a release.
+`judge` applies every row of a dialect to every update, whether the columns come from one cluster as
+plain values (cluster.py) or from a fleet's evidence (audit/fleet.py). `decide` derives the
+controller's response: the first violated row in its order counts; an audit lists all of them.
+Nothing here knows a release.
 
 A row without `asks` is one mask over the updates. A row that `asks` a group of nodes has a row for
 each (update, pair), where a pair is a profile of ranges and the nodes of one request that have it.
@@ -56,7 +56,7 @@ class Offences:
 
     @property
     def first(self) -> Ints:
-        """Return [U] the first violated rule of each update; -1 = it is good."""
+        """The first violated rule of each update, [U]; -1 = none."""
         hit = self.offends.any(axis=0)
         return np.where(hit, self.offends.argmax(axis=0), NOT_HERE)
 
@@ -76,7 +76,7 @@ class Consequences:
 
 
 def judge(batch: Batch, dialect: Dialect, tables: Tables) -> Offences:
-    """Ask `dialect` about every update of `batch`."""
+    """Apply `dialect` to every update of `batch`."""
     columns = UpdateColumns(batch, dialect.can, tables)
     offends = np.zeros((len(dialect.rules), len(columns.level)), dtype=bool)
     named = np.full(offends.shape, NOT_HERE)
@@ -105,7 +105,7 @@ def _ask(row: RuleRow, columns: UpdateColumns, batch: Batch) -> tuple[Mask, Ints
 
 
 def _scoped(row: RuleRow, hit: Mask, columns: UpdateColumns, update: Ints | None = None) -> Mask:
-    """Return those of `hit` that are within every scope of `row`; `update`: whose they are."""
+    """Return the part of `hit` within every scope of `row`; `update`: the update of each row."""
     for scope in row.where:
         inside = scope.ask(columns)
         hit = hit & (inside if update is None else inside[update])
@@ -113,7 +113,7 @@ def _scoped(row: RuleRow, hit: Mask, columns: UpdateColumns, update: Ints | None
 
 
 def _first_pair(nodes: NodeColumns, hit: Mask) -> Ints:
-    """Return [U] the first offending pair of each update; -1 = it has none."""
+    """Return [U] the first offending pair of each update; -1 = none."""
     first = np.full(len(nodes.size), NOT_HERE)
     at = np.flatnonzero(hit)[::-1]  # backwards, so that the first one stays
     first[nodes.update[at]] = nodes.pair[at]
@@ -121,7 +121,7 @@ def _first_pair(nodes: NodeColumns, hit: Mask) -> Ints:
 
 
 def offending_pairs(judged: Offences, batch: Batch, row: RuleRow) -> tuple[Ints, Ints]:
-    """Return every (update, pair) that `row`, which asks somebody, names: the pair does not support
+    """Return every (update, pair) that `row`, which checks nodes, names: the pair does not support
     the level of the update, or it never registered."""
     assert row.asks is not None
     nodes = NodeColumns(judged.columns, batch, row.asks, row.absence)
@@ -175,7 +175,7 @@ def decide(batch: Batch, dialect: Dialect, judged: Offences) -> Consequences:
 def _after(
     batch: Batch, can: Capability, columns: UpdateColumns, moved: Flags
 ) -> tuple[Levels, Levels]:
-    """The finalized levels and minimum levels that nodes report once the request has settled."""
+    """Return the levels and minimum levels that nodes report after the request has settled."""
     updates, state, written = batch.updates, batch.state, batch.having(moved)
     after, after_min = state.finalized.copy(), state.minimum.copy()
     if can.judges == "cached":

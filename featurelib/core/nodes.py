@@ -1,8 +1,8 @@
-"""One table of nodes, and who of them a rule asks: said here, and nowhere else.
+"""The table of nodes, and the nodes that each rule checks: the only place for both.
 
-A node half is a row, of a plain `Cluster` (cluster.py) or of a fleet's evidence (fleet.py).
-Both are asked alike; they differ only in how the columns are filled, because evidence leaves things
-open. What is open never refuses anything (it makes UNKNOWN, which the audit says):
+A row is a node half, of a plain `Cluster` (cluster.py) or of a fleet's evidence (fleet.py). Both
+are checked alike; only their columns are filled differently, because evidence has gaps. A gap never
+refuses anything (the audit reports it as UNKNOWN):
 
 | column       | of a plain cluster            | of evidence                                     |
 |--------------|-------------------------------|-------------------------------------------------|
@@ -27,7 +27,7 @@ from featurelib.core.dialect import Asks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nodes:
-    """A row a node half, those of a request or cluster together. All [N]."""
+    """The columns of node halves; those of a request or cluster lie together. All [N]."""
 
     cluster: Ints  # position of the request or cluster
     node_id: Ints
@@ -44,7 +44,7 @@ class Nodes:
 
 
 def are_asked(nodes: Nodes, asks: Asks) -> Flags:
-    """Return which nodes a row with `asks` is about."""
+    """Return a mask of the nodes that a row with `asks` checks."""
     broker, controllers = nodes.known & ~nodes.controller, nodes.controller & ~nodes.is_active
     match asks:
         case Asks.EVERYONE:
@@ -67,8 +67,8 @@ def are_asked(nodes: Nodes, asks: Asks) -> Flags:
 
 
 def are_walked(nodes: Nodes, asks: Asks) -> Flags:
-    """Return the table in which a controller comes across whom it asks. It passes over itself and
-    others on its way, and the order of the way hangs on how large the table is."""
+    """Return a mask of the nodes in the table that a controller walks to find them. It skips itself
+    and others, and the order depends on the size of the table."""
     match asks:
         case Asks.REACHABLE_CONTROLLERS:
             return nodes.controller & nodes.voter

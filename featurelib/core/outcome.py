@@ -1,12 +1,12 @@
-"""What became of a request and of a run: what is true decides, the controller's word only explains.
+"""Decide the outcome of a request and of a run: the state decides, the response only explains.
 
-A level that is there is applied, whatever was answered: 4.1 moves kraft.version while it refuses
-the request, ZooKeeper mode writes and then answers 96. A level that is not there is not applied
-only once it is proven that nobody can carry the request out any more: by a refusal for good, or
-because everybody who may hold it has handled all that was sent before (Passed) and the level of
-afterwards is the old one. No clock proves it: a controller reckons a request's time from when it
-handles it, so one that stood still carries it out when it goes on, minutes later. Nor does a
-replica that merely is behind, nor error 7, which comes from a broker that gave up waiting.
+A finalized level counts as applied, whatever the response was: 4.1 moves kraft.version while it
+refuses the request, ZooKeeper mode writes and then answers 96. A level that is not there is not
+applied only once it is proven that nobody can carry the request out any more: by a refusal for
+good, or because everybody who may hold it has handled all that was sent before (Passed) and the
+level of afterwards is the old one. No clock proves it: a controller reckons a request's time from
+when it handles it, so one that stood still carries it out when it goes on, minutes later. Nor does
+a replica that merely is behind, nor error 7, which comes from a broker that gave up waiting.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from featurelib.model import Move, Step
 
 
 class Fate(StrEnum):
-    """The fate of one update, or of a step."""
+    """The outcome of one update, or of a step."""
 
     APPLIED = "applied"  # the level is there
     REJECTED = "rejected"  # refused, and the level is as it was
@@ -39,14 +39,14 @@ FOR_GOOD = frozenset({31, 35, 42, 95})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """The response to a request. Without a reply the request was lost, or never `sent`."""
+    """The response to a request. Without a reply it was lost, or the request was never `sent`."""
 
     reply: Reply | None = None
     sent: bool = True
     why: str = ""  # there is no reply
 
     def of(self, feature: str) -> tuple[int | None, str | None]:
-        """The code and the words about one update; None = nothing was said."""
+        """Return code and message about one update; None = no response."""
         return self.reply.of(feature) if self.reply else (None, self.why or None)
 
 
@@ -58,13 +58,13 @@ class LevelsSeen:
     unknown: frozenset[str] = frozenset()
 
     def level(self, feature: str) -> int | None:
-        """Return 0 = not finalized, None = not known."""
+        """Return the level of a feature: 0 = not finalized, None = not known."""
         return None if feature in self.unknown else self.levels.get(feature, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveOutcome:
-    """The fate of one update, the response about it, and the level now (None = not known)."""
+    """The outcome of one update, the response about it, and the level now (None = not known)."""
 
     update: Move
     fate: Fate
@@ -75,7 +75,7 @@ class MoveOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """The fate of one request. `late` are nodes that do not report the levels it wrote.
+    """The outcome of one request. `late` are nodes that do not report the levels it wrote.
 
     `proof` is the reason why no part of it can still be carried out, `unproven` the reason why some
     part may; "" if that decided nothing.
@@ -90,7 +90,7 @@ class StepOutcome:
 
     @property
     def fate(self) -> Fate:
-        """Return one word for the whole request."""
+        """The outcome of the whole request."""
         fates = {outcome.fate for outcome in self.updates}
         if Fate.UNKNOWN in fates:
             return Fate.UNKNOWN
@@ -104,9 +104,9 @@ class StepOutcome:
 def settle(
     step: Step, position: int, delivery: Delivery, levels: LevelsSeen | None, *, proven: bool
 ) -> StepOutcome:
-    """Decide the fate of a request by its response and the levels now (None: not readable).
+    """Decide the outcome of a request by its response and the levels now (None: not readable).
 
-    `proven`: no node could carry the request out any more when `levels` was read.
+    `proven`: no node could apply the request any more when `levels` was read.
     """
     outcomes = []
     for move in step.updates:
@@ -141,8 +141,8 @@ def _fate(move: Move, step: Step, delivery: Delivery, level: int | None, *, prov
 
 
 def may_have_leaked(move: Move, step: Step) -> bool:
-    """From 4.1 on kraft.version moves although the rest of its request is refused, and shows a
-    moment later (KAFKA-16538)."""
+    """Return true for a change of kraft.version: from 4.1 on it happens although the rest of its
+    request is refused, and is visible a moment later (KAFKA-16538)."""
     return move.feature == KRAFT_VERSION and len(step.updates) > 1
 
 

@@ -1,7 +1,7 @@
-"""The answer of a controller as it would come over the wire: codes and words.
+"""The response of a controller as on the wire: codes and messages.
 
-Only for rows somebody reads: judging thousands of requests needs no text. And back: which node and
-range a controller's refusal names (`read_refusal`), because it knows what nobody else shows.
+Only for displayed rows: judging thousands of requests needs no text. `read_refusal` reads the node
+and range in a controller's refusal, because no other source may show them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ITS_RANGE = re.compile(r" supports (?:versions )?(\d{1,5})(\+?)(?:(?:-| to )(\d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The answer about one update."""
+    """The response about one update."""
 
     feature: str
     code: int
@@ -39,7 +39,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """An UpdateFeatures response; `results` is None where the wire version has none."""
+    """An UpdateFeatures response; `results` is None if the wire version has none."""
 
     code: int
     message: str | None
@@ -65,7 +65,7 @@ class Reply:
 
 
 class Refuser(NamedTuple):
-    """A node that a refusal names, and its range; None = it does not support the feature."""
+    """A node that a refusal names, with its range; None = it does not support the feature."""
 
     role: Role
     node_id: int
@@ -85,7 +85,7 @@ def read_refusal(message: str | None, feature: str) -> Refuser | None:
 
 
 class JudgedRequests:
-    """The judgement of one dialect on requests, with its words."""
+    """The judgement of one dialect on requests, with its messages."""
 
     def __init__(self, batch: Batch, by: Dialect, tables: Tables) -> None:
         self.batch, self.by, self._tables = batch, by, tables
@@ -94,7 +94,7 @@ class JudgedRequests:
         self._first = self.offences.first
 
     def reply(self, position: int, request: Request) -> Reply:
-        """The answer to the request at `position` of the batch."""
+        """Return the response to the request at `position` of the batch."""
         by, outcome = self.by, self.outcome
         empty = None if request.version > by.can.results_up_to else ()
         if (door := int(self.offences.door[position])) != NOT_HERE:
@@ -143,7 +143,7 @@ class JudgedRequests:
         )
 
     def after(self, position: int, before: Cluster) -> Cluster:
-        """The cluster of a request with its levels once they have settled."""
+        """Return the cluster of a request with the levels after it has settled."""
         ends = zip(
             self.batch.names,
             self.outcome.after_min[position].tolist(),
@@ -155,8 +155,8 @@ class JudgedRequests:
         return replace(before, finalized=finalized, kraft_record=record)
 
     def alike(self) -> tuple[frozenset[str], ...]:
-        """Return for each update whose refusal names a node: the words with any other node of the
-        group that offends as it does. Which is the first hangs on the order of registration too."""
+        """Return for each update whose refusal names a node the same message with every other
+        offending node of the group. The first also depends on the order of registration."""
         alike = []
         for i, rule in enumerate(self._first.tolist()):
             if rule != NOT_HERE and self.by.rules[rule].asks is not None:
@@ -173,8 +173,8 @@ class JudgedRequests:
         return row.says.format_map({"active": int(self.batch.state.active[position])})
 
     def _words(self, rule: int, i: int, pair: int | None = None) -> str:
-        """The words of a rule's row about update `i`, naming the first node of `pair`; without one,
-        of the first that offends, if the rule names any."""
+        """Return the message of a rule's row about update `i`, with the first node of `pair`;
+        without one, with the first offender, if the rule names any."""
         row, batch, columns = self.by.rules[rule], self.batch, self.offences.columns
         updates, tables = batch.updates, self._tables
         release = int(batch.state.release[updates.request[i]])
@@ -206,7 +206,7 @@ class JudgedRequests:
 
 
 def range_text(low: int, high: int) -> str:
-    """A range as Kafka prints it: `7`, `1+`, `0-2` (VersionRange.toString)."""
+    """Return a range as Kafka prints it: `7`, `1+`, `0-2` (VersionRange.toString)."""
     if low == high:
         return str(low)
     return f"{low}+" if high == _OPEN_END else f"{low}-{high}"

@@ -1,4 +1,4 @@
-"""The rules: each is one boolean mask over columns that says which rows offend.
+"""The rules: each is one boolean mask over columns that marks offending rows.
 
 No rule knows a release or builds a message, and a mask is right alone, whatever others would have
 caught. Only this module compares a level with a range. A rule is a function whose arguments are
@@ -75,7 +75,7 @@ UPDATE_COLUMNS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A named mask, the columns it reads, and the text or class it rests on."""
+    """A named mask, the columns it reads, and its source (text or class)."""
 
     name: str
     about_nodes: bool
@@ -86,7 +86,7 @@ class Rule:
 
     @property
     def about_groups(self) -> bool:
-        """True if the rule counts nodes of the group that its row asks."""
+        """True if the rule counts nodes of the group in its row."""
         return not self.about_nodes and any(name in GROUP_COLUMNS for name in self.columns)
 
     def ask(self, rows: object) -> Mask:
@@ -99,17 +99,17 @@ SCOPES: dict[str, Rule] = {}
 
 
 def of_nodes(source: str) -> Callable[[Function], Function]:
-    """Enter a mask over NODE_COLUMNS as a rule."""
+    """Register a mask over NODE_COLUMNS as a rule."""
     return partial(_enter, RULES, NODE_COLUMNS, source)
 
 
 def of_updates(source: str) -> Callable[[Function], Function]:
-    """Enter a mask over UPDATE_COLUMNS as a rule."""
+    """Register a mask over UPDATE_COLUMNS as a rule."""
     return partial(_enter, RULES, UPDATE_COLUMNS, source)
 
 
 def scope(mask: Function) -> Function:
-    """Enter a mask over UPDATE_COLUMNS as a scope."""
+    """Register a mask over UPDATE_COLUMNS as a scope."""
     return _enter(SCOPES, UPDATE_COLUMNS, "", mask)
 
 

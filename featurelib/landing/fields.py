@@ -1,9 +1,9 @@
-"""The form of a landing line: the types of its fields, what every line has, and how one is written.
+"""The form of a landing line: the types of its fields, its common keys, and how it is written.
 
-The types are what Kafka's wire could carry. Bound and wording of a field stand side by side in its
-annotation, so that a reason never promises another bound than the one that is checked. A kind of
-line is a `Line` whose tag is the value of `kind`; its `content` either gives what the line observed
-or raises the FaultError that quarantines it.
+The types have the bounds of Kafka's wire. A field's annotation has both the bound and its message,
+so that a message never names another bound than the checked one. A kind of line is a `Line` whose
+tag is the value of `kind`; its `content` either returns the observation or raises the FaultError
+that quarantines the line.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 class Line(
     msgspec.Struct, tag_field="kind", frozen=True, gc=False, kw_only=True, omit_defaults=True
 ):
-    """A landing line as it stands in the file.
+    """A landing line as in the file.
 
     Written again it has no key that the file's line lacks: `read` proves lines by that.
     """
@@ -84,13 +84,13 @@ class Line(
 
 
 class Timed(Line, frozen=True, gc=False, kw_only=True):
-    """A line that claims something, and so has to say when that was."""
+    """A line with a claim, which therefore needs a time."""
 
     observed_at: Time
 
 
 def checked_id(cluster: str) -> str:
-    """A cluster's id; FaultError if it holds control characters."""
+    """Return a cluster's id; FaultError if it has control characters."""
     # Printable texts hold none, and are told apart without a search.
     if not cluster.isprintable() and _CONTROL.search(cluster):
         raise FaultError(f"cluster_id: expected no control characters, found {show(cluster)}")
@@ -123,7 +123,7 @@ def write_line(kind: str, cluster_id: str, observed_at: int, keys: Mapping[str, 
 
 
 def write_time(microseconds: int) -> str:
-    """A time as landing lines have it: ISO 8601 in UTC, to the microsecond."""
+    """Return a time as landing lines have it: ISO 8601 in UTC, to the microsecond."""
     seconds, fraction = divmod(microseconds, 1_000_000)
     whole = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
     return f"{whole}.{fraction:06d}Z"
@@ -133,7 +133,7 @@ Ranges = tuple[tuple[str, int, int], ...]  # (feature, first, last), sorted by f
 
 
 def ordered(ranges: Iterable[tuple[str, int, int]], place: str) -> Ranges:
-    """`ranges` by feature; FaultError for a name that is none or repeated, or min above max."""
+    """Return `ranges` by feature; FaultError for an invalid or repeated name, or min above max."""
     by_name = sorted(ranges)
     before = None
     for name, first, last in by_name:
@@ -150,7 +150,7 @@ def ordered(ranges: Iterable[tuple[str, int, int]], place: str) -> Ranges:
 
 def reader(place: str, of: type[msgspec.Struct], end: Callable[..., _T]) -> Callable[[bytes], _T]:
     """Read a list in the field `place`, once for each distinct text of it: the nodes of a fleet
-    that run one build repeat it byte for byte. FaultError for what is no such list."""
+    that run one build repeat it byte for byte. FaultError for anything else."""
     decoder = msgspec.json.Decoder(list[of])  # type: ignore[valid-type]  # a value, as all types
     shape = Annotated[list[of], Meta(description="a list of objects")]  # type: ignore[valid-type]
 

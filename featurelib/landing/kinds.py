@@ -1,11 +1,11 @@
-"""The kinds of landing line: the form of each, and what a line of it observed.
+"""The kinds of landing line: the form of each, and its observation.
 
-A kind is a `Line` whose tag is the value of `kind`. `content` gives what was observed, or raises
-the FaultError that quarantines the line. A node that did not answer, or answered with an error,
-claims nothing: its empty lists never mean "supports nothing". Unused fields may hold anything.
+A kind is a `Line` whose tag is the value of `kind`. `content` returns the observation, or raises
+the FaultError that quarantines the line. A node that did not respond, or returned an error, claims
+nothing: its empty lists never mean "supports nothing". Unused fields may hold anything.
 
-The text of a znode and the line of a tool are evidence as they are: a finding tells of damage in
-them. `registration`, `controller` and `tool_feature` read them; metadata_log reads a log's line.
+The text of a znode and the line of a tool are evidence unchanged: a finding reports damage in them.
+`registration`, `controller` and `tool_feature` read them; metadata_log reads a log's line.
 """
 
 from __future__ import annotations
@@ -69,12 +69,11 @@ KNOWS_MINIMUM_ZERO = 4  # from it on the client can read a minimum of 0 (KIP-102
 
 
 class ApiVersionsAnswer(msgspec.Struct, frozen=True, gc=False):
-    """An ApiVersions answer; where `error` is set, only who was asked is known.
+    """An ApiVersions response; with an `error` only the queried node is known.
 
-    `supported` is (feature, min_version, max_version), None = the line does not say; `finalized` is
+    `supported` is (feature, min_version, max_version), None = not in the line; `finalized` is
     (feature, min_level, max_level), both by feature. `epoch` -1 = this witness does not know.
-    `offers` is what requests it answers, (api_key, min_version, max_version) by key; () = the line
-    does not say.
+    `offers` are its requests, (api_key, min_version, max_version) by key; () = not in the line.
     """
 
     node_id: int
@@ -91,8 +90,8 @@ class ApiVersionsAnswer(msgspec.Struct, frozen=True, gc=False):
 
 
 class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=True):
-    """The ranges of one node, and the levels that it takes for finalized, from one of its
-    listeners: the answer's fields stand in the line. Lists are read apart."""
+    """The ranges of one node, and the levels that it knows as finalized, from one of its listeners:
+    the response's fields stand in the line. Lists are decoded separately."""
 
     node_id: NodeId
     role: Listener
@@ -128,7 +127,7 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
         return ApiVersionsAnswer(*head, None, error, -1, (), ())
 
     def _has_requests_alone(self) -> bool:
-        """Return true for an answer of a version that has no features, which is no error."""
+        """Return true for a response of a version without features, which is no error."""
         parts = (self.supported_features, self.finalized_features, self.error, self.error_code)
         return (
             self.asked_version < FEATURES_FROM
@@ -137,7 +136,7 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
         )
 
     def _require_silence(self) -> None:
-        """Raise FaultError for half an answer, or for neither an answer nor an error."""
+        """Raise FaultError for half a response, or for neither a response nor an error."""
         parts = {
             "supported_features": bool(self.supported_features),
             "finalized_features_epoch": self.finalized_features_epoch is not None,
@@ -162,8 +161,8 @@ Values = tuple[tuple[str, str | None, int], ...]
 
 
 class RequestLine(Line, frozen=True, gc=False, kw_only=True):
-    """A request to describe, and what came back. Nobody who did not answer claims anything: such a
-    line needs neither a time nor a version, and an answer needs both."""
+    """A describe request and its response. A line without a response claims nothing and needs
+    neither a time nor a version; a response needs both."""
 
     asked_node: NodeId
     listener: Listener
@@ -177,7 +176,7 @@ class RequestLine(Line, frozen=True, gc=False, kw_only=True):
         return ROLES[self.listener]
 
     def require_one(self, answer: object, version: int | None) -> None:
-        """Raise FaultError if the line says both an answer and an error, or neither."""
+        """Raise FaultError if the line has both a response and an error, or neither."""
         if answer is None:
             if self.error is None and self.why is None:
                 raise FaultError("neither an answer nor an error: expected answer, error or why")
@@ -199,8 +198,8 @@ class NodeDescription(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClusterDescription(NodeDescription, frozen=True, gc=False):
-    """DescribeCluster: (id, fenced) of each node by id, fenced None = not said: before version 2
-    nothing tells a fenced broker from one that does not exist."""
+    """DescribeCluster: (id, fenced) of each node by id, fenced None = not in the response: before
+    version 2 a fenced broker looks like one that does not exist."""
 
     role: Role  # of the nodes that are listed
     fenced_shown: bool  # and not left out
@@ -209,7 +208,7 @@ class ClusterDescription(NodeDescription, frozen=True, gc=False):
 
 
 class QuorumDescription(NodeDescription, frozen=True, gc=False):
-    """DescribeQuorum: ids of nodes, ascending; of the observers those that follow, and `following`
+    """DescribeQuorum: ids of nodes, ascending; of the observers only those that follow; `following`
     are the voters that do. -1 as leader or epoch = unknown."""
 
     leader_id: int = -1
@@ -222,8 +221,8 @@ class QuorumDescription(NodeDescription, frozen=True, gc=False):
 
 
 class ConfigDescription(NodeDescription, frozen=True, gc=False):
-    """DescribeConfigs (KIP-226, KIP-919): the resources that it was given for, each the asked
-    node's id or BROKER_DEFAULT, and their values."""
+    """DescribeConfigs (KIP-226, KIP-919): the requested resources, each the node's own id or
+    BROKER_DEFAULT, and their values."""
 
     resources: tuple[tuple[str, Values], ...]
 
@@ -281,7 +280,7 @@ class DescribeQuorumLine(RequestLine, tag="describe_quorum", frozen=True, gc=Fal
 
 
 def _quorum(answer: responses.DescribeQuorum) -> responses.Partition:
-    """The metadata partition of an answer."""
+    """Return the metadata partition of a response."""
     for topic in answer.topics:
         for partition in topic.partitions:
             if topic.topic_name == responses.METADATA_TOPIC and partition.partition_index == 0:
@@ -292,17 +291,17 @@ def _quorum(answer: responses.DescribeQuorum) -> responses.Partition:
 
 
 def _follows(replica: responses.Replica, now: int) -> bool:
-    """Return true if the replica fetched lately. Kafka lists an observer for five minutes after its
-    last fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS), the only sign if no time is given; and a
-    voter always. The leader's own entry has the time of the answer, which is `now`
+    """Return true if the replica fetched recently. Kafka lists an observer for five minutes after
+    its last fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS), the only sign if no time is given; and
+    a voter always. The leader's own entry has the time of the answer, which is `now`
     (LeaderState.describeReplicaState)."""
     at = _fetched_at(replica)
     return at >= 0 and now - at <= FOLLOWS_WITHIN_MS
 
 
 def _directory(replica: responses.Replica) -> str:
-    """Return the id of a voter's log directory as Kafka's tools read and print it, base64 of 16
-    bytes; "" = none is known, as in a static quorum."""
+    """Return the id of a voter's log directory in the form of Kafka's tools, base64 of 16 bytes; ""
+    = not known, as in a static quorum."""
     text = replica.replica_directory_id
     if not (isinstance(text, str) and _UUID.fullmatch(text)):
         return ""
@@ -365,7 +364,7 @@ class ProbedUpdate(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProbeAnswer(NamedTuple):
-    """The answer about one update; `code` None = no answer about it."""
+    """The response about one update; `code` None = none."""
 
     feature: str
     from_level: int
@@ -382,8 +381,8 @@ class ProbeReply(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProbeLine(Timed, tag="probe", frozen=True, gc=False, kw_only=True):
-    """An UpdateFeatures request to validate only, as it was put to the active controller: nothing
-    was written by it. An error of the whole request counts for all of its updates."""
+    """An UpdateFeatures request to validate only, as sent to the active controller: it wrote
+    nothing. An error of the whole request counts for all of its updates."""
 
     updates: Annotated[
         list[ProbedUpdate], Meta(min_length=1, description="a list of at least one update")
@@ -415,9 +414,9 @@ _BROKER = re.compile(r"/brokers/ids/(0|[1-9][0-9]{0,9})", re.ASCII)
 
 
 class Znode(Timed, tag="znode", frozen=True, gc=False, kw_only=True):
-    """A read of one path; `version` and `data` None = there is no such node.
+    """A read of one path; `version` and `data` None = no such znode.
 
-    `version` is ZooKeeper's data version; of the features node it is the epoch. `children`, of
+    `version` is ZooKeeper's data version; that of `/feature` is the epoch. `children`, of
     `/brokers/ids` alone: the ids of the brokers that are registered.
     """
 
@@ -444,13 +443,13 @@ class Znode(Timed, tag="znode", frozen=True, gc=False, kw_only=True):
 
 
 class UnreadZnode(msgspec.Struct, frozen=True, gc=False):
-    """A read of a path whose line is quarantined: what stood there is not known."""
+    """A read of a path whose line is quarantined: the content is not known."""
 
     path: str
 
 
 def broker_id(path: str) -> int | None:
-    """The broker a registration path is of; None for any other path."""
+    """Return the broker id in a registration's path; None for any other path."""
     match = _BROKER.fullmatch(path)
     node = int(match[1]) if match else INT32_MAX + 1
     return node if node <= INT32_MAX else None
@@ -476,7 +475,7 @@ _DAMAGE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 def controller(data: str | None) -> int:
-    """The broker the text of `/controller` names; -1 where it names none (ControllerZNode)."""
+    """Return the broker in the text of `/controller`; -1 if it names none (ControllerZNode)."""
     try:
         return _CONTROLLER.decode(data or "").brokerid
     except _DAMAGE:
@@ -484,10 +483,11 @@ def controller(data: str | None) -> int:
 
 
 def registration(data: str) -> Ranges | None:
-    """The ranges that the text of a broker's registration lists; None = it has no such key (schemas
-    1 to 4), which is not an empty map. Raises FaultError for a text that cannot be read.
+    """Return the ranges in the text of a broker's registration; None = it has no such key (schemas
+    1 to 4), which is not an empty map. Raises FaultError.
 
-    Source: Kafka, ZkData.scala, BrokerIdZNode: the version is no gate, `features` may be absent.
+    Source: Kafka, ZkData.scala, BrokerIdZNode: the version is not checked, `features` may be
+    absent.
     """
     try:
         features = _REGISTRATION.decode(data).features
@@ -500,7 +500,7 @@ def registration(data: str) -> Ranges | None:
 
 
 class LogLine(Timed, tag="metadata_log", frozen=True, gc=False, kw_only=True):
-    """A line of kafka-dump-log, untouched; the module metadata_log reads it."""
+    """A line of kafka-dump-log, unchanged; the module metadata_log reads it."""
 
     line_number: LineNumber
     line: Text
@@ -519,8 +519,8 @@ _FEATURE = re.compile(
 
 
 class ToolFeature(msgspec.Struct, frozen=True, gc=False):
-    """The report of an unnamed node about one feature. Levels stay as the tool prints them: names
-    for metadata.version ("3.3-IV3"), "UNKNOWN 33" for one it does not know, "-" for none.
+    """A tool's line about one feature, from an unnamed node. Levels are as printed: names for
+    metadata.version ("3.3-IV3"), "UNKNOWN 33" for one it does not know, "-" for none.
 
     `min_level` is there only in the layout of 2.7 to 3.2. `epoch` None = not known.
     """
@@ -534,7 +534,7 @@ class ToolFeature(msgspec.Struct, frozen=True, gc=False):
 
 
 class ToolLine(Timed, tag="features_describe", frozen=True, gc=False, kw_only=True):
-    """A line of `kafka-features.sh describe`, untouched."""
+    """A line of `kafka-features.sh describe`, unchanged."""
 
     line_number: LineNumber
     line: Text
@@ -544,7 +544,7 @@ class ToolLine(Timed, tag="features_describe", frozen=True, gc=False, kw_only=Tr
 
 
 def tool_feature(line: str) -> ToolFeature | None:
-    """The feature a line of `kafka-features.sh describe` tells of; None for any other line.
+    """Return the feature in a line of `kafka-features.sh describe`; None for any other line.
 
     Source: Kafka, FeatureCommand: TABs up to 4.2, padded columns from 4.3, no TAB in a name.
     """
@@ -557,7 +557,7 @@ def tool_feature(line: str) -> ToolFeature | None:
 
 
 class NotReachedLine(Timed, tag="not_reached", frozen=True, gc=False, kw_only=True):
-    """A look that reached nobody of a cluster, and why: it says nothing of any node."""
+    """A reading that reached no node of a cluster, and why: it claims nothing about any node."""
 
     error: FilledText
 

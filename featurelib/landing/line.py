@@ -1,4 +1,4 @@
-"""One landing line: bytes in, what it observed or why it is quarantined out.
+"""Read one landing line: bytes in, its observation or the reason for quarantine out.
 
 Nothing here raises for any bytes. A line is accepted only if every reader of JSON would understand
 it the same way and every known field is what Kafka's wire could carry; unknown keys are ignored.
@@ -36,7 +36,7 @@ from featurelib.landing.strict import (
 
 
 class Landing(msgspec.Struct, frozen=True, gc=False):
-    """An accepted line. `observed_at` is microseconds in UTC; None only where nothing answered."""
+    """An accepted line. `observed_at` is microseconds in UTC; None only without a response."""
 
     kind: str
     cluster: str
@@ -45,8 +45,8 @@ class Landing(msgspec.Struct, frozen=True, gc=False):
 
 
 class Quarantined(msgspec.Struct, frozen=True, gc=False):
-    """A quarantined line: why, and whatever of its envelope could still be read; of a znode its
-    path, too."""
+    """A quarantined line: the reason, and the readable parts of its envelope; for a znode also its
+    path."""
 
     reason: str
     kind: str | None
@@ -56,9 +56,9 @@ class Quarantined(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def unread(self) -> Landing | None:
-        """The part of the line that still counts: that a path was read. None = not even that.
+        """The part of the line that still counts: that a path was read. None = nothing.
 
-        A registration whose line is damaged is no registration that is gone.
+        A registration whose line is damaged must not count as a registration that is gone.
         """
         if self.cluster is None or self.observed_at is None or self.path is None:
             return None
@@ -96,7 +96,7 @@ def read(raw: bytes) -> Landing | Quarantined:
 
 
 def _reason(raw: bytes, fault: FaultError) -> str:
-    """Return the fault of the whole document, or else `fault` of one of its parts."""
+    """Return the fault of the whole document, else `fault` of one of its parts."""
     try:
         require_strict(raw)
     except FaultError as whole:
@@ -105,7 +105,7 @@ def _reason(raw: bytes, fault: FaultError) -> str:
 
 
 def decode(raw: bytes) -> KindLine:
-    """The line as its types; FaultError for one that does not fit them. `read` proves the rest."""
+    """Return the line as its type; FaultError if it does not fit. `read` proves the rest."""
     require_size(raw)
     try:
         return _LINE.decode(raw)
@@ -145,7 +145,7 @@ _R = TypeVar("_R")
 
 
 def _salvaged(raw: bytes) -> tuple[str | None, str | None, int | None, str | None]:
-    """Return kind, cluster, microseconds and znode of a quarantined line, where clean."""
+    """Return kind, cluster, microseconds and znode of a quarantined line, if readable."""
     try:
         members = {name: bytes(value) for name, value in _MEMBERS.decode(raw).items()}
     except _BROKEN:

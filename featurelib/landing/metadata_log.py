@@ -1,6 +1,6 @@
 """Read one line of `kafka-dump-log --cluster-metadata-decoder`.
 
-A record of a type nobody here needs is OTHER. A line that cannot be read is DAMAGED, because a gap
+A record of a type that is not needed is OTHER. A line that cannot be read is DAMAGED, because a gap
 in the log is evidence too. Records are decoded from JSON by the names of Kafka's record schemas.
 """
 
@@ -36,7 +36,7 @@ class RecordBatch(Struct, frozen=True, gc=False):
 
 
 class LeftOut(Struct, frozen=True, gc=False):
-    """A collector kept these lines back: their records say nothing about features or nodes.
+    """The lines that a collector left out: their records are not about features or nodes.
 
     `lines` of the dump, from this one's number on. `first` and `last` are the offsets of their
     records, without a hole; both None = they held no record.
@@ -48,7 +48,7 @@ class LeftOut(Struct, frozen=True, gc=False):
 
 
 class Record(Struct, frozen=True, gc=False):
-    """A record; `offset` None where the tool was told to leave it out, or it is damaged."""
+    """A record; `offset` None if the tool left it out, or if it is damaged."""
 
     offset: int | None
     kind: str  # OTHER, DAMAGED, or one of the tables below
@@ -70,9 +70,9 @@ class _Feature(Struct, frozen=True, gc=False, rename="camel"):
 
 
 def _reader(kind: str, **fields: tuple[str, object]) -> _Reader:
-    """Read the JSON of a record of which these fields, as (key, type), are used.
+    """Return a reader of a record's JSON with these used fields, as (key, type).
 
-    What it returns raises FaultError or DecodeError for data that does not fit.
+    The reader raises FaultError or DecodeError for data that does not fit.
     """
     shape = msgspec.defstruct(
         "Data",
@@ -209,7 +209,7 @@ def _left_out(line: str) -> LeftOut | Record:
 
 
 def left_out(item: LeftOut) -> str:
-    """The line that stands for lines a collector kept back; `parse_line` reads it."""
+    """Return the line that replaces left-out lines; `parse_line` reads it."""
     text = f"featurelib: left out {item.lines} line{'' if item.lines == 1 else 's'}"
     if item.first is None:
         return f"{text}."
@@ -219,7 +219,7 @@ def left_out(item: LeftOut) -> str:
 
 
 def _record(line: str, start: int, offset: int | None) -> Record | None:
-    """The record that follows `start`, damaged if it cannot be read; None if none does."""
+    """Return the record that follows `start`, damaged if unreadable; None if there is none."""
     at = line.find(PAYLOAD, start)
     text = at + len(PAYLOAD)
     if at >= 0 and line.startswith(_IDLE, text) and line.endswith("}}"):
@@ -235,7 +235,7 @@ def _record(line: str, start: int, offset: int | None) -> Record | None:
 
 
 def _control(text: str, offset: int | None) -> Record | None:
-    """The control record `text` ends with, None if there is none."""
+    """Return the control record at the end of `text`, None if there is none."""
     if match := _CONTROL.search(text):
         return _CONTROLS[match[1]](match[2].encode(errors="replace"), offset)
     if match := _NAMED_CONTROL.search(text):

@@ -1,10 +1,9 @@
-"""Kafka's responses, each typed once: as a listener answers, a landing line keeps, an embedded
-cluster makes and a recording holds them.
+"""Kafka's responses, each typed once for listeners, landing lines, sandbox clusters and recordings.
 
-Names are the protocol's, in snake case. What a judgement rests on has its type and bound; the rest
-(`Unused`) may be anything, and is known so that a line with nothing but Kafka's own fields can be
-proven strict at once. A field that a version lacks is UNSET or None, never a value that could be
-believed. ApiVersions has no answer of its own: its fields stand in the line (kinds.py).
+Names are the protocol's, in snake case. Fields that a judgement needs have a type and a bound; the
+rest (`Unused`) may be anything, and is declared so that a line with only Kafka's own fields can be
+proven strict at once. A field that a version lacks is UNSET or None, never a believable value.
+ApiVersions has no type of its own: its fields stand in the line (kinds.py).
 """
 
 from __future__ import annotations
@@ -56,9 +55,9 @@ KEYS: Final = (
 
 
 def needed(request: str, role: Role) -> str:
-    """The operation on CLUSTER that a request asks for (ControllerApis and KafkaApis, 3.3 to 4.4).
+    """Return the operation on CLUSTER that a request needs (ControllerApis, KafkaApis, 3.3 to 4.4).
 
-    A controller lists controllers to those only who may alter the cluster.
+    A controller lists controllers only to users who may alter the cluster.
     """
     if request == CONFIGS:
         return DESCRIBE_CONFIGS
@@ -67,7 +66,7 @@ def needed(request: str, role: Role) -> str:
 
 
 def given(text: str | UnsetType | None) -> str | None:
-    """Return `text`, None where the field was left out."""
+    """Return `text`, None if the field was left out."""
     return None if text is UNSET else text
 
 
@@ -84,7 +83,7 @@ class SupportedFeature(Part, frozen=True, gc=False):
 
 
 class ShownLevel(Part, frozen=True, gc=False):
-    """A metric of a node, FinalizedLevel: one feature, as its label spells it."""
+    """A node's metric FinalizedLevel: one feature, as its label spells it."""
 
     name: FilledText
     level: Level
@@ -99,7 +98,7 @@ class FinalizedFeature(Part, frozen=True, gc=False):
 
 
 class OfferedRequest(Part, frozen=True, gc=False):
-    """A request that a node offers by ApiVersions, from its first to its last version."""
+    """A request that a node offers in ApiVersions, from its first to its last version."""
 
     api_key: Int16
     min_version: Int16
@@ -107,7 +106,7 @@ class OfferedRequest(Part, frozen=True, gc=False):
 
 
 class ListedNode(Part, frozen=True, gc=False):
-    """A broker, or a controller where those were asked for."""
+    """A broker, or a controller if those were requested."""
 
     broker_id: NodeId
     is_fenced: Truth | UnsetType | None = UNSET  # before version 2 nobody says
@@ -202,7 +201,7 @@ class Resource(Part, frozen=True, gc=False):
 
 
 class DescribeConfigs(Part, frozen=True, gc=False):
-    """The configuration of resources, in the order in which they were asked for."""
+    """The configuration of resources, in the order of the request."""
 
     results: Annotated[
         list[Resource], Meta(min_length=1, description="a list of at least one result")
@@ -217,7 +216,7 @@ class UpdatedFeature(Part, frozen=True, gc=False):
 
 
 class UpdateFeatures(Part, frozen=True, gc=False):
-    """The answer to an update; `results` None or UNSET = the wire version has none."""
+    """The response to an update; `results` None or UNSET = the wire version has none."""
 
     error_code: Int16
     error_message: _Words = UNSET
@@ -227,7 +226,7 @@ class UpdateFeatures(Part, frozen=True, gc=False):
 
     @classmethod
     def of(cls, reply: Reply) -> Self:
-        """Make the response that says what the core's `reply` does."""
+        """Return the response with the content of the core's `reply`."""
         results = None
         if reply.results is not None:
             results = [
@@ -238,7 +237,7 @@ class UpdateFeatures(Part, frozen=True, gc=False):
 
     @property
     def reply(self) -> Reply:
-        """The same as the core has it."""
+        """The response as the core's type."""
         results = None
         if isinstance(self.results, list):
             results = tuple(

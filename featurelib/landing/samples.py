@@ -1,9 +1,9 @@
 """Read feature levels from a scrape of Kafka's nodes: samples in, keys of `metrics` lines out.
 
-Exporters write one metric of Kafka (KIP-1180, 4.2 and later) under many names, so a name is read by
-its letters alone. Samples with the same labels, but for those of the metric itself, are of one
-target, and a target is one process; other metrics name its node and halves. Whatever does not fit
-is refused: series of two clusters must never become nodes of one.
+Exporters write one metric of Kafka (KIP-1180, 4.2 and later) under many names, so only its letters
+count. Samples with the same labels, except for those of the metric itself, belong to one target,
+which is one process; other metrics name its node and halves. Everything else is refused: series of
+two clusters must never become nodes of one.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Sample(NamedTuple):
 
 
 class ScrapedNode(NamedTuple):
-    """A half of a process: the keys of its `metrics` line, and when it was scraped."""
+    """A half of a process: the keys of its `metrics` line, and the time of the scrape."""
 
     at: int
     keys: dict[str, object]
@@ -74,14 +74,14 @@ class ScrapedNode(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def letters(text: str) -> str:
-    """The letters and digits of a name, small: `metadata.version` is `metadataversion`, as are
-    `metadata-version` and `metadataVersion`."""
+    """Return the letters and digits of a name, in lower case: `metadataversion` for
+    `metadata.version`, `metadata-version` and `metadataVersion`."""
     return _NO_LETTER.sub("", text.lower())
 
 
 @dataclass(slots=True)
 class _Target:
-    """A process: what its samples say, and the labels that they have in common."""
+    """A process: its samples, and the labels that they have in common."""
 
     labels: Mapping[str, str]
     values: dict[tuple[str, str], int] = field(default_factory=dict)  # (metric, feature)
@@ -94,7 +94,7 @@ class _Target:
         return show(", ".join(f"{k}={v}" for k, v in sorted(self.labels.items())) or "no labels")
 
     def add(self, metric: str, sample: Sample) -> None:
-        """Take up one sample. Raises FaultError for a second value, or one that is no level."""
+        """Add one sample. Raises FaultError for a second value, or one that is no level."""
         own = {letters(name): value for name, value in sample.labels.items()}
         if metric == "id":
             for text in (own.get("id", ""), own.get("clientid", "")):
@@ -115,17 +115,17 @@ class _Target:
             raise FaultError(f"{sample.name} {show(feature)}: expected one value, found {two}")
 
     def of(self, metric: str) -> dict[str, int]:
-        """Return feature, as the metric spells it → value."""
+        """Return the values of a metric by feature, as the metric spells it."""
         return {name: value for (key, name), value in self.values.items() if key == metric}
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """The halves of the node: only a broker has a state, only a controller may be active."""
+        """The halves of the node: only a broker has a state, only a controller can be active."""
         halves = (("broker", Role.BROKER), ("active", Role.CONTROLLER))
         return tuple(role for metric, role in halves if (metric, "") in self.values)
 
     def nodes(self, place: str) -> Iterable[tuple[tuple[int, Role], ScrapedNode]]:
-        """Return its halves, by id and role. Raises FaultError where it does not say who it is."""
+        """Return its halves, by id and role. Raises FaultError if its id is unknown."""
         most, least = self.of("most"), self.of("least")
         if lone := sorted(most.keys() ^ least.keys()):
             raise FaultError(
@@ -164,10 +164,10 @@ class _Target:
 
 
 def nodes_of(samples: Iterable[Sample], place: str) -> list[ScrapedNode]:
-    """The halves of nodes that the samples of one cluster are of, by id; `place` stands for an
-    address that no label says.
+    """Return the halves of nodes in the samples of one cluster, by id; `place` replaces an address
+    that no label has.
 
-    Raises FaultError where they say nothing of levels, or are not of one cluster.
+    Raises FaultError if they have no levels, or belong to several clusters.
     """
     targets: dict[frozenset[tuple[str, str]], _Target] = {}
     number = 0
@@ -206,7 +206,7 @@ def nodes_of(samples: Iterable[Sample], place: str) -> list[ScrapedNode]:
 
 
 def metric_of(sample: Sample) -> str | None:
-    """Return the metric of a sample, a key of `_METRICS`; None = a metric that is not read."""
+    """Return the metric of a sample, a key of `_METRICS`; None = it is not used."""
     text = letters(sample.name + sample.labels.get("name", ""))
     return next((name for name, of in _METRICS.items() if of.search(text)), None)
 
@@ -224,7 +224,7 @@ ABSENT = Raw(b"")
 
 
 class NodeMetrics(msgspec.Struct, frozen=True, gc=False):
-    """The metrics of one half of a process (KIP-1180), features as their labels spell them:
+    """The metrics of one half of a process (KIP-1180), with features as in their labels:
     `supported` is (feature, min_version, max_version), `finalized` (feature, level, level); () = no
     such metric."""
 
@@ -237,7 +237,7 @@ class NodeMetrics(msgspec.Struct, frozen=True, gc=False):
 
 class MetricsLine(Timed, tag="metrics", frozen=True, gc=False, kw_only=True):
     """The scraped metrics of one half of a process. A label has dashes or capitals where the
-    feature's name has dots: which feature it is, is not for a line to guess."""
+    feature's name has dots; the line does not guess the feature."""
 
     node_id: NodeId
     role: Listener

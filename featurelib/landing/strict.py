@@ -1,10 +1,10 @@
-"""Whether a line is one strict JSON object: nothing said twice, nothing cut, nothing after it.
+"""Check that a line is one strict JSON object: no repeated key, not truncated, nothing after it.
 
-JSON readers differ in what they forgive: repeated keys, lone surrogates, NaN, bad UTF-8 in parts
-they skip. A line two readers could understand differently is not evidence. `is_retold` proves the
-common case quickly and says False when it cannot; `require_strict` decides exactly. What is wrong
-travels as `FaultError`, one sentence that a person understands; whatever is shown of the line
-itself is cut and made printable here, and only here.
+JSON readers tolerate different faults: repeated keys, lone surrogates, NaN, bad UTF-8 in parts they
+skip. A line two readers could understand differently is not evidence. `is_retold` proves the common
+case quickly and says False when it cannot; `require_strict` decides exactly. What is wrong travels
+as `FaultError`, one sentence that a person understands; whatever is shown of the line itself is cut
+and made printable here, and only here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHOWN = 60  # characters of a found value; a reason stays one short line
 
 
 class FaultError(Exception):
-    """The sentence that quarantines a line."""
+    """An error whose sentence is the reason for quarantine."""
 
 
 def show(text: str) -> str:
@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 
 
 def remembered(read: Callable[[bytes], _T]) -> Callable[[bytes], _T]:
-    """Return `read`, asked only once for a short text that it was asked for lately."""
+    """Return `read` with a cache for recent short texts."""
     recall = lru_cache(maxsize=REMEMBERED)(read)
 
     def look(raw: bytes) -> _T:
@@ -63,10 +63,10 @@ _LONE = re.compile(r"[\ud800-\udfff]")
 def is_retold(raw: bytes, again: bytes) -> bool:
     """Return true if a line is proven strict by its decoded values, written `again`.
 
-    Precondition: `again` has no key that the line lacks, and whatever it copies undecoded is known
-    to be strict. A key costs quotes, and so does a text: where both have as many, the line has no
-    key that was not decoded, and none twice. Only an escape `\\u0022` could upset the count. False
-    means "not proven", not "broken".
+    Precondition: `again` has no key that the line lacks, and parts that it copies undecoded are
+    known to be strict. Keys and texts need quotes: if both have equally many, the line has no
+    undecoded and no repeated key. Only an escape `\u0022` could disturb the count. False means "not
+    proven", not "broken".
     """
     if b"\\" in raw and b"\\u" in raw and _UNSURE.search(raw):
         return False
@@ -103,7 +103,7 @@ def require_size(raw: bytes) -> None:
 def _is_plain(raw: bytes) -> bool:
     """Return true if reading and writing the document gives the same bytes, white space apart.
 
-    A repeated key, a lone surrogate, bad UTF-8 or text behind the document would not come back.
+    A repeated key, a lone surrogate, bad UTF-8 or text after the document would be lost.
     """
     try:
         again = msgspec.json.encode(msgspec.json.decode(raw))
@@ -169,9 +169,9 @@ _type = cache(msgspec.inspect.type_info)  # slow, and asked for each line of a b
 
 
 def misfit(raw: bytes, shape: object, error: Exception, field: str = "") -> FaultError:
-    """Return the fault to raise for `error`, which the parser raised for `raw` as a `shape`.
+    """Return the FaultError for a parser's `error` about `raw` as a `shape`.
 
-    `field` is the name of the field `raw` is the value of; empty for a whole line.
+    `field` is the name of the field whose value is `raw`; empty for a whole line.
     """
     kind, path = _type(shape), field
     place = _WHERE.search(str(error))
@@ -190,7 +190,7 @@ def misfit(raw: bytes, shape: object, error: Exception, field: str = "") -> Faul
 
 
 def _inside(kind: Type, name: str) -> Type | None:
-    """Return the type of a field or of list items; None for a value of any type. Of a union with
+    """Return the type of a field or of list items; None for a value of any type. For a union with
     null the other type counts."""
     if isinstance(kind, Metadata):
         kind = kind.type

@@ -1,8 +1,8 @@
 """Read Strimzi's resources (`kubectl get … -o json`) as landing lines of the kind `strimzi`.
 
-A `Kafka` resource says which software and metadata.version are asked for, and in its status what
-the operator did. `KafkaNodePool` and `StrimziPodSet` say which nodes there are to be; one of theirs
-may never have registered with Kafka. Nothing else is kept: resources of pods may hold secrets.
+A `Kafka` resource has the requested software and metadata.version, and in its status the operator's
+result. `KafkaNodePool` and `StrimziPodSet` list the expected nodes; some may never have registered
+with Kafka. Nothing else is kept: resources of pods may hold secrets.
 
 v1beta2 and v1 are read alike. Two Kafka resources of one cluster id are both left out.
 """
@@ -51,7 +51,7 @@ _Key = tuple[int, str]  # of a half of a node: its id and role
 
 
 class StrimziNode(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """A half of a node that Strimzi runs; `version` of Kafka that its pods are made for."""
+    """A half of a node that Strimzi runs; `version` is the Kafka of its pods."""
 
     node_id: NodeId
     role: Listener
@@ -60,8 +60,8 @@ class StrimziNode(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defa
 
 class StrimziLine(Timed, tag=KIND, frozen=True, gc=False, kw_only=True):
     """The resources of one cluster. Without `version` and `metadata_version` the Kafka resource
-    leaves them to the operator; `status_…` is what its status says. `nodes_complete`: every node
-    pool that the status names was there."""
+    leaves them to the operator; `status_…` is from its status. `nodes_complete`: every node pool in
+    the status was found."""
 
     resource: FilledText
     version: FilledText | None = None
@@ -103,7 +103,7 @@ class _Listener(msgspec.Struct, frozen=True):
 
     @property
     def asks(self) -> tuple[str, ...]:
-        """The demands of the listener on a client."""
+        """The listener's demands on a client."""
         kind = (self.authentication.type or "an own way") if self.authentication else ""
         return (*(("TLS",) if self.tls else ()), *((f"authentication {kind}",) if kind else ()))
 
@@ -152,7 +152,7 @@ class _Kafka(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Return NAMESPACE/NAME."""
+        """The name as NAMESPACE/NAME."""
         return f"{self.metadata.namespace or ''}/{self.metadata.name}"
 
 
@@ -192,7 +192,7 @@ _TYPES: dict[str, type[_Kafka | _NodePool | _PodSet]] = {
 
 
 class ListedListener(NamedTuple):
-    """A listener of a cluster: its addresses, host:port,…, and what it asks of a client."""
+    """A listener of a cluster: its addresses, host:port,…, and its demands on a client."""
 
     name: str
     servers: str
@@ -200,7 +200,7 @@ class ListedListener(NamedTuple):
 
 
 class StrimziCluster(NamedTuple):
-    """A Kafka resource, NAMESPACE/NAME, with what its landing line says and how it is reached."""
+    """A Kafka resource, NAMESPACE/NAME, with the content of its landing line and its listeners."""
 
     cluster_id: str
     resource: str
@@ -234,14 +234,14 @@ class StrimziCluster(NamedTuple):
 
 
 class StrimziFleet(NamedTuple):
-    """The clusters of some resources; `left_out` has a reason for each Kafka resource left out."""
+    """The clusters of some resources; `left_out` has a reason for each other Kafka resource."""
 
     clusters: tuple[StrimziCluster, ...]
     left_out: tuple[str, ...]
 
 
 def objects_of(text: str, place: str) -> Iterator[object]:
-    """Return the JSON objects of a text, with lists flattened. Raises LandingError."""
+    """Yield the JSON objects of a text, with lists flattened. Raises LandingError."""
     decoder, at = json.JSONDecoder(), 0
     while tail := text[at:].lstrip():
         at = len(text) - len(tail)
@@ -256,8 +256,8 @@ def objects_of(text: str, place: str) -> Iterator[object]:
 
 
 def read_resources(objects: Iterable[object], place: str) -> StrimziFleet:
-    """The clusters of Strimzi's resources; others are passed over. Raises LandingError, naming
-    `place`, for what is no object of Kubernetes, and where no Kafka resource is among them."""
+    """Return the clusters of Strimzi's resources; others are ignored. Raises LandingError, naming
+    `place`, for an object that is not Kubernetes', and without any Kafka resource."""
     known, kafkas, nodes = 0, list[_Kafka](), dict[str, dict[str, list[StrimziNode]]]()
     for known, item in enumerate(objects, start=1):
         resource = _resource(item, f"{place}: object {known}")
@@ -292,7 +292,7 @@ def _fault(place: str, expected: str, actual: str) -> LandingError:
 
 
 def _resource(item: object, place: str) -> _Kafka | _NodePool | _PodSet | None:
-    """The object as its type; None = of another kind, or of somebody else's."""
+    """Return the object as its type; None = of another kind or API group."""
     keys = item if isinstance(item, dict) else {}
     kind, version = keys.get("kind"), keys.get("apiVersion")
     if not isinstance(kind, str) or not isinstance(version, str):
@@ -309,7 +309,7 @@ def _resource(item: object, place: str) -> _Kafka | _NodePool | _PodSet | None:
 
 
 def _unfit(kafka: _Kafka, ids: Mapping[str | None, int]) -> str:
-    """Return the reason why a Kafka resource is left out; "" = it is not."""
+    """Return why a Kafka resource is left out; "" = it is not."""
     own_id = kafka.status.cluster_id if kafka.status else None
     if not RESOURCE.fullmatch(kafka.name):
         return "since Kubernetes has no such names"
@@ -363,7 +363,7 @@ def _of_pool(pool: _NodePool) -> Iterator[StrimziNode]:
 
 
 def _of_pods(pods: _PodSet) -> Iterator[StrimziNode]:
-    """The nodes of a pod set; pods without roles, as before node pools, are brokers."""
+    """Yield the nodes of a pod set; pods without roles, as before node pools, are brokers."""
     labels = pods.metadata.labels or {}
     if labels.get(_KIND) != "Kafka" or pods.metadata.name.endswith("-zookeeper"):
         return  # a resource of Kafka Connect or ZooKeeper
@@ -377,7 +377,7 @@ def _of_pods(pods: _PodSet) -> Iterator[StrimziNode]:
 
 
 def _halves(node_id: int, roles: Iterable[str], version: str | None) -> Iterator[StrimziNode]:
-    """Yield its halves; none where Kafka has no such id."""
+    """Yield its halves; none if Kafka has no such id."""
     for role in _ROLES.values():
         if role in roles and 0 <= node_id <= INT32_MAX:
             yield StrimziNode(node_id=node_id, role=role, version=version)

@@ -1,13 +1,13 @@
-"""What people already have, as landing lines: outputs of Kafka's and ZooKeeper's own tools.
+"""Convert outputs of Kafka's and ZooKeeper's own tools to landing lines.
 
-A line keeps its text and its number. Of a metadata log only what tells of features, nodes,
-transactions and the raft layer is kept: topics, quotas and credentials stay where they are, and a
-line of ours says how many lines and which offsets were left out, so that the rest still proves
-what it proved. ZooKeeper's shell prints for `get -s PATH` the data as it is and then its stat:
-`dataLength` says which lines before the stat are the data, and nothing else is taken for it. A path
-is read from the command where the output shows it, and otherwise has to be given. Requests that a
-node offers, who votes, and refusals stand in several lines, and land as the answer that they are.
-Damage is an error here, before anything lands.
+A line keeps its text and its number. Of a metadata log only records about features, nodes,
+transactions and the raft layer are kept, not topics, quotas and credentials. A line of ours has the
+number and offsets of left-out lines, so that the rest proves as much as before. ZooKeeper's shell
+prints for `get -s PATH` the data as it is and then its stat: `dataLength` says which lines before
+the stat are the data, and nothing else is taken for it. A path is read from the command where the
+output shows it, and otherwise has to be given. Requests that a node offers, who votes, and refusals
+stand in several lines, and land as the answer that they are. Damage is an error here, before
+anything lands.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ QUORUM_TOOL = "kafka-metadata-quorum.sh describe --status"
 
 @dataclass(slots=True, kw_only=True)
 class ToolOutput:
-    """A file: what it is of, and what was read of it so far. `observed_at` in microseconds."""
+    """A file: its kind, and the state of reading it. `observed_at` in microseconds."""
 
     where: str
     cluster_id: str
@@ -59,12 +59,12 @@ class ToolOutput:
     left_out: int = field(default=0, init=False)
 
     def fault(self, text: str, line: int | None = None) -> LandingError:
-        """An error that names the file, the line, and that nothing landed."""
+        """Return an error that names the file, the line, and that nothing landed."""
         place = self.where if line is None else f"{self.where}:{line}"
         return LandingError(f"{place}: {text} Nothing was written.")
 
     def write(self, kind: str, keys: dict[str, object], line: int) -> bytes:
-        """A landing line that ingest accepts. Raises LandingError."""
+        """Return a landing line that ingest accepts. Raises LandingError."""
         raw = write_line(kind, self.cluster_id, self.observed_at, keys)
         landing = read(raw)
         if isinstance(landing, Quarantined):
@@ -72,14 +72,14 @@ class ToolOutput:
         return raw
 
     def write_text(self, kind: str, number: int, text: str) -> bytes:
-        """The landing line of one line of the output."""
+        """Return the landing line of one line of the output."""
         return self.write(kind, {"line_number": number, "line": text}, number)
 
 
 def convert(kind: str, lines: Iterable[bytes], source: ToolOutput) -> Iterator[bytes]:
     """Yield landing lines of `kind` from the lines of one tool's output. Raises LandingError.
 
-    An error may come after some lines: whoever writes them must be able to drop them.
+    An error may come after some lines, so the caller must be able to drop them.
     """
     if kind not in KINDS:
         raise source.fault(f"--kind {kind}: expected one of {', '.join(KINDS)}.")
@@ -90,7 +90,7 @@ def convert(kind: str, lines: Iterable[bytes], source: ToolOutput) -> Iterator[b
 
 
 def numbered(lines: Iterable[bytes], source: ToolOutput) -> Iterator[tuple[int, str]]:
-    """The lines as texts, with their numbers; `source` counts them. Raises LandingError."""
+    """Yield the lines as texts, with their numbers; `source` counts them. Raises LandingError."""
     for number, raw in enumerate(lines, start=1):
         source.lines = number
         try:
@@ -104,8 +104,8 @@ Numbered = Iterator[tuple[int, str]]
 
 
 def _features_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield every line that is not blank, if some tell of features (Kafka, FeatureCommand); and
-    what the node that was asked by its id supports, as the answer that it gave (KIP-1160)."""
+    """Yield every line that is not blank, if some are about features (Kafka, FeatureCommand); and
+    the ranges of a node that was queried by its id, as its response (KIP-1160)."""
     features: list[tuple[int, ToolFeature]] = []
     for number, text in texts:
         if (feature := tool_feature(text)) is not None:
@@ -127,8 +127,8 @@ def _features_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
 def _own_answer(
     role: Role, node_id: int, features: list[tuple[int, ToolFeature]], source: ToolOutput
 ) -> bytes:
-    """The ranges of one node. What is finalized is left to the lines: the tool prints no level of
-    a feature that the node does not support."""
+    """Return the ranges of one node. Finalized levels come from the other lines: the tool prints no
+    level of a feature that the node does not support."""
 
     def level(number: int, text: str) -> int:
         parsed = load().level_of(text)
@@ -158,9 +158,9 @@ def _own_answer(
 
 
 class _Log:
-    """Reads one dump, line by line (Kafka, DumpLogSegments).
+    """A reader of one dump, line by line (Kafka, DumpLogSegments).
 
-    Consecutive lines that are left out are a run, of consecutive offsets: a hole must stay one.
+    Consecutive left-out lines are a run with consecutive offsets: a hole must stay a hole.
     """
 
     def __init__(self, source: ToolOutput) -> None:
@@ -213,7 +213,7 @@ class _Log:
         self.run = LeftOut(lines + 1, first, last if offset is None else offset)
 
     def keep_batch(self) -> None:
-        """Keep the batch that was held, because its first record is kept, or was not shown."""
+        """Keep the held batch, because its first record is kept or was not shown."""
         if self.batch is not None:
             held, self.batch = self.batch, None
             self.keep(*held)
@@ -254,8 +254,8 @@ Offers = list[dict[str, int]]
 
 
 def _request_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield every node that is shown, with what it offers, or why it did not answer
-    (kafka-cluster.sh api-versions, KIP-1220, and kafka-broker-api-versions.sh before it)."""
+    """Yield every node in the output, with its offers, or why it did not respond (kafka-cluster.sh
+    api-versions, KIP-1220, and kafka-broker-api-versions.sh before it)."""
     nodes: list[tuple[int, dict[str, object]]] = []
     answers: list[Offers] = []
     offers: Offers | None = None  # of the node that is being read
@@ -292,7 +292,7 @@ def _request_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
 
 
 def _half(offers: list[Offers], source: ToolOutput) -> Role:
-    """Return the role of the nodes that the tool asked; it does not print their role."""
+    """Return the role of the queried nodes, which the tool does not print."""
     of_brokers = {any(entry["api_key"] == _PRODUCE for entry in node) for node in offers}
     if len(of_brokers) == 1:
         return Role.BROKER if of_brokers.pop() else Role.CONTROLLER
@@ -304,8 +304,8 @@ def _half(offers: list[Offers], source: ToolOutput) -> Role:
 
 
 def _json_lines(kind: str, texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield answers somebody kept as JSON, one a line, with the keys of that kind of landing line;
-    a time they tell themselves goes before the file's."""
+    """Yield responses that were saved as JSON, one per line, with the keys of that kind of landing
+    line; their own time has priority over the file's."""
     for number, text in texts:
         if not text.strip():
             continue
@@ -336,7 +336,7 @@ _LONGEST = 1 << 16  # lines of one znode
 
 
 def _shell_lines(lines: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield every znode that is shown (ZooKeeper, GetCommand)."""
+    """Yield every znode in the output (ZooKeeper, GetCommand)."""
     shell, is_any = _Shell(source), False
     for number, text in lines:
         line = shell.take(number, _PROMPT.sub("", text, count=1))
@@ -351,7 +351,7 @@ def _shell_lines(lines: Numbered, source: ToolOutput) -> Iterator[bytes]:
 
 
 class _Shell:
-    """The lines since the last znode, and the stat that is being read."""
+    """The lines since the last znode, and the stat in progress."""
 
     def __init__(self, source: ToolOutput) -> None:
         self.source, self.fault = source, source.fault
@@ -361,7 +361,7 @@ class _Shell:
         self.stat: dict[str, int] = {}
 
     def take(self, number: int, text: str) -> bytes | None:
-        """The landing line of a znode whose last line this is, else None."""
+        """Return the landing line of a znode if this is its last line, else None."""
         if command := _COMMAND.fullmatch(text.strip()):
             self.path, self.before = command[1], []
         elif absent := _ABSENT.fullmatch(text.strip()):
@@ -391,7 +391,7 @@ class _Shell:
         return self._write(number, keys)
 
     def _write(self, number: int, keys: dict[str, object]) -> bytes:
-        """A znode at the path that shows, or at the next one that was given; from the chroot on."""
+        """Return a znode at the printed path, or at the next given one; without the chroot."""
         given_path, self.path, self.before = self.path, "", []
         path = given_path or (self.left[0] if self.left else "")
         if not path:
@@ -408,7 +408,7 @@ class _Shell:
         return self.source.write("znode", {"path": path.removeprefix(root), **keys}, number)
 
     def _data(self, length: int, number: int) -> str:
-        """The lines just before the stat that are `length` bytes together."""
+        """Return the lines just before the stat whose length is `length` bytes."""
         if length == 0:
             return ""
         size = -1
@@ -449,9 +449,9 @@ class _Status(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 def _quorum_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield the leader's answer that --status, --replication, or both in one file show.
+    """Yield the leader's response from --status, --replication, or both in one file.
 
-    Of --replication alone the epoch is unknown (-1): nothing shows whether a row is missing.
+    With --replication alone the epoch is unknown (-1): a row may be missing.
     """
     pairs, rows, times = dict[str, str](), dict[str, list[int]](), dict[int, int]()
     for number, text in texts:
@@ -507,8 +507,8 @@ _INVALID_UPDATE_VERSION = 95
 
 
 def _refusal_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield the controller's refusals, each of the feature that it names, as a probe's answer. The
-    level that was finalized then is unknown (-1); other lines are left out."""
+    """Yield the controller's refusals, each about the feature that it names, as a probe's response.
+    The finalized level is unknown (-1); other lines are left out."""
     updates, results = list[dict[str, object]](), list[dict[str, object]]()
     for _, text in texts:
         match = _REFUSED.fullmatch(text.strip())
@@ -532,7 +532,7 @@ Reader = Callable[[Numbered, ToolOutput], Iterator[bytes]]
 
 
 def _either(kind: str, read_text: Reader, texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield what JSON objects, one a line, or a tool's text say."""
+    """Yield lines from JSON objects, one per line, or from a tool's text."""
     head = list[tuple[int, str]]()
     for number, text in texts:
         head.append((number, text))

@@ -1,1 +1,1 @@
-"""From what a person asks to a plan, or to every reason why there is none."""
+"""Turn a request of a person into a plan, or into every reason why there is none."""

@@ -1,9 +1,9 @@
 """Write and read plan and approval files: bytes and back, by one codec.
 
-Both are JSON with sorted keys, known by a digest: SHA-256 of the canonical form of what counts.
-Only the form that this release writes is read: no unknown, repeated or missing key, no value in
-another form. In a plan, whitespace, key order and `for_people` mean nothing; in an approval, which
-may be signed, every byte counts. Time is an argument.
+Both are JSON with sorted keys and a digest: SHA-256 of the canonical form of the covered part. Only
+the form that this release writes is read: no unknown, repeated or missing key, no value in another
+form. In a plan, whitespace, key order and `for_people` mean nothing; in an approval, which may be
+signed, every byte counts. Time is an argument.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ForPeople(
 
 
 class PlanFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A plan file."""
+    """The content of a plan file."""
 
     format: Literal["featurelib.plan"]
     version: Literal[1]
@@ -97,7 +97,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class ApprovalFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An approval file: the approval, SHA-256 of its canonical bytes, and a signature over these.
 
-    The digest guards against accidents and hasty hands. Only the signature says who it was.
+    The digest guards against accidental changes. Only the signature proves who approved.
     """
 
     approval: Approval
@@ -106,8 +106,8 @@ class ApprovalFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def plain(plan: Plan) -> dict[str, object]:
-    """A plan as the keys and values of its file: one without guards or side effects has no such
-    key, as releases wrote it that knew none, and so its digest is theirs."""
+    """Return a plan as the keys and values of its file. A plan without guards or side effects has
+    no such keys, like in older releases, so that its digest stays equal."""
     keys: dict[str, object] = msgspec.to_builtins(plan)
     if plan.guards is None:
         del keys["guards"]
@@ -117,7 +117,7 @@ def plain(plan: Plan) -> dict[str, object]:
 
 
 def canonical(value: Plan | Approval) -> bytes:
-    """The bytes that a digest is taken of, and that are signed: keys sorted, no space between."""
+    """Return the bytes for digest and signature: keys sorted, no space between."""
     return msgspec.json.encode(plain(value) if isinstance(value, Plan) else value, order="sorted")
 
 
@@ -127,7 +127,7 @@ def digest(value: Plan | Approval) -> str:
 
 
 def _pretty(value: object) -> bytes:
-    """Return JSON that a person reviews: what does not print, or turns the text, is escaped."""
+    """Return JSON for review; unprintable and direction-changing characters are escaped."""
     text = msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2).decode()
     if not text.replace("\n", "").isprintable():
         text = "".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text)
@@ -135,26 +135,26 @@ def _pretty(value: object) -> bytes:
 
 
 def write_plan(plan: Plan, for_people: ForPeople | None = None) -> str:
-    """The plan file's text: readable, and equal for equal arguments."""
+    """Return the plan file's text: readable, and equal for equal arguments."""
     people = for_people or ForPeople()
     file = PlanFile(format=PLAN, version=VERSION, digest=digest(plan), plan=plan, for_people=people)
     return _pretty(msgspec.to_builtins(file) | {"meaning": plain(plan)}).decode()
 
 
 def add_warning(text: str, warning: str) -> str:
-    """The text of a plan file with one warning more; the digest stays."""
+    """Return the text of a plan file with one more warning; the digest stays."""
     file = read_plan(text, "the plan")
     warnings = (*file.for_people.warnings, warning)
     return write_plan(file.plan, msgspec.structs.replace(file.for_people, warnings=warnings))
 
 
 def write_approval(approval: Approval, signature: str | None = None) -> bytes:
-    """The approval file's bytes: readable, and the only ones for this approval and signature."""
+    """Return the approval file's bytes: readable, and unique for approval and signature."""
     return _pretty(ApprovalFile(approval=approval, digest=digest(approval), signature=signature))
 
 
 def _parsed(raw: bytes | str, kind: type[File], source: str, again: str) -> tuple[File, object]:
-    """The file in `raw` and the JSON it is. Raises PlanError for any other thing."""
+    """Return the file in `raw` and its JSON. Raises PlanError for anything else."""
     form, expected = (PLAN, "a plan") if kind is PlanFile else (APPROVAL, "an approval")
     try:
         given = json.loads(raw, object_pairs_hook=_each_once)
@@ -187,7 +187,7 @@ def _short(text: str) -> str:
 
 
 def _expect_form(stored: bytes, written: bytes, source: str, again: str) -> None:
-    """Raise PlanError unless the bytes are as written here; it names the first other line."""
+    """Raise PlanError, with the first other line, unless the bytes are as written here."""
     if stored != written:
         lines = zip_longest(stored.split(b"\n"), written.split(b"\n"), fillvalue=b"(nothing)")
         number, (line, expected) = next((i, p) for i, p in enumerate(lines, 1) if p[0] != p[1])
@@ -199,7 +199,7 @@ def _expect_form(stored: bytes, written: bytes, source: str, again: str) -> None
 
 
 def read_plan(text: str | bytes, source: str) -> PlanFile:
-    """The plan in `text`; `source` is what a message calls it.
+    """Return the plan in `text`; messages call it `source`.
 
     Raises PlanError for anything but a plan as `write_plan` gives it, one that contradicts itself,
     and a digest that is not the plan's.
@@ -222,25 +222,25 @@ def read_plan(text: str | bytes, source: str) -> PlanFile:
 
 
 def approve_command(words: str = "PLAN", longest: timedelta = DAY) -> str:
-    """The command that approves a plan for a day, or as long as an approval may last; `words`: its
-    file, quoted, and options."""
+    """Return the command that approves a plan for a day, or for the longest permitted time;
+    `words`: its file, quoted, and options."""
     hours, minutes = longest // timedelta(hours=1), longest // timedelta(minutes=1)
     span = f"{min(24, hours)}h" if hours else f"{minutes}m"
     return f"featurelib approve {words} --expires {span}"
 
 
 def write_again(plan: str, longest: timedelta = DAY) -> str:
-    """Return the remedy for an approval that is not right; `plan` is the plan's file."""
+    """Return the remedy for an invalid approval; `plan` is the plan's file."""
     return f"Write the approval again: {approve_command(quote(plan), longest)}"
 
 
 def read_approval(
     text: bytes | str, source: str, plan: str = "PLAN", longest: timedelta = DAY
 ) -> ApprovalFile:
-    """The approval file in `text`, as bytes or decoded as they are (no newline translated); `plan`
-    is its plan's file, as a command names it.
+    """Return the approval file in `text`, as bytes or decoded unchanged (no newline translated);
+    `plan` is its plan's file in commands.
 
-    Raises PlanError for what `write_approval` would not have written, ApprovalError for an approval
+    Raises PlanError for bytes that `write_approval` would not write, ApprovalError for an approval
     that was changed afterwards; both name `source`.
     """
     raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
@@ -263,8 +263,8 @@ def read_approval(
 def approve(
     plan: Plan, *, by: str, at: datetime, expires: timedelta, reason: str | None = None
 ) -> Approval:
-    """The approval of a plan, from `at` on for `expires`. Raises PlanError for a name or a reason
-    that cannot be shown."""
+    """Return the approval of a plan, from `at` on for `expires`. Raises PlanError for a name or a
+    reason that cannot be shown."""
     begin = at.astimezone(UTC).replace(microsecond=0)
     approval = Approval(
         format=APPROVAL,
@@ -284,8 +284,8 @@ def approve(
 def expect_approved(
     approval: Approval, plan: Plan, now: datetime, *, longest: timedelta, path: str = "PLAN"
 ) -> None:
-    """Raise ApprovalError unless the approval is of this plan, and of now. `longest` is how long an
-    approval may last; `path` is the plan's file."""
+    """Raise ApprovalError unless the approval is of this plan and valid now. `longest` is the
+    longest permitted time; `path` is the plan's file."""
     expected, actual, again = "", "", write_again(path, longest)
     lasts, ahead = approval.expires_at - approval.approved_at, approval.approved_at - now
     if approval.plan != digest(plan):
@@ -315,20 +315,20 @@ def say_time(moment: datetime) -> str:
 
 
 def parse_span(text: str) -> timedelta | None:
-    """Return the span that people write as 90s, 30m or 2d; None for anything else, and for 0."""
+    """Return the span written as 90s, 30m or 2d; None for anything else, and for 0."""
     match = _SPAN.fullmatch(text)
     return timedelta(**{_UNITS[match[2]]: int(match[1])}) if match and int(match[1]) else None
 
 
 def expect_span(option: str, text: str) -> timedelta:
-    """Return the span that an option names. Raises ConfigError for anything else."""
+    """Return the span in an option. Raises ConfigError for anything else."""
     if (span := parse_span(text)) is None:
         raise ConfigError(f"{option} {text}: expected a time as 90s, 30m, 24h or 7d.")
     return span
 
 
 def say_span(span: timedelta) -> str:
-    """Return `2 days 3 hours`, `59 seconds`: the two largest units that are there."""
+    """Return `2 days 3 hours` or `59 seconds`: the two largest units."""
     seconds = int(span.total_seconds())
     parts = []
     for noun, size in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
@@ -339,7 +339,7 @@ def say_span(span: timedelta) -> str:
 
 
 def _faults(approval: Approval) -> Iterator[str]:
-    """Yield values that are no name, no reason or no time."""
+    """Yield values that are no valid name, reason or time."""
     for key, longest in (("approved_by", LONGEST_NAME), ("reason", LONGEST_REASON)):
         text: str | None = getattr(approval, key)
         if text is None:
@@ -370,11 +370,11 @@ def _is_armored(signature: str) -> bool:
 
 
 def file_name(title: str, cluster: str = "", *, plain: bool = True, of: str = "cluster") -> str:
-    """A file name for a cluster, whatever people call it: `<title>.json` if that is safe anywhere.
+    """Return a safe file name for a cluster's title: `<title>.json` if that is safe anywhere.
 
-    Else, and for a plain one that another cluster's title equals but for its case (`plain` False),
-    it is `cluster-…-<hash>.json` with the hash of its id `cluster`, "" = the title is its id. No
-    plain name looks like that. `of`: what has the name; an owner or a view, too.
+    Else, and if another cluster's title differs only in case (`plain` False), it is
+    `cluster-…-<hash>.json` with the hash of its id `cluster`, "" = the title is its id. No plain
+    name looks like that. `of`: the kind of thing named, also an owner or a view.
     """
     if plain and _PLAIN.fullmatch(title) and not _RESERVED.fullmatch(title):
         return f"{title}.json"
@@ -386,8 +386,8 @@ def file_name(title: str, cluster: str = "", *, plain: bool = True, of: str = "c
 def file_names(
     clusters: Iterable[str], titles: Mapping[str, str] | None = None, of: str = "cluster"
 ) -> list[str]:
-    """A name for each cluster, by what people call it (`titles`, by id); no two are one file, on
-    case-insensitive file systems either."""
+    """Return a file name for each cluster, from `titles` by id; no two are the same file, also on
+    case-insensitive file systems."""
     called = {cluster: (titles or {}).get(cluster) or cluster for cluster in clusters}
     counts = Counter(title.casefold() for title in called.values())
     return [

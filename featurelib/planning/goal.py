@@ -1,9 +1,9 @@
-"""Turn what a person asks of a cluster (Intent) into what that comes to there (Goal).
+"""Turn a person's request (Intent) into the changes on one cluster (Goal).
 
 An intent is a command of the KIPs with its levels as written; a contradictory one cannot be made.
-The cluster's own release says what a level's name means. A goal says what moves under which upgrade
-type, what stays and why, and every fault of the request. Whether nodes and controllers agree is for
-the plan. upgrade-all has no goal: it does what the audit calls READY.
+The cluster's own release defines the names of levels. A goal has the changes with their upgrade
+types, the features that stay and why, and every fault of the request. The plan decides whether
+nodes and controllers agree. upgrade-all has no goal: it plans what the audit calls READY.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _NEEDS = {  # by command: what it needs at least one of, and its fault without
 class Intent:
     """The request of a user. Levels are numbers or names, as text; `delete` are levels of 0.
 
-    Raises ConfigError for what no command takes.
+    Raises ConfigError for a request that no command accepts.
     """
 
     command: Command
@@ -73,7 +73,7 @@ class Intent:
 
     @property
     def text(self) -> str:
-        """The command as it is written into a plan; equal for equal intents."""
+        """The command as written into a plan; equal for equal intents."""
         words = [str(self.command)]
         if self.release_version is not None:
             words += ["--release-version", self.release_version]
@@ -91,7 +91,7 @@ class Intent:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The features that are named, in the order in which they are asked for."""
+        """The named features, in the order of the request."""
         return (*self.up, *self.down, *self.delete)
 
     def _faults(self) -> Iterator[str]:
@@ -116,7 +116,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stay:
-    """A feature that is not moved, the level it could have had, and why it stays."""
+    """A feature that is not changed, the level it could have had, and why it stays."""
 
     code: str
     feature: str
@@ -127,7 +127,7 @@ class Stay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """The requested moves: with a fault they are not planned. Everything by feature name."""
+    """The requested moves: with a fault they are not planned. All by feature name."""
 
     moves: tuple[Move, ...] = ()
     faults: tuple[Reason, ...] = ()
@@ -135,7 +135,7 @@ class Goal:
 
     @property
     def levels(self) -> dict[str, int]:
-        """The wanted level of each feature that moves."""
+        """The wanted level of each feature that changes."""
         return {move.feature: move.to_level for move in self.moves}
 
 
@@ -143,7 +143,7 @@ Part = Move | Reason | Stay  # what is said about one feature, or about all of i
 
 
 def goal_of(intent: Intent, cluster: Cluster, catalogue: Catalogue) -> Goal:
-    """The wanted levels and every fault of what was asked, on one cluster; nothing is judged."""
+    """Return the wanted levels and every fault of a request on one cluster, without judging it."""
     of = _Ground(cluster=cluster, catalogue=catalogue, unsafe=intent.unsafe)
     parts = list[Part]()
     if intent.command is Command.DOWNGRADE_ALL:
@@ -163,7 +163,7 @@ def goal_of(intent: Intent, cluster: Cluster, catalogue: Catalogue) -> Goal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ground:
-    """The cluster that something is asked of, and what the catalogue says of it."""
+    """The cluster of a request, and its catalogue."""
 
     cluster: Cluster
     catalogue: Catalogue
@@ -176,9 +176,9 @@ class _Ground:
     def downgrade_all(self, release: str) -> Iterator[Part]:
         """Yield every finalized feature down to the highest level `release` has for production.
 
-        What the release does not know is taken away; nothing is raised (KIP-584, emergency
-        downgrade: the tool of the release to go back to is used). A tool of 2.7 to 3.2 knows no
-        feature at all and would take everything away: that is refused, whoever wants it names them.
+        Features that the release does not know are deleted; nothing is raised (KIP-584, emergency
+        downgrade: with the tool of the older release). A tool of 2.7 to 3.2 knows no feature and
+        would delete all: that is refused unless they are named.
         """
         named = self.catalogue.release_named(release)
         if named is None and release_line(release) in load(_NO_CATALOGUE).releases:
@@ -207,9 +207,9 @@ class _Ground:
         """Yield every feature to the level that the active controller's release maps a release
         version to (KIP-1022); without `text` its newest production level.
 
-        Whatever would go the other way is a fault, each by name. Levels that nobody takes back or
-        that change more than themselves stay, although Kafka's own tool sends them (kraft.version
-        1; eligible.leader.replicas.version 1).
+        Each change in the other direction is a fault with its name. Irreversible levels and those
+        with side effects stay, although Kafka's own tool sends them (kraft.version 1;
+        eligible.leader.replicas.version 1).
         """
         software, metadata = self.software, METADATA_VERSION
         if software is None:
@@ -245,7 +245,7 @@ class _Ground:
         return f"{target} can never be taken back, so it moves only when asked for by name."
 
     def by_name(self, name: str, text: str, *, up: bool) -> Part:
-        """Return one level by name (`--feature NAME=LEVEL`; 0 takes it away: disable, --delete)."""
+        """Return one level by name (`--feature NAME=LEVEL`; 0 deletes it: disable, --delete)."""
         cluster, software = self.cluster, self.software
         level = read_level(name, text, cluster, self.catalogue)
         if level is None:
@@ -286,7 +286,7 @@ class _Ground:
         return replace(_fault(code, name, level, text), action=action)
 
     def kept(self, name: str, level: int) -> Stay | None:
-        """Return the stay of a feature if a level between cannot be taken back."""
+        """Return why a feature stays if a level between cannot be downgraded."""
         current = self.cluster.level(name)
         if not any(level < never <= current for never in self.catalogue.irreversible(name)):
             return None
@@ -296,7 +296,7 @@ class _Ground:
         )
 
     def moved(self, name: str, level: int, *, up: bool) -> Part:
-        """The feature's move, or why the command does not do that."""
+        """Return the feature's move, or why the command does not make it."""
         current = self.cluster.level(name)
         now, target = self.name(name, current), self.name(name, level)
         if level == current:
@@ -325,8 +325,8 @@ def _fault(code: str, feature: str, level: int, text: str) -> Reason:
 
 
 def stay_at_ceiling(cluster: Cluster, catalogue: Catalogue, name: str, ceiling: int) -> Stay:
-    """Return why upgrade-all leaves a feature at its ceiling where it is: no level is above it, or
-    the production levels above are no default, never go back, or change more than the level."""
+    """Return why upgrade-all leaves a feature at its ceiling: no level is above it, or the
+    production levels above are no default, are irreversible, or have side effects."""
     current, available = cluster.level(name), ceiling
     if name != METADATA_VERSION and name in catalogue.features:
         available = _highest_stable(cluster, catalogue, name)
@@ -343,8 +343,8 @@ def stay_at_ceiling(cluster: Cluster, catalogue: Catalogue, name: str, ceiling: 
 
 
 def _highest_stable(cluster: Cluster, catalogue: Catalogue, name: str) -> int:
-    """Return the highest level of a feature that some node supports, and that the cluster's own
-    releases have for production, as far as any is known."""
+    """Return the highest level of a feature that some node supports and the cluster's own releases,
+    as far as known, have for production."""
     most = max((n.supported[name][1] for n in cluster.nodes if name in n.supported), default=0)
     texts = {cluster.release, *(node.release for node in cluster.nodes)}
     named = set(map(catalogue.release_named, texts)) - {None}
@@ -355,7 +355,7 @@ def _highest_stable(cluster: Cluster, catalogue: Catalogue, name: str) -> int:
 
 
 def only_by_name(catalogue: Catalogue, name: str, current: int, level: int) -> str:
-    """Return why the way up to `level` needs a request by name; "" if it does not."""
+    """Return why the upgrade to `level` needs a request by name; "" if it does not."""
     on_the_way = [n for n in catalogue.only_by_name(name) if current < n <= level]
     if any(n in catalogue.irreversible(name) for n in on_the_way):
         return "irreversible"
@@ -369,8 +369,8 @@ def software_of(cluster: Cluster, catalogue: Catalogue) -> ReleaseCatalogue | No
 
 
 def read_level(name: str, text: str, cluster: Cluster, catalogue: Catalogue) -> int | None:
-    """The level a text means: a number or, for metadata.version, a name or release as the active
-    controller's software knows it (3.3-IV3, 3.9); None where it means none."""
+    """Return the level that a text means: a number or, for metadata.version, a name or release as
+    the active controller's software knows it (3.3-IV3, 3.9); None for another text."""
     if text.isascii() and text.isdigit():
         return int(text)
     if name != METADATA_VERSION:
@@ -383,7 +383,7 @@ def read_level(name: str, text: str, cluster: Cluster, catalogue: Catalogue) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A metadata.version and what it brought."""
+    """A metadata.version and its purpose."""
 
     level: int
     name: str

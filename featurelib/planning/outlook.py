@@ -1,9 +1,10 @@
-"""What a plan does, step by step: what each level brings, unlocks and costs, and the way back; and
-the plans of a night, one for every cluster with something READY.
+"""Describe a plan step by step: the purpose, effects and downgrade of each level; and make a run's
+plans, one for every cluster with a READY feature.
 
-All of it is worked out anew from what the digest covers. A plan names no release, so the catalogue
-of all of them answers, for every dialect of the plan; the worst is told. A night's plan is what
-`featurelib plan CLUSTER upgrade-all` writes for the same evidence, but for the part for people.
+Everything is computed from the part that the digest covers. A plan names no release, so the
+catalogue of all releases answers, for every dialect of the plan; the worst counts. A run's plan
+equals that of `featurelib plan CLUSTER upgrade-all` for the same evidence, except for the part for
+people.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ Levels = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeOutlook:
-    """An update. `no_return` is the first level on the way from which what is finalized before the
-    plan cannot be had again without loss; -1 if it can from everywhere."""
+    """An update. `no_return` is the first level from which no lossless downgrade to the level
+    before the plan is possible; -1 if it always is."""
 
     update: Move
     brings: tuple[Note, ...]  # going up
@@ -51,8 +52,8 @@ class ChangeOutlook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutlook:
-    """A request. `floor` is the lowest metadata.version that can be had again without loss, -1
-    where there is none to speak of; releases are those whose production software can register."""
+    """A request. `floor` is the lowest metadata.version of a lossless downgrade, -1 if there is
+    none; releases are those whose production software can register."""
 
     changes: tuple[ChangeOutlook, ...]
     timeout_ms: int
@@ -63,7 +64,7 @@ class StepOutlook:
     joins_newly: tuple[str, ...]
 
     def never_again(self, catalogue: Catalogue) -> tuple[str, ...]:
-        """Return the releases of `joins_no_more` that no lowering of levels lets register again."""
+        """Return the releases of `joins_no_more` that can register again after no downgrade."""
         if self.floor == NONE:
             return ()
         stays = {METADATA_VERSION: self.floor}
@@ -75,8 +76,8 @@ class StepOutlook:
 
 
 def look_ahead(meaning: Plan, catalogue: Catalogue, address: str = "") -> tuple[StepOutlook, ...]:
-    """Return each step of a plan as it would be once those before it are applied (KIP-778);
-    `address`: of the cluster's brokers, as `filled` takes it."""
+    """Return each step of a plan after those before it are applied (KIP-778); `address`: of the
+    cluster's brokers, as `filled` takes it."""
     levels, steps = dict(meaning.requirements.levels), []
     for step in meaning.steps:
         before = _joins(meaning, levels, catalogue)
@@ -125,8 +126,8 @@ def _change(update: Move, meaning: Plan, catalogue: Catalogue, address: str) -> 
 
 
 def _joins(meaning: Plan, levels: Levels, catalogue: Catalogue) -> tuple[str, ...]:
-    """The releases whose production software may register at these levels of Kafka's features.
-    In ZooKeeper mode production software lists none, so there is nothing to say."""
+    """Return the releases whose production software can register at these levels. In ZooKeeper mode
+    production software lists none."""
     known = {name: level for name, level in levels.items() if name in catalogue.features}
     if meaning.requirements.features_node_version is not None or not known:
         return ()
@@ -134,7 +135,7 @@ def _joins(meaning: Plan, levels: Levels, catalogue: Catalogue) -> tuple[str, ..
 
 
 def level_names(plan: Plan, catalogue: Catalogue) -> dict[str, dict[str, str]]:
-    """The names of the levels of metadata.version in a plan; other features have numbers only."""
+    """Return the names of the metadata.version levels in a plan; others have numbers only."""
     moves = [move for move in plan.moves if move.feature == METADATA_VERSION]
     levels = {level for move in moves for level in (move.from_level, move.to_level)}
     levels |= {plan.requirements.levels.get(METADATA_VERSION, 0)}
@@ -145,9 +146,9 @@ def level_names(plan: Plan, catalogue: Catalogue) -> dict[str, dict[str, str]]:
 def with_texts(
     judged: Judged, *, dialect: str, catalogue: Catalogue, guarding: Guarding | None = None
 ) -> TableRows:
-    """The plans of a judged batch with `plan` and `returns_after` filled where there are steps;
-    they guard what `guarding` says. `plan` has the steps that are ours and can be sent now, null
-    without any; `returns_after` tells of all."""
+    """Return the plans of a judged batch with `plan` and `returns_after` for those with steps;
+    `guarding` gives their guards. `plan` has our steps that can be sent now, null without any;
+    `returns_after` is about all."""
     evidence, plans = judged.evidence, judged.plans
     assert evidence is not None
     rows = np.flatnonzero(plans.lists("steps").size)

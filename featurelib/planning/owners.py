@@ -1,9 +1,8 @@
-"""Part a plan into what we finalize and what the cluster's owner does, with the owner's command.
+"""Split a plan into our moves and those of the cluster's owner, with the owner's command.
 
-The plan says who manages what, and so does the inventory (`managed_by`, `managed_features`). What
-either calls managed is never planned or sent by us: its owner would put it back, or fail over it.
-Other features of such a cluster are ours; those that need a level of the owner's wait for a later
-plan.
+Plan and inventory name the managed features (`managed_by`, `managed_features`). featurelib never
+plans or sends what either calls managed: the owner would revert it, or fail. Other features of such
+a cluster are ours; those that need a level of the owner's wait for a later plan.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from featurelib.words import clean, level_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSplit:
-    """The parts of a plan: `ours` can be sent now, `theirs` is finalized by who manages it, `later`
-    is ours and needs what is theirs first."""
+    """The parts of a plan: `ours` can be sent now, `theirs` belong to the owner, `later` are ours
+    and need theirs first."""
 
     ours: tuple[Step, ...]
     theirs: tuple[Move, ...] = ()
@@ -41,7 +40,7 @@ NOTHING = PlanSplit(ours=())
 def share(
     steps: Sequence[Step], guards: Guards | None, levels: Mapping[str, int], catalogue: Catalogue
 ) -> PlanSplit:
-    """Return part the steps of a plan for a cluster at these finalized levels."""
+    """Split the steps of a plan for a cluster at these finalized levels."""
     owned = {name for name in features_of(steps) if guards is not None and guards.manages(name)}
     if not owned:
         return PlanSplit(ours=tuple(steps))
@@ -60,8 +59,8 @@ def share(
 def _waiting(
     moves: Mapping[str, Move], owned: set[str], levels: Mapping[str, int], catalogue: Catalogue
 ) -> set[str]:
-    """Return the features of ours that wait for the owner's: those that need its levels, and those
-    that are a default only once it has finalized its metadata.version."""
+    """Return our features that wait for the owner's: those that need its levels, and those that are
+    a default only after it has finalized its metadata.version."""
     ends = {name: (move.from_level, move.to_level) for name, move in moves.items()}
     later = catalogue.not_yet_defaults(ends) - owned if METADATA_VERSION in owned else set[str]()
     while True:
@@ -74,27 +73,27 @@ def _waiting(
 
 
 def _without(features: set[str], steps: Iterable[Step]) -> Iterator[Step]:
-    """Yield the steps without updates of these features, where any is left."""
+    """Yield the steps without updates of these features, if any update is left."""
     for step in steps:
         if updates := tuple(move for move in step.updates if move.feature not in features):
             yield replace(step, updates=updates)
 
 
 def owner_command(moves: Sequence[Move], entry: FleetEntry, catalogue: Catalogue) -> str:
-    """The command of the cluster's owner for what it moves of this, filled in from the inventory
-    and quoted for a shell; "" where none is known."""
+    """Return the owner's command for its moves, filled in from the inventory and quoted for a
+    shell; "" if none is known."""
     write, known = COMMANDS.get(entry.managed_by.casefold()), _known(moves, entry.managed_by)
     return write(known[-1], entry, catalogue) if write and known else ""
 
 
 def _known(moves: Sequence[Move], owner: str) -> list[Move]:
-    """Return the moves that the owner is known to make, whatever else the inventory gives it."""
+    """Return the moves that the owner is known to make, whatever the inventory assigns to it."""
     its = FleetEntry(id="", managed_by=owner).managed
     return [move for move in moves if its is None or move.feature in its]
 
 
 def _kubectl(move: Move, entry: FleetEntry, catalogue: Catalogue) -> str:
-    """Set spec.kafka.metadataVersion of Strimzi's Kafka resource."""
+    """Return the command that sets spec.kafka.metadataVersion of Strimzi's Kafka resource."""
     space, _, name = entry.managed_as.rpartition("/")
     return finding_rows()[code_of("unpinned")].command.format(
         namespace=quote(space or "NAMESPACE"),
@@ -109,7 +108,7 @@ ADVICE = {"msk": "On MSK levels follow the Kafka version. Ask its support about 
 
 
 def whom_to_ask(owner: str, entry: FleetEntry) -> str:
-    """Return a sentence that says through whom levels are changed, if no command is known."""
+    """Return a sentence that names whom to ask for a change, if no command is known."""
     contact = " ".join(text for text in (entry.owner, entry.contact) if text)
     text = f"Change levels through {owner}" + (f"; ask {contact}." if contact else ".")
     return f"{text} {ADVICE.get(owner.casefold(), '')}".rstrip()
@@ -124,12 +123,12 @@ class LeftOver:
 
     @property
     def line(self) -> str:
-        """Return both, in one line."""
+        """The sentence and the command in one line."""
         return f"{self.text} {self.command}".rstrip()
 
 
 def left_over(shares: PlanSplit, entry: FleetEntry, catalogue: Catalogue) -> Iterator[LeftOver]:
-    """Yield the moves of the cluster's owner, how it makes them, and the moves that wait."""
+    """Yield the owner's moves with their command, and the moves that wait."""
     owner = clean(entry.managed_by)
     if shares.theirs:
         moves = ", ".join(
@@ -156,9 +155,9 @@ def expect_ours(
     guards: Guards | None = None,
     options: str = "",
 ) -> None:
-    """Raise RefusedError where the inventory, or the `guards` of a plan, say that somebody else
-    finalizes what is to move, with that owner's commands and the one that plans the rest, with
-    these `options`, after a blank each."""
+    """Raise RefusedError if the inventory, or a plan's `guards`, give the moves to another owner;
+    it has the owner's commands and the command that plans the rest, with these `options`, each
+    after a blank."""
     entry = fleet.of(cluster, FleetEntry(id=cluster))
     entry_guards = guards_of(entry)
     owned, kept = dict[tuple[str, str], list[Move]](), list[Move]()
@@ -185,7 +184,7 @@ def expect_ours(
 def _ways(
     owner: str, moves: Sequence[Move], entry: FleetEntry, catalogue: Catalogue
 ) -> Iterator[str]:
-    """The owner's command for what it moves, filled in, or whom to ask where none is known."""
+    """Yield the owner's command for its moves, or whom to ask if none is known."""
     # The plan may name an owner that the inventory does not.
     owned = msgspec.structs.replace(entry, managed_by=owner)
     if command := owner_command(moves, owned, catalogue):

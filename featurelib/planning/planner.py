@@ -6,12 +6,12 @@ part of a request that it refuses. kraft.version goes alone: a refused request m
 good (KIP-584, Tooling; KIP-778; KIP-1022).
 
 Policy and every controller that may answer judge each step. Missing evidence refuses a plan, up or
-down. A node whose range is unknown supports nothing in a plain cluster; `known_cluster` gives it
-the benefit of the doubt, so that only known ranges refuse.
+down. A node whose range is unknown supports nothing in a plain cluster; in `known_cluster` it
+supports everything, so that only known ranges refuse.
 
-`plan_by_probe` asks the controller, to validate only, where nothing is in the way but
-registrations, ranges and settings that were not seen. Its yes to every request makes the plan; its
-no is the reason against it.
+`plan_by_probe` asks the controller to validate only, if nothing but unseen registrations, ranges
+and settings is in the way. If it accepts every request there is a plan; a refusal is the reason
+against it.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ _TOLD = (
 class Planned:
     """The result of planning. Without a plan and without refusals there is nothing to do.
 
-    With a plan the refusals are moves that upgrade-all had to leave out. `shares` splits the moves
-    by owner; the plan has ours, as far as they can be sent now. `probed`: the moves that the
-    controller agreed to, asked to validate only, where the plan rests on its word.
+    With a plan the refusals are moves that upgrade-all left out. `shares` splits the moves by
+    owner; the plan has ours that can be sent now. `probed`: the moves that a probe accepted, if the
+    plan depends on them.
     """
 
     intent: Intent
@@ -81,7 +81,7 @@ class Planned:
 
     @property
     def is_refused(self) -> bool:
-        """True if a reason is in the way of all moves."""
+        """True if a reason blocks all moves."""
         return self.plan is None and bool(self.refusals) and not self.shares.theirs
 
 
@@ -93,11 +93,10 @@ def make_plan(
     guards: Guards | None = None,
     timeout_ms: int = TIMEOUT_MS,
 ) -> Planned:
-    """The plan that does what `intent` says (KIP-584, Tooling; KIP-778; KIP-1022).
+    """Return the plan for `intent` (KIP-584, Tooling; KIP-778; KIP-1022).
 
-    All or nothing, but for upgrade-all, which does what is READY; whatever passes is parted by who
-    finalizes it, as `guards` say, which stand in the plan as they are. Pure: nothing is sent
-    or written.
+    All or nothing, except upgrade-all, which plans what is READY; accepted moves are split by
+    owner, as in `guards`, which stand in the plan unchanged. Pure: nothing is sent or written.
     """
     reasons = Reasons(sight, catalogue)
     left_out: tuple[Reason, ...] = ()
@@ -154,11 +153,11 @@ def plan_by_probe(
     say: Say,
     guards: Guards | None = None,
 ) -> Planned:
-    """Return as make_plan of a cluster that was just looked at; where only who was not seen holds
-    it back, what the controller says decides. `as_if_seen` judges the look as if everybody had been
-    seen whom it asks; `say` is given what is sent, or why nothing is.
+    """Return the plan of a cluster that was just read; if only unseen nodes block it, a probe of
+    the controller decides. `as_if_seen` judges the reading as if every node had been seen; `say`
+    gets the request, or why none is sent.
 
-    Raises UnreachableError where it says nothing; nothing is ever written.
+    Raises UnreachableError if the controller does not respond; nothing is ever written.
     """
     first = make_plan(sight, intent, catalogue, guards=guards)
     if not any(reason.code in tagged("unproven") for reason in first.refusals):
@@ -212,9 +211,9 @@ def _ready(
 def _against(
     sight: ClusterView, goal: Goal, unsure: Collection[str], catalogue: Catalogue
 ) -> tuple[Reason, ...]:
-    """Return the refusals of these levels, whatever is missing: a known node that refuses decides.
+    """Return the refusals of these levels, whatever is missing: a refusing known node decides.
 
-    `unsure` are features at a level nobody can vouch for: what rests on that level says nothing.
+    `unsure` are features with an untrustworthy level: refusals that depend on it do not count.
     """
     if not goal.moves:
         return ()
@@ -232,7 +231,7 @@ def _against(
 
 
 def mode_of(sight: ClusterView) -> str:
-    """Return kraft or zk, as its controllers speak."""
+    """Return kraft or zk, the mode of its controllers."""
     return sight.dialects[0].partition("-")[0] if sight.dialects else ""
 
 
@@ -244,10 +243,10 @@ def _route(
     stepwise: bool = False,
     timeout_ms: int = TIMEOUT_MS,
 ) -> tuple[tuple[Step, ...], Sequence[Reason]]:
-    """Return steps that all pass, or what refuses them.
+    """Return steps that all pass, or their refusals.
 
-    Where one of the controllers that may answer is not all or nothing, its way is taken: one
-    feature a request, which the others take too.
+    If one of the possible controllers is not atomic, each request has one feature, which the others
+    accept too.
     """
     if not sight.releases:
         return (), [*Reasons(sight, catalogue).of_release()]
@@ -275,7 +274,7 @@ def _route(
 
 
 def _warnings(view: ClusterView, intent: Intent, goal: Goal, catalogue: Catalogue) -> Iterator[str]:
-    """Yield losses for good, the meaning of a level name, and nodes that do not fit already."""
+    """Yield permanent losses, the meaning of a level name, and nodes that do not fit already."""
     for move in goal.moves:
         level = catalogue.level_name(move.feature, move.to_level)
         if move.is_upgrade and move.to_level in catalogue.irreversible(move.feature):
@@ -306,8 +305,8 @@ def _warnings(view: ClusterView, intent: Intent, goal: Goal, catalogue: Catalogu
 def _warnings_of_steps(
     sight: ClusterView, mode: str, steps: Sequence[Step], catalogue: Catalogue
 ) -> tuple[str, ...]:
-    """Return the checks for a person, because a controller of 2.7 to 3.2 would store its own
-    minimum with an update, and that is a higher one (KIP-584, Feature version deprecation)."""
+    """Return checks for a person if a controller of 2.7 to 3.2 would store its own, higher minimum
+    with an update (KIP-584, Feature version deprecation)."""
     texts = {
         f"{x.feature}: its finalized minimum would become {x.last_lost + 1}. {x.text}": None
         for release in sight.releases
@@ -321,11 +320,11 @@ def _warnings_of_steps(
 
 
 def known_cluster(sight: ClusterView, levels: Levels) -> Cluster:
-    """The cluster with the benefit of the doubt: every node nobody knows enough about supports
-    `levels`, or those of them that its partial answer may have left out.
+    """Return the cluster with `levels` supported by every node with an unknown range.
 
-    One whose release nobody knows runs what the active controller does: a raft layer asks its
-    voters' releases too. A features node that is gone is there again: its finding says so already.
+    A node with an unknown release runs that of the active controller, because a raft layer checks
+    its voters' releases. A deleted `/feature` znode counts as present, because it has a finding
+    already.
     """
     evidence = sight.evidence
     nodes, asked = evidence.subjects, evidence.questions
@@ -348,7 +347,7 @@ def known_cluster(sight: ClusterView, levels: Levels) -> Cluster:
 
 
 def lowest_supported(sight: ClusterView, least: int, catalogue: Catalogue) -> int:
-    """The lowest metadata.version from `least` on that no known node refuses, else `least`."""
+    """Return the lowest metadata.version from `least` on that no known node refuses."""
     rungs = ladder(sight.cluster, METADATA_VERSION, catalogue)
     for level in (least, *(rung for rung in rungs if rung > least)):
         nodes = known_cluster(sight, {METADATA_VERSION: level}).nodes
@@ -358,10 +357,10 @@ def lowest_supported(sight: ClusterView, least: int, catalogue: Catalogue) -> in
 
 
 def only_narrow(cluster: Cluster, narrow: Collection[Half], levels: Levels) -> Cluster:
-    """The cluster in which everybody supports `levels`, and what the active controller's own range
-    holds of these features besides, but the nodes `narrow`, who support what they do.
+    """Return the cluster with `levels`, and the active controller's ranges of these features,
+    supported by every node except `narrow`, whose ranges stay.
 
-    Controllers of ZooKeeper mode before 3.3 ask for a range from their own minimum on.
+    Controllers of ZooKeeper mode before 3.3 require a range from their own minimum on.
     """
     active = [node.supported for node in cluster.nodes if node.node_id == cluster.active]
     own = {
@@ -382,8 +381,8 @@ def only_narrow(cluster: Cluster, narrow: Collection[Half], levels: Levels) -> C
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The steps in order, and the cluster after them. Refusals say which levels cannot be reached
-    and why."""
+    """The steps in order, and the cluster after them. Refusals are the unreachable levels with
+    reasons."""
 
     steps: tuple[Step, ...] = ()
     refusals: tuple[Reason, ...] = ()
@@ -392,8 +391,8 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Router:
-    """A cluster, how its controller answers, and how it is asked: `stepwise`, with metadata.version
-    one known level at a time. `vendors`: see `try_requests`."""
+    """A search for requests on a cluster: `stepwise` upgrades metadata.version one known level at a
+    time. `vendors`: see `try_requests`."""
 
     cluster: Cluster
     dialect: Dialect
@@ -425,7 +424,7 @@ class Router:
         return Step(updates=tuple(moves), timeout_ms=self.timeout_ms)
 
     def _hops(self, move: Move) -> list[Move]:
-        """The move itself, or metadata.version one known level at a time (KIP-778, Upgrades)."""
+        """Return the move, or metadata.version one known level at a time (KIP-778, Upgrades)."""
         software = software_of(self.cluster, self.catalogue)
         if not self.stepwise or move.feature != METADATA_VERSION or software is None:
             return [move]
@@ -468,7 +467,7 @@ class Router:
         return refused[0]
 
     def _passing(self, moves: list[Move]) -> set[str]:
-        """Return most of the moves that pass together: drop refused moves until none is left."""
+        """Return most of the moves that pass together: drop refused moves until all pass."""
         while moves:
             [tried] = self._try(self.cluster, [moves])
             refused = {refusal.feature for refusal in tried.refusals}
@@ -479,8 +478,8 @@ class Router:
         return {move.feature for move in moves}
 
     def _one_by_one(self, hops: dict[str, list[Move]]) -> Route:
-        """Return one feature a request, each as soon as it passes: what others need goes up before
-        them and down after them. What passes once keeps passing, so no order is missed."""
+        """Return one feature per request, each as soon as it passes: dependencies rise before and
+        fall after the features that need them. A move that passes once keeps passing."""
         cluster, steps = self.cluster, list[Step]()
         waiting = sorted(hops.values(), key=lambda hop: turn(hop[0]))
         while waiting:
@@ -507,7 +506,7 @@ def _groups(hops: dict[str, list[Move]]) -> list[list[Move]]:
 
 
 def turn(move: Move) -> tuple[bool, int, str]:
-    """Sort moves in the order to send them one by one: what others need goes up before them and
-    down after them. kraft.version last; metadata.version first when it goes up, else last."""
+    """Return the sort key of a move that is sent alone: dependencies rise before and fall after the
+    features that need them. kraft.version last; metadata.version first when it rises, else last."""
     place = 1 if move.feature != METADATA_VERSION else 0 if move.is_upgrade else 2
     return move.feature == KRAFT_VERSION, place, move.feature

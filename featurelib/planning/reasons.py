@@ -1,7 +1,7 @@
-"""Say why a level is not planned, and the smallest set of nodes to fix that unlocks it.
+"""Return why a level is not planned, and the smallest set of nodes whose fix unlocks it.
 
-A reason names its judge, feature, level and node. Its words are the findings' and rules' own; a
-controller's refusal keeps Kafka's words. A level is unlocked when the policy passes it once these
+A reason names its judge, feature, level and node. Its texts are those of findings and rules; a
+controller's refusal keeps Kafka's message. A level is unlocked when the policy passes it once these
 nodes run other software, or are unregistered. Every node has to support a level, so the set is
 exactly the nodes that do not, for the level and for what it depends on.
 """
@@ -48,7 +48,7 @@ class Reasons:
         }
 
     def of_findings(self, feature: str, *, unknown: bool) -> Iterator[Reason]:
-        """Yield the findings in a feature's way; with `unknown`, missing evidence besides."""
+        """Yield the findings that block a feature; with `unknown`, also missing evidence."""
         for row in self._rows:
             severity = self._wordings[row["code"]].severity
             of_it = row["feature"] == feature and severity in (Severity.BLOCKER, Severity.UNKNOWN)
@@ -92,7 +92,7 @@ class Reasons:
             yield from (reason for reason in lines if reason.code in tagged("newer"))
 
     def _of_other_levels(self, moves: set[tuple[str, int]]) -> Iterator[Reason]:
-        """Yield that registrations are not proven where a probe proves it for other levels only."""
+        """Yield unproven registrations if a probe proves them for other levels only."""
         evidence = self._sight.evidence
         is_probed = any(row["code"] in tagged("accepted") for row in self._rows)
         is_proven = evidence.membership.registrations_proven.all()
@@ -101,13 +101,13 @@ class Reasons:
             yield self._worded(EVIDENCE, unproven, 0, detail="")
 
     def of_probe(self, levels: Mapping[str, int]) -> Iterator[Reason]:
-        """Yield the refusals of the controller itself, asked to validate just these levels only."""
+        """Yield the controller's own refusals of a probe of exactly these levels."""
         for row in self._rows:
             if row["code"] in tagged("refused") and levels.get(row["feature"]) == row["level"]:
                 yield replace(self._of_finding(row), judge=PROBE)
 
     def of_codes(self, codes: Container[str], feature: str | None = None) -> Iterator[Reason]:
-        """Yield the findings with these codes about a feature, or about no one feature."""
+        """Yield the findings with these codes about a feature, or without a feature."""
         for row in self._rows:
             if row["code"] in codes and row["feature"] == feature:
                 yield self._of_finding(row)
@@ -119,8 +119,8 @@ class Reasons:
                 yield self._of_finding(row)
 
     def of_refusals(self, refusals: Sequence[Reason]) -> Iterator[Reason]:
-        """The policy's reasons with every node that offends, and what to do about it in this
-        cluster; a controller's in Kafka's words."""
+        """Yield the policy's reasons with every offending node and its remedy in this cluster; a
+        controller's with Kafka's message."""
         for refusal in refusals:
             if refusal.judge == STRICT and refusal.code in tagged("names_nodes"):
                 for node in sorted(self._offending(refusal), key=lambda n: n.half):
@@ -131,7 +131,7 @@ class Reasons:
                 yield refusal
 
     def of_release(self) -> Iterator[Reason]:
-        """Return that nobody knows which release the controllers run."""
+        """Yield the reason that the controllers' release is unknown."""
         unknown = Reason(judge=STRICT, code=code_of("no_release"), level=0, message="")
         return self.of_refusals([unknown])
 
@@ -144,7 +144,7 @@ class Reasons:
         return refusing(cluster.nodes, refusal.feature, refusal.level or 0)
 
     def _with_way(self, reason: Reason, node: Node) -> Reason:
-        """The same reason with what to do about this node, in this cluster."""
+        """Return the reason with the remedy for this node in this cluster."""
         cluster, moves = self._sight.cluster, {reason.feature: reason.level or 0}
         release = first_release(cluster, self._catalogue, moves)
         action = action_for(cluster, node, moves, frozenset({reason.code}))
@@ -153,8 +153,8 @@ class Reasons:
         return replace(reason, action=text, command=step.command)
 
     def _of_policy(self, refusal: Reason, node: Node | None = None) -> Reason:
-        """A refusal of the policy in a finding's words. The audit has tried what a level depends
-        on; here nobody may have asked for it."""
+        """Return a refusal of the policy in a finding's texts. The audit has tried the dependencies
+        of a level; here they may not be part of the request."""
         current = self._sight.cluster.level(refusal.feature)
         detail = ", ".join(self._detail(refusal))
         reason = self._worded(STRICT, refusal, current, detail=detail, node=node)
@@ -183,11 +183,11 @@ class Reasons:
         return replace(reason, message=message, action=f"Ask for {wants} as well, or first.")
 
     def _text(self, feature: str, level: int) -> str:
-        """A level with its name, as `25 (4.0-IV3)`."""
+        """Return a level with its name, such as `25 (4.0-IV3)`."""
         return level_text(self._catalogue, feature, level)
 
     def _detail(self, refusal: Reason) -> Iterator[str]:
-        """Yield the addition of a policy's rule, as the audit adds it."""
+        """Yield the detail of a policy's rule, as the audit adds it."""
         cluster = self._sight.cluster
         if refusal.code in tagged("configured"):
             yield str(cluster.active)
@@ -197,8 +197,7 @@ class Reasons:
                 yield f"{known.feature} {known.level}"
 
     def of_reply(self, step: Step, reply: Reply) -> Iterator[Reason]:
-        """Yield the controller's answer against each update when it was asked to validate, in its
-        own words."""
+        """Yield the controller's refusal of each update of a probe, in its own words."""
         for move in step.updates:
             code, message = reply.of(move.feature)
             if code != NO_ERROR:
@@ -224,7 +223,7 @@ class Reasons:
     def _worded(
         self, judge: str, refusal: Reason, current: int, *, detail: str, node: Node | None = None
     ) -> Reason:
-        """A refusal in the words of the finding of its code."""
+        """Return a refusal in the texts of its code's finding."""
         low, high = (node.supported.get(refusal.feature) if node else None) or (None, None)
         row = row_of(refusal.code)
         columns = {
@@ -242,7 +241,7 @@ class Reasons:
         return self._of_row(columns, judge)
 
     def _of_row(self, row: FindingColumns, judge: str) -> Reason:
-        """A row of featurelib.schema.FINDING, or one like it, in words."""
+        """Return a row of featurelib.schema.FINDING, or one like it, as a reason."""
         alone = row["code"] in tagged("range_unseen")  # nobody says beside it that the node is gone
         ghost: Any = None if alone else self._gone.get((row["role"], row["node_id"]))
         words = self._words.of(row, self._sight.site, ghost)
@@ -258,7 +257,7 @@ class Reasons:
         )
 
     def _of_finding(self, row: dict[str, Any]) -> Reason:
-        """A finding; one about a node that the look shows says what to do about it."""
+        """Return a finding as a reason; one about a node in the reading has the node's remedy."""
         reason = self._of_row(row, EVIDENCE if self._is_missing(row["code"]) else STRICT)
         cluster, half = self._sight.cluster, (row["role"], row["node_id"])
         nodes = (*cluster.nodes, *unregistered(cluster, Asks.CONFIGURED_ONLY))
@@ -273,7 +272,7 @@ class Reasons:
         )
 
     def levels_unknown(self) -> set[str]:
-        """The features of which nobody who can be trusted says at which level they are."""
+        """Return the features without a trustworthy level."""
         readiness = self._sight.judged.readiness
         levels = readiness["finalized_level"].to_pylist()
         names: list[str] = readiness["feature"].to_pylist()
@@ -285,7 +284,7 @@ class Reasons:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fix:
-    """A node, and what to do about it."""
+    """A node, and the action for it."""
 
     role: Role
     node_id: int
@@ -294,7 +293,7 @@ class Fix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unlock:
-    """A level of one feature: whom to fix, what has to move with it, and what no fix helps."""
+    """The unlocking of a level: nodes to fix, levels to change with it, rules that stay."""
 
     feature: str
     level: int
@@ -305,9 +304,9 @@ class Unlock:
 
 
 def ladder(cluster: Cluster, feature: str, catalogue: Catalogue) -> tuple[int, ...]:
-    """The levels of `feature` above the finalized one that some node supports, lowest first.
+    """Return the levels of `feature` above the finalized one that some node supports, lowest first.
 
-    For a feature no release knows only the ends of the nodes' ranges: in between nothing changes.
+    For a feature that no release knows, only the ends of the nodes' ranges.
     """
     ranges = [node.supported[feature] for node in cluster.nodes if feature in node.supported]
     if feature == METADATA_VERSION:
@@ -328,8 +327,8 @@ def refusing(nodes: Sequence[Node], feature: str, level: int) -> tuple[Node, ...
 
 
 def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> Unlock:
-    """The least that unlocks one level above the finalized one, also one that is no next level:
-    because no node supports it yet, or because nobody knows the feature."""
+    """Return the smallest set of fixes that unlocks a level above the finalized one; also a level
+    that no node supports yet, or of an unknown feature."""
     choices = list(_choices(cluster, catalogue, {feature: level}))
     questions = {move for moves in choices for move in moves.items()}
     offenders = {move: refusing(cluster.nodes, *move) for move in questions}
@@ -363,8 +362,8 @@ def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> 
 
 
 def _choices(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> Iterator[Moves]:
-    """Yield every way to move what `moves` depend on with them, to one of the levels that are
-    enough. On what, says the controller's release, or the first that knows the level at all."""
+    """Yield every combination of the dependencies of `moves` with them, at one of the sufficient
+    levels. The controller's release declares them, or the first release that knows the level."""
     own = software_of(cluster, catalogue)
     order = [*([own] if own else []), *catalogue.releases]
     for move in moves.items():
@@ -379,7 +378,7 @@ def _choices(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> Iterator[M
 
 
 def action_for(cluster: Cluster, node: Node, moves: Moves, codes: frozenset[str]) -> Action:
-    """Return the action for a node that is in the way of `moves`, where these rules refuse them."""
+    """Return the action for a node that blocks `moves`, if these rules refuse them."""
     level = cluster.level(METADATA_VERSION)
     issue, tag = (Issue.VOTER, "voter") if node.voter else (Issue.CONFIGURED, "configured")
     cause = None if node.registered or codes.isdisjoint(tagged(tag)) else issue
@@ -400,12 +399,12 @@ def action_for(cluster: Cluster, node: Node, moves: Moves, codes: frozenset[str]
 
 
 def first_release(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> str:
-    """The oldest release whose production software supports the levels there would be."""
+    """Return the oldest release whose production software supports the levels after the moves."""
     return next(iter(may_join(cluster.levels | moves, catalogue)), "")
 
 
 def _repaired(cluster: Cluster, fixes: Sequence[Fix], moves: Moves, release: str) -> Cluster:
-    """The cluster once every fix is done: ghosts gone, and everybody else of that release."""
+    """Return the cluster after every fix: stale nodes removed, and all others of that release."""
     todo = {(fix.role, fix.node_id): fix.action for fix in fixes}
     active = (Role.CONTROLLER if cluster.has_quorum else Role.BROKER), cluster.active
     nodes, own = [], cluster.release
@@ -423,7 +422,7 @@ def _repaired(cluster: Cluster, fixes: Sequence[Fix], moves: Moves, release: str
 
 
 def _refused(cluster: Cluster, moves: Moves, catalogue: Catalogue) -> frozenset[str]:
-    """The rules of the policy that refuse to move all of it in one request."""
+    """Return the policy's rules that refuse all moves in one request."""
     updates = tuple(Update(feature=name, level=level) for name, level in sorted(moves.items()))
     case = cluster, Request(updates=updates)
     return refused_by([case], load(STRICT), catalogue.tables)[0]

@@ -1,9 +1,9 @@
-"""What a plan depends on, read from the evidence it is made from and from the fresh one; what must
-be true of a plan, whoever wrote it; and whose word it needs.
+"""The requirements of a plan, from the evidence behind it and from a new reading; the validity of
+any plan; and the approvals it needs.
 
-A plan binds all finalized levels and, for every node that must answer, the ranges of the features
-that move and of those that have a say in it; so a node that comes, goes or changes is noticed.
-Ranges of other features are not bound: they decide nothing.
+A plan requires all finalized levels and, for every node that must respond, the ranges of the
+changed features and their dependencies; so a new, missing or changed node is noticed. Ranges of
+other features are not required: they decide nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def require(
 ) -> Requirements:
     """Return the requirements of a plan, by the evidence of the batch's cluster at `cluster`.
 
-    `features` are those that the plan moves; what they depend on is found here.
+    `features` are those that the plan moves; their dependencies are found here.
     """
     query = evidence.questions
     begin, end = np.searchsorted(query.cluster, (cluster, cluster + 1)).tolist()
@@ -51,7 +51,7 @@ def require(
 
 
 def having_a_say(features: Iterable[str], catalogue: Catalogue) -> frozenset[str]:
-    """Return these features and all that any of their levels depends on; every level needs a
+    """Return these features and all dependencies of their levels; every level needs a
     metadata.version that can store it (KIP-1022)."""
     names, waiting = {feature.METADATA_VERSION}, set(features)
     while waiting:
@@ -63,7 +63,7 @@ def having_a_say(features: Iterable[str], catalogue: Catalogue) -> frozenset[str
 def _groups(
     evidence: Evidence, cluster: int, pairs_of: Sequence[tuple[int, str]]
 ) -> Iterator[RangeGroup]:
-    """The nodes that must answer, together where they advertise the same of what is wanted."""
+    """Yield the nodes that must respond, grouped by equal ranges of the required features."""
     query, answering, node = evidence.questions, evidence.answering, evidence.subjects
     ids: dict[tuple[tuple[str, int, int], ...], tuple[list[int], list[int]]] = {}
     first, count = int(answering.first[cluster]), int(answering.count[cluster])
@@ -91,7 +91,7 @@ def _order(group: RangeGroup) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def features_of(steps: Iterable[Step]) -> tuple[str, ...]:
-    """The features that some step moves, sorted."""
+    """Return the features that some step changes, sorted."""
     return tuple(sorted({move.feature for step in steps for move in step.updates}))
 
 
@@ -109,26 +109,26 @@ def steps_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarding:
-    """The rules for the guards of every cluster's plans; `managed` are the clusters, by id, of
-    which somebody else finalizes features."""
+    """The rules for the guards of all plans; `managed` are the clusters, by id, with features that
+    another owner finalizes."""
 
     require_signature: bool
     managed: Mapping[str, FleetEntry]
 
     @staticmethod
     def by(settings: Settings, fleet: Fleet) -> Guarding:
-        """Take them from these settings and this inventory."""
+        """Return the rules from these settings and this inventory."""
         managed = {entry.id: entry for entry in fleet.cluster if entry.managed_by}
         return Guarding(require_signature=settings.require_signature, managed=managed)
 
     def of(self, cluster: str) -> Guards:
-        """The guards of a plan for the cluster with this id."""
+        """Return the guards of a plan for the cluster with this id."""
         entry = self.managed.get(cluster, FleetEntry(id=cluster))
         return guards_of(entry, require_signature=self.require_signature)
 
 
 def guards_of(entry: FleetEntry, *, require_signature: bool = False) -> Guards:
-    """Return the guards of a cluster, as the inventory has its owner."""
+    """Return the guards of a cluster, with its owner from the inventory."""
     return Guards(
         require_signature=require_signature,
         managed_by=entry.managed_by,
@@ -139,8 +139,8 @@ def guards_of(entry: FleetEntry, *, require_signature: bool = False) -> Guards:
 def plan_faults(plan: Plan) -> Iterator[str]:
     """Yield the faults of a plan, as `where: expected …, found …`; nothing for a good one.
 
-    Nothing is judged: whether the steps may be sent is for the rules, on fresh evidence. A plan
-    that contradicts itself, or sends in one request what must not go together, is none.
+    Nothing is judged: the rules decide on new evidence whether the steps may be sent. A plan is
+    invalid if it contradicts itself, or combines features in a request that must not be combined.
     """
     for name in ("cluster", "intent", "catalogue"):
         if not getattr(plan, name).strip():
@@ -157,7 +157,7 @@ def plan_faults(plan: Plan) -> Iterator[str]:
 
 
 def _steps(plan: Plan) -> Iterator[str]:
-    """Yield each step goes on from where the one before ends, the first from what is finalized."""
+    """Yield each step that does not start from the levels before it."""
     if not plan.steps:
         yield "steps: expected one or more, found none"
     own = [load(name).can.atomic for name in plan.own_dialects if name in GENERATIONS]
@@ -261,7 +261,7 @@ def _guards(guards: Guards) -> Iterator[str]:
 
 
 def _side_effects(plan: Plan) -> Iterator[str]:
-    """Yield each is one of the plan's own levels, and says what happens and to whom."""
+    """Yield side effects that belong to no level of the plan, or lack a description or nodes."""
     for i, effect in enumerate(plan.side_effects):
         at, moves = f"side_effects[{i}]", [m for m in plan.moves if m.feature == effect.feature]
         if not any(m.from_level < effect.level <= m.to_level for m in moves):

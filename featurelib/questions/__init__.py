@@ -1,4 +1,4 @@
-"""What an engineer asks of one cluster or of two nights: values, without a word of output.
+"""Answer questions about one cluster or about two runs: values, without text output.
 
     why_not    what stands between a cluster and a level, every proof of it, and the way out
     what_if    the verdicts once nodes run other software, are gone or come, or levels moved

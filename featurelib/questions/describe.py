@@ -1,7 +1,7 @@
-"""Describes one cluster: every node, what each supports, and who says what is finalized.
+"""Describe one cluster: every node, its ranges, and the sources of finalized levels.
 
-All is read from one ClusterView: a live look, a capture and the nightly's tables describe a
-cluster alike. Nothing is judged here: what is odd about a node is what the audit found.
+All is read from one ClusterView: a live reading, a capture and the nightly's tables describe a
+cluster alike. Nothing is judged here: remarks about a node come from the audit's findings.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Ranges = dict[str, Ends]
 class NodeShown:
     """A half of a process. `profile` is a position in the description's profiles; None = its ranges
     are not known; `seen_at` is when they were seen. `is_voter` None = no quorum was seen. `epoch`
-    is what it says its finalized features are of."""
+    is that of its finalized features."""
 
     role: str
     node_id: int
@@ -69,7 +69,7 @@ class LevelShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WitnessShown:
-    """A kind of witness of what is finalized, at its highest epoch."""
+    """A kind of source of finalized levels, at its highest epoch."""
 
     witness: str
     epoch: int
@@ -79,7 +79,7 @@ class WitnessShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingShown:
-    """A finding in words."""
+    """A finding as text."""
 
     code: str
     severity: str
@@ -88,8 +88,8 @@ class FindingShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """A cluster. `controller` None = nothing says who is the active one. `configured_voters`: the
-    ids in its own controller.quorum.voters, where they are known and not those who vote."""
+    """A cluster. `controller` None = the active controller is not known. `configured_voters`: the
+    ids in its own controller.quorum.voters, if known and different from the voters."""
 
     cluster_id: str
     mode: str
@@ -105,7 +105,7 @@ class Description:
 
     @property
     def answered(self) -> bool:
-        """True if more is known than that nodes did not answer."""
+        """True if more is known than that nodes did not respond."""
         return any(node.profile is not None for node in self.nodes) or bool(self.witnesses)
 
 
@@ -122,7 +122,7 @@ Row = dict[str, Any]
 
 
 def describe(sight: ClusterView, catalogue: Catalogue) -> Description:
-    """The description of one cluster."""
+    """Return the description of one cluster."""
     evidence = sight.evidence
     who, member, read = evidence.subjects, evidence.membership, evidence.configured.get(0)
     voters = set(who.node_id[who.voter].tolist())
@@ -155,7 +155,7 @@ def describe(sight: ClusterView, catalogue: Catalogue) -> Description:
 def _newer_software(
     order: Mapping[int, int], profiles: Sequence[Ranges], catalogue: Catalogue
 ) -> dict[int, str]:
-    """Return the software of nodes whose profile ends at a metadata.version that no release has."""
+    """Return the software of nodes whose profile ends at a metadata.version of no known release."""
     ends = {i: profiles[at].get(METADATA_VERSION) for i, at in order.items()}
     text = newer_than(catalogue)
     return {i: text for i, end in ends.items() if end and end[1] not in catalogue.names}
@@ -197,7 +197,7 @@ def _nodes(
 
 
 def _called(findings: Sequence[Row]) -> dict[tuple[str, int], str]:
-    """Return by role and id the states of nodes that a finding has a name for."""
+    """Return by role and id the states of nodes that have such a finding."""
     return {
         (row["role"], row["node_id"]): known.state
         for code, known in reversed(finding_rows().items())  # the first that fits is put in last
@@ -214,8 +214,8 @@ def _leading_role(evidence: Evidence) -> Role | None:
 
 
 class _Answer(NamedTuple):
-    """The answer of a node: the epoch of its finalized features, why it failed last, and the
-    releases that the requests it offers show, where another tool asked it."""
+    """The last response of a node: the epoch of its finalized features, its last error, and the
+    releases that offer its requests, if another tool listed them."""
 
     epoch: int | None = None
     error: str = ""
@@ -223,7 +223,7 @@ class _Answer(NamedTuple):
 
 
 def _answer(evidence: Evidence, subject: int) -> _Answer:
-    """Return the last answer of a node; empty for one that nobody asked."""
+    """Return the last response of a node; empty for one that was never queried."""
     nodes = evidence.subjects
     listener = int(nodes.listener[subject])
     if listener < 0:
@@ -268,8 +268,8 @@ def _levels(
 
 
 def _witnesses(evidence: Evidence) -> Iterator[WitnessShown]:
-    snapshot, said = evidence.snapshots, evidence.snapshots["witnesses"]
-    columns = (said.field(name).tolist() for name in ("kind", "epoch", "at"))
+    snapshot, witnesses = evidence.snapshots, evidence.snapshots["witnesses"]
+    columns = (witnesses.field(name).tolist() for name in ("kind", "epoch", "at"))
     rows = list(zip(*columns, strict=True))
     at = int(snapshot.scalar("features_node_at")[0])
     if at and snapshot.features_node[0] is not None:
@@ -285,7 +285,7 @@ def _witnesses(evidence: Evidence) -> Iterator[WitnessShown]:
 
 
 def _findings(findings: Sequence[Row], catalogue: Catalogue) -> Iterator[FindingShown]:
-    """Yield findings, worst first, but for what only holds a level back: plans say that."""
+    """Yield findings, worst first, without those that only block a level: plans list them."""
     words = FindingWords(catalogue)
     for row in sorted(findings, key=lambda row: _SEVERITIES.index(Severity(row["severity"]))):
         if row["severity"] != Severity.BLOCKER:

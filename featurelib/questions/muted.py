@@ -1,7 +1,6 @@
-"""Which of the reasons in an answer conf/audit.toml mutes.
+"""Find the reasons in an answer that conf/audit.toml mutes.
 
-A mute answers for a finding and for nothing else: what it covers stays in the way, and is said to
-be muted.
+A mute applies to a finding only: a muted reason still blocks, and is marked as muted.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from featurelib.planning.goal import GOAL
 
 
 def over_reason(mutes: InForce, reason: Reason) -> SetAside | None:
-    """Return the mute of the finding that a reason is of."""
+    """Return the mute of a reason's finding."""
     if reason.judge == GOAL:  # what was asked is wrong by itself: no finding
         return None
     if reason.judge in GENERATIONS:

@@ -1,7 +1,7 @@
-"""Say whether software of a release can register now, what must happen first, and the rollback.
+"""Decide whether software of a release can register now, the steps before it, and its rollback.
 
-The way back, right after the rolling upgrade and once its levels are finalized, is worked out on
-levels alone, as the catalogue has them; KRaft mode only.
+The rollback, right after the rolling upgrade and after its levels are finalized, depends only on
+the catalogue's levels; KRaft mode only.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Levels = Mapping[str, int]
 
 
 class ReplayProof(StrEnum):
-    """The source that shows a level which a starting controller may still replay."""
+    """A source for a level that a starting controller may still replay."""
 
     LOG = "metadata log"
     BOOTSTRAP = "bootstrap checkpoint"
@@ -66,7 +66,7 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed(Misfit):
-    """A misfit that a starting controller may replay; `seen`: when last, microseconds."""
+    """A misfit that a starting controller may replay; `seen`: last seen, microseconds."""
 
     proof: ReplayProof
     seen: int
@@ -74,7 +74,7 @@ class Replayed(Misfit):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class First:
-    """The steps that come before: an intent in words, and its steps or every reason against it."""
+    """The steps that come first: an intent in words, and its steps or every reason against it."""
 
     intent: str
     steps: tuple[Step, ...]
@@ -83,9 +83,9 @@ class First:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Back:
-    """The return of nodes to a release that runs there now.
+    """The rollback of nodes to a release that runs now.
 
-    `after_lowering`: once everything is lowered without loss as far as that needs.
+    `after_lowering`: after the necessary lossless downgrades of all levels.
     """
 
     release: str
@@ -96,11 +96,12 @@ class Back:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WayBack:
-    """`brings`: what the release finalizes by default, feature → level, of what is not there yet.
+    """The rollback after the upgrade. `brings`: the default levels of the release that are not
+    finalized yet, by feature.
 
-    `downgrade_floor`: the lowest metadata.version without loss once that is finalized;
-    `point_of_no_return`: the first level from which the present one is not reachable again; None:
-    there is none. `joins_after_finalizing`: the releases whose production software supports it.
+    `downgrade_floor`: the lowest metadata.version of a lossless downgrade after that;
+    `point_of_no_return`: the first level without a downgrade to the present one; None: there is
+    none. `joins_after_finalizing`: the releases whose production software supports it.
     """
 
     brings: dict[str, int]
@@ -112,12 +113,12 @@ class WayBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roll:
-    """The answer. `mend_first`: what is critical, and a majority of the voters that is silent.
-    `misfits` are the policy's, `refused` the controllers' own.
+    """The answer. `mend_first`: critical findings, and a silent majority of voters. `misfits` are
+    the policy's, `refused` the controllers' own.
 
-    `then`: every node that runs is of that release. `way_back` is None in ZooKeeper mode, whose
-    production software finalizes nothing of its own. `format_with`: the release whose tool formats
-    new storage while nodes may run the old software or the new; None: any of their tools does.
+    `then`: the state when every running node is of that release. `way_back` is None in ZooKeeper
+    mode, where software finalizes nothing. `format_with`: the release whose tool formats new
+    storage while nodes may run the old software or the new; None: any of their tools does.
     """
 
     cluster_id: str
@@ -144,22 +145,22 @@ class Roll:
 
     @property
     def off(self) -> tuple[int, ...]:
-        """The nodes that do not run, and are left as now."""
+        """The nodes that do not run, and stay unchanged."""
         return self.then.off
 
     @property
     def silent(self) -> tuple[int, ...]:
-        """The nodes that only did not answer us, and are left as now."""
+        """The nodes that did not respond, and stay unchanged."""
         return self.then.silent
 
 
 def roll(
     sight: ClusterView, text: str, terms: Terms, journal: Iterable[tuple[str, int, int]] = ()
 ) -> Roll:
-    """Foresee a roll of every node to software of the release `text`, and its consequences.
+    """Predict a rolling upgrade of every node to software of the release `text`.
 
-    `journal`: feature, level and time (microseconds) of each finalized level that a journal has.
-    Raises ConfigError for a release that nobody knows, or without the cluster's mode.
+    `journal`: feature, level and time (microseconds) of each finalized level in a journal. Raises
+    ConfigError for an unknown release, or if the cluster's mode is not known.
     """
     mode, catalogue = mode_of(sight), terms.catalogue
     release = release_of(text, sight, catalogue, "--to")
@@ -211,22 +212,22 @@ def is_for_itself(software: ReleaseCatalogue) -> bool:
 
 
 def format_with(releases: Iterable[ReleaseCatalogue]) -> ReleaseCatalogue | None:
-    """Return the release whose tool has to format new storage for nodes that may run any of
-    `releases`, where one of their tools formats for its own software and later alone; else None."""
+    """Return the release whose tool must format new storage for nodes that may run any of
+    `releases`, if one of their tools formats only for its own software and later; else None."""
     ordered = sorted(releases, key=lambda software: release_number(software.based_on))
     alike = not ordered or ordered[0].based_on == ordered[-1].based_on
     return None if alike or not is_for_itself(ordered[-1]) else ordered[0]
 
 
 def _moved(first: Iterable[First]) -> dict[str, int]:
-    """Return the levels after the steps that come first."""
+    """Return the levels after the first steps."""
     steps = (step for part in first for step in part.steps)
     return {move.feature: move.to_level for step in steps for move in step.updates}
 
 
 def _levels(sight: ClusterView, mode: str) -> dict[str, int]:
-    """Return the finalized levels. A cluster of KRaft that finalized no metadata.version has the
-    silent one; where nobody says anything, it is not known."""
+    """Return the finalized levels. A KRaft cluster without a finalized metadata.version has the
+    implied first one; without any source it is not known."""
     levels = {name: level for name, (_, level) in sight.cluster.finalized.items() if level}
     if mode != "zk" and (sight.is_trusted or levels):
         return {METADATA_VERSION: SILENT_METADATA_VERSION} | levels
@@ -234,7 +235,7 @@ def _levels(sight: ClusterView, mode: str) -> dict[str, int]:
 
 
 def _running(cluster: Cluster, catalogue: Catalogue) -> set[str]:
-    """Return the releases of the nodes that run, or of all if none does; "" = not known."""
+    """Return the releases of the running nodes, or of all if none runs; "" = not known."""
     live = [node for node in cluster.nodes if node.running] or cluster.nodes
     return {catalogue.release_named(node.release) or "" for node in live}
 
@@ -248,9 +249,9 @@ def _replays(
 ) -> Iterator[Replayed]:
     """Yield the levels that may end controllers of the release at their start.
 
-    A dump from a snapshot to the newest offset that brokers show proves the log of one controller.
-    That is enough where there is no other. Where every controller has run software without the
-    level since, each has replayed its log. Source: FeatureControlManager.replay.
+    A dump from a snapshot to the newest offset of brokers proves the log of one controller, which
+    is enough if there is no other. If every controller has since run software without the level,
+    each has replayed its log. Source: FeatureControlManager.replay.
     """
     current = sight.cluster.levels
     for name, level, proof, at in sorted(_proven_levels(state, sight.cluster, journal, release)):
@@ -314,8 +315,8 @@ def _controllers(cluster: Cluster) -> set[int]:
 
 
 def _proven_from(cluster: Cluster, state: ClusterState) -> int:
-    """Return the time of the snapshot from which on the log of the only controller is known; 0 if
-    it is not, or if there are more controllers."""
+    """Return the time of the snapshot from which the log of the only controller is known; 0 = not
+    known, or more controllers."""
     is_proven = _is_alone(cluster, state) and state.log.snapshot_end and is_complete(state)
     return state.log.snapshot_at if is_proven else 0
 
@@ -323,7 +324,7 @@ def _proven_from(cluster: Cluster, state: ClusterState) -> int:
 def _earlier(
     state: ClusterState, journal: Iterable[tuple[str, int, int]]
 ) -> dict[tuple[str, int], tuple[ReplayProof, int]]:
-    """Return the levels that were seen once or that a journal has, each with its newest proof."""
+    """Return the levels that were seen or are in a journal, each with its newest proof."""
     known = dict[tuple[str, int], tuple[ReplayProof, int]]()
     for entry, at in state.levels_seen.items():
         name, _, level_text = entry.rpartition(" ")
@@ -373,7 +374,7 @@ def _conditions(
 def _misfits(
     levels: Levels, release: str, mode: str, catalogue: Catalogue
 ) -> tuple[tuple[Misfit, ...], tuple[str, ...]]:
-    """Return unsupported levels, and the features that fit once unstable levels are enabled."""
+    """Return unsupported levels, and the features that fit if unstable levels are enabled."""
     software = software_of_release(release, mode, catalogue)
     names, unstable = sorted(levels), list[str]()  # ZooKeeper mode lists no feature in production
     if mode != "zk":
@@ -386,7 +387,7 @@ def _misfits(
 def _first(
     sight: ClusterView, misfits: tuple[Misfit, ...], release: str, catalogue: Catalogue
 ) -> Iterator[First]:
-    """The levels that have to go down, and those that have to go up, before the software comes."""
+    """Yield the levels that must fall, and those that must rise, before the new software."""
     low = {
         misfit.feature: str(misfit.supported[0])
         for misfit in misfits
@@ -407,8 +408,8 @@ def _first(
 
 
 def _way_back(levels: Levels, release: str, running: set[str], catalogue: Catalogue) -> WayBack:
-    """The way back for nodes of the releases `running`, once all nodes are of `release` and
-    `levels` are finalized, 0 = not (KIP-778, Downgrades)."""
+    """Return the rollback to the releases `running`, after all nodes are of `release` and `levels`
+    are finalized, 0 = not (KIP-778, Downgrades)."""
     software, before = catalogue.of(release), running - {release}
     kept = _known(levels, catalogue)
     brings = {
@@ -447,5 +448,5 @@ def _level_or_none(level: np.int32) -> int | None:
 
 
 def _known(levels: Levels, catalogue: Catalogue) -> dict[str, int]:
-    """The levels of Kafka's features: of others no release says anything."""
+    """Return the levels of Kafka's features; releases have no others."""
     return {name: level for name, level in levels.items() if level and name in catalogue.features}

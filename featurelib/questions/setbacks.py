@@ -1,4 +1,4 @@
-"""Find levels that went down last, to ask why before a plan raises them again."""
+"""Find levels whose last change was a downgrade, to ask why before a plan raises them again."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Lowered = list[tuple[LevelMove, datetime]]  # what went down last, and when that
 def warn_lowered(
     planned: Planned, lake: Lake | None, run: int | None, catalogue: Catalogue
 ) -> Planned:
-    """The same with a warning where the plan raises levels that went down last, by the nights up to
-    `run`, None = all there are."""
+    """Return the plan with a warning if it raises levels that were last downgraded, by the runs up
+    to `run`, None = all."""
     if lake is None or planned.plan is None:
         return planned
     cluster, moves = planned.plan.cluster, planned.plan.moves
@@ -36,8 +36,8 @@ def warn_lowered(
 
 
 def find_lowered(read: Read, run: int, raised: Set[tuple[str, str]]) -> dict[str, Lowered]:
-    """Return by cluster those of the levels that are to be `raised`, by cluster and feature, which
-    went down last by the nights up to `run`."""
+    """Return by cluster the levels to be `raised` that were last downgraded, by the runs up to
+    `run`."""
     nights = remembered_runs(read, run)
     if not raised or len(nights) == 1:
         return {}
@@ -52,7 +52,7 @@ def find_lowered(read: Read, run: int, raised: Set[tuple[str, str]]) -> dict[str
 
 
 def remembered_runs(read: Read, run: int) -> dict[int, datetime]:
-    """The nights up to this one that are looked at, and when each was judged."""
+    """Return the runs up to this one that count, and the time of each."""
     rows = read(AUDIT_RUN, [("run", "<=", run)], ["run", "as_of"]).to_pylist()
     nights = {row["run"]: row["as_of"] for row in rows}
     return {n: at for n, at in sorted(nights.items()) if at >= nights[run] - REMEMBERED}
@@ -61,14 +61,14 @@ def remembered_runs(read: Read, run: int) -> dict[int, datetime]:
 def went_down(
     moved: Mapping[int, Mapping[str, tuple[int, int]]], nights: Mapping[int, datetime]
 ) -> Lowered:
-    """The levels of one cluster that moved down last."""
+    """Return the levels of one cluster whose last change was a downgrade."""
     last = {name: (ends, nights[n]) for n in sorted(moved) for name, ends in moved[n].items()}
     kept = ((LevelMove(name, *ends), at) for name, (ends, at) in sorted(last.items()))
     return [(move, at) for move, at in kept if move.to_level < move.from_level]
 
 
 def ask_why(went: Lowered, catalogue: Catalogue) -> str:
-    """Return the question about these levels before they are upgraded, "" = there are none."""
+    """Return the question about these downgrades before an upgrade, "" = there are none."""
     return ask_why_lower(
         (name, level_text(catalogue, name, was), level_text(catalogue, name, now), at)
         for (name, was, now), at in went
@@ -76,8 +76,8 @@ def ask_why(went: Lowered, catalogue: Catalogue) -> str:
 
 
 def moved_levels(read: Read, nights: Mapping[int, datetime], *conditions: Wanted) -> Moved:
-    """Return every level that another night found than the one before which knew it, of the rows
-    for which all of `conditions` holds."""
+    """Return every level that differs from the one in the previous run that knew it, of the rows
+    that meet all `conditions`."""
     columns = ["run", "cluster", "feature", "finalized_level"]
     span = ("run", ">=", min(nights)), ("run", "<=", max(nights))
     rows = read(FEATURE_READINESS, [*span, *conditions], columns)

@@ -1,8 +1,8 @@
-"""Show a rolling upgrade: who runs what, which levels could be finalized, what awaited ones lack.
+"""Follow a rolling upgrade: software of each node, possible levels, and what awaited ones lack.
 
-READY is said exactly where a plan for the awaited levels would be made. Earlier looks add only
-since when a node is as it is, and brokers that are on no list any more: up to 3.9, and in ZooKeeper
-mode, a broker that restarts is on none, and the others would pass what it may not support.
+READY is shown exactly if a plan for the awaited levels would be made. Earlier readings add only the
+time of each node's state, and brokers that are no longer listed: up to 3.9, and in ZooKeeper mode,
+a restarting broker is on no list, and the others would pass levels that it may not support.
 """
 
 from __future__ import annotations
@@ -40,9 +40,8 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeNow:
-    """A half of a process. `release`: what it runs, or ran when it answered last; `since`: when it
-    was seen like this first; `lacks`: the levels that are wanted and that it does not support, of
-    one that answers."""
+    """A half of a process. `release`: its software at its last response; `since`: when this state
+    was first seen; `lacks`: the wanted levels that it does not support, if it responds."""
 
     role: str
     node_id: int
@@ -55,8 +54,8 @@ class NodeNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureNow:
-    """A feature. `finalized` None = no trustworthy witness; `possible`: the level it could be
-    finalized at now, None = none; `wanted`: the one that is waited for, or else its ceiling."""
+    """A feature. `finalized` None = no trustworthy witness; `possible`: the level that could be
+    finalized now, None = none; `wanted`: the awaited level, else its ceiling."""
 
     feature: str
     finalized: int | None
@@ -67,9 +66,9 @@ class FeatureNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """A look at one cluster, at `at`; the first one was at `started`. `until`: the levels that are
-    waited for, and `ready` whether each could be finalized now or is; both None = nothing is waited
-    for. `error`: why nothing could be seen; the nodes are those of before then."""
+    """A reading of one cluster at `at`; the first was at `started`. `until`: the awaited levels,
+    and `ready`: whether all could be finalized now or are; both None = none is awaited. `error`:
+    why the reading failed; the nodes are then the previous ones."""
 
     cluster_id: str
     mode: str
@@ -93,7 +92,7 @@ class Watched:
 
 
 class Watch:
-    """A cluster over its looks. `until`: FEATURE=LEVEL each, or a release for all its levels."""
+    """A cluster over its readings. `until`: FEATURE=LEVEL each, or a release for all its levels."""
 
     def __init__(self, until: Sequence[str], catalogue: Catalogue) -> None:
         self._texts, self._catalogue = until, catalogue
@@ -101,7 +100,7 @@ class Watch:
         self._last: Watched | None = None
 
     def see(self, sight: ClusterView) -> Watched:
-        """Take in a query. Raises ConfigError where `until` names what nobody knows."""
+        """Add a reading. Raises ConfigError if `until` has an unknown name."""
         at = moment(sight.newest)
         assert at is not None  # a look is of a time
         if self._texts and self._until is None:
@@ -127,7 +126,7 @@ class Watch:
         return self._last
 
     def lose(self, error: str, at: datetime, cluster_id: str) -> Watched:
-        """Take in a query that failed: every node of before is silent."""
+        """Add a failed reading: every earlier node is silent."""
         last = self._last
         nodes = () if last is None else last.nodes
         silent = (replace(n, state=NodeState.SILENT, is_active=False, lacks={}) for n in nodes)
@@ -181,8 +180,8 @@ class Watch:
             yield self._since(now, at)
 
     def _gone(self, sight: ClusterView, at: datetime) -> Iterator[NodeNow]:
-        """Yield brokers that were on a list before and are on none now, where that may be a
-        restart: no list shows who is registered and fenced (DescribeCluster below version 2)."""
+        """Yield brokers that were listed before and are not now, if that may be a restart: no list
+        shows registered, fenced brokers (DescribeCluster below version 2)."""
         lists, subjects = sight.evidence.snapshots["members"], sight.evidence.subjects
         shows_all = (lists.field("role") == Role.BROKER) & (lists.field("fenced_shown") > 0)
         if self._last is None or shows_all.any():
@@ -194,7 +193,7 @@ class Watch:
                 yield self._since(lost, at)
 
     def _since(self, node: NodeNow, at: datetime) -> NodeNow:
-        """The node with what is known of it from before."""
+        """Return the node with what earlier readings showed of it."""
         half = node.role, node.node_id
         nodes = () if self._last is None else self._last.nodes
         before = next((n for n in nodes if (n.role, n.node_id) == half), None)
@@ -213,7 +212,7 @@ def _state(node: NodeShown, *, answers: bool) -> NodeState:
 
 
 def _features(sight: ClusterView, until: Mapping[str, int] | None) -> Iterator[FeatureNow]:
-    """Yield every feature that is finalized, could be, or is waited for."""
+    """Yield every feature that is finalized, possible or awaited."""
     rows = {row["feature"]: row for row in sight.judged.readiness.to_pylist()}
     for name in sorted({*rows, *(until or ())}, key=lambda name: (name != METADATA_VERSION, name)):
         row = rows.get(name, {})
@@ -231,8 +230,8 @@ def _features(sight: ClusterView, until: Mapping[str, int] | None) -> Iterator[F
 
 
 def _missing(refusals: Sequence[Reason], nodes: Sequence[NodeNow]) -> Iterator[Reason]:
-    """Reasons beside what nodes show themselves: that one is silent, or lacks a level. What only a
-    controller would say stands where nothing else does."""
+    """Yield reasons beside those that nodes show themselves (silent, or lacking a level). A
+    controller's own reason is shown only if there is no other."""
     silent = {
         f"{n.role} {n.node_id}" for n in nodes if n.state in (NodeState.SILENT, NodeState.GONE)
     }
@@ -253,23 +252,22 @@ def _no_longer_listed(node: NodeNow) -> Reason:
 
 
 def read_target(texts: Sequence[str], sight: ClusterView, catalogue: Catalogue) -> dict[str, int]:
-    """The levels that are waited for, feature → level above 0: of each `FEATURE=LEVEL`, and of a
-    release every one that its software finalizes by default. Raises ConfigError for what nobody
-    knows, and for a feature named twice."""
+    """Return the awaited levels, feature → level above 0: of each `FEATURE=LEVEL`, and the defaults
+    of a release. Raises ConfigError for unknown names, and for a feature named twice."""
     levels: dict[str, int] = {}
     for text in texts:
         name, sign, level = text.partition("=")
-        found = {name: _level(name, level, sight, catalogue)} if sign else _of(text, catalogue)
-        if twice := sorted(found.keys() & levels.keys()):
+        added = {name: _level(name, level, sight, catalogue)} if sign else _of(text, catalogue)
+        if twice := sorted(added.keys() & levels.keys()):
             raise ConfigError(
                 f"--until {text}: expected {twice[0]} once, found it twice. Keep one of them."
             )
-        levels |= found
+        levels |= added
     return levels
 
 
 def _level(name: str, text: str, sight: ClusterView, catalogue: Catalogue) -> int:
-    """The level of one feature, whatever release its controllers run now."""
+    """Return the level of one feature, whatever release its controllers run now."""
     known = catalogue.of(ANY).level_of(text) if name == METADATA_VERSION else None
     level = named_level(sight, name, text if known is None else str(known), catalogue)
     if not level:
@@ -285,8 +283,7 @@ def _level(name: str, text: str, sight: ClusterView, catalogue: Catalogue) -> in
 
 
 def _of(text: str, catalogue: Catalogue) -> dict[str, int]:
-    """Return the levels that software of a release finalizes by default, without those that need a
-    request by name."""
+    """Return the default levels of a release, without those that need a request by name."""
     own = catalogue.of(catalogue.release_named(text) or ANY)
     version = own.level_of(text)
     if version is None:

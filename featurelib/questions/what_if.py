@@ -1,4 +1,4 @@
-"""Judge a cluster as if its nodes or levels were others, by the same core and the same terms.
+"""Judge a cluster with other nodes or levels, by the same core and the same terms.
 
 A node that cannot register is left out. The controller checks the range of a broker that
 registers. A controller reads the finalized levels, and ends over one that it does not support.
@@ -32,8 +32,8 @@ KEY = ("code", "role", "node_id", "feature", "level")  # of a finding, within a 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """The refusal of one node: by whom, with which fate, over which features, and in Kafka's words.
-    `entry` is refused, stops or ignored."""
+    """The refusal of one node: the judge, the outcome, the features, and Kafka's messages. `entry`
+    is refused, stops or ignored."""
 
     role: Role
     node_id: int
@@ -45,8 +45,8 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """The supposed changes. `nodes` and `added`: node id → release; `release`: of every node that
-    runs, but those named; `finalized`: feature → level, 0 = not finalized."""
+    """The supposed changes. `nodes` and `added`: node id → release; `release`: of all other running
+    nodes; `finalized`: feature → level, 0 = not finalized."""
 
     nodes: Mapping[int, str] = field(default_factory=dict)
     removed: tuple[int, ...] = ()
@@ -69,7 +69,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """A feature before and after; None = nobody speaks of it. Rows of featurelib.schema."""
+    """A feature before and after; None = not known. Rows of featurelib.schema."""
 
     feature: str
     before: Row | None
@@ -113,7 +113,7 @@ class WhatIf:
 
     @property
     def now(self) -> Standing:
-        """The state afterwards."""
+        """The state of the cluster afterwards."""
         return _standing(self.after)
 
 
@@ -123,10 +123,10 @@ def _standing(sight: ClusterView) -> Standing:
 
 
 def what_if(sight: ClusterView, changes: Changes, terms: Terms) -> WhatIf:
-    """The verdicts before and after `changes`, judged by `terms`, which judged `sight`.
+    """Return the verdicts before and after `changes`, judged by `terms`, like `sight`.
 
-    Raises ConfigError for a node that is not there, or is there already, and for a release that
-    nobody knows.
+    Raises ConfigError for a missing node, for an added node that exists, and for an unknown
+    release.
     """
     _expect_nodes(sight, changes)
     draft, state = _drafted(sight, changes)
@@ -160,8 +160,8 @@ def what_if(sight: ClusterView, changes: Changes, terms: Terms) -> WhatIf:
 def compare(
     before: ClusterView, after: ClusterView, stay: Set[tuple[str, int]] = frozenset()
 ) -> WhatIf:
-    """Return what differs between two states. `stay` are the roles and nodes whose findings are not
-    gone, although they are found no more."""
+    """Return the differences between two states. `stay` are the roles and nodes whose findings
+    count as open although they were not found again."""
     was, now = ({row["feature"]: row for row in e.judged.readiness.to_pylist()}
                 for e in (before, after))  # fmt: skip
     every = sorted(was.keys() | now.keys())
@@ -198,21 +198,21 @@ def _readers(cluster: Cluster, halves: Sequence[Node], changes: Changes) -> list
 
 
 def _running(sight: ClusterView, removed: Sequence[int]) -> tuple[int, ...]:
-    """Return those of these nodes that run: they answer, or Kafka sees them."""
+    """Return the running nodes among these: they respond, or Kafka sees them."""
     node = sight.evidence.subjects
     running = node.node_id[node.answers | node.live | node.unregistered].tolist()
     return tuple(node_id for node_id in removed if node_id in running)
 
 
 def _findings(sight: ClusterView) -> dict[tuple[object, ...], Row]:
-    """Return findings by what tells them apart; a level they are about does, too."""
+    """Return findings by the keys that distinguish them, with the level they are about."""
     rows = map(without_blanks, sight.judged.findings.to_pylist())
     return {tuple(row[name] for name in KEY): row for row in rows}
 
 
 def _drafted(sight: ClusterView, changes: Changes) -> tuple[Draft, Cluster]:
-    """The evidence, later than all that is known, without the nodes that are gone and with other
-    levels; and the cluster with those levels, for who asks to join."""
+    """Return the evidence, later than all other, without removed nodes and with other levels; and
+    the cluster with those levels, for nodes that register."""
     draft = Draft(sight.rows, sight.newest + 1)
     for node_id in changes.removed:
         draft.remove(node_id)
@@ -226,8 +226,8 @@ def _drafted(sight: ClusterView, changes: Changes) -> tuple[Draft, Cluster]:
 def _wanted(
     sight: ClusterView, changes: Changes, terms: Terms
 ) -> tuple[list[Node], tuple[int, ...], tuple[int, ...]]:
-    """The halves of nodes that would start with other software; nodes that do not run, as Kafka
-    says, and nodes that only did not answer us."""
+    """Return the halves of nodes that would start with other software; the nodes that do not run,
+    as Kafka reports, and those that only did not respond."""
     named = {node_id: ("--node", text) for node_id, text in changes.nodes.items()}
     off, silent = set[int](), set[int]()
     nodes = [node for node in sight.cluster.nodes if node.node_id not in changes.removed]
@@ -250,7 +250,7 @@ def _wanted(
 
 
 def _then(sight: ClusterView, changes: Changes, halves: Sequence[Node], terms: Terms) -> Terms:
-    """The terms with the inventory as its owner would write it then."""
+    """Return the terms with the inventory as its owner would then write it."""
     entry = next((e for e in terms.fleet.cluster if e.id == sight.cluster_id), None)
     if entry is None:
         return terms
@@ -333,7 +333,7 @@ def software_of_release(release: str, mode: str, catalogue: Catalogue) -> Featur
 
 
 def with_release(node: Node, release: str, mode: str, catalogue: Catalogue) -> Node:
-    """The node as it starts with production software of a release."""
+    """Return the node with production software of a release, as at its start."""
     supported = software_of_release(release, mode, catalogue)
     return replace(node, release=release, supported=supported, running=True, fenced=False)
 
@@ -345,7 +345,7 @@ def refusals_of(
     mode: str,
     catalogue: Catalogue,
 ) -> Iterator[Refused]:
-    """Yield every reason why one of `nodes` may not come, for every generation that may lead.
+    """Yield every reason why one of `nodes` cannot register, for every generation that may lead.
 
     Source: ClusterControlManager.registerBroker, FeatureControlManager.replay; KIP-584, Broker
     protections.
@@ -366,7 +366,7 @@ def refusals_of(
 def _entries(
     cluster: Cluster, node: Node, own: Dialect, tables: Tables
 ) -> Iterator[tuple[Admission, tuple[Unfit, ...], str]]:
-    """Yield the fate of a starting node that is not admitted."""
+    """Yield the reasons against a starting node."""
     if node.role is Role.CONTROLLER:
         alone = replace(cluster, nodes=(replace(node, running=True),))
         for stop in stopped(alone, own, tables):

@@ -1,12 +1,11 @@
-"""Why a level of a feature cannot be finalized now: all the proof, and the way out.
+"""Explain why a level of a feature cannot be finalized now: all proofs, and what unlocks it.
 
-What the level depends on moves with it. A known refusal decides; else what is missing decides; else
-nothing stands in the way, and `featurelib plan` plans it.
+Dependencies rise with the level. A known refusal decides; else missing data decides; else nothing
+blocks it, and `featurelib plan` plans it.
 
-Proofs come from the policy and from each controller that may answer. A controller names the first
-node only. Who else would make it refuse is found by asking again with everybody else supporting
-what is asked, one node at a time: the rules alone answer. What the controller itself said, asked by
-a collector to validate only, is among the audit's findings.
+Proofs come from the policy and from each possible controller. A controller names only the first
+node. To find the others, the rules are applied again for one node at a time, with all other nodes
+supporting the level. Responses to a collector's probe are among the audit's findings.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ Moves = dict[str, int]
 
 
 class LevelStatus(StrEnum):
-    """The distance between a cluster and a level."""
+    """The status of a level; `nothing` = nothing blocks it."""
 
     NOTHING = "nothing"
     FINALIZED = "finalized"  # it is finalized at that level
@@ -83,11 +82,11 @@ class NodeOf(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof(Reason):
-    """A reason with where it stands: the `source` of its rule, and the line it was read in.
+    """A reason with its place: the `source` of its rule, and its landing line.
 
-    `needed` is the range that the node must support, None where the level is all that is asked, or
-    nobody knows from where on. `seen_at` is in microseconds, 0 = not seen. `line` is the place of
-    the line `line_id`.
+    `needed` is the range that the node must support, None if only the level counts, or if its start
+    is not known. `seen_at` is in microseconds, 0 = not seen. `line` is the place of the line
+    `line_id`.
     """
 
     level: int = 0
@@ -103,19 +102,20 @@ class Proof(Reason):
 
     @property
     def min_version(self) -> int | None:
-        """The lower end of what the node supports."""
+        """The lower end of the node's range."""
         return self.supported and self.supported[0]
 
     @property
     def max_version(self) -> int | None:
-        """The upper end."""
+        """The upper end of the node's range."""
         return self.supported and self.supported[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WayOut:
-    """The least that unlocks a level: nodes to fix, those that only its controllers refuse over,
-    and rules that refuse it all the same. `release`: the first that supports it, None = unknown."""
+    """The smallest change that unlocks a level: nodes to fix, those that only its controllers
+    refuse over, and rules that refuse it anyway. `release`: the first that supports it, None =
+    unknown."""
 
     release: str | None
     fixes: tuple[Fix, ...]
@@ -125,10 +125,10 @@ class WayOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhyNot:
-    """The answer. `current` None = nobody knows; 0 = not finalized.
+    """The answer. `current` None = not known; 0 = not finalized.
 
-    `moves` are all levels that would be asked for, what the level depends on among them; `words`
-    plan them, after `featurelib plan CLUSTER`.
+    `moves` are all levels of the request, with dependencies; `words` plan them, after `featurelib
+    plan CLUSTER`.
     """
 
     cluster_id: str
@@ -147,10 +147,10 @@ class WhyNot:
 
 
 def why_not(sight: ClusterView, feature: str, level: int, catalogue: Catalogue) -> WhyNot:
-    """Find what stands between the cluster and `level` of `feature` (KIP-584, KIP-778, KIP-1022).
+    """Find what blocks `level` of `feature` on the cluster (KIP-584, KIP-778, KIP-1022).
 
-    A level below the finalized one is asked for as a downgrade that may lose nothing. Of the
-    finalized level the proofs are the nodes that do not support it.
+    A level below the finalized one is judged as a lossless downgrade. For the finalized level the
+    proofs are the nodes that do not support it.
     """
     found = WhyNot(
         cluster_id=sight.cluster_id,
@@ -186,7 +186,7 @@ def why_not(sight: ClusterView, feature: str, level: int, catalogue: Catalogue) 
 
 
 def _is_unsure(proof: Proof) -> bool:
-    """Return true for a finding of the policy about what is not known."""
+    """Return true for a finding of the policy about missing data."""
     words = wordings(load(STRICT)).get(proof.code) if proof.judge == STRICT else None
     return words is not None and words.severity is Severity.UNKNOWN
 
@@ -194,7 +194,7 @@ def _is_unsure(proof: Proof) -> bool:
 def _way_out(
     cluster: Cluster, feature: str, moves: Moves, proofs: Sequence[Proof], catalogue: Catalogue
 ) -> WayOut:
-    """Return the needs of all moves; a node that only a controller refuses over is enough."""
+    """Return what all moves need; a node that only one controller refuses over counts."""
     ways = {name: unlock(cluster, catalogue, name, level) for name, level in moves.items()}
     fixes = {fix for route in ways.values() for fix in route.fixes}
     own = {
@@ -211,7 +211,7 @@ def _way_out(
 
 
 def _moves(sight: ClusterView, feature: str, level: int, catalogue: Catalogue) -> Moves:
-    """Return the level and the lowest levels that it needs: of its dependencies, and of
+    """Return the level with the lowest levels that it needs: of its dependencies, and of
     metadata.version in a controller's release (KIP-1022)."""
     moves = {feature: level}
     needs = unlock(known_cluster(sight, moves), catalogue, feature, level).needs
@@ -241,7 +241,7 @@ def _intent(moves: Moves, up: bool) -> Intent:
 
 
 def _against(sight: ClusterView, moves: Moves, up: bool, catalogue: Catalogue) -> Iterator[Proof]:
-    """Yield the proofs against these levels together: policy, controllers, the request."""
+    """Yield the objections to these levels together: of policy, controllers and the request."""
     kind = UpgradeType.UPGRADE if up else UpgradeType.SAFE_DOWNGRADE
     cluster, reasons = sight.cluster, Reasons(sight, catalogue)
     updates = tuple(
@@ -266,7 +266,7 @@ def _proof_of(reason: Reason, **fields: Any) -> Proof:
 
 
 def _agreement(sight: ClusterView, moves: Moves, times: _Seen) -> Proof | None:
-    """Return the controller's own agreement to these levels, if it was asked about all of them."""
+    """Return the controller's own agreement to these levels, if a probe had all of them."""
     for row in sight.judged.findings.to_pylist():
         code = row["code"]
         if code in tagged("accepted") and moves.items() <= agreed_levels(sight.evidence):
@@ -284,7 +284,7 @@ def _missing(sight: ClusterView, reasons: Reasons, moves: Moves) -> Iterator[Pro
 
 
 def _current(sight: ClusterView, feature: str) -> int | None:
-    """The finalized level as the audit knows it; 0 where nobody speaks of the feature."""
+    """Return the finalized level that the audit read; 0 if no source has the feature."""
     for row in sight.judged.readiness.to_pylist():
         if row["feature"] == feature:
             level: int | None = row["finalized_level"]
@@ -311,7 +311,7 @@ def _seen(sight: ClusterView) -> _Seen:
 
 
 def _dated(proof: Proof, times: _Seen) -> Proof:
-    """The proof with its place: that of its finding, where the audit has it, too."""
+    """Return the proof with its place: that of the audit's finding, if there is one."""
     half = proof.role, proof.node_id
     at, line = times.get((proof.code, *half, proof.feature or None)) or times.get(half, (0, 0))
     return replace(proof, seen_at=at, line_id=line)
@@ -347,11 +347,11 @@ def _own_proofs(view: ClusterView, moves: Sequence[Move], catalogue: Catalogue) 
 
 
 def _led(cluster: Cluster, release: str, mode: str) -> Iterator[tuple[Cluster, bool]]:
-    """The cluster as controllers of `release` may lead it, of nodes that are alike one; and whether
-    each may be the one that answers now.
+    """Yield the cluster with each controller of `release` that may lead it, one of equal nodes; and
+    whether it may respond now.
 
-    The active one leads, unless it is known to run another release and a controller is there that
-    runs this one: that answers only once it leads.
+    The active controller leads, unless it is known to run another release and a controller of this
+    one exists: that responds only when it leads.
     """
     controllers = {node.node_id: node for node in cluster.nodes if node.role is Role.CONTROLLER}
     leads = controllers.get(cluster.active)
@@ -369,8 +369,8 @@ def _led(cluster: Cluster, release: str, mode: str) -> Iterator[tuple[Cluster, b
 
 
 def _needed(refusal: Reason, own: Dialect, cluster: Cluster) -> Range | None:
-    """Return the range that nodes must support by a rule that asks for more than the level: from
-    the lowest level of the active controller on, if that is known."""
+    """Return the range that nodes must support if a rule needs more than the level: from the active
+    controller's lowest level on, if known."""
     rules = {row.code: row.rule for row in own.rules}
     if refusal.code not in rules or "lowest" not in rules[refusal.code].columns:
         return None
@@ -387,7 +387,8 @@ def _asked(
     levels: Moves,
     catalogue: Catalogue,
 ) -> Iterator[tuple[NodeOf | None, Reason]]:
-    """Yield the nodes over which the controller refuses, None for other reasons, and the words."""
+    """Yield the nodes over which the controller refuses, None for other reasons, and the
+    message."""
 
     def refusals(*groups: Sequence[NodeOf]) -> list[list[Reason]]:
         narrow = [only_narrow(led, group, levels) for group in groups]
@@ -427,7 +428,7 @@ def _in_turn(
 
 
 def _steps(updates: Sequence[Move], own: Dialect) -> list[Step]:
-    """The requests: one for all but kraft.version where they are all or nothing, else one each."""
+    """Return the requests: one for all but kraft.version if they are atomic, else one each."""
     order = sorted(updates, key=turn)
     together = [move for move in order if own.can.atomic and move.feature != KRAFT_VERSION]
     groups = [together, *([move] for move in order if move not in together)]
@@ -435,7 +436,7 @@ def _steps(updates: Sequence[Move], own: Dialect) -> list[Step]:
 
 
 def named_level(sight: ClusterView, feature: str, text: str, catalogue: Catalogue) -> int:
-    """Return the level that a text means for a feature. Raises ConfigError if none does."""
+    """Return the level that a text means for a feature. Raises ConfigError if there is none."""
     cluster = sight.cluster
     listed = {name for node in cluster.nodes for name in node.supported}
     known = sorted({*listed, *cluster.finalized, *catalogue.features})

@@ -1,4 +1,4 @@
-"""One cluster as everything read so far shows it: folded from landing lines, stored as one row."""
+"""Fold landing lines into one cluster's state, and store it as one row."""
 
 from featurelib.snapshot.fold import Fold, begin, fold_lines
 from featurelib.snapshot.records import snapshot_rows

@@ -1,9 +1,9 @@
-"""Fold landing lines into what is known of one cluster, in any order, any number of times.
+"""Fold landing lines into the state of one cluster, in any order, any number of times.
 
-Nothing is judged. Of every listener, registration and kind of source the greatest statement is
-kept, by the order written beside it (`_KEPT`, featurelib.snapshot.state). featurelib.snapshot.log
-replays the metadata log. A request refused for a missing permission says nothing of the cluster;
-the refusal is kept for each half of the nodes, until that half answers it again.
+Nothing is judged. The greatest statement of every listener, registration and kind of source is
+kept, in the order beside it (`_KEPT`, featurelib.snapshot.state). featurelib.snapshot.log replays
+the metadata log. A request refused for a missing permission shows nothing of the cluster; the
+refusal is kept for each half of the nodes, until that half responds again.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ _OF_NO_NODE = (
 
 @dataclass(slots=True)
 class Fold:
-    """A cluster being folded. Take it from `begin`, feed `add`, end with `finish`.
+    """A fold of one cluster. Start with `begin`, call `add`, end with `finish`.
 
-    Lines of several runs come run after run, with `close_run` behind each, so that what a run
-    taught is the same whether runs are folded one by one or together. Where `learned` is set, what
-    the lines of `run` show is added to it.
+    Lines of several runs come run after run, with `close_run` after each, so that the statements of
+    a run are equal whether runs are folded one by one or together. If `learned` is set, the
+    statements of the lines of `run` are added to it.
     """
 
     state: ClusterState
@@ -90,20 +90,20 @@ class Fold:
             add(self, landing.content, at, line_id)
 
     def wait(self, landing: Landing, line_id: int) -> None:
-        """Count one accepted line that is dated later than what is judged: it is not folded."""
+        """Count one accepted line that is dated later than the judgement: it is not folded."""
         at, line, count = self.state.waiting
         newest = max((at, line), (landing.observed_at or 0, line_id))
         self.state.waiting = (*newest, count + 1)
 
     def close_run(self) -> None:
-        """Replay the dumps this run brought lines of."""
+        """Replay the dumps that this run's lines belong to."""
         dumps = {at: self._dumps[at] for at in self._touched}
         self._touched.clear()
         if dumps:
             replay(self.state, dumps, self._position, self._learn)
 
     def forget_run(self) -> None:
-        """Drop the run: its lines were folded before, and only complete their dumps."""
+        """Drop the run: its lines were folded before, and only complete dumps."""
         self._touched.clear()
 
     def finish(self) -> ClusterState:
@@ -118,7 +118,7 @@ class Fold:
             self.learned.add(self.run, moment, content)
 
     def _keep(self, name: str, new: msgspec.Struct) -> None:
-        """Keep a statement, if it is the greatest of its key."""
+        """Keep a statement if it is the greatest of its key."""
         key, order = _KEPT[name]
         entries = self._entries[name]
         old = entries.get(key(new))
@@ -252,14 +252,14 @@ class Fold:
             self.state.probe = max(self.state.probe or probe, probe, key=_NEWEST)
 
     def _note_right(self, request: str, content: kinds.NodeDescription, at: int, line: int) -> None:
-        """Note whether this half of the nodes answered a description, or refused it."""
+        """Note whether this half of the nodes responded to a describe request, or refused it."""
         refused, of = content.error_code == NOT_AUTHORIZED, content.request
         if refused or content.answered:
             node = (of.asked_node, of.principal or "")
             self._note(kept.Right(request, int(of.role), 0, at, line, *node), refused, at)
 
     def _note(self, new: kept.Right, refused: bool, at: int) -> None:
-        """Keep a refusal, which `new` is, or only that the request was answered."""
+        """Keep a refusal if `refused`, else only that the request got a response."""
         node_id = new.node_id if refused else -1
         key = new.request, new.role, node_id
         old = self._entries["rights"].setdefault(key, kept.Right(*key[:2], node_id=node_id))
@@ -276,7 +276,7 @@ class Fold:
             self.state.read_twice[path] = (times[0], times[1])
 
     def _add_unread(self, content: kinds.UnreadZnode, at: int, line: int) -> None:
-        """Note that a path was read, and that nobody knows what stood there."""
+        """Note that a path was read, and that its content is not known."""
         self._note_read(content.path, at)
         if (node_id := kinds.broker_id(content.path)) is not None:
             self._keep("registrations", kept.Registration(node_id, DAMAGED, True, at, line))
@@ -383,7 +383,7 @@ _ADDERS: dict[type, Callable[..., None]] = {
 
 
 def begin(stored: bytes | None, catalogue: Catalogue) -> Fold:
-    """Take up a cluster where the last night left it; `stored` None = a cluster never seen."""
+    """Continue a cluster from the state of the last run; `stored` None = a new cluster."""
     state = kept.thaw(stored)
     state.waiting = (0, 0, 0)
     fold = Fold(state, catalogue)
@@ -396,9 +396,9 @@ def begin(stored: bytes | None, catalogue: Catalogue) -> Fold:
 def fold_lines(
     lines: Iterable[tuple[Landing, int]], catalogue: Catalogue, until: int | None = None
 ) -> ClusterState:
-    """Return all `lines` of one cluster, folded from nothing: what a capture in a folder comes to.
+    """Return all `lines` of one cluster folded from nothing, as for a capture in a folder.
 
-    Lines dated later than `until`, in microseconds, are only counted; None = there are none such.
+    Lines dated later than `until`, in microseconds, are only counted; None = no limit.
     """
     fold = begin(None, catalogue)
     for landing, line_id in lines:

@@ -1,6 +1,6 @@
-"""Learn the two histories from a fold: what each line, and each record of the log, shows.
+"""Extract the rows of two histories from a fold: one for each line and each log record.
 
-The meaning of a log record depends on its file, so the fold tells it. The snapshot row keeps the
+The meaning of a log record depends on its file, so the fold provides it. The snapshot row keeps the
 statements of the last fold until the histories have them: a line is read once, and a crash between
 the two loses nothing.
 
@@ -40,7 +40,7 @@ _NOTHING = ((None, None, None),)
 
 
 class Shown(NamedTuple):
-    """The finalized levels, or the ranges of a node, that a line or a record of the log reports."""
+    """The finalized levels, or the ranges of a node, in a line or a log record."""
 
     witness: str
     node_id: int | None
@@ -69,7 +69,7 @@ class Learned(msgspec.Struct, array_like=True, gc=False):
     statements: list[Statement] = []
 
     def add(self, run: int, moment: tuple[int, int], content: Shown) -> None:
-        """Add what the line, or record, of a moment (its time, its line) shows."""
+        """Add the content of a line or record of a moment (its time, its line)."""
         witness, node_id, epoch, features, is_finalized = content
         if features not in self.maps:
             self.maps.append(features)
@@ -81,15 +81,15 @@ _DECODER = msgspec.msgpack.Decoder(Learned)
 
 
 def pack(learned: Learned) -> bytes | None:
-    """The statements as the snapshot row keeps them; None = there are none."""
+    """Return the statements as the snapshot row keeps them; None = there are none."""
     return msgspec.msgpack.encode(learned) if learned.statements else None
 
 
 def history_rows(
     table: Table, since: int, clusters: Iterable[tuple[str, bytes]], most: int = 50_000
 ) -> Iterator[TableRows]:
-    """Yield rows of one of the two histories, by runs after `since`, from (cluster, packed
-    statements); about `most` statements a batch."""
+    """Yield rows of one of the two histories from (cluster, packed statements), by runs after
+    `since`; about `most` statements per batch."""
     rows: list[tuple[str, Statement, Map]] = []
     for cluster, packed in clusters:
         learned = _DECODER.decode(packed)
@@ -106,7 +106,7 @@ def history_rows(
 
 
 def _batch(table: Table, rows: list[tuple[str, Statement, Map]]) -> TableRows:
-    """Features laid flat, each distinct map once; one of nothing is a row without a feature."""
+    """Return features laid flat, each map once; an empty map is a row without a feature."""
     codes: dict[Map, int] = {}
     of_row = np.array([codes.setdefault(features, len(codes)) for _, _, features in rows])
     entries = [entry for features in codes for entry in features or _NOTHING]
@@ -137,7 +137,7 @@ _LOOK = timedelta(microseconds=ONE_LOOK)
 
 
 class Row(TypedDict):
-    """The columns of silver.finalized_features that a history is made of."""
+    """The columns of silver.finalized_features that a history needs."""
 
     cluster: str
     observed_at: datetime
@@ -159,9 +159,9 @@ class LevelMove(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelChange:
-    """The levels that changed at an epoch. `epoch` is None if only a tool, which has none, showed
-    it. `epoch_before`: the epoch went back from there, and `changes` are all levels, moved or
-    not."""
+    """The levels that changed at an epoch. `epoch` is None if only a tool, which prints none,
+    showed it. `epoch_before`: the epoch fell from this one, and `changes` are all levels, changed
+    or not."""
 
     at: datetime
     epoch: int | None
@@ -176,7 +176,7 @@ class LevelChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochBack:
-    """A witness whose epoch is smaller than the one it had said before."""
+    """A source whose epoch is smaller than its earlier one."""
 
     at: datetime
     witness: str
@@ -210,7 +210,7 @@ def _epochs_back(by_source: _Sayings) -> Iterator[EpochBack]:
 
 
 class _Break(NamedTuple):
-    """The time when the whole epoch went back, its ends, and the time by each witness."""
+    """The time when the whole epoch fell, both epochs, and the time by each source."""
 
     at: datetime
     before: int
@@ -218,7 +218,7 @@ class _Break(NamedTuple):
     own: dict[_Who, datetime]
 
     def is_before(self, row: Row) -> bool:
-        """Return true if the row was read since; the log keeps rows from before."""
+        """Return true if the row was read before the epoch fell; the log keeps older rows."""
         since = self.own.get((row["witness"], row["node_id"]), self.at)
         return row["observed_at"] >= since and (
             row["witness"] != LOG or (row["epoch"] or 0) > self.after
@@ -257,7 +257,7 @@ def _early(rows: list[Row]) -> list[Row]:
 
 
 def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
-    """The changes of one cluster, oldest first."""
+    """Yield the changes of one cluster, oldest first."""
     known = list(rows)
     witnesses = {row["witness"] for row in known}
     believed = next((kinds for kinds in IN_ORDER if kinds & witnesses), set())
@@ -303,8 +303,8 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
 def changed_levels(
     before: Mapping[str, int | None], after: Mapping[str, int | None]
 ) -> list[LevelMove]:
-    """Return the moves between two queries of a cluster, of features that both knew. A feature that
-    is not listed is not finalized, if any level is known at all."""
+    """Return the changes between two readings of a cluster, of features that both knew. A feature
+    that is not listed is not finalized, if any level is known at all."""
     if not (_any_known(before) and _any_known(after)):
         return []
     moves = []
@@ -318,15 +318,15 @@ def changed_levels(
 def lowered_ceilings(
     before: Mapping[str, int | None], after: Mapping[str, int | None], moved: Iterable[LevelMove]
 ) -> list[LevelMove]:
-    """The ceilings that fell, of what both looks knew, but of features that `moved`: the newest
-    software of the cluster went back."""
+    """Return the ceilings that fell, of features that both readings knew and that are not in
+    `moved`: the cluster's newest software was rolled back."""
     names = {move.feature for move in moved}
     fell = (move for move in changed_levels(before, after) if 0 < move.to_level < move.from_level)
     return [move for move in fell if move.feature not in names]
 
 
 def is_late(newest_line: datetime | None, fleet: datetime | None) -> bool:
-    """Return true if a run of the fleet, whose newest line is `fleet`, passed since a cluster's
+    """Return true if a run of the fleet, whose newest line is `fleet`, came after a cluster's
     newest line; a cluster without lines has a finding of its own."""
     return newest_line is not None and fleet is not None and fleet - newest_line > LATE
 
@@ -334,17 +334,17 @@ def is_late(newest_line: datetime | None, fleet: datetime | None) -> bool:
 def late_since(
     newest_line: datetime | None, fleet: datetime | None, findings: Iterable[tuple[str, str | None]]
 ) -> datetime | None:
-    """The time of a cluster's newest line where it is late, or nobody was reached since; else None.
-    A mute of what is too old, or of that, sets this aside as well. `findings`: the code of each,
-    and what mutes it."""
+    """Return the time of a cluster's newest line if it is late, or no node was reached since; else
+    None. A mute of one of these findings, or of too old data, counts here. `findings`: codes with
+    their mutes."""
     late = [finding for finding in findings if finding[0] in tagged("too_old", "unreached")]
     is_lost = is_late(newest_line, fleet) or any(code in tagged("unreached") for code, _ in late)
     return newest_line if is_lost and all(muted is None for _, muted in late) else None
 
 
 def known_levels(rows: Iterable[Mapping[str, Any]], column: str) -> Levels:
-    """Return by cluster and feature a level of rows of gold.feature_readiness; None = not known, as
-    is a ceiling of what is UNKNOWN."""
+    """Return by cluster and feature a level of rows of gold.feature_readiness; None = not known,
+    like a ceiling of UNKNOWN."""
     levels: Levels = defaultdict(dict)
     for row in rows:
         is_known = column != "ceiling" or row["verdict"] != Verdict.UNKNOWN
@@ -357,7 +357,7 @@ def _any_known(levels: Mapping[str, int | None]) -> bool:
 
 
 def histories(rows: Iterable[Row]) -> dict[str, tuple[LevelChange, ...]]:
-    """The changes of each cluster, oldest first, by cluster id."""
+    """Return the changes of each cluster, oldest first, by cluster id."""
     by_cluster: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_cluster[row["cluster"]].append(row)

@@ -1,9 +1,9 @@
-"""Reads dumps of the metadata log: which nodes are registered, and which levels hold.
+"""Read dumps of the metadata log: registered nodes and finalized levels.
 
-What a record means depends on the file it stands in, and a dump shows several: segments of the
-log, checkpoints, the bootstrap checkpoint. A file is believed as far as it was dumped without a
-hole; a checkpoint only from its header to its footer. So a dump is cut into pieces whose offsets
-are consecutive.
+The meaning of a record depends on its file, and a dump shows several: segments of the log,
+checkpoints, the bootstrap checkpoint. A file is believed as far as it was dumped without a hole; a
+checkpoint only from its header to its footer. So a dump is cut into pieces whose offsets are
+consecutive.
 
 An offset is an offset wherever and whenever it was dumped, so pieces of the log may come in any
 order: pieces that join what is known are applied, the others wait. A piece that starts above 0
@@ -50,11 +50,11 @@ class DumpLine(NamedTuple):
 def segments(
     lines: list[DumpLine], at: int, position: Callable[[Map], int]
 ) -> tuple[list[Segment], bool]:
-    """Cut one dump into pieces of consecutive offsets, and whole checkpoints; whether a line of it
-    is missing.
+    """Split one dump into pieces of consecutive offsets, and whole checkpoints; also return whether
+    a line is missing.
 
-    `lines` are in the order of their numbers. A number that is missing inside a file ends the
-    piece: whether the line held something, and in which file the next one stands, is not known.
+    `lines` are in the order of their numbers. A missing number inside a file ends the piece: the
+    content of the line, and the file of the next one, are not known.
     """
     reader, has_hole = _Reader(at, position), False
     number = -1
@@ -101,7 +101,7 @@ class _Reader:
             self.take_record(item, line)
 
     def close_batch(self) -> None:
-        """With --skip-record-metadata the tool does not show what is in a control batch."""
+        """Close a batch; with --skip-record-metadata control batches have no visible content."""
         batch, self.batch = self.batch, None
         if batch is None or not batch.is_control or not self.kind:
             return
@@ -137,7 +137,7 @@ class _Reader:
         self.keep(record, offset, line)
 
     def keep(self, record: log.Record, offset: int, line: int) -> None:
-        """Keep of a record what is about features."""
+        """Keep a record if it is about features."""
         kind, fenced = record.kind, int(record.fenced)
         if kind in (log.OTHER, log.FOOTER) or (kind == "change" and fenced == 0):
             return
@@ -158,7 +158,7 @@ class _Reader:
             self.batch_offset = self.expected = item.last + 1
 
     def end_section(self) -> None:
-        """End the file: only what was read of it so far counts."""
+        """End the file: only records read so far count."""
         if self.kind and self.batch is not None and not self.batch.is_control:
             self.is_cut |= self.batch_offset <= self.batch.last_offset
         start, end, events = self.start, self.expected, self.events
@@ -187,8 +187,8 @@ def replay(
     position: Callable[[Map], int],
     learn: Learn,
 ) -> None:
-    """Apply `dumps` (by the time they were read) to the state; `learn` takes what each record that
-    is applied for the first time shows."""
+    """Apply `dumps` (by reading time) to the state; `learn` gets the statement of each record that
+    is applied for the first time."""
     image = state.log
     for at in sorted(dumps):
         lines = sorted(set(dumps[at]))
@@ -208,14 +208,14 @@ def replay(
 
 
 def is_complete(state: ClusterState) -> bool:
-    """Return whether the log has all that was committed when it was dumped."""
+    """Return true if the log had all committed records at the time of its dump."""
     return expected_end(state) <= state.log.end and state.log.at not in state.dumps_with_holes
 
 
 def expected_end(state: ClusterState) -> int:
-    """Return the end that a complete log had when it was dumped: 1 at least.
+    """Return the end that a complete log had at the time of its dump, at least 1.
 
-    Marks of the same look that are later count less the records that an idle log writes by itself.
+    Later marks of the same reading count less the records that an idle log writes by itself.
     """
     dumped_at = state.log.at
     ends = [segment.end for segment in state.log.pending if segment.at <= dumped_at]
@@ -226,7 +226,7 @@ def expected_end(state: ClusterState) -> int:
 
 
 def _note_levels(state: ClusterState, lines: list[DumpLine], at: int) -> None:
-    """Keep the levels of dumps that cannot be told apart: a starting controller may replay them."""
+    """Keep the levels of dumps with equal times: a starting controller may replay them."""
     for line in lines:
         item = parse_line(line.text)
         if isinstance(item, log.Record) and item.kind == "level" and item.number:
@@ -237,7 +237,7 @@ def _note_levels(state: ClusterState, lines: list[DumpLine], at: int) -> None:
 def _note_replayed(image: LogImage, segment: Segment) -> None:
     """Keep the levels that a starting controller replays: its newest checkpoint's and later ones.
 
-    A record of a transaction that was aborted later counts, because a controller replays it too.
+    A record of an aborted transaction counts, because a controller replays it too.
     """
     levels = [event for event in segment.events if event.kind == "level" and event.number]
     place = segment.end if segment.whole else None
@@ -256,7 +256,7 @@ def _note_replayed(image: LogImage, segment: Segment) -> None:
 
 
 def level_map(image: LogImage) -> Map:
-    """Return the levels finalized at the log's end: (feature, level, level), by feature."""
+    """Return the levels at the log's end: (feature, level, level), by feature."""
     # What was asked for at offset 0 is written into the log by 4.4, and 4.3 does not look at it. Up
     # to 4.2 it is where the log begins, so that the log itself has no metadata.version.
     start = {} if METADATA_VERSION in image.levels else image.levels_at_start
@@ -270,7 +270,7 @@ def level_map(image: LogImage) -> Map:
 
 
 def _next(image: LogImage) -> Segment | None:
-    """A waiting piece that reaches further than the image and joins it, or a whole checkpoint."""
+    """Return a waiting piece that joins the image and reaches further, or a whole checkpoint."""
     for segment in image.pending:
         if (segment.whole or segment.start <= image.end) and image.end < segment.end:
             return segment
@@ -278,7 +278,7 @@ def _next(image: LogImage) -> Segment | None:
 
 
 def _waiting(image: LogImage) -> list[Segment]:
-    """The pieces still beyond a gap; those covered already only say when they were read."""
+    """Return the pieces beyond a gap; covered pieces only give their reading time."""
     waiting: dict[tuple[int, int, bool], Segment] = {}
     ends = [p.at for p in image.pending if p.end == image.end and (p.end or not p.whole)]
     image.at = max([image.at, *ends])
@@ -300,7 +300,7 @@ def _waiting(image: LogImage) -> list[Segment]:
 
 
 def _registered(segment: Segment) -> dict[tuple[int, int], Event]:
-    """The registrations of a piece, the last of each node."""
+    """Return the registrations in a piece, the last of each node."""
     return {
         (int(_REGISTERED[event.kind]), event.number): event
         for event in segment.events
@@ -309,7 +309,7 @@ def _registered(segment: Segment) -> dict[tuple[int, int], Event]:
 
 
 def _credit(image: LogImage, newer: Mapping[tuple[int, int], Event | LoggedNode]) -> None:
-    """A registration is credited to the newest dump that shows it, whichever came first."""
+    """Date a registration by the newest dump that shows it, whichever came first."""
     for node in image.nodes:
         event = newer.get((node.role, node.node_id))
         if event is None or event.profile != node.profile:
@@ -319,7 +319,7 @@ def _credit(image: LogImage, newer: Mapping[tuple[int, int], Event | LoggedNode]
 
 
 def _credit_line(image: LogImage, segment: Segment) -> None:
-    """The record applied last is credited to the newest dump that shows it, too."""
+    """Date the last applied record by the newest dump that shows it, too."""
     for event in () if segment.whole else segment.events:
         if event.offset == image.line_offset and (event.at, event.line) > (
             image.line_at,
@@ -358,7 +358,7 @@ def _read_event(image: LogImage, event: Event, maps: list[Map], learn: Learn) ->
 
 
 def _apply(image: LogImage, event: Event, maps: list[Map], learn: Learn) -> None:
-    """Apply one record, and teach what it shows of levels or of a node."""
+    """Apply one record, and report its levels or node to `learn`."""
     kind, number = event.kind, event.number
     if event.line:
         image.line, image.line_at, image.line_offset = event.line, event.at, event.offset

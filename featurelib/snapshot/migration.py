@@ -1,4 +1,4 @@
-"""Tell what of ZooKeeper still counts in a cluster that has controllers of KRaft (KIP-866).
+"""Decide what ZooKeeper data still counts in a cluster with KRaft controllers (KIP-866).
 
 A migration lasts while, in the newest look, a controller is set up for it (`zk_migration_ready`) or
 a broker is in ZooKeeper mode: registered there, or without metadata.version in its answer. One that
@@ -41,7 +41,7 @@ def is_on_zookeeper(state: ClusterState) -> bool:
 
 
 def is_in_zookeeper_mode(listener: Listener, state: ClusterState) -> bool:
-    """Return true for a broker whose newest answer is one of ZooKeeper mode."""
+    """Return true for a broker whose newest response is one of ZooKeeper mode."""
     newer = listener.partial_at > listener.full_at
     position = listener.partial if newer else listener.full
     if listener.role != Role.BROKER or position == NOTHING:
@@ -50,8 +50,8 @@ def is_in_zookeeper_mode(listener: Listener, state: ClusterState) -> bool:
 
 
 def outlived(entry: Registration, state: ClusterState) -> bool:
-    """Return true if the broker registered in ZooKeeper has answered since: as one of KRaft, or in
-    a later look, of which ZooKeeper was no part."""
+    """Return true if the broker registered in ZooKeeper has responded since: as a KRaft broker, or
+    in a later reading without ZooKeeper."""
     own = (o for o in state.listeners if (o.role, o.node_id) == (Role.BROKER, entry.node_id))
     return any(_answered_at(o) > entry.at + ONE_LOOK * is_in_zookeeper_mode(o, state) for o in own)
 
@@ -60,7 +60,7 @@ def registered_ranges(state: ClusterState) -> Map | None:
     """Return the ranges that brokers in ZooKeeper mode register with the controllers of a
     migration; None = not known.
 
-    The brokers report no ranges. They register what their software supports, and of
+    The brokers report no ranges. They register the features of their software, and of
     metadata.version just the level of their inter.broker.protocol.version; a controller admits only
     brokers that support the finalized level, so it is that one (BrokerServer and KafkaServer of
     3.9; recorded: `Broker 2 only supports versions 20`).

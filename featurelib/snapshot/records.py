@@ -1,4 +1,4 @@
-"""Snapshot rows as they are stored, which is as the core reads them: parts of fixed-width records.
+"""The stored form of snapshot rows, which the core reads: parts of fixed-width records.
 
 A row is a cluster. featurelib.schema.LAYOUT names its parts and their fields; the bytes of a part
 lie behind each other in one column, so that a batch of rows is one array of records a part, read
@@ -93,7 +93,7 @@ def make_records(part: str, rows: Sequence[tuple[object, ...]]) -> RecordArray:
 
 
 def no_scalars() -> RecordArray:
-    """The one record of `scalars` of a cluster of which nothing is known."""
+    """Return the one record of `scalars` of a cluster without data."""
     empty = np.zeros(1, dtype=LAYOUT["scalars"])
     for name, value in _NO_SCALARS.items():
         empty[name] = value
@@ -102,7 +102,7 @@ def no_scalars() -> RecordArray:
 
 @dataclass(slots=True, kw_only=True)
 class StoredRow:
-    """A row to be written, or changed: a part that is not in `parts` has no records."""
+    """A row to be written or changed: a part that is not in `parts` has no records."""
 
     cluster: str
     observed_at: int | None
@@ -114,11 +114,11 @@ class StoredRow:
     state: bytes = b""
 
     def name_code(self, name: str) -> int:
-        """The position of a feature's name, which is added where it is new."""
+        """Return the position of a feature's name; a new name is added."""
         return _code(self.names, name)
 
     def text_code(self, text: str | None) -> int:
-        """The position of any other text, which is added where it is new; -1 = none."""
+        """Return the position of any other text; a new text is added; -1 = none."""
         return -1 if text is None else _code(self.texts, text)
 
 
@@ -129,7 +129,7 @@ def _code(texts: list[str], text: str) -> int:
 
 
 def open_row(rows: TableRows) -> StoredRow:
-    """The first of these rows, as one that can be changed; its `state` is left out."""
+    """Return the first of these rows in a form that can be changed, without its `state`."""
     [first] = rows.take(np.arange(1)).to_pylist()
     at = int(rows.numbers("observed_at")[0])
     return StoredRow(
@@ -144,7 +144,7 @@ def open_row(rows: TableRows) -> StoredRow:
 
 
 def write_rows(rows: Sequence[StoredRow]) -> TableRows:
-    """The rows as those of featurelib.schema.SNAPSHOT."""
+    """Return the rows as those of featurelib.schema.SNAPSHOT."""
     columns: dict[str, Column | Int] = {
         "cluster": texts_of(row.cluster for row in rows),
         "observed_at": numbers_of(row.observed_at for row in rows),
@@ -195,14 +195,14 @@ def _checksums(rows: TableRows) -> Int:
 
 
 def _encoded(texts: Texts) -> Cells:
-    """Return texts as bytes; a null has none."""
+    """Return texts as bytes; a null has no bytes."""
     words = [*(word.encode() for word in texts.words), b""]  # at -1
     return cells_of([words[code] for code in texts.codes.tolist()])
 
 
 def _damages(rows: TableRows) -> dict[int, str]:
-    """Return why rows cannot be read, by position. A row of a cluster id alone is damaged only if
-    it has a checksum: that stands for a row that is lost."""
+    """Return why rows cannot be read, by position. A row with only a cluster id is damaged only if
+    it has a checksum: that marks a lost row."""
     has_data = rows.numbers("observed_at") != NONE
     for name in _BYTES:
         has_data |= rows.cells(name).lengths > 0
@@ -217,7 +217,7 @@ def _decode(stored: bytes) -> list[str]:
 
 
 class _Texts:
-    """A column of lists of texts: `values` are all of them, sorted, each once."""
+    """A column of lists of texts: `values` are all distinct texts, sorted."""
 
     def __init__(self, column: Cells) -> None:
         place: dict[bytes, int] = {}
@@ -237,7 +237,7 @@ class _Texts:
 
 
 class Records:
-    """A part of a batch of rows, flat: record i stands in row `row[i]`."""
+    """A part of a batch of rows, flat: record i belongs to row `row[i]`."""
 
     def __init__(self, records: RecordArray, lengths: Int, texts: Mapping[str, _Texts]) -> None:
         self.lengths = lengths
@@ -284,10 +284,10 @@ class Records:
 
 
 class Snapshots:
-    """Rows of featurelib.schema.SNAPSHOT laid open (`state` is not needed).
+    """The rows of featurelib.schema.SNAPSHOT, decoded (`state` is not needed).
 
-    A row that was damaged is read as that of a cluster of which nothing landed, and `malformed`
-    has what is wrong with it. One without a checksum is that of a cluster that never landed.
+    A damaged row is read as that of a cluster without data, and `malformed` has its fault. A row
+    without a checksum is that of a cluster that never had data.
     """
 
     def __init__(self, rows: TableRows) -> None:
@@ -317,7 +317,7 @@ class Snapshots:
 
     @property
     def names(self) -> list[str]:
-        """The names of features, sorted: a field `feature` is a position among them."""
+        """The names of features, sorted: a field `feature` is a position in this list."""
         return self._texts["names"].values
 
     def __getitem__(self, part: str) -> Records:
@@ -333,17 +333,17 @@ class Snapshots:
         return self._parts[part]
 
     def scalar(self, name: str) -> Int:
-        """Return one number a cluster."""
+        """Return one number per cluster."""
         return self["scalars"].field(name)
 
 
 def snapshot_rows(clusters: Iterable[tuple[str, ClusterState]]) -> TableRows:
-    """A row of featurelib.schema.SNAPSHOT for each (cluster, state)."""
+    """Return a row of featurelib.schema.SNAPSHOT for each (cluster, state)."""
     return write_rows([_Row(cluster, state).fill() for cluster, state in clusters])
 
 
 class _Row:
-    """A row that grows: its maps part into supported ranges and finalized levels."""
+    """A row under construction: its maps are split into supported ranges and finalized levels."""
 
     def __init__(self, cluster: str, state: ClusterState) -> None:
         self._state = state
@@ -362,7 +362,7 @@ class _Row:
         self._migrated = self._kraft and (self._zookeeper or bool(state.read_twice))
 
     def fill(self) -> StoredRow:
-        """The row with all its parts."""
+        """Return the row with all its parts."""
         # Brokers that became KRaft's leave ZooKeeper, and are not gone.
         state = self._state
         stored, removed = (_stored(state), set[int]()) if self._kraft else registered(state)
@@ -466,7 +466,7 @@ class _Row:
             yield (*node, known.fenced, min(known.at, self._state.log.at), known.line)
 
     def _disputed(self, lists: Sequence[Members]) -> Iterator[tuple[object, ...]]:
-        """Yield each node about which a list differs from the newest one of its moment."""
+        """Yield each node about which a list differs from the newest one of its time."""
         for new in lists:
             lists_then = [o for o in self._state.members if _KIND(o) == _KIND(new)]
             differ = {member for old in lists_then for member in {*old.members} ^ {*new.members}}
@@ -493,19 +493,19 @@ class _Row:
             yield int(Witness.SCRAPE), _position(self._levels, scraped), -1, at, line
 
     def _is_of_zookeeper(self, entry: WitnessedLevels) -> bool:
-        """Return true for levels from a broker in ZooKeeper mode, beside controllers of KRaft,
-        which store a level of metadata.version before they migrate anything."""
+        """Return true for levels from a broker in ZooKeeper mode beside KRaft controllers, which
+        store a metadata.version before they migrate anything."""
         levels = self._state.maps[entry.levels]
         has_metadata = any(name == METADATA_VERSION for name, _, _ in levels)
         return self._migrated and entry.kind == Witness.BROKER and not has_metadata
 
     def _registered(self) -> int:
-        """The profile that brokers in ZooKeeper mode have for the controllers of a migration."""
+        """Return the profile of brokers in ZooKeeper mode for the controllers of a migration."""
         ranges = registered_ranges(self._state) if self._zookeeper else None
         return NOTHING if ranges is None else _position(self._profiles, ranges)
 
     def _configs(self) -> Iterator[tuple[object, ...]]:
-        """An entry for each key that a node was asked for."""
+        """Yield an entry for each requested key of a node."""
         text = self._row.text_code
         for of in self._state.configs:
             values = {key: (value, source) for key, value, source in of.values}
@@ -515,7 +515,7 @@ class _Row:
                 yield (*node, text(value), source, of.at, of.line)
 
     def _refusals(self) -> Iterator[tuple[object, ...]]:
-        """The requests that were refused when last made, by each node of that look."""
+        """Yield the requests that were refused when last made, by each node of that reading."""
         text, newest = self._row.text_code, dict[tuple[str, int], tuple[int, int]]()
         for acl in self._state.rights:
             answered, refused = newest.get((acl.request, acl.role), (0, 0))
@@ -530,7 +530,7 @@ class _Row:
                 yield (*node, acl.refused_at, acl.line)
 
     def _probe(self) -> Iterator[tuple[object, ...]]:
-        """The newest probe, unless something newer landed: the cluster may have changed since."""
+        """Yield the newest probe, unless newer data landed: the cluster may have changed since."""
         probe = self._state.probe
         if probe is None or probe.at < self._state.observed_at:
             return
@@ -539,15 +539,15 @@ class _Row:
             yield feature, low, high, code, self._row.text_code(message), probe.at, probe.line
 
     def _strimzi(self) -> Iterator[tuple[object, ...]]:
-        """The newest word of Strimzi's resources."""
+        """Yield the newest content of Strimzi's resources."""
         if (of := self._state.strimzi) is not None:
             values = ((name, getattr(of, name)) for name in LAYOUT["strimzi"].names or ())
             text = self._row.text_code
             yield tuple(text(value) if name in TEXT_FIELDS else value for name, value in values)
 
     def _not_reached(self) -> Iterator[tuple[object, ...]]:
-        """The newest look that reached nobody, unless something of the cluster landed since; its
-        metrics may be of the same look."""
+        """Yield the newest reading that reached no node, unless later data of the cluster landed;
+        its metrics may be of the same reading."""
         lost = self._state.not_reached
         scraped = max((entry.scraped_at for entry in self._state.listeners), default=0)
         if lost and lost.at > max(self._state.observed_at, scraped + ONE_LOOK):
@@ -558,14 +558,14 @@ class _Row:
             yield node_id, role, self._row.text_code(version)
 
     def _supported(self, entry: Listener, position: int) -> int:
-        """The profile of what a listener's node supports."""
+        """Return the profile of the ranges of a listener's node."""
         if position <= NOTHING:
             return position
         ranges = supported_by(entry, self._state.maps[position], self._state)
         return _position(self._profiles, ranges)
 
     def _place(self, maps: dict[Map, int], position: int) -> int:
-        """The position in the row of a map of the state; what is no map stays."""
+        """Return the position in the row of a map of the state; negative numbers stay."""
         return position if position <= NOTHING else _position(maps, self._state.maps[position])
 
 
@@ -574,8 +574,8 @@ def _position(maps: dict[Map, int], entries: Map) -> int:
 
 
 def _gap_end(state: ClusterState) -> int:
-    """The offset at which the metadata log is known to go on, -1 = it is complete as far as anybody
-    knows; the log's own end = a line is missing there."""
+    """Return the offset at which the metadata log is known to continue, -1 = no gap is known; the
+    log's own end = a line is missing there."""
     starts = [segment.start for segment in state.log.pending if not segment.whole]
     if starts or not state.log.end or is_complete(state):
         return min(starts, default=-1)
@@ -583,5 +583,5 @@ def _gap_end(state: ClusterState) -> int:
 
 
 def _stored(state: ClusterState) -> list[Registration]:
-    """Return the registrations in ZooKeeper that count in a cluster with controllers of KRaft."""
+    """Return the registrations in ZooKeeper that count in a cluster with KRaft controllers."""
     return [entry for entry in state.registrations if entry.exists and not outlived(entry, state)]

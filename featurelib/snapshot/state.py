@@ -1,8 +1,8 @@
-"""What is remembered of one cluster between two nights.
+"""The state of one cluster that is kept between two runs.
 
-Every field is the greatest of what was seen, by an order that is written beside it, so folding the
-same lines in any order, any number of times, ends in the same state. Maps are kept once and named
-by position. The state is stored as MessagePack; the core never reads it.
+Every field is the greatest value seen, in the order beside it, so folding the same lines in any
+order, any number of times, ends in the same state. Maps are kept once and referred to by position.
+The state is stored as MessagePack; the core never reads it.
 
 What one listener of a controller shows is read as the range that its release has under the
 configuration the node was started with: its listener shows unstable levels where
@@ -69,9 +69,9 @@ class Registration(msgspec.Struct, array_like=True, gc=False):
 
 
 class WitnessedLevels(msgspec.Struct, array_like=True, gc=False):
-    """A kind of witness of the finalized levels, by (incarnation, epoch, time, line).
+    """A kind of source of the finalized levels, by (incarnation, epoch, time, line).
 
-    The incarnation is the czxid of a features node: deleted and made again, it counts from 0.
+    The incarnation is the czxid of `/feature`: a znode that is created again counts from 0.
     """
 
     kind: int
@@ -107,7 +107,7 @@ class Quorum(msgspec.Struct, array_like=True, gc=False):
 
 
 class Leaderless(msgspec.Struct, array_like=True, gc=False):
-    """A node that found nobody who leads the quorum, by (time, line)."""
+    """A node that found no leader of the quorum, by (time, line)."""
 
     role: int
     node_id: int
@@ -132,7 +132,7 @@ class FeaturesNode(msgspec.Struct, array_like=True, gc=False):
 
 
 class Event(msgspec.Struct, array_like=True, gc=False):
-    """A record of the metadata log that is about features, with its place.
+    """A record of the metadata log about features, with its place.
 
     `kind` is one of the names in featurelib.snapshot.log; `number` a node id, a level or a
     state, by kind; `profile` names a map.
@@ -149,7 +149,7 @@ class Event(msgspec.Struct, array_like=True, gc=False):
 
 
 class Segment(msgspec.Struct, array_like=True, gc=False):
-    """The records of offsets start..end-1, without a gap, that are not joined yet."""
+    """The records of offsets start..end-1, without a gap, not joined yet."""
 
     start: int
     end: int
@@ -196,8 +196,8 @@ class LogImage(msgspec.Struct, array_like=True):
 
 
 class Right(msgspec.Struct, array_like=True, gc=False):
-    """A request that needs a permission, sent to nodes of one role: the last response of any
-    node, or the newest refusal by a node, by (time, line)."""
+    """A request that needs a permission, by the role of its nodes: the last response of any node,
+    or the newest refusal by a node, by (time, line)."""
 
     request: str  # a kind of landing line
     role: int  # of the listeners that were asked
@@ -253,7 +253,7 @@ class StrimziState(msgspec.Struct, array_like=True, gc=False):
 
 
 class NotReached(msgspec.Struct, array_like=True, gc=False):
-    """The newest look that reached nobody, by (time, line)."""
+    """The newest reading that reached no node, by (time, line)."""
 
     at: int
     line: int
@@ -261,7 +261,7 @@ class NotReached(msgspec.Struct, array_like=True, gc=False):
 
 
 class ClusterState(msgspec.Struct, array_like=True):
-    """A cluster. New fields stand at the end, so that what an earlier release kept is read."""
+    """The state of a cluster. New fields come last, so that older states can be read."""
 
     maps: list[Map] = []
     listeners: list[Listener] = []
@@ -301,7 +301,7 @@ _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 
 
 def thaw(stored: bytes | None) -> ClusterState:
-    """The state a previous fold stored, or an empty one."""
+    """Return the state of the previous fold, or an empty one."""
     return ClusterState() if stored is None else _DECODER.decode(stored)
 
 
@@ -317,7 +317,7 @@ _MARKS = 16  # later than the log was dumped: nights that a dump may come late
 
 
 def _settle_marks(state: ClusterState) -> None:
-    """Keep the marks that tell where the log must end (log.expected_end), and newer ones."""
+    """Keep the marks of where the log must end (log.expected_end), and newer ones."""
     rising, highest = list[tuple[int, int]](), -1
     for at, offset in sorted(state.marks):
         if offset > highest:
@@ -334,7 +334,7 @@ def _settle_marks(state: ClusterState) -> None:
 
 
 def _settle_lists(state: ClusterState) -> None:
-    """Keep the lists of nodes of the newest moment."""
+    """Keep the newest lists of nodes."""
     newest = dict[tuple[int, bool], int]()
     for members in state.members:
         key = members.role, members.fenced_shown
@@ -354,7 +354,7 @@ def written_by(at: int, offset: int, time: int) -> int:
 
 
 def settle(state: ClusterState) -> None:
-    """Sort the maps and drop those nothing names, so that equal states are equal bytes."""
+    """Sort the maps and drop unused ones, so that equal states are equal bytes."""
     _settle_marks(state)
     _settle_lists(state)
     pending = [event for segment in state.log.pending for event in segment.events]
@@ -380,10 +380,10 @@ UNSTABLE_FEATURES = "unstable.feature.versions.enable"
 
 
 def supported_by(listener: Listener, ranges: Map, state: ClusterState) -> Map:
-    """The ranges of a listener's node. As they are `ranges`, but for a controller of a release that
-    is known and has just these: of a vendor's nothing is known but what it shows.
+    """Return the ranges of a listener's node: `ranges` themselves, except for a controller of a
+    known release with exactly these.
 
-    Without a word about its configuration a controller is taken to support stable levels alone.
+    If its configuration is not known, a controller counts as supporting stable levels only.
     """
     if listener.role != Role.CONTROLLER or listener.releases not in _ranges():
         return ranges
@@ -394,10 +394,10 @@ def supported_by(listener: Listener, ranges: Map, state: ClusterState) -> Map:
 
 
 def by_metrics(listener: Listener, state: ClusterState) -> tuple[Map, Map]:
-    """Return (ranges, levels) that a listener's process shows as metrics, by Kafka's names.
+    """Return (ranges, levels) from the metrics of a listener's process, by Kafka's names.
 
-    Names of features have dots, which labels replace. A name that no witness and no release spells
-    is left out. A process that just started shows the lowest level of metadata.version until it has
+    Names of features have dots, which labels replace. A name that no source and no release has is
+    left out. A process that just started shows the lowest level of metadata.version until it has
     read its log (MetadataLoaderMetrics), so the lowest level counts as none.
     """
     names = _spellings(state)
@@ -417,14 +417,14 @@ def by_metrics(listener: Listener, state: ClusterState) -> tuple[Map, Map]:
 
 
 def _spellings(state: ClusterState) -> dict[str, str]:
-    """The letters of every feature's name that has a dot → the name."""
+    """Return the letters of every feature's name with a dot → the name."""
     names = {name for entries in state.maps for name, _, _ in entries}
     return {letters(name): name for name in sorted(names | set(load().features)) if "." in name}
 
 
 def levels_by_metrics(state: ClusterState) -> tuple[Map, int, int]:
-    """The levels on which all processes agree that were scraped about when the newest was, and that
-    one's time and line; -1 = not shown, or not alike. Time 0 = none tells."""
+    """Return the levels that all processes of the newest scrape share, and the time and line of the
+    newest; -1 = not shown, or different. Time 0 = no metrics."""
     by_node = [(node, by_metrics(node, state)[1]) for node in state.listeners]
     telling = [(node.scraped_at, node.scraped_line, levels) for node, levels in by_node if levels]
     at, line, _ = max(telling, default=(0, 0, ()))

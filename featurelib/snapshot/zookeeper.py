@@ -1,11 +1,10 @@
-"""Which brokers of a cluster in ZooKeeper mode are registered.
+"""Find the registered brokers of a cluster in ZooKeeper mode.
 
 Input: the state of a cluster. Output: the registrations that count, and the ids of brokers that
-left. A landing line may be lost on its way, so a broker without a registration line is not gone
-for that alone. It is gone where a newer list of the children of `/brokers/ids` is without it. In a
-cluster of which no such list was ever read it is gone where a later round of reading is without
-it, if it did not answer since. Any other broker that a line speaks of is registered with a range
-that is not known.
+left. A landing line may be lost, so a missing registration line alone does not mean that a broker
+is gone. It is gone if a newer list of the children of `/brokers/ids` lacks it. If no such list was
+ever read, it is gone if a later round of reading lacks it and it did not respond since. Any other
+broker in a line is registered with an unknown range.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from featurelib.snapshot.state import DAMAGED, NOTHING, ONE_LOOK, ClusterState, 
 
 
 def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
-    """Return the registrations that count, by broker, and the ids of those that are gone."""
+    """Return the registrations that count, by broker, and the ids of brokers that left."""
     listed_at, listed_line, listed = state.children
     known = {entry.node_id: entry for entry in state.registrations}
     spoke = _spoke(state)
@@ -45,8 +44,8 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
 
 
 def _spoke(state: ClusterState) -> dict[int, tuple[int, int]]:
-    """Return by broker the time and line of its newest answer. Of a broker of which nothing else is
-    known, that it did not answer counts, too: only who was registered is asked."""
+    """Return by broker the time and line of its newest response. For a broker without other data a
+    failed request counts, too: only registered brokers are queried."""
     known = {entry.node_id for entry in state.registrations}
     newest = dict[int, tuple[int, int]]()
     for node in state.listeners:

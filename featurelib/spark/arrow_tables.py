@@ -27,7 +27,7 @@ from featurelib.spark.lines import SCHEMA, limit_of, line_column, parse_lines, w
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrowAudit:
-    """The result of an audit, a pyarrow.Table each: gold's columns without the run."""
+    """The result of an audit, each a pyarrow.Table: gold's columns without the run."""
 
     clusters: pa.Table  # a row a cluster
     readiness: pa.Table  # a row a cluster and feature: the verdicts
@@ -44,7 +44,7 @@ def audit(
     settings: Settings | None = None,
     catalogue: Catalogue | None = None,
 ) -> ArrowAudit:
-    """Audit the clusters of a table of landing lines, as featurelib.spark.audit does.
+    """Audit the clusters of a table of landing lines, like featurelib.spark.audit.
 
     `lines` is anything that Arrow reads as a table, with the lines in `raw` or `value`. Raises
     InputError.
@@ -68,7 +68,7 @@ def audit(
 
 
 def _fold(parsed: pa.Table, limit: int | None) -> pa.Table:
-    """Return FOLDED, a row a cluster. See featurelib.spark.frames.snapshots."""
+    """Return FOLDED, a row per cluster. See featurelib.spark.frames.snapshots."""
     # A damaged line of a znode still says that its path was read.
     unread = pc.and_(pc.equal(parsed["kind"], ZNODE), pc.is_valid(parsed["cluster"]))
     rows = parsed.filter(pc.or_kleene(pc.is_null(parsed["reason"]), unread))
@@ -103,7 +103,7 @@ _REMEDY = "Give a table of Arrow, Polars, DuckDB or pandas."
 
 
 def _holds_text(field: pa.Field, table: pa.Table) -> object:
-    """Return a true value for texts and bytes, plain or in a dictionary, and for no row."""
+    """Return true for a column of texts or bytes, plain or dictionary-encoded, and for no row."""
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     if pa.types.is_null(kind):
         return not table.num_rows

@@ -1,9 +1,8 @@
-"""Silver to gold: every snapshot row judged once by the core, results appended with the run.
+"""Silver to gold: judge every snapshot row once, and append the results with the run.
 
-Workers judge whole clusters in Arrow batches, whatever the size of the fleet: one job. A worker
-returns Arrow's bytes, and not rows: Spark would turn every row into its own form and back, and that
-takes longer than judging. Each run records the versions of the tables it read, so that it can be
-judged again.
+Workers judge whole clusters in Arrow batches in one job, whatever the size of the fleet. A worker
+returns Arrow bytes instead of rows: Spark would convert every row twice, which takes longer than
+judging. Each run records the versions of the tables it read, so that it can be judged again.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ WAITS = [verdict.value for verdict in Verdict if verdict is not Verdict.UP_TO_DA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audited:
-    """The judgement of one run, collected: its tables, as of when, and what was read."""
+    """The judgement of one run, collected: its tables, its time, and the versions read."""
 
     run: int
     as_of: int
@@ -124,8 +123,8 @@ def write_gold(
     run: int,
     places: tuple[str, str],
 ) -> None:
-    """Append what the core said, with the words beside it, side by side: a commit is mostly
-    waiting. The run's own row comes after them, so that a night without it did not end."""
+    """Append the judgements with their texts, in parallel: a commit is mostly waiting. The run's
+    own row comes last, so a run without it did not end."""
 
     def write(table: Table) -> None:
         made = gold.rows_of(table, judged, fleet, catalogue, places)
@@ -143,8 +142,8 @@ def write_gold(
 
 
 def first_seen(store: Store, findings: pa.Table) -> pa.Array:
-    """Return for each finding the first of the runs, one after the other, that found it: this run,
-    or the one that the last run names. Rows of an earlier release name their own."""
+    """Return for each finding the first of the consecutive runs that found it: this run, or the one
+    named by the last run. Rows of an earlier release name their own."""
     conditions: list[Wanted] = [("run", "=", store.newest_run(tables.AUDIT_RUN) or 0)]
     grain = tables.FINDINGS.grain[1:]
     before = store.fetch(tables.FINDINGS, conditions, ["run", "first_seen_run", *grain])
@@ -166,7 +165,7 @@ def run_row(
     catalogue: Catalogue | None = None,
     out: str | None = None,
 ) -> pa.Table:
-    """The run's row of gold.audit_run; verdicts are counted by cluster."""
+    """Return the run's row of gold.audit_run, with clusters counted by verdict."""
     verdicts = judged.plans["verdict"].to_pylist()
     row = {
         "run": run,
@@ -214,7 +213,7 @@ def _adoption(judged: Judged, as_of: int, catalogue: Catalogue) -> dict[str, obj
 
 
 def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:
-    """Return clusters without a snapshot that the last run judged, or that landed since a fold."""
+    """Return clusters without a snapshot that the last run judged, or that landed since."""
 
     def clusters(table: Table, *conditions: Wanted) -> set[str]:
         return set(store.fetch(table, conditions, ["cluster"])["cluster"].to_pylist())
@@ -230,7 +229,7 @@ def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:
 
 
 def _older(store: Store, inputs: dict[str, int]) -> list[str]:
-    """Return the tables that are at an older version than the last run read."""
+    """Return the tables that have an older version than the last run read."""
     if (last := store.newest_run(tables.AUDIT_RUN)) is None:
         return []
     [read] = store.fetch(tables.AUDIT_RUN, [("run", "=", last)], ["inputs"])["inputs"].to_pylist()
@@ -247,8 +246,8 @@ def judge_snapshots(store: Store, judging: Judging, absent: pa.Table | None = No
 
 
 def read_waiting(store: Store) -> tuple[WaitingClusters, dict[str, int]]:
-    """Return what the previous run judged that was not UP_TO_DATE, by cluster and feature, and the
-    version of the table read; both are empty if no run ended before."""
+    """Return the previous run's judgements other than UP_TO_DATE, by cluster and feature, and the
+    version of the table read; both are empty without a previous run."""
     newest = store.newest_run(tables.AUDIT_RUN)
     if newest is None:
         return {}, {}

@@ -1,4 +1,4 @@
-"""Small text files at any place that tables may lie at: the report and its plans.
+"""Write small text files, the report and its plans, to any place that can hold tables.
 
 A file is written beside its place and moved, so that a reader never sees half of it.
 """
@@ -28,7 +28,7 @@ class Folder:
             self._files = files_at(self.uri.removeprefix(LOCAL), options)
 
     def write(self, name: str, text: str) -> None:
-        """Put `text` at `name` below the folder. Raises SurroundingsError."""
+        """Write `text` to the file `name` of the folder. Raises SurroundingsError."""
         with explaining(f"--out {self.uri}/{name}"):
             if folder := name.rpartition("/")[0]:
                 self._files.create_dir(folder, recursive=True)
@@ -39,9 +39,9 @@ class Folder:
             self._files.move(f"{name}.part", name)
 
     def keep_only(self, folder: str, names: set[str], kind: str) -> None:
-        """Remove the files of `folder` that end in `kind` and are not in `names`: other nights'.
+        """Remove other runs' files: those of `folder` that end in `kind` and are not in `names`.
 
-        What a killed run left half written goes too. Raises SurroundingsError.
+        Half-written files of a killed run are removed, too. Raises SurroundingsError.
         """
         old = (f".{kind}", f".{kind}.part")
         with explaining(f"--out {self.uri}/{folder}, whose files of other nights go"):

@@ -1,8 +1,8 @@
-"""What a refine's workers run: lines and states sorted by cluster in, snapshot rows out, and what
-the histories learned of them.
+"""The work of a refine's workers: sorted lines and states in, snapshot rows and history statements
+out.
 
-Workers import this module and what it names, and start with that: as judging.py, it has nothing of
-Spark's, and nothing that imports pandas.
+Workers import only this module and its imports, so that they start fast: like judging.py, it needs
+neither Spark nor pandas.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _Entry = tuple[int, str, int, bytes | None, bytes | None]  # as ENTRY
 def fold_batches(
     batches: Iterable[pa.RecordBatch], done: int, since: int
 ) -> Iterator[pa.RecordBatch]:
-    """ENTRY in, sorted by cluster and run; FOLDED out, a row a cluster."""
+    """Fold ENTRY, sorted by cluster and run, into FOLDED, a row per cluster."""
     entries: Iterator[_Entry] = (
         entry
         for batch in batches
@@ -65,7 +65,7 @@ _Folded = tuple[str, ClusterState, bytes | None, list[tuple[int, str]] | None, b
 
 
 def _fold(cluster: str, entries: Iterator[_Entry], done: int, since: int) -> _Folded | None:
-    """One cluster: its state, and what it newly learned, packed; None = no line of it was valid."""
+    """Return one cluster's state and its new statements, packed; None = no valid line."""
     learned, set_aside, landed = Learned(), dict[int, str](), set[int]()
     first = next(entries)
     fold, is_anew = begin(first[4] or None, load()), not first[4]
@@ -99,7 +99,7 @@ def _fold(cluster: str, entries: Iterator[_Entry], done: int, since: int) -> _Fo
 
 
 def _read(raw: bytes, cluster: str, line_id: int) -> Landing | Quarantined:
-    """Read a line of bronze. Another writer may have changed it, another release accepted it."""
+    """Read a line of bronze. Another writer may have changed it; another release accepted it."""
     line = read(raw)
     is_whole = int.from_bytes(sha256(raw).digest()[:8], "big", signed=True) == line_id
     if is_whole and (isinstance(line, Quarantined) or line.cluster == cluster):
@@ -118,7 +118,7 @@ def _batch(rows: list[_Folded]) -> pa.RecordBatch:
 
 
 def unfold(table: Table, since: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of (cluster, learned) for a history, by runs after `since`."""
+    """Yield the rows of a history from (cluster, learned), by runs after `since`."""
     pairs = (
         pair
         for batch in batches

@@ -1,4 +1,4 @@
-"""Transformations for notebooks and pipelines: DataFrames in, DataFrames out.
+"""Transform DataFrames of landing lines into DataFrames of verdicts, for notebooks and pipelines.
 
 Input: a DataFrame of landing lines, as `spark.read.text(folder)` gives it, or with a column `raw`.
 Output: the verdicts, findings and plans that the nightly writes to gold, and the two relations
@@ -54,10 +54,10 @@ _TEXT_TYPES, _NUMBERS = (T.StringType, T.BinaryType), (T.ShortType, T.IntegerTyp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """Landing lines by what the parser says of them.
+    """The landing lines, split by the parser.
 
     Both have the columns content_hash, line_id, kind, cluster, observed_at, reason and raw.
-    `accepted` has no reason; `quarantined` says in `reason` what is wrong with the line.
+    `accepted` has no reason; in `quarantined`, `reason` is the fault of the line.
     """
 
     accepted: DataFrame
@@ -65,9 +65,9 @@ class Parsed:
 
 
 def parse(lines: DataFrame) -> Parsed:
-    """Parse landing lines: JSON in `value` or `raw`, as text or bytes, a line a row.
+    """Parse landing lines: JSON in `value` or `raw`, as text or bytes, one per row.
 
-    Every row comes out, as accepted or quarantined. Raises InputError for other columns.
+    Every row is returned, accepted or quarantined. Raises InputError for other columns.
     """
     raw = _line_column(lines).cast("binary").alias("raw")
     parsed = lines.select(raw).mapInArrow(parse_lines, from_arrow_schema(SCHEMA)).select(*_LINE)
@@ -76,7 +76,7 @@ def parse(lines: DataFrame) -> Parsed:
 
 
 def snapshots(lines: DataFrame, as_of: datetime | str | None = None) -> DataFrame:
-    """Fold landing lines into one row a cluster: featurelib.schema.SNAPSHOT.
+    """Fold landing lines into one row per cluster: featurelib.schema.SNAPSHOT.
 
     Lines dated more than five minutes after `as_of` (None = no limit) wait: the row counts them and
     nothing else. Its binary columns are for the audit. Raises InputError.
@@ -99,7 +99,7 @@ def snapshots(lines: DataFrame, as_of: datetime | str | None = None) -> DataFram
 def fold_frame(entries: DataFrame, done: int, since: int) -> DataFrame:
     """Fold rows of folding.ENTRY into rows of folding.FOLDED, one a cluster.
 
-    Runs up to `done` were folded before; histories have what runs up to `since` taught.
+    Runs up to `done` were folded before; histories have the statements of runs up to `since`.
     """
     fold = partial(fold_batches, done=done, since=since)
     gathered = entries.repartition("cluster").sortWithinPartitions(*SORTED)
@@ -107,17 +107,16 @@ def fold_frame(entries: DataFrame, done: int, since: int) -> DataFrame:
 
 
 def supported_ranges(lines: DataFrame, as_of: datetime | str | None = None) -> DataFrame:
-    """Return what each registered node supports, as the audit reads it: SUPPORTED_RANGE.
+    """Return the ranges of each registered node, as the audit reads them: SUPPORTED_RANGE.
 
     Grain: cluster, role, node_id, feature. `as_of` None = the time of the newest line; evidence
-    older than 72 hours then is left out. Raises InputError.
+    more than 72 hours older is left out. Raises InputError.
     """
     return _relation(_supported, SUPPORTED_RANGE, lines, as_of)
 
 
 def finalized_levels(lines: DataFrame, as_of: datetime | str | None = None) -> DataFrame:
-    """Return the finalized levels of each cluster and the source they are known from:
-    FINALIZED_LEVEL.
+    """Return the finalized levels of each cluster with their source: FINALIZED_LEVEL.
 
     Grain: cluster, feature. A cluster without a trustworthy source has no row. `as_of` as in
     supported_ranges. Raises InputError.
@@ -129,8 +128,8 @@ def incompatible(supported: DataFrame, finalized: DataFrame) -> DataFrame:
     """Join supported ranges with finalized levels: every node that a finalized level excludes.
 
     `supported` has cluster, node_id, feature, min_version, max_version, and may have role (default:
-    broker). `finalized` has cluster, feature, level, and may have min_level. Both may come from
-    anywhere, a row a node and feature, a row a cluster and feature. A feature that a node does not
+    broker). `finalized` has cluster, feature, level, and may have min_level. Both may have any
+    origin, a row per node and feature, and per cluster and feature. A feature that a node does not
     list means 0-0 (KIP-584), metadata.version 1; a range without an end excludes nothing. Returns
     cluster, role, node_id, feature, finalized_level, min_version, max_version. Raises InputError.
     """
@@ -155,7 +154,7 @@ def incompatible(supported: DataFrame, finalized: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """The result of an audit, a DataFrame a table: gold's columns without the run."""
+    """The result of an audit, a DataFrame per table: gold's columns without the run."""
 
     judged: DataFrame  # a row a batch of clusters, the core's tables in it as Arrow streams
     fleet: Fleet
@@ -168,35 +167,35 @@ class Audit:
 
     @property
     def readiness(self) -> DataFrame:
-        """The verdicts, a row a cluster and feature: finalized, target and maximum level."""
+        """The verdicts, a row per cluster and feature: finalized, target and maximum level."""
         return self._table(tables.FEATURE_READINESS)
 
     @property
     def incompatible_brokers(self) -> DataFrame:
-        """The nodes whose range excludes a finalized level, a row a node and feature."""
+        """The nodes whose range excludes a finalized level, a row per node and feature."""
         return self._table(tables.INCOMPATIBLE_BROKERS)
 
     @property
     def nodes(self) -> DataFrame:
-        """The nodes that must respond, a row a broker or controller half: release, responses."""
+        """The nodes that must respond, a row per broker or controller half: release, responses."""
         return self._table(tables.NODES)
 
     @property
     def findings(self) -> DataFrame:
-        """The findings with message, remedy and command, a row a node and feature."""
+        """The findings with message, remedy and command, a row per node and feature."""
         return self._table(tables.FINDINGS)
 
     @property
     def plans(self) -> DataFrame:
-        """The upgrade-all plans, a row a cluster."""
+        """The upgrade-all plans, a row per cluster."""
         return self._table(tables.UPGRADE_PLANS)
 
     def persist(self) -> Audit:
-        """Keep what was judged, so that several actions judge once. See DataFrame.persist."""
+        """Keep the judgements, so that several actions judge once. See DataFrame.persist."""
         return replace(self, judged=self.judged.persist())
 
     def unpersist(self) -> None:
-        """Give back what `persist` keeps."""
+        """Release the data that `persist` keeps."""
         self.judged.unpersist()
 
     def _table(self, table: tables.Table) -> DataFrame:
@@ -228,8 +227,8 @@ def audit(
 
 
 def create_views(session: SparkSession, root: str) -> None:
-    """Create the views of views.sql: kept in a schema of a catalog; of a folder or URI, with a view
-    of each table, for as long as the session lasts."""
+    """Create the views of views.sql: permanent in a catalog's schema; for a folder or URI temporary
+    for the session, with a view of each table."""
     from featurelib.spark.store import Store  # workers import this module, and not deltalake
 
     store = Store(session, root)
@@ -262,8 +261,8 @@ def _with_as_of(
     as_of: datetime | str | None,
     expected: list[str] | None = None,
 ) -> DataFrame:
-    """Return CORE_COLUMNS and the time to judge as of, with a row for each expected cluster that
-    has no line."""
+    """Return CORE_COLUMNS and the time to judge as of, with a row for each expected cluster without
+    a line."""
     rows = rows.select(*CORE_COLUMNS)
     if expected:
         ids = [(cluster,) for cluster in expected]
@@ -314,7 +313,7 @@ def _line_column(lines: DataFrame) -> Column:
 def _expect(
     argument: str, frame: DataFrame, schema: Schema, defaults: Mapping[str, Column]
 ) -> DataFrame:
-    """Return the frame with every default column; InputError shows the schema it should have."""
+    """Return the frame with every default column; InputError shows the expected schema."""
     needed = [name for name in schema.names if name not in ("observed_at", "epoch", "source")]
     kinds = {field.name: field.dataType for field in frame.schema}
     wrong = [name for name in needed if name not in kinds and name not in defaults]

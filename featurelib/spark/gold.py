@@ -1,8 +1,8 @@
-"""What gold has for whoever asks with SQL: whose a cluster is, and what a finding says.
+"""Add owners, names and texts to gold's rows, for SQL.
 
-The core knows clusters by their ids and findings by their codes. Here the inventory's words and the
-catalogue's are put beside them, so that a dashboard needs neither. Texts are those of the report,
-made safe to show; ids stay as they are, to join by.
+The core has ids of clusters and codes of findings. Here the inventory's names and the catalogue's
+are added, so that a dashboard needs neither. Texts are those of the report, made safe to show; ids
+stay unchanged, for joins.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def rows_of(
 
 
 def clusters(judged: Judged, fleet: Fleet, catalogue: Catalogue) -> TableRows:
-    """A row of featurelib.schema.CLUSTER for each cluster that was judged."""
+    """Return a row of featurelib.schema.CLUSTER for each judged cluster."""
     plans, entries = judged.plans, {entry.id: entry for entry in fleet.cluster}
     ids = plans["cluster"].to_pylist()
     position = {name: place for place, name in enumerate(ids)}
@@ -93,8 +93,8 @@ def clusters(judged: Judged, fleet: Fleet, catalogue: Catalogue) -> TableRows:
 def finding_texts(
     findings: TableRows, fleet: Fleet, catalogue: Catalogue, places: tuple[str, str] = NOWHERE
 ) -> TableRows:
-    """A row of featurelib.schema.FINDING_TEXTS for each finding. `places`: the landing folder and
-    the inventory, for commands."""
+    """Return a row of featurelib.schema.FINDING_TEXTS for each finding. `places`: the landing
+    folder and the inventory, for commands."""
     of, titles = findings.texts("cluster"), {e.id: clean(e.title) for e in fleet.cluster}
     names = Texts(words=[titles.get(e) or clean(e) for e in of.words], codes=of.codes)
     sites = {e: Site(name=e, landing=places[0], inventory=places[1]) for e in of.words}
@@ -105,13 +105,13 @@ def finding_texts(
 
 
 def _at(clusters: Texts, position: dict[str, int]) -> Int:
-    """The position of each cluster."""
+    """Return the position of each cluster."""
     places: Int = np.array([position[name] for name in clusters.words], dtype=np.int64)
     return pick(places, clusters.codes, -1)
 
 
 def _worst(findings: TableRows, position: dict[str, int]) -> Texts:
-    """By cluster the severity of its worst finding that is not muted; null = there is none."""
+    """Return by cluster the severity of its worst unmuted finding; null = none."""
     unmuted = np.flatnonzero(findings.texts("muted").codes < 0)
     cluster = _at(findings.texts("cluster").take(unmuted), position)
     severity = findings.texts("severity").take(unmuted)
@@ -125,8 +125,8 @@ def _worst(findings: TableRows, position: dict[str, int]) -> Texts:
 def _levels(
     readiness: TableRows, position: dict[str, int], catalogue: Catalogue
 ) -> dict[str, Column | Int]:
-    """By cluster what is finalized, in the order people read it; null where nobody trustworthy says
-    anything. And metadata.version apart, with its name."""
+    """Return by cluster the finalized levels in display order, null without a trustworthy source;
+    and metadata.version separately, with its name."""
     feature, level = readiness.texts("feature"), readiness.numbers("finalized_level")
     cluster = _at(readiness.texts("cluster"), position)
     order = sorted(range(len(feature.words)), key=lambda code: metadata_first(feature.words[code]))

@@ -1,7 +1,7 @@
-"""One run at a time: who holds the tables, and how a second run is told so.
+"""Let one run at a time write the tables, and name it to a second run.
 
-Each commit is conditional, and a run that is overtaken ends. It would end late, with its work done:
-so a run holds the tables for as long as it lasts.
+Each commit is conditional, so an overtaken run ends anyway, but late, with its work done: therefore
+a run holds the tables while it lasts.
 
 On a local disk the lock is a flock of the driver's own descriptor, which the kernel frees. Anywhere
 else it is a lease: a Delta table without rows beside the tables. Each of its commits names the
@@ -44,8 +44,8 @@ _NO_ROWS = pa.schema([("nothing", pa.int64())])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldingRun:
-    """The run that holds the tables, and its driver's process; `token` is of this run alone, and
-    empty for a run of which nothing is known."""
+    """The run that holds the tables, and its driver's process; `token` belongs to this run alone,
+    and is empty for an unknown run."""
 
     run: int
     process: Holder  # its command is the job
@@ -62,16 +62,16 @@ class HoldingRun:
         return cls(run=run, process=myself(job), token=uuid4().hex)
 
     def is_gone(self) -> bool:
-        """Return True if its process has ended, as far as this one can see: of another boot of a
-        machine nothing is known, for it may be another machine of the same name."""
+        """Return True if its process has ended, as far as this machine can see: nothing is known of
+        another boot, which may be another machine of the same name."""
         boot, started = (p.started.partition(" ")[0] for p in (self.process, myself("")))
         return bool(boot) and boot == started and self.process.is_gone()
 
 
 @contextmanager
 def hold_folder(folder: Path, run: int, job: str) -> Iterator[str]:
-    """Hold a folder of this machine for one run; BusyError names who holds it already. Gives what
-    only this run has written into the lock's file."""
+    """Lock a folder of this machine for one run; BusyError names another holder. Yields the token
+    that only this run has written into the lock's file."""
     with explaining(f"--tables {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
@@ -96,8 +96,8 @@ def hold_folder(folder: Path, run: int, job: str) -> Iterator[str]:
 
 
 def expect_lock(folder: Path, token: str) -> None:
-    """Before every commit: BusyError where the lock's file is gone, or another run's, who made it
-    anew and holds it as well."""
+    """Check the lock before every commit: BusyError if its file is gone, or belongs to another run
+    that made it again."""
     try:
         content = (folder / LOCK_NAME).read_bytes()
     except FileNotFoundError:
@@ -112,7 +112,7 @@ def expect_lock(folder: Path, token: str) -> None:
 
 @contextmanager
 def telling(job: str, say: Callable[[str], None], every: float = 30.0) -> Iterator[None]:
-    """Say once in a while how long the block runs: Spark itself is silent until it ends."""
+    """Print now and then how long the block runs: Spark itself is silent until it ends."""
     ended, began = Event(), elapsed()
 
     def tell() -> None:
@@ -140,7 +140,7 @@ def _read_holder(content: bytes) -> HoldingRun | None:
 
 
 class Lease:
-    """The hold of one run on tables that are not on a disk of this machine."""
+    """The lock of one run on tables that are not on a disk of this machine."""
 
     def __init__(
         self, uri: str, options: Mapping[str, str], me: HoldingRun, say: Callable[[str], None]
@@ -153,7 +153,7 @@ class Lease:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the tables while the block runs; BusyError names who holds them already."""
+        """Lock the tables while the block runs; BusyError names another holder."""
         with explaining(self._uri):
             self._take()
         thread = Thread(target=self._go_on_beating, name="featurelib-lease", daemon=True)
@@ -169,7 +169,7 @@ class Lease:
                     self._put(opened, b"")
 
     def expect(self) -> None:
-        """Before every commit: BusyError where another run may have these tables now."""
+        """Check the lock before a commit: BusyError if another run may have these tables now."""
         if elapsed() - self._beaten > EXPIRED:
             with explaining(self._uri):
                 self._beat()
@@ -243,7 +243,7 @@ class Lease:
                 self._beat()
 
     def _beat(self) -> None:
-        """Commit again, if the newest commit is still ours."""
+        """Commit again, if the newest commit is ours."""
         with self._beating:
             begun = elapsed()
             try:
@@ -274,6 +274,6 @@ class Lease:
 
 
 def _holder(opened: DeltaTable) -> HoldingRun | None:
-    """Return who holds a lease, by the newest commit of a run; None = nobody."""
+    """Return the holder of a lease, by the newest commit of a run; None = none."""
     newest = next((commit[HOLDER] for commit in opened.history(RECENT) if HOLDER in commit), "")
     return (_read_holder(newest.encode()) or _UNKNOWN) if newest else None

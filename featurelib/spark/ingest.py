@@ -1,8 +1,8 @@
-"""Landing files to bronze: every line once, by content, whatever is repeated, late or damaged.
+"""Landing files to bronze: keep every line once, by content, also late and damaged ones.
 
-A file is read again only if its size or time changed; a line that bronze holds is counted and not
-kept. Lines in = accepted + repeated + quarantined, or the run fails. When a crash separates the
-two commits, the next run reads those files again and finds their lines repeated.
+A file is read again only if its size or time changed; a line that bronze has is only counted. Lines
+in = accepted + repeated + quarantined, or the run fails. When a crash separates the two commits,
+the next run reads those files again and finds their lines repeated.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class IngestCounts:
 
 
 def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> IngestCounts:
-    """Bring what is new in `landing` into bronze; without a new file nothing is committed.
+    """Append new lines in `landing` to bronze; without a new file nothing is committed.
 
     Raises LandingError (missing, unreadable or too big), NoEvidenceError (no landing file at all),
     TableError and ConfigError (see Store), all before the first write to an existing table.
@@ -91,7 +91,7 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
 
 
 def quarantine(store: Store, lines: DataFrame, say: Callable[[str], None]) -> None:
-    """Set valid lines of bronze aside: rows of (cluster, line_id, reason)."""
+    """Quarantine accepted lines of bronze: rows of (cluster, line_id, reason)."""
     valid = store.read(LANDING_LINE, conditions=[("reason", "is null", None)]).drop("reason")
     joined = valid.join(lines, on=["cluster", "line_id"], how="inner")
     rows = joined.select("source_file", "line_number", "reason").toArrow().to_pylist()
@@ -103,10 +103,10 @@ def quarantine(store: Store, lines: DataFrame, say: Callable[[str], None]) -> No
 
 
 def list_files(session: SparkSession, landing: str, say: Callable[[str], None]) -> list[Landed]:
-    """Every landing file below `landing`, sorted by name, none of it read.
+    """Return every landing file below `landing`, sorted by name, without reading it.
 
-    Spark leaves out empty files, hidden ones, and those whose name begins with `_`; so does what
-    looks into a local folder.
+    Spark leaves out empty files, hidden ones, and those whose name begins with `_`; so does the
+    listing of a local folder.
     """
     uri = resolve_uri(landing)
     with _say_unreadable(landing):
@@ -118,7 +118,7 @@ def list_files(session: SparkSession, landing: str, say: Callable[[str], None]) 
 
 
 def check_files(landing: str, files: Sequence[Landed]) -> None:
-    """NoEvidenceError when there is nothing to read, LandingError for a file too big to."""
+    """Raise NoEvidenceError if there is nothing to read, LandingError for a too large file."""
     if not files:
         raise NoEvidenceError(
             f"landing {landing}: expected files {NAMES}, found none; nothing was written. "
@@ -135,7 +135,7 @@ def check_files(landing: str, files: Sequence[Landed]) -> None:
 def _say_lost(
     change: str, listed: Sequence[Landed], runs: pa.Table, say: Callable[[str], None]
 ) -> None:
-    """Say that bronze may have lost lines, and how many of the files they came from are gone."""
+    """Report that bronze may have lost lines, and how many of their files are gone."""
     names = set(pc.struct_field(_files_of(runs), "source_file").to_pylist())
     missing = len(names.difference(file.source_file for file in listed))
     files = f"{missing:,} file{' of earlier runs is' if missing == 1 else 's of earlier runs are'}"
@@ -152,7 +152,7 @@ def _files_of(runs: pa.Table) -> pa.ChunkedArray:
 
 
 def drop_known(listed: Sequence[Landed], runs: pa.Table) -> list[Landed]:
-    """The files that no earlier run read as they are now. `runs` have what each read: `files`."""
+    """Return the files that no earlier run read as they are; `runs` have the `files` of each."""
     of_runs = _files_of(runs)
     names = pa.array([file.source_file for file in listed], pa.string())
     of_runs = of_runs.filter(pc.is_in(pc.struct_field(of_runs, "source_file"), names))
@@ -163,9 +163,9 @@ def drop_known(listed: Sequence[Landed], runs: pa.Table) -> list[Landed]:
 
 
 def read_lines(session: SparkSession, paths: list[str]) -> DataFrame:
-    """Every line of these files, with what is wrong with it; columns of lines.SCHEMA.
+    """Return every line of these files with its fault; columns of lines.SCHEMA.
 
-    Workers open local files themselves, in chunks; others come through the JVM's memory.
+    Workers open local files themselves, in chunks; others pass through the JVM's memory.
     """
     if all(path.startswith(LOCAL) for path in paths):
         names = {"path": paths, "content": pa.nulls(len(paths), pa.binary())}
@@ -176,8 +176,8 @@ def read_lines(session: SparkSession, paths: list[str]) -> DataFrame:
 
 
 def sum_lines(lines: DataFrame) -> DataFrame:
-    """One row: lines by their newlines (`counted`), as `rows` and without one (`doubled`), first
-    and last time in µs."""
+    """Return one row: lines by their newlines (`counted`), as `rows` and without one (`doubled`),
+    first and last time in µs."""
     return lines.select(
         F.coalesce(F.sum("counted"), F.lit(0)).alias("counted"),
         F.coalesce(F.sum("doubled"), F.lit(0)).alias("doubled"),
@@ -188,9 +188,9 @@ def sum_lines(lines: DataFrame) -> DataFrame:
 
 
 def mark_repeated(lines: DataFrame, known: DataFrame) -> DataFrame:
-    """`lines` and `repeated`: its content is in `known`, or in an earlier place of `lines`.
+    """Return `lines` with `repeated`: its content is in `known`, or earlier in `lines`.
 
-    `known` has one row a content_hash; of equal lines the first by file and number is kept.
+    `known` has one row per content_hash; of equal lines the first by file and number is kept.
     """
     place = W.partitionBy("content_hash").orderBy("source_file", "line_number")
     until_here = place.rowsBetween(W.unboundedPreceding, W.currentRow)
@@ -204,9 +204,9 @@ def mark_repeated(lines: DataFrame, known: DataFrame) -> DataFrame:
 def known_lines(oldest: int | None, newest: int | None) -> list[list[Wanted]]:
     """Return conditions on lines that could repeat one observed between these times (µs, UTC).
 
-    Equal lines were observed at the same time, so the files of other nights are not opened. Both
-    bounds are null when no line has a time: then only lines without one can be repeated. Lines with
-    a fault may have none, and what says that nobody answered.
+    Equal lines were observed at the same time, so the files of other runs are not opened. Both
+    bounds are null if no line has a time: then only lines without one can be repeated. Lines with a
+    fault, or about missing responses, may have no time.
     """
     timeless: list[Wanted] = [("observed_at", "is null", None)]
     if oldest is None:
@@ -218,7 +218,7 @@ ORDER = ("cluster", "observed_at", "source_file", "line_number")
 
 
 def _commit(store: Store, landing: str, files: Sequence[Landed], run: int) -> IngestCounts:
-    """Commit what is new among the lines of these files, which workers read."""
+    """Commit the new lines of these files, which workers read."""
     with _say_unreadable(landing):
         # Parsed once; on disk, because a night's lines need not fit into a driver's heap.
         lines = read_lines(store.session, [file.source_file for file in files])
@@ -270,7 +270,7 @@ def _expect_equal(kind: str, counted: int, actual: int) -> None:
 
 @contextmanager
 def _say_unreadable(landing: str) -> Iterator[None]:
-    """LandingError where there is nothing at `landing`; what its disk or store said, in a line."""
+    """Raise LandingError if `landing` is missing, with the message of its disk or store."""
     try:
         with explaining(f"landing {landing}"):
             try:

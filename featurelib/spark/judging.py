@@ -1,7 +1,7 @@
-"""What an audit's workers run: snapshot rows in, the core's tables out, as Arrow's bytes.
+"""The work of an audit's workers: snapshot rows in, the core's tables out, as Arrow bytes.
 
-Workers import this module and what it names, and start with that: nothing of Spark's is here, and
-nothing that imports pandas, which takes longer to import than all of the rest together.
+Workers import only this module and its imports, so that they start fast: it needs neither Spark nor
+pandas, whose import takes longer than all the rest.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def judge_by(
     catalogue: Catalogue | None = None,
     guarding: Guarding | None = None,
 ) -> Judging:
-    """Return a maker of CELLS of snapshot rows: one for BATCH_CLUSTERS fits the JVM's memory."""
+    """Return a function that makes CELLS of snapshot rows; BATCH_CLUSTERS fit the JVM's memory."""
 
     def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         dialect, known = load_dialect(STRICT), catalogue or load_catalogue()
@@ -75,8 +75,8 @@ def judge_as_of(
     catalogue: Catalogue | None,
     waiting: WaitingClusters | None = None,
 ) -> Judging:
-    """Return judge_by of an inventory and settings. `waiting`: by cluster and feature, what the
-    last run judged; None = there is no earlier run."""
+    """Return judge_by for an inventory and settings. `waiting`: the last run's judgements by
+    cluster and feature; None = there was no run."""
     conditions = Conditions(
         as_of=as_of,
         max_age=settings.max_age,
@@ -90,7 +90,7 @@ def judge_as_of(
 
 
 def _cells(judged: Judged) -> pa.RecordBatch:
-    """One row of CELLS."""
+    """Return one row of CELLS."""
     cells: dict[str, Column | Int] = {}
     for part in PARTS:
         rows, sink = arrow.batch_of(getattr(judged, part), coded=True), pa.BufferOutputStream()
@@ -101,7 +101,7 @@ def _cells(judged: Judged) -> pa.RecordBatch:
 
 
 def judged_in(cells: pa.Table | pa.RecordBatch) -> Judged:
-    """Return what CELLS hold, as the core has it."""
+    """Return the judgements in CELLS as the core's type."""
 
     def rows(part: str, schema: Schema) -> TableRows:
         empty = arrow.schema_of(schema, coded=True).empty_table()
@@ -112,8 +112,8 @@ def judged_in(cells: pa.Table | pa.RecordBatch) -> Judged:
 
 
 def expected_rows(known: pa.ChunkedArray, fleet: Fleet, lost: Sequence[str] = ()) -> pa.Table:
-    """CORE_COLUMNS without evidence, of every expected cluster that never landed, and of those that
-    are `lost`: their checksum is that of no row."""
+    """Return CORE_COLUMNS without evidence, for every expected cluster without data, and for `lost`
+    ones, whose checksum fits no row."""
     landed = {*known.to_pylist(), *lost}
     missing = [entry.id for entry in fleet.cluster if entry.id not in landed]
     schema = arrow.schema_of(SNAPSHOT.select(CORE_COLUMNS))
@@ -127,7 +127,7 @@ def expected_rows(known: pa.ChunkedArray, fleet: Fleet, lost: Sequence[str] = ()
 def read_evidence(
     relation: Callable[[Evidence], TableRows], conditions: Conditions, snapshots: pa.RecordBatch
 ) -> pa.RecordBatch:
-    """Return what `relation` reads from a batch of snapshot rows, as Arrow."""
+    """Return the rows of `relation` from a batch of snapshot rows, as Arrow."""
     absent = load_dialect(STRICT).can.absent_metadata_version
     rows = arrow.rows_of(snapshots, SNAPSHOT)
     return arrow.batch_of(relation(read(rows, conditions, absent)))

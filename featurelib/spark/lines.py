@@ -1,10 +1,10 @@
-"""Files in, landing lines out: what an ingest worker does, as plain Arrow, without Spark.
+"""Read files into landing lines: the work of an ingest worker, as plain Arrow, without Spark.
 
-Every byte a file can give comes out as a line with its number; nothing is dropped in silence. A
-line that is the same as the one before it is counted and has no row of its own: ten gigabytes of
-newlines, ten megabytes as gzip, are one. The number of lines is counted twice, by newlines and by
-rows, so that a fault here cannot hide. Memory is bounded by a chunk, a line and a batch, never by
-what a gzip stream unpacks to.
+Every readable byte of a file is returned in a line with its number; nothing is dropped silently.
+Repeated empty lines are counted and have no rows of their own: ten gigabytes of newlines, ten
+megabytes as gzip, are one. The number of lines is counted twice, by newlines and by rows, so that a
+fault here cannot hide. Memory is bounded by a chunk, a line and a batch, never by what a gzip
+stream unpacks to.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ Pieces = Callable[[], Iterator[bytes]]  # a file's stored bytes, from the start 
 
 
 class Content:
-    """The bytes of one file in chunks, unpacked if gzipped: those that can be believed.
+    """The trustworthy bytes of one file in chunks, unpacked if gzipped.
 
-    `fault` says what is wrong with the gzip stream. When the chunks have ended, `line_count` says
-    how many lines they held, the line that reports the fault among them.
+    `fault` is the error of the gzip stream. After the last chunk, `line_count` is the number of
+    lines, with the line that reports the fault.
     """
 
     def __init__(self, stored: Pieces, zipped: bool) -> None:
@@ -73,7 +73,7 @@ class Content:
         return self._newlines + (self._last != b"\n") + (self.fault is not None)
 
     def _believed(self) -> Iterator[bytes]:
-        """The first `size` bytes; what lies beyond them is not unpacked again."""
+        """Yield the first `size` bytes; later ones are not unpacked again."""
         unread, chunks = self.size, unzip(self._stored)
         while unread > 0:
             chunk = next(chunks)[0][:unread]
@@ -82,10 +82,10 @@ class Content:
 
 
 def weigh_gzip(stored: Pieces) -> tuple[int, str | None]:
-    """Return the number of unpacked bytes that can be believed, and the fault of the rest.
+    """Return the number of trustworthy unpacked bytes, and the fault of the rest.
 
-    A stream that was cut off is good as far as it goes. A member that breaks or fails its checksum
-    may be wrong anywhere, in a level as well as in a bracket, so that nothing of it is believed.
+    A truncated stream is good up to its end. A member that breaks or fails its checksum may be
+    wrong anywhere, also in a level, so nothing of it is trusted.
     """
     size = believed = 0
     try:
@@ -100,7 +100,7 @@ def weigh_gzip(stored: Pieces) -> tuple[int, str | None]:
 
 
 def unzip(stored: Pieces) -> Iterator[tuple[bytes, bool]]:
-    """Chunks of every member in turn, and whether one ends its member; zlib.error, EOFError."""
+    """Yield chunks of every member, and whether one ends its member; zlib.error, EOFError."""
     decoder = zlib.decompressobj(wbits=31)
     for piece in stored():
         while piece:
@@ -117,7 +117,7 @@ def unzip(stored: Pieces) -> Iterator[tuple[bytes, bool]]:
 
 
 def parse_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """(path, content) a row in, SCHEMA out: a line a row. Null content: the worker can open it."""
+    """Read (path, content) rows into lines of SCHEMA. Null content: the worker opens the file."""
     for batch in batches:
         for path, content in zip(*batch.select(["path", "content"]).columns, strict=True):
             name = path.as_py()
@@ -138,13 +138,13 @@ def parse_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def line_column(names: Iterable[str]) -> str | None:
-    """Return the column of the lines among those that hold texts; None = there is none."""
+    """Return the column of the lines among those with texts; None = there is none."""
     usable = set(names)
     return next((name for name in ("raw", "value") if name in usable), None)
 
 
 def wrong_lines(columns: str, remedy: str) -> InputError:
-    """Return the error of a table without a column of lines; `columns` are those that it has."""
+    """Return the error of a table without a column of lines; `columns` are its columns."""
     return InputError(
         "The table of landing lines needs a column `value` or `raw` of type string or binary, a "
         f"line a row. {columns} {remedy}"
@@ -163,7 +163,7 @@ def limit_of(as_of: datetime | str | None) -> int | None:
 
 
 def parse_file(path: str, stored: Pieces) -> Iterator[pa.RecordBatch]:
-    """One file's lines as batches of SCHEMA, each of bounded size."""
+    """Yield one file's lines as batches of SCHEMA, each of bounded size."""
     content = Content(stored, zipped=path.endswith(".gz"))
     rows: list[_Row] = []
     number = doubled = size = 0
@@ -190,15 +190,15 @@ def parse_file(path: str, stored: Pieces) -> Iterator[pa.RecordBatch]:
 
 
 def read_pieces(opening: Callable[[], FileIO]) -> Iterator[bytes]:
-    """Yield what a file holds in pieces; `opening` opens it."""
+    """Yield the content of a file in pieces; `opening` opens it."""
     with opening() as file:
         while chunk := file.read(CHUNK_BYTES):
             yield chunk
 
 
 def split_lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Lines without their newline, each with how often it stands there in a row: once, but for
-    empty lines. A last line needs no newline. One too long loses its end."""
+    """Yield lines without their newline, each with its number of repetitions: 1, except for empty
+    lines. A last line needs no newline. A line that is too long loses its end."""
     pending: list[bytes] = []
     held = 0
     for chunk in chunks:
@@ -220,7 +220,7 @@ def split_lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
 
 
 def _cut_at_empty_lines(chunk: bytes) -> Iterator[tuple[bytes, int]]:
-    """Pieces of a chunk, and how many empty lines follow each, which are not in it."""
+    """Yield pieces of a chunk, and the number of empty lines after each, which are left out."""
     start = 0
     for match in EMPTY_LINES.finditer(chunk) if b"\n\n\n" in chunk or b"\n\r\n" in chunk else ():
         end = chunk.index(b"\n", match.start()) + 1  # of the line that is under way
@@ -244,7 +244,7 @@ def _judged(raw: bytes, number: int) -> _Row:
 def _batch(
     path: str, rows: list[_Row], counted: int | None = None, doubled: int | None = None
 ) -> pa.RecordBatch:
-    """Rows of one file, at least one; `counted` and `doubled` stand on the last."""
+    """Return rows of one file, at least one; `counted` and `doubled` are in the last."""
     count = len(rows)
     numbers, raw, reasons, kinds, clusters, times = zip(*rows, strict=True)
     digests = [sha256(line).digest() for line in raw]

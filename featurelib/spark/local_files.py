@@ -1,8 +1,8 @@
-"""Landing files below a local folder, found without Spark: every folder is entered once.
+"""Find landing files below a local folder without Spark, entering every folder once.
 
-What counts is what counts for Spark elsewhere: no hidden names, none that begin with `_`, no empty
-file. A link that leads to a folder which is read anyway, in a loop or not, is said and not
-followed; Spark would follow a loop forty times, and two loops without end.
+The same files count as for Spark: no hidden names, none that begin with `_`, no empty file. A link
+to a folder that is read anyway, in a loop or not, is reported and not followed; Spark would follow
+a loop forty times, and two loops without end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ENDINGS = ("jsonl", "jsonl.gz", "ndjson", "ndjson.gz", "json", "json.gz")
 
 
 class Landed(NamedTuple):
-    """A landing file as it lies there; when it was changed in microseconds."""
+    """A landing file in its folder; its time of change in microseconds."""
 
     source_file: str
     size: int
@@ -28,7 +28,7 @@ class Landed(NamedTuple):
 
 
 def missing(landing: str) -> LandingError:
-    """The error that nothing is where landing files should be."""
+    """Return the error that nothing is at the place of the landing files."""
     return LandingError(
         f"landing {landing}: there is no such folder or file; nothing was written. "
         "Name the folder that holds the landing files with --landing."
@@ -36,8 +36,8 @@ def missing(landing: str) -> LandingError:
 
 
 def walk(root: str, say: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
-    """Every landing file below the folder, empty ones too, each folder's in order; links to folders
-    come last, and only where they lead to a folder that was not entered. Or the one file `root`.
+    """Yield every landing file below the folder, also empty ones, each folder's in order; links to
+    folders come last, and only those to folders not entered yet. Or yield the one file `root`.
     Raises OSError."""
     endings = tuple(f".{ending}" for ending in ENDINGS)
     if not os.path.isdir(root):
@@ -66,7 +66,7 @@ def walk(root: str, say: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
 
 
 def list_local(root: str, say: Callable[[str], None]) -> Iterator[Landed]:
-    """The landing files below a folder that are not empty. Raises OSError."""
+    """Yield the landing files below a folder that are not empty. Raises OSError."""
     empty = 0
     for entry in walk(root, say):
         status = _stat(entry)

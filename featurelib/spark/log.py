@@ -1,8 +1,8 @@
-"""What the log of a table says, and how it is committed to.
+"""Read the log of a table, and commit to it.
 
-A table that has a place is read and committed to by deltalake, wherever it lies; one of a catalog
-by Spark's SQL and writer, because where it lies is the catalog's to say. Spark's workers read and
-write the files of both. Store chooses and checks.
+deltalake reads a table with a path, and commits to it, wherever it is; Spark's SQL and writer do
+for a table of a catalog, because the catalog decides its place. Spark's workers read and write the
+files of both. Store chooses and checks.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ RECENT = 20  # commits of a local log that are read first
 
 
 def row_schema(table: Table) -> T.StructType:
-    """The table's columns in Spark's types; all of them, and all of their parts, may be null."""
+    """Return the table's columns in Spark's types; all of them and all parts may be null."""
     return from_arrow_schema(arrow.schema_of(table.schema))
 
 
 def spark_schema(table: Table) -> T.StructType:
-    """The table's schema in Spark's types and with its comments; required columns are NOT NULL."""
+    """Return the table's schema in Spark's types with comments; required columns are NOT NULL."""
     fields = row_schema(table).fields
     about = {name: {"comment": comment} for name, comment in table.about.items()}
     return T.StructType(
@@ -84,13 +84,13 @@ def spark_schema(table: Table) -> T.StructType:
 
 
 def comment_of(field: T.StructField) -> str:
-    """The comment of a column as SQL has it; empty = it has none."""
+    """Return the comment of a column for SQL; empty = it has none."""
     comment = field.metadata.get("comment", "").replace("'", "\\'")
     return f" COMMENT '{comment}'" if comment else ""
 
 
 def column_of(field: T.StructField, name: str = "") -> str:
-    """A new column as SQL has it; `name` is that of a part, see flatten."""
+    """Return a new column for SQL; `name` is that of a part, see flatten."""
     required, path = "" if field.nullable else " NOT NULL", (name or field.name).split(".")
     kind = f"{field.dataType.simpleString()}{required}{comment_of(field)}"
     return f"{'.'.join(f'`{part}`' for part in path)} {kind}"
@@ -111,11 +111,11 @@ def flatten(schema: T.StructType, prefix: str = "") -> dict[str, T.StructField]:
 
 
 class PathLog:
-    """The log of a table at a URI. deltalake reads the log and commits, each on the condition that
-    no other of this table's runs came since; Spark's workers read and write the files."""
+    """The log of a table at a URI. deltalake reads the log and commits, on the condition that no
+    other run of this table came since; Spark's workers read and write the files."""
 
     def __init__(self, table: Table, uri: str, options: Mapping[str, str]) -> None:
-        """`options` are those of storage_options."""
+        """Open the log; `options` are those of storage_options."""
         self._table, self._uri, self._options = table, uri, dict(options)
         self._place = uri.removeprefix(LOCAL)
 
@@ -123,7 +123,7 @@ class PathLog:
         return deltalake.DeltaTable(self._place, version=version, storage_options=self._options)
 
     def head(self) -> Head | None:
-        """The newest commit; None = there is no table."""
+        """Return the newest commit; None = there is no table."""
         try:
             opened = self._opened()
         except TableNotFoundError as error:
@@ -142,7 +142,7 @@ class PathLog:
         )
 
     def create(self, properties: Mapping[str, str], replace: bool) -> None:
-        """Make the table unless it is there; `replace` one that is there by an empty one."""
+        """Make the table if it is missing; with `replace`, empty an existing one."""
         about = {name: {"comment": comment} for name, comment in self._table.about.items()}
         deltalake.DeltaTable.create(
             self._place,
@@ -155,9 +155,8 @@ class PathLog:
         )
 
     def write(self, session: SparkSession, rows: Rows, run: int, note: str, mode: Mode) -> None:
-        """Write one run's rows as one commit, which carries the run and the note; `overwrite`: in
-        place of all that are there. A run that is not greater than the newest adds nothing, without
-        a word."""
+        """Write one run's rows as one commit with the run and the note; `overwrite`: replace all
+        rows. A run that is not greater than the newest adds nothing, without an error."""
         opened = self._opened()  # what comes after this is a conflict
         if not _is_plain(opened):
             fitted = _frame_of(session, self._table, rows).to(row_schema(self._table))
@@ -200,8 +199,9 @@ class PathLog:
         """Let workers write files into the table's folder; return their log entries. Spark's own
         writer of Delta starts six jobs to learn the state of the log.
 
-        ConfigError where an executor wrote to a folder of its own machine: nobody else sees its
-        files, and the table could not be read any more."""
+        ConfigError if an executor wrote to a folder of its own machine: the table would be
+        unreadable elsewhere.
+        """
         part, observation = f"{run}-{uuid4().hex}", Observation()
         counting = rows.to(row_schema(self._table)).observe(
             observation, F.count(F.lit(1)).alias("rows")
@@ -222,8 +222,8 @@ class PathLog:
         return added
 
     def dataset(self, version: int | None) -> Dataset | None:
-        """The files of a version, with their bounds in the log; None = they alone do not say what
-        the table holds (deletion vectors, renamed columns), and Delta itself has to be asked."""
+        """Return the files of a version, with their bounds in the log; None = Delta itself must
+        read the table, because of deletion vectors or renamed columns."""
         opened = self._opened(version)
         if opened.protocol().min_reader_version > 1:
             return None
@@ -231,7 +231,7 @@ class PathLog:
         return opened.to_pyarrow_dataset(filesystem=files_at(self._place, self._options))
 
     def files(self, dataset: Dataset, conditions: Sequence[Wanted]) -> list[str]:
-        """The files that may hold such rows."""
+        """Return the files that may hold such rows."""
         schema = self._table.schema
         bounds = arrow.as_expression(schema, arrow.by_bounds(schema, conditions))
         return [f"{self._uri}/{fragment.path}" for fragment in dataset.get_fragments(bounds)]
@@ -239,8 +239,8 @@ class PathLog:
     def frame(
         self, session: SparkSession, version: int | None, conditions: Sequence[Wanted]
     ) -> DataFrame:
-        """Return the rows of a version, at least those where all `conditions` hold. The log is read
-        here: Delta would start some jobs to do it."""
+        """Return the rows of a version, at least those that meet all `conditions`. The log is read
+        here, because Delta would start some jobs for it."""
         dataset = self.dataset(version)
         if dataset is None:
             of = {} if version is None else {"versionAsOf": str(version)}
@@ -258,7 +258,7 @@ class PathLog:
 
 
 class CatalogLog:
-    """The log of a table of a catalog, by its name in SQL: through Spark's SQL and writer. As
+    """The log of a catalog's table, by its name in SQL: through Spark's SQL and writer. Like
     PathLog."""
 
     def __init__(self, session: SparkSession, table: Table, name: str) -> None:
@@ -312,7 +312,7 @@ class CatalogLog:
         self._session.sql(f"VACUUM {self._name}")
 
     def _run_in(self, note: str | None) -> int | None:
-        """The run of a commit of ours; one of an earlier release names no application."""
+        """Return the run of our commit; an earlier release's names no application."""
         own = read_note(note)
         of = own.get("application", f"featurelib/{self._table.full_name}")
         return int(own["run"]) if own and of == self._table.application else None
@@ -338,8 +338,8 @@ _S3 = {
 
 
 def storage_options(session: SparkSession, uri: str) -> dict[str, str]:
-    """Return what deltalake needs to reach a store, from Spark's settings. What they leave out, it
-    takes from the environment, or asks the machine."""
+    """Return deltalake's options for a store, from Spark's settings. Missing ones come from the
+    environment or the machine."""
     scheme, _, path = uri.partition("://")
     host = path.partition("/")[0]
 
@@ -361,7 +361,7 @@ def storage_options(session: SparkSession, uri: str) -> dict[str, str]:
 
 
 def _is_plain(opened: deltalake.DeltaTable) -> bool:
-    """Return True if deltalake does all that this table asks of whoever appends to it."""
+    """Return True if deltalake supports all that this table requires of a writer."""
     protocol = opened.protocol()
     if protocol.writer_features is not None:
         return set(protocol.writer_features) <= PLAIN_FEATURES
@@ -392,12 +392,12 @@ def _frame_of(session: SparkSession, table: Table, rows: Rows) -> DataFrame:
 
 
 def escape(path: str) -> str:
-    """`path` where Spark takes a pattern."""
+    """Return `path` escaped for Spark's patterns."""
     return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)
 
 
 def pairs(properties: Mapping[str, str]) -> str:
-    """Properties as SQL has them."""
+    """Return properties for SQL."""
     return ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
 
 
@@ -412,7 +412,7 @@ def _options(table: Table, run: int, note: str) -> dict[str, str]:
 
 
 def _form(table: Table) -> dict[str, str]:
-    """The codec of a file, and how many rows it may have."""
+    """Return the codec of a file, and its maximum number of rows."""
     rows = {} if table.file_rows is None else {"maxRecordsPerFile": str(table.file_rows)}
     return {"compression": CODEC.lower(), **rows}
 
@@ -425,8 +425,8 @@ def _commit(table: Table, run: int, note: str) -> deltalake.CommitProperties:
 
 
 def _added(table: Table, files: FileSystem, file: FileInfo) -> AddAction | None:
-    """Return what the log says of a file, with the bounds in the file's footer; None = no row.
-    Raises ValueError for a null in a column that has none."""
+    """Return the log entry of a file, with the bounds in the file's footer; None = no row. Raises
+    ValueError for a null in a required column."""
     foot = parquet.read_metadata(file.path, filesystem=files)
     if foot.num_rows == 0:
         return None
@@ -464,14 +464,14 @@ def _added(table: Table, files: FileSystem, file: FileInfo) -> AddAction | None:
 
 
 def _in_log(value: Any) -> Any:
-    """A bound as Delta's log has it."""
+    """Return a bound in the form of Delta's log."""
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return value.isoformat() if isinstance(value, date) else value
 
 
 def as_column(table: Table, conditions: Sequence[Wanted]) -> Column:
-    """All of `conditions`, for Spark."""
+    """Return the conjunction of `conditions` for Spark."""
 
     def condition(name: str, how: str, value: Any) -> Any:
         if how in arrow.NULLS:

@@ -1,8 +1,8 @@
-"""Bronze to silver: histories a row a feature, and one snapshot row a cluster.
+"""Bronze to silver: histories with a row per feature, and one snapshot row per cluster.
 
-The snapshot is folded from the last one and the lines that came since, so a night costs by what
-came in and by the number of clusters. It is written first; the histories follow up to its run, and
-what a crash left open is followed up before anything new is folded.
+The snapshot is folded from the last one and the newer lines, so the cost of a run depends on new
+lines and the number of clusters. It is written first; the histories follow up to its run. After a
+crash the histories are completed before anything new is folded.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ HISTORIES = (NODE_ADVERTISEMENT, FINALIZED_FEATURES)
 def refine(
     store: Store, say: Callable[[str], None], *, as_of: int | None = None, run: int | None = None
 ) -> int:
-    """Bring the silver tables up to the newest ingest, and return its run; nothing new changes
-    nothing.
+    """Update the silver tables to the newest ingest, and return its run; without news nothing
+    changes.
 
-    Lines dated later than `as_of` (microseconds; None = none is) allows are not folded: they wait
-    in bronze until a later night reaches them. A cluster that was folded further than that is
-    folded anew from bronze. `run` numbers a night that brought no lines and folds some all the
-    same. Snapshots of an earlier release are made anew from bronze, and so is all of silver where
-    another writer changed a table of it or bronze, or put an older copy in its place. Raises
-    NoEvidenceError when nothing was ever ingested, TableError (see Store).
+    Lines dated later than `as_of` (microseconds; None = no limit) are not folded: they wait in
+    bronze for a later run. A cluster that was folded further is folded again from bronze. `run` is
+    the number of a run without new lines that folds waiting ones. Snapshots of an earlier release
+    are made anew from bronze, and so is all of silver where another writer changed a table of it or
+    bronze, or put an older copy in its place. Raises NoEvidenceError when nothing was ever
+    ingested, TableError (see Store).
     """
     newest = store.newest_run(LANDING_LINE)
     if newest is None:
@@ -87,7 +87,7 @@ def refine(
 
 
 def _find_change(store: Store) -> str | None:
-    """Return in words how a silver table, or bronze below it, is not as the last run left it."""
+    """Return in words how a silver table, or bronze, differs from what the last run left."""
     folded = store.newest_commit(CLUSTER_SNAPSHOT).get("folded")
     changes = [(table, store.find_change(table)) for table in (CLUSTER_SNAPSHOT, *HISTORIES)]
     changes += [(CLUSTER_SNAPSHOT, store.find_lag(of, CLUSTER_SNAPSHOT)) for of in HISTORIES]
@@ -97,12 +97,12 @@ def _find_change(store: Store) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """The lines in the snapshots: every valid line of runs up to `done` that is dated up to
-    `newest` (microseconds), and none later: it is the end of the second of the latest line that was
-    folded, of all clusters, and what waited was of a later second. Delta keeps times of files to
-    the millisecond, so last night's are not opened for it. `ahead` are clusters to fold anew:
-    folded further than tonight's, or void, as bronze may have the changed lines again by now.
-    Unless one `waits`, bronze has no line of those runs that is later."""
+    """The lines in the snapshots: every valid line of runs up to `done` dated up to `newest`
+    (microseconds), and none later. `newest` is the end of the second of the latest folded line;
+    waiting lines are of a later second. Delta keeps times of files to the millisecond, so the last
+    run's files are not opened for it. `ahead` are clusters to fold again: folded further than this
+    run, or void, because bronze may have changed lines again. Unless one `waits`, bronze has no
+    line of those runs that is later."""
 
     done: int
     newest: int
@@ -125,16 +125,16 @@ def _known(snapshots: pa.Table, done: int, until: int | None) -> _Known:
 
 
 def _dated(after: int | None, until: int | None) -> list[Wanted]:
-    """Lines dated later than `after`, and not later than `until`."""
+    """Return the conditions for lines dated later than `after`, and not later than `until`."""
     later: list[Wanted] = [] if after is None else [("observed_at", ">", after)]
     return later if until is None else [*later, ("observed_at", "<=", until)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """Rows to fold: valid lines of bronze for which all of `wanted` holds, or what is known of
-    clusters. `run` stands in place of their own. Only those of `dumps`, if there are any: rows of
-    (cluster, observed_at). `quarantined`: lines for which this holds in place of valid lines."""
+    """The rows to fold: valid lines of bronze that meet all of `wanted`, or states of clusters.
+    `run` replaces their own. Only those of `dumps`, if there are any: rows of (cluster,
+    observed_at). `quarantined`: lines for which this holds in place of valid lines."""
 
     wanted: Sequence[Wanted]
     table: Table = LANDING_LINE
@@ -150,7 +150,7 @@ class _Part:
         return [*self.wanted, ("reason", "is null", None)] if is_line else list(self.wanted)
 
     def frame(self, store: Store) -> DataFrame:
-        """The rows as ENTRY."""
+        """Return the rows as ENTRY."""
         names = [name for name in ENTRY.names if name in self.table.schema.names]
         frame = store.read(self.table, conditions=self.rows).select(*names, "observed_at")
         if self.dumps is not None:
@@ -165,7 +165,7 @@ class _Part:
 
 
 def _waited(known: _Known, until: int | None, upto: int | None = None) -> _Part:
-    """The lines that earlier nights left in bronze and tonight reaches."""
+    """Return the lines that earlier runs left in bronze and this run folds."""
     return _Part(wanted=[("run", "<=", known.done), *_dated(known.newest, until)], run=upto)
 
 
@@ -195,8 +195,8 @@ def _parts(
 
 
 def _with_unread(parts: Sequence[_Part]) -> list[_Part]:
-    """The same parts, and what their damaged lines of znodes still say: that a path was read. That
-    a line was changed makes what is known of its cluster void."""
+    """Return the parts, with the fact in damaged znode lines that a path was read. A changed line
+    makes its cluster's state void."""
     znodes: list[Wanted] = [("reason", "is not null", None), ("kind", "=", ZNODE)]
     changed: list[Wanted] = [("reason", "=", CHANGED)]
     damaged = (znodes, changed)
@@ -206,8 +206,8 @@ def _with_unread(parts: Sequence[_Part]) -> list[_Part]:
 def _whole_dumps(store: Store, fresh: Sequence[_Part], known: _Known) -> list[_Part]:
     """Return the earlier lines of every metadata log dump that `fresh` has a line of.
 
-    What a record means depends on the file it stands in, so a dump is read whole, however many
-    files it was split over. Only files that have lines between the times of these dumps are opened.
+    The meaning of a record depends on its file, so a dump is read whole, however many files it was
+    split over. Only files that have lines between the times of these dumps are opened.
     """
     is_log: Wanted = ("kind", "=", "metadata_log")
     keys = ["cluster", "observed_at"]
@@ -226,11 +226,11 @@ def _whole_dumps(store: Store, fresh: Sequence[_Part], known: _Known) -> list[_P
 def _fold_clusters(
     store: Store, known: _Known | None, parts: Sequence[_Part], upto: int, again: bool
 ) -> None:
-    """Write one row a cluster.
+    """Write one row per cluster.
 
-    Lines of runs up to `done` were folded already; they only make dumps whole, but for a cluster
-    that has lines of such runs and is not in the snapshot: it is folded anew. The histories have
-    what runs up to `since` showed, or are written `again` as a whole.
+    Lines of runs up to `done` were folded already; they only complete dumps, except for a cluster
+    with such lines that is not in the snapshot: it is folded again. The histories have the
+    statements of runs up to `since`, or are written `again` as a whole.
     """
     done = 0 if known is None else known.done
     since = 0 if again else min(store.newest_run(table) or 0 for table in HISTORIES)
@@ -243,12 +243,12 @@ def _fold_clusters(
 def _follow_up(
     store: Store, upto: int, say: Callable[[str], None], anew: bool, again: bool = False
 ) -> None:
-    """Append to each history what the snapshot has for it, and it does not have; quarantine the
-    lines that the fold set aside.
+    """Append new statements of the snapshot to each history; quarantine the lines that the fold set
+    aside.
 
-    `anew`: lines may have been folded that were folded before, and cut off since (a clock that was
-    ahead, an earlier --as-of, another release). They teach again what a history has, which stays
-    there once. `again`: the snapshot has all that bronze teaches, which replaces each history.
+    `anew`: some lines may have been folded before and cut off since (a clock that was ahead, an
+    earlier --as-of, another release). Their statements are in a history already and stay there
+    once. `again`: the snapshot has all statements of bronze, which replace each history.
     """
     taught: list[Wanted] = [("learned", "is not null", None)]
 

@@ -1,4 +1,4 @@
-"""One session, with the settings the tables and the clock depend on, or a clear refusal.
+"""Open the Spark session with the settings that tables and times depend on, or refuse it.
 
 Under spark-submit the settings come from its command line. Anywhere else (tests, notebooks) they
 are read from the same conf/spark-defaults.conf, so that both ways run the same Spark.
@@ -41,8 +41,8 @@ REQUIRED = (
 
 
 def open_session(app_name: str, overrides: Mapping[str, str] | None = None) -> SparkSession:
-    """The running session, or a new one; ConfigError for a Spark that is not known, or when a
-    setting we rely on differs.
+    """Return the running session, or a new one; ConfigError for an unknown Spark, or if a needed
+    setting differs.
 
     `overrides` win over the file, for tests; under spark-submit its own settings stand.
     """
@@ -67,14 +67,14 @@ def open_session(app_name: str, overrides: Mapping[str, str] | None = None) -> S
 
 
 def _scratch_folder() -> str:
-    """Return a new folder that goes with this process: a fixed name could be another user's."""
+    """Return a new folder, deleted with this process: a fixed name could be another user's."""
     folder = tempfile.mkdtemp(prefix="featurelib-warehouse-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 def read_settings(path: Path = REPOSITORY / "conf" / "spark-defaults.conf") -> dict[str, str]:
-    """Key to value of a Spark properties file."""
+    """Return key → value of a Spark properties file."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -87,7 +87,7 @@ def read_settings(path: Path = REPOSITORY / "conf" / "spark-defaults.conf") -> d
 
 
 def find_jars() -> str:
-    """Delta's jars for this pyspark, as Spark wants them; ConfigError names one that is missing."""
+    """Return Delta's jars for this pyspark, as Spark takes them; ConfigError if one is missing."""
     cache = Path(os.environ.get("FEATURELIB_CACHE") or REPOSITORY / ".cache")
     folder = Path(os.environ.get("FEATURELIB_JARS") or cache / "jars")
     paths = [folder / jar.file for jar in jars_for(pyspark.__version__)]
@@ -101,7 +101,7 @@ def find_jars() -> str:
 
 
 def check_settings(session: SparkSession) -> None:
-    """ConfigError names the first setting that does not hold what the code relies on. A platform
+    """Raise ConfigError for the first setting that the code relies on and that differs. A platform
     may configure Delta in its own way: then Spark itself must know tables of Delta by path."""
     for key, expected, reason in REQUIRED:
         try:
@@ -118,8 +118,8 @@ def check_settings(session: SparkSession) -> None:
 
 
 def _find_no_delta(session: SparkSession) -> str:
-    """Return what Spark answers about a path without a table; empty = Delta gives the answer. Any
-    other failure does not show that Delta is there: a store that refuses, a lost connection."""
+    """Return Spark's message about a path without a table; empty = Delta responds. No other failure
+    shows that Delta is there: a store that refuses, a lost connection."""
     path = "/featurelib/no-table"
     try:
         session.sql(f"SELECT * FROM delta.`{path}`").schema  # noqa: B018  # Spark Connect looks now
@@ -139,7 +139,7 @@ def _was_submitted() -> bool:
 
 
 class Jar(NamedTuple):
-    """A jar of Delta's, and the minor release of Spark it is for."""
+    """A jar of Delta's, and its minor release of Spark."""
 
     spark: str  # as 4.2
     name: str
@@ -154,14 +154,14 @@ class Jar(NamedTuple):
 
 @cache
 def all_jars() -> tuple[Jar, ...]:
-    """The table's rows."""
+    """Return the rows of jars.txt."""
     text = files("featurelib.spark").joinpath("jars.txt").read_text("utf-8")
     rows = (line.split() for line in text.splitlines() if not line.startswith("#"))
     return tuple(Jar(spark, name, of, int(size), sha256) for spark, name, of, size, sha256 in rows)
 
 
 def jars_for(spark: str) -> list[Jar]:
-    """The jars that belong to a version of Spark, as 4.2.0; ConfigError where none do."""
+    """Return the jars for a version of Spark, such as 4.2.0; ConfigError if there are none."""
     minor = ".".join(spark.split(".")[:2])
     if jars := [jar for jar in all_jars() if jar.spark == minor]:
         return jars
@@ -173,7 +173,7 @@ def jars_for(spark: str) -> list[Jar]:
 
 
 def expect_one_spark(installed: str, running: str) -> None:
-    """ConfigError unless the Spark that runs is of the minor release of the pyspark here."""
+    """Raise ConfigError unless the running Spark has the minor release of this pyspark."""
     expected = jars_for(installed)[0].spark
     if jars_for(running)[0].spark != expected:
         raise ConfigError(

@@ -1,10 +1,9 @@
-"""The tables, as Delta: made, checked, read, appended, kept, and held by one run at a time.
+"""Make, check, read, append and maintain the Delta tables, for one run at a time.
 
-A table is opened before it is used: one written by a newer release, or of another schema, is
-refused before anything is written. One of an earlier release is read as it is, with null in the
-columns it did not know, and gets them when it is written to. Columns that only a later release
-knows stay, and are null in what this one writes. A commit belongs to a run, carries it, and is
-made once. Of two runs one wins (hold.py).
+Every table is checked before it is used: one of a newer release, or with another schema, is refused
+before anything is written. One of an earlier release is read with null in the columns it lacks, and
+gets them when it is written to. Columns of a later release stay, and are null in new rows. A commit
+belongs to a run, has its number, and is made once. Of two runs one wins (hold.py).
 
 Spark's workers write the files of a table; deltalake reads its log and commits, where Spark starts
 jobs. Tables of a catalog are Spark's, by their names. Why: docs/decisions/0021-one-road.md.
@@ -47,10 +46,10 @@ RETENTION_DAYS = 90  # longer than any approved plan lives
 
 
 class Store:
-    """Every table below one URI, or in one schema of a catalog, through one session."""
+    """The tables below one URI, or in one schema of a catalog, through one session."""
 
     def __init__(self, session: SparkSession, root: str) -> None:
-        """Raises ConfigError for a schema that Spark does not know."""
+        """Open the store. Raises ConfigError for a schema that Spark does not know."""
         self.session = session
         self.is_named = is_name(root)
         self.root = root if self.is_named else resolve_uri(root)
@@ -62,11 +61,11 @@ class Store:
         self._expect: list[Callable[[], None]] = []  # what has to hold before a commit
 
     def path(self, table: Table) -> str:
-        """The table's URI, or its name in the catalog."""
+        """Return the table's URI, or its name in the catalog."""
         return f"{self.root}{f'.{table.name_in_schema}' if self.is_named else f'/{table.path}'}"
 
     def in_sql(self, table: Table) -> str:
-        """The table as SQL has it, quoted."""
+        """Return the quoted name of the table for SQL."""
         if self.is_named:
             return quoted(self.path(table))
         return "delta.`{}`".format(self.path(table).replace("`", "``"))
@@ -75,7 +74,7 @@ class Store:
         return self._head(table) is not None
 
     def create(self, *tables: Table) -> None:
-        """Make the tables that are not there, and check those that are: all checks come first."""
+        """Check the existing tables, then make the missing ones."""
         heads = [
             (table, self._head(table)) for table in tables if table.full_name not in self._made
         ]
@@ -92,8 +91,8 @@ class Store:
             self._made.add(table.full_name)
 
     def check(self, table: Table) -> Head:
-        """TableError unless the table is there as this release reads it: an earlier release may
-        have known fewer columns, none of them required."""
+        """Raise TableError unless the table can be read by this release: an earlier release may
+        have had fewer columns, none of them required."""
         head = self._head(table)
         if head is None:
             raise NoEvidenceError(
@@ -106,8 +105,8 @@ class Store:
     def read(
         self, table: Table, version: int | None = None, conditions: Sequence[Wanted] = ()
     ) -> DataFrame:
-        """Return rows for which all `conditions` hold, now or as of one of the versions. Files
-        whose bounds in the log exclude it are not opened."""
+        """Return rows that meet all `conditions`, now or at one of the versions. Files whose bounds
+        in the log exclude them are not opened."""
         self._expect_readable(table)
         frame = self._log(table).frame(self.session, version, conditions)
         rows = frame.to(log.row_schema(table))  # by names at every depth; what is missing is null
@@ -120,7 +119,7 @@ class Store:
         columns: Sequence[str] | None = None,
         version: int | None = None,
     ) -> pa.Table:
-        """The same rows in the driver's memory: for what is known to be few."""
+        """Return the same rows in the driver's memory, for small results."""
         names = list(columns or table.schema.names)
         own = self._log(table)
         if isinstance(own, PathLog):
@@ -135,7 +134,7 @@ class Store:
     def rows(
         self, table: Table, conditions: Sequence[Wanted] = (), columns: Sequence[str] | None = None
     ) -> TableRows:
-        """The same as rows of the table's schema; columns that were not asked for are left out."""
+        """Return the same as rows of the table's schema, without columns not requested."""
         names = list(columns or table.schema.names)
         return arrow.rows_of(self.fetch(table, conditions, names), table.schema.select(names))
 
@@ -147,18 +146,18 @@ class Store:
             )
 
     def append(self, table: Table, rows: Rows, run: int, folded: str | None = None) -> int:
-        """Add one run's rows in one commit; return the table's version, which holds them.
-        `folded`: the commit of the table that they were made from (see `newest_commit`)."""
+        """Add one run's rows in one commit; return the table's new version. `folded`: the commit of
+        the table behind the rows (see `newest_commit`)."""
         return self._write(table, rows, run, "append", folded)
 
     def overwrite(self, table: Table, rows: Rows, run: int, folded: str | None = None) -> int:
-        """Put one run's rows in place of all others, as one commit; returns its version."""
+        """Replace all rows by one run's rows in one commit; return its version."""
         return self._write(table, rows, run, "overwrite", folded)
 
     def set_aside(self, lines: DataFrame) -> None:
-        """Quarantine valid lines of bronze, in one commit: rows of (cluster, line_id, reason).
+        """Quarantine accepted lines of bronze in one commit: rows of (cluster, line_id, reason).
 
-        A CHANGED line gets another hash: the line as it landed is none that bronze holds.
+        A CHANGED line gets another hash: the original line is not in bronze.
         """
         run = self.newest_run(LANDING_LINE) or 0
         is_changed = F.col("reason") == CHANGED
@@ -180,11 +179,11 @@ class Store:
             self.session.conf.unset(USER_METADATA)
 
     def version(self, table: Table) -> int:
-        """Return the newest commit, which a later reader names to see the same rows."""
+        """Return the newest commit's number; a reader names it to see the same rows."""
         return self.check(table).version
 
     def newest_run(self, table: Table) -> int | None:
-        """The greatest run that wrote the table; None when none did, or it is not there."""
+        """Return the greatest run that wrote the table; None if none did, or if it is missing."""
         head = self._head(table)
         if head is None:
             return None
@@ -214,30 +213,30 @@ class Store:
         return since and "it is an older copy, without the rows that the last run read"
 
     def find_lag(self, last: Table, table: Table) -> str | None:
-        """Return in words that `table` lacks runs that `last`, which is written after it, knows."""
+        """Return in words that `table` lacks runs of `last`, which is written after it."""
         known, newest = self.newest_run(last) or 0, self.newest_run(table) or 0
         if newest >= known:
             return None
         return f"its newest run is {newest or 'none'}, and {last.full_name} knows run {known}"
 
     def expect_ahead(self, last: Table, *tables: Table) -> None:
-        """SurroundingsError where `last`, which is written after `tables`, knows a later run than
-        one of them that is there: commits of it are lost."""
+        """Raise SurroundingsError if `last`, which is written after `tables`, has a later run than
+        an existing one of them: commits are lost."""
         for table in tables:
             lag = self.find_lag(last, table)
             if lag is not None and self.exists(table):
                 raise damaged(lag, self.path(table))
 
     def expect_newer(self, run: int, *tables: Table) -> None:
-        """ConfigError unless `run` is greater than every run in `tables`."""
+        """Raise ConfigError unless `run` is greater than every run in `tables`."""
         for table in tables:
             if (newest := self.newest_run(table)) is not None and run <= newest:
                 self._refuse_old_run(table, run, newest)
 
     @contextmanager
     def hold(self, run: int, job: str, say: Callable[[str], None]) -> Iterator[None]:
-        """Keep other runs out of these tables while the block runs; BusyError if one is in.
-        `job` is the job."""
+        """Keep other runs out of these tables while the block runs; BusyError if one is in. `job`
+        is its name."""
         if self.is_named and is_forgotten(self.session, self.root):
             say(
                 f"warning: tables {self.root}: this Spark's own catalog has no metastore and knows "
@@ -264,15 +263,15 @@ class Store:
             yield
 
     def _expect_fit(self) -> None:
-        """Before every commit: BusyError where another run may have these tables by now."""
+        """Check the lock before a commit: BusyError if another run may have these tables now."""
         for expect in self._expect:
             expect()
 
     def maintain(
         self, table: Table, retention_days: int = RETENTION_DAYS, vacuum: bool = False
     ) -> None:
-        """Set how long old versions stay readable; if asked, join small files, except those of
-        bronze, the only witness of what was, and drop the files of older versions."""
+        """Set how long old versions stay readable; with `vacuum`, join small files, except
+        bronze's, which are the only evidence, and delete files of older versions."""
         known, goal = self.check(table).properties, _retention(retention_days)
         if any(known.get(key) != value for key, value in goal.items()):
             self._expect_fit()
@@ -296,8 +295,8 @@ class Store:
         return self._committed(table, run, note)
 
     def _committed(self, table: Table, run: int, note: str) -> int:
-        """Delta drops a run it has seen without a word, and other writers may not know our lock: so
-        the newest commit has to be this one."""
+        """Return the version of this commit. Delta silently drops a run it has seen, and other
+        writers may ignore our lock, so the newest commit must be this one."""
         known = self._runs[table.full_name]
         head = self._head(table)
         if head is not None and head.note == note:
@@ -331,7 +330,7 @@ class Store:
             self._check_columns(table, head)
 
     def _check_columns(self, table: Table, head: Head) -> None:
-        """Those of an earlier release may lack, those of a later one have more: none required."""
+        """Check the columns: an earlier or later release's table may differ in optional ones."""
         # Not nullability of what both have: Delta holds the required columns by itself.
         own, stored = _types(log.spark_schema(table)), _types(head.schema)
         needed = {f.name for f in (*log.spark_schema(table), *head.schema) if not f.nullable}
@@ -348,8 +347,8 @@ class Store:
             )
 
     def _carry_over(self, table: Table, head: Head) -> None:
-        """Give the table the columns that this release added, and comments where it has none; rows
-        that are there have null."""
+        """Add this release's new columns and missing comments to the table; existing rows have
+        null."""
         fields, known = log.spark_schema(table).fields, {f.name: f.metadata for f in head.schema}
         parts, stored = log.flatten(log.spark_schema(table)), log.flatten(head.schema)
         # A new column brings its parts along.
@@ -386,7 +385,7 @@ class Store:
         return PathLog(table, self.path(table), self._options)
 
     def _refuse_old_run(self, table: Table, run: int, newest: int) -> NoReturn:
-        """BusyError where another run took the tables while this one slept, else ConfigError."""
+        """Raise BusyError if another run took the tables while this one slept, else ConfigError."""
         self._expect_fit()
         raise ConfigError(
             f"run {run}: not greater than run {newest}, the newest in {table.full_name} at "
@@ -395,7 +394,7 @@ class Store:
 
 
 def resolve_uri(root_uri: str) -> str:
-    """`root_uri` without a trailing slash; a plain path becomes an absolute `file:` URI."""
+    """Return `root_uri` without a trailing slash; a plain path becomes an absolute `file:` URI."""
     scheme, colon, tail = root_uri.partition(":")
     if colon and scheme != "file" and "/" not in scheme:
         return root_uri.rstrip("/")
@@ -405,7 +404,7 @@ def resolve_uri(root_uri: str) -> str:
 
 
 def _is_outdated(table: Table, head: Head) -> bool:
-    """Return true if an earlier release wrote a table that this one makes anew from others."""
+    """Return true if an earlier release wrote a table that this one rebuilds from others."""
     return table.is_rebuilt and head.properties.get(VERSION_PROPERTY) != str(table.version)
 
 
@@ -461,5 +460,5 @@ def is_forgotten(session: SparkSession, name: str) -> bool:
 
 
 def quoted(name: str) -> str:
-    """A name of a catalog as SQL has it."""
+    """Return a catalog's name, quoted for SQL."""
     return ".".join(f"`{part}`" for part in name.split("."))

@@ -1,1 +1,1 @@
-"""Everything that shows something: texts, the report, its page, drawings, Prometheus' gauges."""
+"""Show values to people: texts, the report, its page, drawings, Prometheus' gauges."""

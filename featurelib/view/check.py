@@ -1,7 +1,6 @@
-"""One cluster, or several, as a look finds them just now: what may be finalized, what blocks the
-rest, and the next command.
+"""Show the result of `check`: possible levels, blockers of the others, and the next command.
 
-The values are those of the nightly's report; only what a person needs at once is shown.
+The values are those of the nightly's report; only the most important ones are shown.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ NextStep = tuple[str, tuple[str, ...]]  # what to do, and its command, if there 
 
 
 def next_step(cluster: ReportedCluster, name: str, ways: str, *, is_live: bool) -> NextStep:
-    """Return how to go on in a cluster. `name` is its argument, after a blank; "" where addresses
-    alone say which it is. `ways` are the options that reach it."""
+    """Return the next step for a cluster. `name` is its argument, after a blank; "" if addresses
+    alone choose it. `ways` are the options that reach it."""
     ours, theirs = digest.parts(cluster)
     codes = {f.code for f in cluster.findings if f.severity is Severity.UNKNOWN}
     is_grave = cluster.severity is Severity.CRITICAL
@@ -51,8 +50,8 @@ def _first_blocked(cluster: ReportedCluster) -> str:
 
 
 def check_page(report: Report, steps: Mapping[str, NextStep], width: int | None = None) -> Page:
-    """The text of a check: a row for each cluster where there are several, then all of those that
-    need a person. `steps`: how to go on in each, by its key."""
+    """Return the text of a check: a row per cluster if there are several, then those that need
+    action. `steps`: the next step of each, by its key."""
     page, clusters = Page(width), report.clusters
     if several := len(clusters) > 1:
         of_verdicts = report.fleet.clusters_by_verdict.items()
@@ -72,7 +71,7 @@ def check_page(report: Report, steps: Mapping[str, NextStep], width: int | None 
 
 
 def _verdict(cluster: ReportedCluster) -> str:
-    """The verdict; a cluster with a critical finding is never called up to date alone."""
+    """Return the verdict; a cluster with a critical finding is never called up to date alone."""
     return "CRITICAL, " * (cluster.severity is Severity.CRITICAL) + cluster.verdict
 
 
@@ -100,7 +99,7 @@ def _cluster(cluster: ReportedCluster, page: Page) -> None:
 
 
 def _goal(ready: Readiness) -> str:
-    """The level to finalize next, or that is blocked or not proven; and what is opt-in."""
+    """Return the level to finalize next, or the blocked or unproven one; and opt-in levels."""
     goal, ceiling = ready.target or ready.ceiling, ready.ceiling
     text = goal.text if goal and goal != ready.finalized else ""
     if ready.target and ceiling and ceiling != ready.target:
@@ -110,7 +109,7 @@ def _goal(ready: Readiness) -> str:
 
 
 def _findings(cluster: ReportedCluster, page: Page) -> None:
-    """Show each finding that is more than a note, its remedy and the commands."""
+    """Show each finding above info, its remedy and its commands."""
     findings = digest.unmuted(cluster.findings)
     known = [f for f in findings if f.code not in tagged("no_data")]
     is_told = any(f.severity is Severity.UNKNOWN for f in known)
@@ -133,7 +132,7 @@ def _findings(cluster: ReportedCluster, page: Page) -> None:
 
 
 def _notes(groups: Sequence[digest.FindingGroup]) -> list[str]:
-    """The first sentences of findings that are only worth knowing."""
+    """Return the first sentences of findings of severity info."""
     texts = [text for of in groups if of.severity is Severity.INFO for text in of.messages]
     notes = [f"note: {text.partition('. ')[0].rstrip('.')}" for text in texts]
     if hidden := notes[MOST_NOTES:]:

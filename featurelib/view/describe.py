@@ -1,5 +1,5 @@
-"""A cluster as it is, as text: its description, equal nodes together, and how a rolling upgrade
-goes on. No colour is needed."""
+"""Show as text: the description of a cluster, with equal nodes together, and the progress of a
+rolling upgrade. No colour is needed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RUNNING = "running"  # NodeShown.state
 def describe_page(
     described: Description, entry: FleetEntry, made_from: str, width: int | None = None
 ) -> Page:
-    """The text of a description; `entry` is the inventory's."""
+    """Return the text of a description; `entry` is the inventory's."""
     page = Page(width)
     for line in _head(described, entry, made_from):
         page.item(line)
@@ -52,7 +52,7 @@ def describe_page(
 
 
 def letter(position: int) -> str:
-    """A profile's name: A to Z, then A2, B2 and so on."""
+    """Return a profile's name: A to Z, then A2, B2 and so on."""
     round_, place = divmod(position, 26)
     return chr(ord("A") + place) + (str(round_ + 1) if round_ else "")
 
@@ -77,8 +77,8 @@ def _head(described: Description, entry: FleetEntry, made_from: str) -> Iterator
 
 def _releases(described: Description, inventory: str) -> str:
     """Return the active controller's release, or its candidates. Evidence of ZooKeeper mode shows a
-    generation, never a release: `2.7 to 3.2, or 3.3 to 3.9`; one that the inventory names is said
-    itself, where it may be it."""
+    generation, never a release: `2.7 to 3.2, or 3.3 to 3.9`; a possible release from the inventory
+    is printed itself."""
     if described.mode != ZOOKEEPER_MODE:
         own = next((node.release for node in described.nodes if node.is_active), "")
         return own or " or ".join(described.releases[:3])
@@ -105,7 +105,7 @@ def _node_rows(nodes_shown: Sequence[NodeShown]) -> list[tuple[str, ...]]:
 
 
 def _silent(nodes_shown: Sequence[NodeShown]) -> Iterator[str]:
-    """Yield why nodes did not answer, and when their ranges were seen; equal ones together."""
+    """Yield why nodes did not respond, and when their ranges were seen; equal ones together."""
     silent: dict[tuple[str, str], list[int]] = {}
     earlier: dict[tuple[str, datetime], list[int]] = {}
     for node in nodes_shown:
@@ -133,7 +133,7 @@ def _state(node: NodeShown) -> str:
 
 
 def _levels(described: Description, page: Page) -> None:
-    """Features with their finalized level and each profile's range; as many tables as it takes."""
+    """Show features with their finalized level and each profile's range, in one or more tables."""
     if not described.levels:
         known = any(node.profile is not None for node in described.nodes)
         page.head(f"no feature is {'supported or finalized' if known else 'known'}")
@@ -194,7 +194,7 @@ def _findings(described: Description, page: Page) -> None:
 
 
 def _folded(findings: Sequence[FindingShown]) -> Iterator[tuple[str, str]]:
-    """Yield severity and message, once for all nodes of which the same is found."""
+    """Yield severity and message, once for all nodes with the same finding."""
     alike = defaultdict[tuple[str, str], list[FindingShown]](list)
     for finding in findings:
         alike[finding.severity, _NODE.sub(r"\1", finding.message)].append(finding)
@@ -213,8 +213,8 @@ def watch_page(
     catalogue: Catalogue,
     width: int | None = None,
 ) -> Page:
-    """Return the page of one look. `command`: the next command, if any. `left_over`: requests that
-    are not ours. Only commands, which are copied, may be wider than `width`."""
+    """Return the page of one reading. `command`: the next command, if any. `left_over`: requests
+    that are not ours. Only commands, which are copied, may be wider than `width`."""
     page = Page(width, parts=True)
     head = [clean(name), *([now.mode] if now.mode else []), time_text(now.at, seconds=True)]
     page.item(" · ".join(head))
@@ -245,7 +245,7 @@ def watch_page(
 
 
 def watch_line(watched: Watched, name: str, catalogue: Catalogue) -> str:
-    """The same in one line, for a log."""
+    """Return the same in one line, for a log."""
     parts = [] if watched.ready is None else ["READY" if watched.ready else "not READY yet"]
     if watched.error is not None:
         parts.append(f"nothing answers: {clean(watched.error, 400)}")
@@ -289,7 +289,7 @@ def _watched_nodes(watched: Watched, catalogue: Catalogue) -> Iterator[tuple[str
 def _watched_features(
     features: Sequence[FeatureNow], catalogue: Catalogue
 ) -> Iterator[tuple[str, ...]]:
-    """Yield features that are finalized, could be, or are waited for."""
+    """Yield features that are finalized, possible or awaited."""
     for feature in features:
         if feature.finalized or feature.finalized is None or feature.possible or feature.wanted:
             levels = [

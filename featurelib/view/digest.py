@@ -1,7 +1,7 @@
-"""What a report says in few words: causes over the fleet, a cluster in one line, findings gathered
-for reading, mutes, and the way back.
+"""Summarise a report: causes over the fleet, a cluster in one line, groups of findings, mutes, and
+downgrades.
 
-It reads the values of featurelib.view.model, and counts nothing that they count.
+It reads the values of featurelib.view.model, and repeats none of their counts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Findings = Sequence[model.ReportedFinding]
 
 
 def fill_in(command: str | None) -> str:
-    """Return what to write into a command that lacks an address, and where it stands for good."""
+    """Return the advice for a command without address: what to fill in, and the inventory's key."""
     text = (
         f"Put a broker's address for {ANY_ADDRESS}: fleet.toml has no bootstrap for this cluster."
     )
@@ -43,32 +43,32 @@ def fill_in(command: str | None) -> str:
 
 
 def step_text(step: model.ReportedStep) -> str:
-    """Return what a step does: `metadata.version 25 (4.0-IV3) → 29 (4.2-IV1)`, and who else does
-    it or is waited for."""
+    """Return the text of a step, `metadata.version 25 (4.0-IV3) → 29 (4.2-IV1)`, and its owner, or
+    the owner it waits for."""
     after = " (after that)" if step.waits else ""
     after = f" (by {step.managed_by})" if step.managed_by else after
     return f"{step.feature} {step.from_level.text} → {step.to_level.text}{after}"
 
 
 def moves(steps: Iterable[model.ReportedStep]) -> list[str]:
-    """Return `metadata.version 29 (4.2-IV1)` for each step: what can be finalized now."""
+    """Return `metadata.version 29 (4.2-IV1)` for each step that can be finalized now."""
     return [f"{step.feature} {step.to_level.text}" for step in steps]
 
 
 def software_text(cluster: model.ReportedCluster) -> str:
-    """Return `4.1`, or `3.9 to 4.2` where nodes differ; empty where nobody knows."""
+    """Return `4.1`, or `3.9 to 4.2` if nodes differ; empty if unknown."""
     return " to ".join(dict.fromkeys(filter(None, (cluster.release, cluster.newest_release))))
 
 
 def owner_text(cluster: model.ReportedCluster) -> str:
-    """Return whose a cluster is; where nobody is told of something critical, what to do then."""
+    """Return the owner of a cluster; without one, the advice for critical findings."""
     is_critical = cluster.severity is Severity.CRITICAL
     return cluster.owner or "nobody: name one in fleet.toml" * is_critical
 
 
 def release_texts(cluster: model.ReportedCluster) -> list[str]:
-    """Return `Kafka 4.2`, `without broker 2` and `finalized 4.0`: what runs, which nodes do not,
-    and what is finalized where that is another."""
+    """Return `Kafka 4.2`, `without broker 2` and `finalized 4.0`: the software, the nodes that do
+    not run, and a different finalized release."""
     software, finalized = software_text(cluster), cluster.finalized_release
     down = nodes_of([f for f in cluster.findings if f.code in tagged("down")])
     parts = [f"Kafka {software}", f"without {down}" if down else ""] if software else []
@@ -77,7 +77,7 @@ def release_texts(cluster: model.ReportedCluster) -> list[str]:
 
 
 def fleet_facts(fleet: model.FleetCounts) -> list[tuple[str, str]]:
-    """Return labels and counts over the fleet: phases, findings, and what fits no longer."""
+    """Return labels and counts over the fleet: phases, findings, and incompatible nodes."""
     phases = [f"{n:,} {phase.value}" for phase, n in fleet.clusters_by_phase.items() if n]
     severities = [f"{n:,} {level.value}" for level, n in fleet.findings_by_severity.items() if n]
     kinds = (("phases", phases), ("findings", severities))
@@ -94,7 +94,7 @@ def fleet_facts(fleet: model.FleetCounts) -> list[tuple[str, str]]:
 def parts(
     cluster: model.ReportedCluster,
 ) -> tuple[list[model.ReportedStep], list[model.ReportedStep]]:
-    """The steps that we can send now, and those that somebody else carries out."""
+    """Return the steps that we can send now, and those that another owner applies."""
     our_steps = [s for s in cluster.steps if s.managed_by is None and not s.waits]
     return our_steps, [s for s in cluster.steps if s.managed_by is not None]
 
@@ -113,9 +113,9 @@ class _Key(NamedTuple):
 
 
 def rank_causes(clusters: Sequence[model.ReportedCluster]) -> tuple[model.Cause, ...]:
-    """Return every cause over all clusters, what unlocks most first: a cluster that nothing else
-    holds back counts twice. Of equals, nodes that do not answer, since other evidence may be
-    missing for that alone; then what needs fewer nodes."""
+    """Return every cause over all clusters, most unlocking first: a cluster without other blockers
+    counts twice. Of equal causes, nodes that do not respond come first, because other evidence may
+    be missing for the same reason; then causes with fewer nodes."""
     held: dict[_Key, list[tuple[model.ReportedCluster, model.ReportedFinding]]] = defaultdict(list)
     alone: dict[_Key, list[str]] = defaultdict(list)
     for cluster in clusters:
@@ -162,8 +162,8 @@ def _causes_of(cluster: model.ReportedCluster) -> Iterator[tuple[_Key, model.Rep
 
 
 def titles_of(code: str) -> tuple[str, str]:
-    """Return what is so in clusters with this finding, or its code where no cluster shows that
-    alone; and of nodes that are off and still registered, "" = nothing else."""
+    """Return the title of a finding for several clusters, or its code if it has none; and the title
+    for nodes that are off and still registered, "" = the same."""
     row = row_of(code)
     return (row and row.title) or code_text(code), row.title_stale if row else ""
 
@@ -207,7 +207,7 @@ def summarize_cluster(
     verdict: Verdict, findings: Findings, steps: Sequence[model.ReportedStep],
     late: datetime | None, *, has_features: bool, mode: ClusterMode | None,
 ) -> str:  # fmt: skip
-    """The worst findings of the cluster as a phrase, then what can be finalized all the same."""
+    """Return the worst findings of the cluster as a phrase, then what can be finalized anyway."""
     active = unmuted(findings)
     parts = [_problem(active, Severity.CRITICAL)]
     if verdict in (Verdict.UNKNOWN, Verdict.BLOCKED):  # what is known to block comes first
@@ -231,7 +231,7 @@ def summarize_cluster(
 
 
 def _problem(findings: Findings, severity: Severity) -> str:
-    """`critical: incompatible with finalized (broker 2)`: the first code, and how many others."""
+    """Return `critical: incompatible with finalized (broker 2)`: the first code, and a count."""
     grave = [finding for finding in findings if finding.severity is severity]
     codes = list(dict.fromkeys(finding.code for finding in grave))
     if not codes:
@@ -289,12 +289,12 @@ def is_ahead(findings: Findings) -> bool:
 
 
 def gone_nodes(findings: Findings) -> set[tuple[str | None, int | None]]:
-    """Return role and id of the nodes that are gone: to collect again shows nothing new of them."""
+    """Return role and id of the stale nodes: another collection shows nothing new of them."""
     return {(f.role, f.node_id) for f in findings if f.code in tagged("stale")}
 
 
 def is_too_old(cluster: model.ReportedCluster) -> bool:
-    """Return true if a cluster is UNKNOWN for the age of data of nodes that are not stale."""
+    """Return true if a cluster is UNKNOWN because data of nodes that are not stale is too old."""
     old = {(f.role, f.node_id) for f in cluster.findings if f.code in tagged("too_old")}
     return bool(old - gone_nodes(cluster.findings)) and cluster.verdict is Verdict.UNKNOWN
 
@@ -307,7 +307,7 @@ def is_too_old(cluster: model.ReportedCluster) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingGroup:
-    """Findings of one code; `first` lends remedy and evidence. `commands`: of each node, once."""
+    """A group of findings with one code; `first` has remedy and evidence; distinct `commands`."""
 
     severity: Severity
     messages: tuple[str, ...]
@@ -317,7 +317,7 @@ class FindingGroup:
 
 
 def group_findings(findings: Findings) -> tuple[FindingGroup, ...]:
-    """The groups, in the order of the first finding of each code."""
+    """Return the groups, in the order of the first finding of each code."""
     groups: list[FindingGroup] = []
     for same in _gather(findings, lambda f: (f.severity, f.code)):
         facts = _gather(same, _fact)
@@ -337,7 +337,7 @@ def _without_remedy(group: FindingGroup, above: Sequence[FindingGroup]) -> Findi
 
 
 def _group(findings: Findings, further: str = "", alike: Findings = ()) -> FindingGroup:
-    """A message that names no feature stands once for all of them, and for those that are alike."""
+    """Return a group; equal messages, and one that names no feature, stand once."""
     messages = tuple(dict.fromkeys(finding.statement for finding in findings))
     commands = dict.fromkeys(f.command for f in (*findings, *alike) if f.command)
     return FindingGroup(
@@ -350,7 +350,7 @@ def _group(findings: Findings, further: str = "", alike: Findings = ()) -> Findi
 
 
 def _of_facts(facts: Sequence[Findings]) -> FindingGroup:
-    """Return the group of facts that differ only in the node, and hold for the same nodes."""
+    """Return the group of facts that differ only in the node, and apply to the same nodes."""
     first, *alike_nodes = facts[0]
     ids = [f.node_id for f in alike_nodes if f.node_id is not None]
     also = f"The same holds for {nodes(first.role, ids)}." if ids else ""
@@ -376,7 +376,7 @@ def _fact(row: model.ReportedFinding) -> Hashable:
 
 
 def todo_of(row: model.ReportedFinding) -> tuple[str, str]:
-    """Return remedy and command, whichever node they are about: a release keeps its digits."""
+    """Return remedy and command without the node's number, to compare them."""
     named = rf"(\b(?:brokers?|controllers?|nodes?) |--(?:controller-)?id |--node ){row.node_id}\b"
     return re.sub(named, r"\1", row.action), re.sub(named, r"\1", row.command)
 
@@ -392,24 +392,24 @@ def _gather(rows: Sequence[_Row], key: Callable[[_Row], Hashable]) -> list[list[
 
 
 def unmuted(findings: Iterable[model.ReportedFinding]) -> list[model.ReportedFinding]:
-    """The findings that no mute sets aside."""
+    """Return the findings without a mute."""
     return [finding for finding in findings if finding.muted is None]
 
 
 def is_reached(fail_on: Severity, report: model.Report) -> bool:
-    """Return whether some finding that is not muted is as severe as `fail_on`, or more."""
+    """Return true if an unmuted finding is at least as severe as `fail_on`."""
     severities = (f.severity for cluster in report.clusters for f in unmuted(cluster.findings))
     return any(model.SEVERITY_RANK[s] <= model.SEVERITY_RANK[fail_on] for s in severities)
 
 
 def warns(cluster: model.ReportedCluster, beside: Collection[str] = ()) -> bool:
-    """Return true if an unmuted finding, `beside` these codes, is more than what holds it back."""
+    """Return true if an unmuted finding, except of the codes `beside`, is more than a blocker."""
     active = unmuted(cluster.findings)
     return any(f.severity in WARNS and f.code not in beside for f in active)
 
 
 def needs_person(verdict: Verdict, findings: Findings, steps: Sequence[model.ReportedStep]) -> bool:
-    """Return true if somebody has to look at the cluster of these findings, or approve its plan.
+    """Return true if a person must check the cluster of these findings, or approve its plan.
 
     A cluster that cannot move needs a person, whatever the severities, unless what holds it back is
     muted.
@@ -422,7 +422,7 @@ def needs_person(verdict: Verdict, findings: Findings, steps: Sequence[model.Rep
 
 
 def mute_text(mute: model.ReportedMute) -> tuple[str, str]:
-    """The state of a mute, then what it is about and what to do with it, if anything."""
+    """Return the state of a mute, then its subject and the advice, if any."""
     scope = [mute.feature] if mute.feature else []
     scope += [f"node {mute.node}"] if mute.node is not None else []
     scope += [f"in {mute.cluster}"] if mute.cluster else []
@@ -442,7 +442,7 @@ def mute_text(mute: model.ReportedMute) -> tuple[str, str]:
 def recount(
     mute: model.ReportedMute, clusters: Sequence[model.ReportedCluster]
 ) -> model.ReportedMute:
-    """Return the mute with what it meets in these clusters, as `covered` finds it."""
+    """Return the mute with its numbers in these clusters, as `covered` finds them."""
     kept = [
         cluster.key
         for cluster in clusters
@@ -456,7 +456,7 @@ def recount(
 
 
 def muted_lines(findings: Iterable[model.ReportedFinding | SetAside]) -> tuple[str, ...]:
-    """The muted findings of one cluster, a line for each code and reason."""
+    """Return the muted findings of one cluster, a line for each code and reason."""
     groups: dict[tuple[str, str, date | None], list[model.ReportedFinding | SetAside]] = {}
     for finding in findings:
         if finding.muted is not None:
@@ -487,7 +487,7 @@ def until_text(muted: int, until: date | None) -> str:
 
 
 def managers_of(steps: Iterable[model.ReportedStep]) -> list[str]:
-    """Return the owners that finalize some of these steps in our place."""
+    """Return the owners that finalize some of these steps instead of us."""
     return list(dict.fromkeys(step.managed_by for step in steps if step.managed_by))
 
 
@@ -508,9 +508,9 @@ def after_all(steps: Sequence[model.ReportedStep]) -> str:
 
 
 def ahead_lines(cluster: model.ReportedCluster) -> list[str]:
-    """Return how far back a cluster goes today and once the plan is applied, what cannot be taken
-    back, and which releases can register, as `featurelib show` does. Where a last line says what to
-    ask first, `joining.command` follows it."""
+    """Return how far back a cluster can go today and after the plan, irreversible levels, and the
+    releases that can register, as in `featurelib show`. If a last line names a question,
+    `joining.command` follows it."""
     now = {ready.feature: ready.finalized for ready in cluster.readiness}
     then = now | {step.feature: step.to_level for step in cluster.steps}
     today, after = _lower(cluster.readiness, now), _lower(cluster.returns, then)
@@ -532,7 +532,7 @@ ROLL_BACK = "before software is rolled back, ask: older controllers may need a n
 
 
 def no_returns(cluster: model.ReportedCluster, steps: Iterable[model.ReportedStep]) -> list[str]:
-    """From where on these steps cannot be taken back: `metadata.version 8 (3.4-IV0)` and more."""
+    """Return the points of no return of these steps: `metadata.version 8 (3.4-IV0)` and more."""
     moved = {step.feature for step in steps}
     ends = [(r.feature, r.point_of_no_return) for r in cluster.returns]
     return [f"{name} {level.text}" for name, level in ends if level and name in moved]
@@ -541,8 +541,8 @@ def no_returns(cluster: model.ReportedCluster, steps: Iterable[model.ReportedSte
 def _lower(
     rows: Sequence[model.Readiness | model.ReportedReturn], at: Mapping[str, model.Level | None]
 ) -> str:
-    """Return `down to metadata.version 17 (3.7-IV2)`: what can go below where it is `at`; or
-    `nothing`, or empty where nobody can tell."""
+    """Return `down to metadata.version 17 (3.7-IV2)`, the downgrades from the state in `at`;
+    `nothing`, or empty if unknown."""
     floors = [(row.feature, row.downgrade_floor) for row in rows if row.downgrade_floor]
     lower = [f"{name} {floor.text}" for name, floor in floors if floor != at.get(name)]
     return f"down to {', '.join(lower)}" if lower else "nothing" * bool(floors)

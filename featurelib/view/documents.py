@@ -1,8 +1,8 @@
 """Show values as JSON documents.
 
-A document is a type: its keys, their order and what they hold. `fill` makes one of a value with the
-same attributes; `as_json` makes it text. docs/reference/commands.schema.json is made of these
-types. A key that is taken away or changes its meaning raises `version`.
+A document is a type: its keys, their order and their types. `fill` makes one from a value with the
+same attributes; `as_json` makes it text. docs/reference/commands.schema.json is made from these
+types. A removed key or a changed meaning raises `version`.
 """
 
 from __future__ import annotations

@@ -27,9 +27,9 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """The places that a report names. `plan_files`: by cluster id, where its plan was written.
-    `find_line`: `file:line` of a line_id, None where it is not known. `ways`: options that plan a
-    cluster. `places`: the folder that collectors write to, and the file of the inventory."""
+    """The places that a report names. `plan_files`: the path of each cluster's plan, by id.
+    `find_line`: `file:line` of a line_id, None if not known. `ways`: options that plan a cluster.
+    `places`: the folder that collectors write to, and the inventory's file."""
 
     plan_files: Mapping[str, str] = field(default_factory=dict)
     find_line: Callable[[int], str | None] = lambda line_id: None

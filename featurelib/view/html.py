@@ -1,9 +1,8 @@
-"""The report as pages: one file that stands alone, and a page for each cluster it only lists; and
-range plots as pictures of their own.
+"""Render the report as pages: one self-contained file, and a page for each cluster that it only
+lists; and range plots as pictures.
 
-No network, no script needed; every text is escaped by the templates. The clusters that need a
-person most stand in the one file in full. A picture carries its colours and touches no style around
-it, so a notebook shows it as it is.
+No network or script is needed; the templates escape every text. The one file has the most urgent
+clusters in full. A picture has its own colours and styles, so a notebook shows it unchanged.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ FEW = 4  # clusters of a cause or a change that are named; a filter shows them a
 def render_html(
     report: model.Report, *, parts: Sequence[PartPage] = (), whole: model.Report | None = None
 ) -> str:
-    """The one file. `parts`: pages it leads to. `whole`: the report that this one is a part of,
-    one folder above."""
+    """Return the one file. `parts`: pages that it links to. `whole`: the report that contains this
+    one, one folder above."""
     root, every = UP if whole else "", whole or report
     keys = (cluster.key for cluster in every.clusters)
     names = dict(zip(keys, page_names(every), strict=True))
@@ -93,7 +92,7 @@ Changed = Sequence[
 
 
 def _groups(report: model.Report, moves: Changed) -> Groups:
-    """Return the clusters that each cause holds back, and those of each change."""
+    """Return the clusters that each cause blocks, and those of each change."""
     alike = Counter(c.name for c in report.clusters)  # no link to the wrong one of two
     keyed = {c.name: c.key for c in report.clusters if alike[c.name] == 1}
     held = {c.title: [keyed.get(name, name) for name in c.held] for c in report.causes}
@@ -137,8 +136,8 @@ def count_releases(report: model.Report) -> list[tuple[str, int, int]]:
 
 
 def draw_scales(report: model.Report) -> dict[str, tuple[int, int]]:
-    """Return where on the fleet's scale of metadata.version a cluster is, and up to where it could
-    go or is blocked, in percent, by key."""
+    """Return each cluster's place on the fleet's scale of metadata.version, and that of its target
+    or ceiling, in percent, by key."""
     levels = dict[str, tuple[int, int]]()
     for cluster in report.clusters:
         for ready in cluster.readiness:
@@ -164,7 +163,7 @@ def draw_scales(report: model.Report) -> dict[str, tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartPage:
-    """The page of an owner or a view: its name, and the report on these clusters."""
+    """The page of an owner or a view: its name, and the report on its clusters."""
 
     name: str
     report: model.Report
@@ -177,8 +176,8 @@ def pages_of(
     say: Callable[[str], None],
     keeps: Callable[[str, str], bool] | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Yield name and text of every page of a report: the one file first, then what Prometheus
-    reads, then a page for each cluster that the one file only lists. `keeps`: see render_pages."""
+    """Yield name and text of every page of a report: the one file first, then the gauges, then a
+    page for each cluster that the one file only lists. `keeps`: see render_pages."""
     parts = part_pages(report, fleet, listed_in, say)
     yield PAGE, render_html(report, parts=parts)
     yield "report.prom", render_prometheus(report)
@@ -194,8 +193,8 @@ NOBODY = "\0"  # no owner is called so
 def part_pages(
     report: model.Report, fleet: Fleet, listed_in: str, say: Callable[[str], None]
 ) -> list[PartPage]:
-    """A page for each owner and view of the inventory; where clusters have owners, one for those
-    without. Says which view meets nothing."""
+    """Return a page for each owner and view of the inventory; if clusters have owners, one for
+    those without. Print which view has no cluster."""
     owners = {owner: Choice(owner=[owner]) for owner in fleet.owners}
     if owners:
         owners[NOBODY] = Choice(owner=[""])
@@ -218,8 +217,8 @@ def part_pages(
 
 
 def explain_codes(report: model.Report) -> list[tuple[model.ReportedFinding, list[str]]]:
-    """Return a finding of every code of the report, by name, and of each that there is the key of
-    its cluster, its own first; a finding's code leads there."""
+    """Return a finding of every code in the report, by name, with the keys of the clusters that
+    have it, its own first; codes of findings link there."""
     by_code: dict[str, tuple[model.ReportedFinding, list[str]]] = {}
     for cluster in report.clusters:
         for finding in cluster.findings:
@@ -232,8 +231,9 @@ def render_pages(
 ) -> Iterator[tuple[str, str]]:
     """Yield name and text of the page of each of the worst clusters; none if the one file has all.
 
-    `keeps` takes the name of a page and its key, a digest of whatever the page shows but the run:
-    where it returns True, an earlier run wrote the same page, and it is left out."""
+    `keeps` gets the name of a page and its key, a digest of its content without the run. If it
+    returns True, an earlier run wrote the same page.
+    """
     if len(report.clusters) <= IN_FULL:
         return
     values = {"report": report, "home": HOME, "loud": (loud := _loud(report))}
@@ -246,12 +246,12 @@ def render_pages(
 
 
 def render_figure(plot: Plot) -> str:
-    """Return one range plot as an SVG document that stands alone, with the colours of the page."""
+    """Return one range plot as a self-contained SVG document, with the colours of the page."""
     return _template("figure.svg.j2").render(plot=plot)
 
 
 class Scale:
-    """The positions of levels on the track of a plot; too many to stand side by side are ranked."""
+    """The positions of levels on the track of a plot; if there are too many, by rank."""
 
     def __init__(self, levels: Sequence[int]) -> None:
         low, high = levels[0], levels[-1]
@@ -259,18 +259,18 @@ class Scale:
         self._places = {level: float(place) for place, level in enumerate(ranked)}
 
     def at(self, level: int, part: float = 0.5) -> float:
-        """The middle of a level's place, or where a `part` of it ends."""
+        """Return the middle of a level's place, or the end of a `part` of it."""
         place = (self._places[level] + part) / len(self._places)
         return round(LEFT + (RIGHT - LEFT) * place, 1)
 
     def bar(self, low: int, high: int) -> tuple[float, float]:
-        """Return the begin and the width of the bar of a range."""
+        """Return the start and the width of a range's bar."""
         begin = self.at(low, 0)
         return begin, round(self.at(high, 1) - begin, 1)
 
 
 def ticks(plot: Plot, scale: Scale) -> list[int]:
-    """Return the levels that are written on the axis: those of lines first, then what has room."""
+    """Return the levels written on the axis: those of lines first, then others with room."""
     lines = [mark.level for mark in plot.marks]
     written: list[int] = []
     for level in (*lines, *plot.levels):
@@ -284,12 +284,12 @@ def ticks(plot: Plot, scale: Scale) -> list[int]:
 def html_names(
     ids: Iterable[str], titles: Mapping[str, str] | None = None, of: str = "cluster"
 ) -> list[str]:
-    """A file name for the page of each, safe on any file system; `of`: what they are."""
+    """Return a file name for the page of each id, safe on any file system; `of`: their kind."""
     return [name.removesuffix(".json") + ".html" for name in file_names(ids, titles, of)]
 
 
 def page_names(report: model.Report) -> list[str]:
-    """A file name for each cluster's page, safe on any file system."""
+    """Return a file name for each cluster's page, safe on any file system."""
     return html_names(cluster.key for cluster in report.clusters)
 
 
@@ -305,14 +305,14 @@ def _places(report: model.Report, names: Mapping[str, str], root: str) -> dict[s
 
 
 def _loud(report: model.Report) -> set[str]:
-    """The clusters, by key, beside which nothing is green: what warns, went down or went back."""
+    """Return the clusters, by key, without green: with a warning, downgrade or rollback."""
     loud = {c.key for c in report.clusters if warns(c)}
     went = setbacks(report.clusters, report.change)
     return loud | {c.key for kept in went.values() for c in kept}
 
 
 def _marks(groups: Iterable[Iterable[str]]) -> dict[str, str]:
-    """In which of these groups each of their clusters is: `1 4`."""
+    """Return the groups of each cluster: `1 4`."""
     marks = defaultdict[str, list[str]](list)
     for number, keys in enumerate(groups, start=1):
         for key in keys:
@@ -321,7 +321,7 @@ def _marks(groups: Iterable[Iterable[str]]) -> dict[str, str]:
 
 
 def name_tasks(report: model.Report) -> list[str]:
-    """Return what the filter calls each task: its verb and, where several have it, the matter."""
+    """Return the name of each task in the filter: its verb and, if several have it, the subject."""
     verbs = Counter(task.verb for task in report.today)
     codes = [code_text(next(iter(task.codes), "no_finding")) for task in report.today]
     named = zip(report.today, codes, strict=True)
@@ -329,7 +329,7 @@ def name_tasks(report: model.Report) -> list[str]:
 
 
 def _within(plots: Sequence[Plot]) -> list[Plot]:
-    """The first plots that fit into the one file; one of many ranges is left to its own page."""
+    """Return the first plots that fit into the one file; others are on their own pages."""
     kept: list[Plot] = []
     bars = 0
     for plot in plots:
@@ -398,7 +398,7 @@ class RangePlot:
     plots: tuple[Plot, ...]
 
     def svg(self, feature: str) -> str:
-        """One feature's plot as an SVG document. Raises KeyError for a feature without one."""
+        """Return one feature's plot as an SVG document. Raises KeyError without a plot."""
         return render_figure({plot.feature: plot for plot in self.plots}[feature])
 
     def __str__(self) -> str:

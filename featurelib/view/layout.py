@@ -1,8 +1,8 @@
 """Lay text out for a terminal or a pipe: paragraphs, tables and lists at a width.
 
 Text is wrapped between words. A word wider than its line (a command, a file name) stays whole, so
-that it can be copied; a column, and a page that asks for it, parts it, a reference `file:line` from
-its end. Nothing depends on colour: `paint` adds styles, which take no room, `plain` removes them.
+that it can be copied; columns, and pages with `parts`, split it, a reference `file:line` from its
+end. Nothing depends on colour: `paint` adds styles, which have no width, `plain` removes them.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _REFERENCE = re.compile(r"\S+:\d+:?")
 
 
 def terminal_width() -> int:
-    """Return columns to write in: a pipe is 100 columns wide, and so is a wider terminal."""
+    """Return the columns of the terminal; 100 for a pipe and for a wider terminal."""
     return max(NARROWEST, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns))
 
 
 def paint(text: str, style: str) -> str:
-    """The text with each of its words in a style: names of _STYLES, as `bold red`."""
+    """Return the text with each of its words in a style: names of _STYLES, such as `bold red`."""
     codes = ";".join(_STYLES[name] for name in style.split())
     return _WORD.sub(f"\x1b[{codes}m\\g<0>\x1b[0m", text)
 
 
 def plain(text: str) -> str:
-    """The text without its styles."""
+    """Return the text without its styles."""
     return _ESCAPE.sub("", text)
 
 
 def width_of(text: str) -> int:
-    """Return the columns of a text: wide letters take two, combining marks and styles none."""
+    """Return the columns of a text: wide letters have two, combining marks and styles none."""
     if "\x1b" in text:
         text = plain(text)
     return len(text) if text.isascii() else sum(map(_cell, text))
@@ -59,7 +59,7 @@ def wrap(
     text: str, width: int, start: str = "", below: str | None = None, *, parts: bool = False
 ) -> list[str]:
     """Return `text` in lines of at most `width` columns, the first after `start`, the others after
-    `below`; a line end in it stays one. With `parts` a word that is too wide is parted."""
+    `below`; a line end in it stays one. With `parts` a word that is too wide is split."""
     below = " " * len(start) if below is None else below
     lines: list[str] = []
     for paragraph in text.split("\n"):
@@ -82,8 +82,8 @@ def wrap(
 
 
 def _parted(word: str, room: int) -> list[str]:
-    """A word in pieces of at most `room` columns, at a mark where one is in the second half of a
-    piece; a reference is parted from its end."""
+    """Return a word in pieces of at most `room` columns, split at a mark in the second half of a
+    piece; a reference is split from its end."""
     escapes = _ESCAPE.findall(word)
     bare = plain(word)
     backwards = _REFERENCE.fullmatch(bare) is not None
@@ -117,7 +117,7 @@ class Page:
     def __init__(
         self, width: int | None = None, *, parts: bool = False, lines: Iterable[str] = ()
     ) -> None:
-        """Begin with `lines`. `parts`: words that are wider than `width` are parted."""
+        """Begin a page with `lines`. `parts`: words that are wider than `width` are split."""
         self.width = terminal_width() if width is None else width
         self._parts = parts
         self._lines = [*lines]
@@ -139,20 +139,20 @@ class Page:
         self.text(text, indent, indent + 2)
 
     def line(self, text: str = "") -> None:
-        """Add a line as it is: a command, a heading; empty without a text."""
+        """Add a line unchanged: a command, a heading; an empty line without a text."""
         self._lines.append(text)
 
     def head(self, text: str) -> None:
-        """Add an empty line, and a heading as it is."""
+        """Add an empty line, and a heading unchanged."""
         self._lines += ["", text]
 
     def lines(self, lines: Iterable[str], indent: int = 0) -> None:
-        """Add lines as they are, `indent` columns in."""
+        """Add lines unchanged, `indent` columns in."""
         self._lines += [f"{' ' * indent}{line}".rstrip() for line in lines]
 
     def facts(self, rows: Sequence[tuple[str, str]], indent: int = 0) -> None:
-        """Add names and values below each other; an empty value leaves its name out. A value with
-        a word that has no room there stands below its name."""
+        """Add names and values below each other, without empty values. A value with a word that is
+        too wide stands below its name."""
         column = max((len(name) for name, value in rows if value), default=0) + 2
         for name, value in rows:
             if value and max(map(width_of, value.split())) <= self.width - indent - column:
@@ -169,10 +169,10 @@ class Page:
         head: bool = True,
         most: Sequence[int] = (),
     ) -> None:
-        """Add rows, below a head, as columns; numbers end below each other, and columns that are
-        empty throughout are left out. The last column is wrapped where ROOM is left for it; else
-        each row is a paragraph: its first cell, then `head cell` for the others. `most`: the
-        greatest width of each column, 0 = as wide as its cells, whose words are parted there."""
+        """Add rows, below a head, as columns. Numbers end below each other, and empty columns are
+        left out. The last column is wrapped if ROOM is left for it; else each row is a paragraph:
+        its first cell, then `head cell` for the others. `most`: the maximum width of each column, 0
+        = as wide as its cells; wider words are split."""
         full = [i for i, cells in enumerate(zip(*rows, strict=True)) if any(cells[head:])]
         if not full:  # a head alone says nothing
             return
@@ -194,7 +194,7 @@ class Page:
             self._row(row, widths, numbers, indent)
 
     def _is_cut(self, column: Sequence[str], room: int) -> bool:
-        """Return true if a word of a cell is wider than `room`, and may not be parted."""
+        """Return true if a word of a cell is wider than `room` and must not be split."""
         words = (word for cell in column for word in cell.split())
         return not self._parts and any(width_of(word) > room for word in words)
 

@@ -1,4 +1,4 @@
-"""What a report says, as values: the one shape behind terminal text, JSON and HTML.
+"""The values of a report: the one form behind terminal text, JSON and HTML.
 
 Every text in it is safe to show (featurelib.words.clean) except `ReportedCluster.key`, which is
 there to join with the gold tables. As JSON it is the value itself: report.schema.json beside this
@@ -531,7 +531,7 @@ class Report:
 
 
 def render_json(report: Report) -> bytes:
-    """The whole report, indented, ending in a line end."""
+    """Return the whole report, indented, ending in a line end."""
     text = msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
     if all(cluster.key.isprintable() for cluster in report.clusters):
         return text

@@ -1,6 +1,4 @@
-"""What became of a plan or a request, for a person: lines as KIP-584 has them, and one sentence
-that says what is true.
-"""
+"""Show the outcome of a plan or a request: lines as in KIP-584, and a sentence about the state."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ _SHORT = len("sha256:") + 12  # characters of a digest
 
 
 def operation(update: Move) -> str:
-    """Add, Upgrade, Downgrade or Delete (KIP-584, Tooling support)."""
+    """Return Add, Upgrade, Downgrade or Delete (KIP-584, Tooling support)."""
     if update.to_level == 0:
         return "Delete"
     if update.from_level == 0:
@@ -39,8 +37,8 @@ def operation(update: Move) -> str:
 
 
 def ending_page(ending: Ending, plan: Plan, says: str, width: int | None = None) -> Page:
-    """Return one line an update, in KIP-584's form: with its result, or without if nothing was
-    sent; and the sentence that says what is true."""
+    """Return one line per update, in KIP-584's form: with its result, or without if nothing was
+    sent; and the sentence about the state."""
     page = Page(width)
     results = {
         (step.position, outcome.update.feature): outcome
@@ -59,7 +57,7 @@ def ending_page(ending: Ending, plan: Plan, says: str, width: int | None = None)
 
 
 def update_line(update: Move, outcome: MoveOutcome | None = None) -> str:
-    """`[Upgrade] Feature: f ExistingFinalizedMaxVersion: 1 NewFinalizedMaxVersion: 2 Result: OK`.
+    """Return `[Upgrade] Feature: f … NewFinalizedMaxVersion: 2 Result: OK`, as Kafka's tool prints.
 
     Without an outcome there is no result: nothing was sent (KIP-584, Basic CLI tool usage).
     """
@@ -97,8 +95,8 @@ def _answer(outcome: MoveOutcome) -> str:
 def order_page(
     file: PlanFile, name: str, rules: Sequence[tuple[str, str]], catalogue: Catalogue, address: str
 ) -> Page:
-    """Return the page before `featurelib apply`: steps, and what cannot be taken back. `name`: the
-    cluster's, with its id; `rules`: by what and by whose word; `address`: of its brokers, "" = not
+    """Return the page before `featurelib apply`: steps, and what cannot be undone. `name`: the
+    cluster's, with its id; `rules`: policy and approval; `address`: of its brokers, "" = not
     known."""
     page = Page()
     intent = clean(file.plan.intent, 400)
@@ -109,8 +107,8 @@ def order_page(
 
 
 def danger_page(plan: Plan, catalogue: Catalogue, address: str) -> Page:
-    """Return the dangers of a plan: each downgrade and deletion, what may be lost, what nothing
-    takes back, and what else is changed."""
+    """Return the dangers of a plan: each downgrade and deletion, possible losses, irreversible
+    levels, and side effects."""
     page = Page()
     for number, step in enumerate(look_ahead(plan, catalogue, address), start=1):
         for change in step.changes:
@@ -127,15 +125,15 @@ def named(cluster: str, name: str) -> str:
 
 
 def name_of(entry: JournalEntry, names: Mapping[str, str]) -> str:
-    """A cluster's name: the inventory's of today, or that of when it was sent."""
+    """Return a cluster's name: the inventory's now, or the one at the time of sending."""
     intent = entry.intent
     return names.get(intent.cluster) or intent.name or intent.cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadJournal:
-    """The journal that entries are of, and how they were chosen. `part`: those of the fleet.
-    `faults`: records that are not as they were written."""
+    """The journal of some entries, and how they were chosen. `part`: those of the fleet. `faults`:
+    records that were changed."""
 
     path: str
     choice: ClusterArgs
@@ -152,9 +150,8 @@ def journal_page(
     of: ReadJournal,
     width: int | None = None,
 ) -> Page:
-    """Return each request of the journal: who sent it when and what became of it, then each update,
-    and by whose word it was; and each approval that was taken back. `names`: what the inventory
-    calls the clusters."""
+    """Return each request of the journal, with its sender, time and outcome, then each update, and
+    its approval; and each withdrawn approval. `names`: the inventory's names of clusters."""
     page, faults = Page(width), of.faults
     for entry in entries:
         _show_entry(entry, named(entry.intent.cluster, name_of(entry, names)), catalogue, page)
@@ -226,7 +223,7 @@ def _show_entry(entry: JournalEntry, name: str, catalogue: Catalogue, page: Page
 
 
 def _short(digest: str) -> str:
-    """The beginning of a digest, by which a person finds the file that has it."""
+    """Return the start of a digest, by which a person finds its file."""
     return clean(digest)[:_SHORT]
 
 
@@ -235,7 +232,7 @@ def _at(seconds: float) -> str:
 
 
 def _is_at(feature: str, level: int | None, catalogue: Catalogue) -> str:
-    """`metadata.version is at 25 (4.0-IV3)`, `group.version is not finalized`, `f is not known`."""
+    """Return `metadata.version is at 25 (4.0-IV3)` or `group.version is not finalized`."""
     at = f"at {level_text(catalogue, feature, level)}" if level else "not finalized"
     return f"{clean(feature)} is {'not known' if level is None else at}"
 
@@ -248,8 +245,8 @@ def sentence(
     again: str = "",
     approve: str = "",
 ) -> str:
-    """Return what is true of the cluster now, and what to do next: `again` goes on with the same
-    plan, `approve` has to run before that, `way` has what settles it or plans anew."""
+    """Return the state of the cluster now, and the next step: `again` continues the same plan,
+    `approve` must run before that, `way` has the options to settle it or to plan again."""
     title, levels = f"cluster {clean(name or ending.cluster)}", _where(ending.steps, catalogue)
     done, cause = f"{ending.applied} of {count(ending.total, 'step')}", _cause(ending)
     if ending.kind is EndingKind.APPLIED:
@@ -276,13 +273,13 @@ def sentence(
 
 
 def _cause(ending: Ending) -> str:
-    """Return the reasons of an ending, then the fates of the last request."""
+    """Return the reasons of an ending, then the outcomes of the last request."""
     texts = [clean(" ".join(reason.split()).rstrip("."), 2000) for reason in ending.reasons]
     return "; ".join([*texts, *(text for step in ending.steps[-1:] for text in _whys_of(step))])
 
 
 def _go_on(ending: Ending, args: ClusterArgs | None, again: str, approve: str) -> str:
-    """Return the command that goes on after a rejected or stopped plan, in a sentence."""
+    """Return the command that continues after a rejected or stopped plan, in a sentence."""
     updates = (update for step in ending.steps for update in step.updates)
     codes = {u.code for u in updates if u.fate in {Fate.REJECTED, Fate.OVERTAKEN}}
     if codes == {NOT_AUTHORIZED}:
@@ -294,7 +291,7 @@ def _go_on(ending: Ending, args: ClusterArgs | None, again: str, approve: str) -
 
 
 def before_return(ending: Ending, plan: Plan) -> str:
-    """Return what controllers need before older software, "" if no level of KRaft went down."""
+    """Return what controllers need before older software, "" if no KRaft level was downgraded."""
     is_lower = any(move.to_level < move.from_level for move in plan.moves)
     is_kraft = plan.requirements.features_node_version is None
     is_over = ending.kind is EndingKind.APPLIED and is_lower and is_kraft
@@ -302,13 +299,13 @@ def before_return(ending: Ending, plan: Plan) -> str:
 
 
 def _where(steps: Sequence[StepOutcome], catalogue: Catalogue) -> str:
-    """Return the level now of each feature that was asked to move."""
+    """Return the present level of each feature of the request."""
     now = {outcome.update.feature: outcome.level for step in steps for outcome in step.updates}
     return ", ".join(_is_at(name, level, catalogue) for name, level in sorted(now.items()))
 
 
 def _whys_of(step: StepOutcome) -> Iterator[str]:
-    """Yield the fates of one request's updates, equal ones together, and nodes that lag."""
+    """Yield the outcomes of one request's updates, equal ones together, and nodes that lag."""
     alike: dict[tuple[Fate, str], list[str]] = {}
     for outcome in step.updates:
         is_applied = outcome.fate is Fate.APPLIED
@@ -326,8 +323,8 @@ def _whys_of(step: StepOutcome) -> Iterator[str]:
 
 
 def _proof(step: StepOutcome) -> str:
-    """Return why nothing of a request can still be carried out, or why something may; "" where what
-    was seen or answered is enough."""
+    """Return why no part of a request can still be applied, or why some part may; "" if levels or
+    response were enough."""
     if not step.unproven:
         return clean(step.proof, 2000) if step.proof else ""
     is_accepted = all(outcome.code == NO_ERROR for outcome in step.updates)
@@ -351,7 +348,7 @@ _SETTLED = {
 
 
 def resumed_page(resumed: Resumed, catalogue: Catalogue, width: int | None = None) -> Page:
-    """Yield a sentence for each settled request and each unexplained level, then a summary."""
+    """Return a sentence for each settled request and each unexplained level, then a summary."""
     page = Page(width)
     lines = [(entry, settled_sentence(entry, catalogue)) for entry in resumed.settled]
     lines += [
@@ -366,8 +363,8 @@ def resumed_page(resumed: Resumed, catalogue: Catalogue, width: int | None = Non
 
 
 def resumed_end(resumed: Resumed) -> str:
-    """Return the state of all requests that were asked for, then of other clusters: how many are
-    open, and the command."""
+    """Return the state of all requested requests, then of other clusters: how many are open, and
+    the command."""
     number, unknown = len(resumed.settled) + len(resumed.lost), resumed.unknown
     tail = ""
     counts = Counter((entry.intent.cluster, command) for entry, command in resumed.others)
@@ -390,7 +387,7 @@ def resumed_end(resumed: Resumed) -> str:
 
 
 def settled_sentence(entry: JournalEntry, catalogue: Catalogue) -> str:
-    """Return one sentence about one request that `resume` looked after."""
+    """Return one sentence about one request that `resume` checked."""
     result = entry.outcomes[-1].result
     reason = f"; {proof}" if (proof := _proof(result)) else ""
     word = _SETTLED.get(result.fate, result.fate.value)

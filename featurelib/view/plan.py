@@ -1,7 +1,7 @@
-"""A plan as text, and why there is none: what `plan`, `show` and `approve` say.
+"""Show a plan, or why there is none: the text of `plan`, `show` and `approve`.
 
-Only what a plan's digest covers is taken for a fact; what else stands in its file can be changed by
-whoever can write the file, so it stands apart, and is said to be wrong where it contradicts.
+Only the part that a plan's digest covers counts as fact. Other parts can be changed by anybody who
+can write the file, so they stand apart, and contradictions in them are shown.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ BESIDE = "Also in the file. The digest does not cover it, and nothing above is t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Onward:
-    """The words of the commands that follow a planning. `path`: where the plan stands, None =
-    nowhere; `ways`: options of the next command; `why_not`: the words of that command before and
-    behind the level, left out where they cannot be printed; `address`: of brokers, "" = unknown."""
+    """The parts of the commands after planning. `path`: the plan's file, None = none; `ways`:
+    options of the next command; `why_not`: the words of that command before and behind the level,
+    left out where they cannot be printed; `address`: of brokers, "" = unknown."""
 
     path: str | None = None
     ways: str = ""
@@ -68,8 +68,8 @@ def planning_page(
     onward: Onward,
     width: int | None = None,
 ) -> Page:
-    """Return the page of a planning. `cluster` as named_cluster writes it; `left`: what is not
-    ours, and how that is done; `muted`: what conf/audit.toml mutes of the refusals."""
+    """Return the page of a planning. `cluster` as named_cluster writes it; `left`: the moves that
+    are not ours, and how they are made; `muted`: the muted refusals."""
     page, plan, path, why_not = Page(width), planned.plan, onward.path, onward.why_not
     rows = [("cluster", cluster), ("intent", clean(planned.intent.text, 400)), ("from", made_from)]
     if plan is not None:
@@ -126,8 +126,8 @@ def plan_page(
     refusal: str | None = None,
     address: str = "",
 ) -> Page:
-    """Return the effects of a plan for its approver; `command` does that; `name` is the
-    inventory's; `refusal`: why it can never be applied: it is not ours."""
+    """Return the effects of a plan for its approver; `command` approves it; `name` is the
+    inventory's; `refusal`: why it can never be applied: another owner finalizes the level."""
     page, plan = Page(width), file.plan
     _facts(plan, file.digest, name, page)
     show_warnings(list(contradictions(file, name, catalogue)), page)
@@ -159,8 +159,8 @@ def plan_page(
 def approval_page(
     file: PlanFile, approval: Approval, entry: FleetEntry, catalogue: Catalogue
 ) -> Page:
-    """Return the question to an approver: the plan's effects, what cannot be taken back, by whom
-    and until when it is approved; `entry` is the inventory's."""
+    """Return the question to an approver: the plan's effects, irreversible changes, the approver
+    and the expiry; `entry` is the inventory's."""
     page, plan, name = Page(), file.plan, entry.name
     _facts(plan, file.digest, name, page)
     page.line()
@@ -184,7 +184,7 @@ def show_steps(plan: Plan, catalogue: Catalogue, page: Page, address: str = "") 
 
 
 def named_cluster(cluster: str, name: str) -> str:
-    """A cluster's id, and what people call it."""
+    """Return a cluster's id, and its name for people."""
     return clean(cluster) + (f" ({clean(name)})" if name and name != cluster else "")
 
 
@@ -242,7 +242,7 @@ def _other_catalogue(plan: Plan, catalogue: Catalogue) -> list[str]:
 
 
 def _change(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None:
-    """An update, what each level brings or may lose, what it unlocks, and the way back."""
+    """Show an update, what each level brings or may lose, what it unlocks, and its downgrade."""
     page.text(update_text(change.update, catalogue), 2, 6)
     rows = []
     for word, notes in (("brings", change.brings), ("may lose", change.loses)):
@@ -297,7 +297,7 @@ def _requirements(plan: Plan, catalogue: Catalogue) -> Iterator[str]:
 
 
 def _reasons(reasons: Sequence[Reason], catalogue: Catalogue, page: Page) -> None:
-    """Every reason, by feature and level: who says so, by which rule, and what helps."""
+    """Show every reason, by feature and level: the judge, the rule, and the remedy."""
     given: set[str] = set()
     for feature in dict.fromkeys(reason.feature for reason in reasons):
         own = [reason for reason in reasons if reason.feature == feature]
@@ -341,8 +341,8 @@ def _beside(people: ForPeople, page: Page) -> None:
 
 
 def contradictions(file: PlanFile, name: str, catalogue: Catalogue) -> Iterator[str]:
-    """Yield texts of the file that `featurelib plan` cannot have written of this plan. `name` is
-    the inventory's. Level names are held against the same catalogue only."""
+    """Yield texts of the file that `featurelib plan` cannot have written for this plan. `name` is
+    the inventory's. Level names are compared with the same catalogue only."""
     people = file.for_people
     if name and people.name and people.name != name:
         yield (

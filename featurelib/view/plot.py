@@ -1,4 +1,4 @@
-"""Makes the range plot of one feature: a bar for each range nodes have, and levels that matter.
+"""Make the range plot of one feature: a bar for each range of nodes, and marks for levels.
 
     brokers 1-3   ██████████████████████┊   7–27
     broker 4      ███████████████████|  ┊   7–25 · in the way
@@ -6,8 +6,8 @@
                 | finalized 25 (4.0-IV3)
                 ┊ ceiling 27 (4.1-IV1)
 
-Where it stands is the page's (featurelib.view.html). Which bar is in the way was judged by the
-core: the findings and the incompatible nodes of the report say it.
+The page decides its place (featurelib.view.html). The core judged which bar blocks: it comes from
+the findings and the incompatible nodes of the report.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ Seen = Sequence[tuple[list[Node], dict[str, Ends] | None]]  # None = nobody know
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """Nodes of one range; `ends` are None where there is no range to draw.
+    """A bar for nodes of one range; `ends` are None if there is no range to draw.
 
-    `label`: who they are, or how many where that is too long to stand beside a bar.
+    `label`: the nodes, or their number if the list is too long.
     """
 
     ends: Ends | None
@@ -47,7 +47,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A level that matters: a line through all bars, with its words below them."""
+    """A marked level: a line through all bars, with its text below them."""
 
     kind: str
     text: str
@@ -55,13 +55,13 @@ class Mark:
 
     @property
     def lines(self) -> list[str]:
-        """Return its words as they stand below each other."""
+        """The lines of its text."""
         return wrap(self.text, 50)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """A drawing; `words` says the same for who does not see it."""
+    """A drawing; `words` has the same content for screen readers."""
 
     feature: str
     bars: tuple[Bar, ...]
@@ -101,9 +101,9 @@ def _draw(ready: Readiness, cluster: ReportedCluster, known: Seen) -> Plot:
 
 
 def _bars(feature: str, cluster: ReportedCluster, known: Seen) -> list[Bar]:
-    """Nodes that support the same range of a feature are one, the lowest range first; those whose
-    ranges nobody knows are the last. Of more than fit a sheet of paper those come first that are in
-    the way, and one bar stands for what is left."""
+    """Return one bar for all nodes with the same range of a feature, lowest range first; unknown
+    ranges come last. If there are too many, blocking bars come first, and one bar stands for the
+    rest."""
     unfit = {(node.role, node.node_id) for node in cluster.incompatible if node.feature == feature}
     holding = {
         (finding.role, finding.node_id)
@@ -152,8 +152,8 @@ def _bar(nodes: Sequence[Node], state: str, ends: Ends | None) -> Bar:
 
 
 def _marks(ready: Readiness, returns: Iterable[ReportedReturn]) -> list[Mark]:
-    """Return the marks; levels that fall together share one; a ceiling that is the target, and
-    levels that are finalized already, have none."""
+    """Return the marks; equal levels share one; a ceiling that is the target, and levels that are
+    already finalized, have none."""
     then = next((back for back in returns if back.feature == ready.feature), None)
     ceiling = None if ready.ceiling == ready.target else ready.ceiling
     marks: dict[Level, tuple[str, str]] = {}

@@ -1,4 +1,4 @@
-"""The report in Prometheus' text format, for a node exporter's textfile collector.
+"""Render the report in Prometheus' text format, for a node exporter's textfile collector.
 
 The same values as in the other reports; a label's value is escaped as the format asks. A metric
 has no sample where its value is not known: no level is ever made up. Alerts and the dashboard of

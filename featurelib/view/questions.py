@@ -1,4 +1,4 @@
-"""The answers to questions about one cluster as text: why-not, what-if."""
+"""Show the answers to questions about one cluster as text: why-not, what-if."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Row = Mapping[str, Any]
 
 
 class QuestionPage(Page):
-    """A page about the cluster that a question was asked of."""
+    """A page about the cluster of a question."""
 
     def __init__(self, source: Source, width: int | None) -> None:
         super().__init__(width)
@@ -46,11 +46,11 @@ class QuestionPage(Page):
 
     @property
     def later(self) -> str:
-        """The options with which a plan is made once something has changed."""
+        """The options with which a plan is made after a change."""
         return self.source.wanted.later(self.source.entry)
 
     def level(self, feature: str, level: int | None) -> str:
-        """A level with its name."""
+        """Return a level with its name."""
         return words.level_text(self.catalogue, feature, level)
 
 
@@ -67,7 +67,7 @@ _HEADS = {
 
 
 def why_not_page(answer: WhyNot, source: Source, width: int | None = None) -> Page:
-    """The text of an answer: the proof, what nobody knows, and the way out."""
+    """Return the text of an answer: the proofs, the missing data, and what unlocks the level."""
     page = QuestionPage(source, width)
     goal, now = (page.level(answer.feature, level) for level in (answer.level, answer.current))
     misfits = answer.proofs if answer.answer is LevelStatus.FINALIZED else ()
@@ -190,7 +190,7 @@ def _way_out(answer: WhyNot, page: QuestionPage) -> None:
 
 
 def _what_lacks(unknown: Sequence[Proof], page: QuestionPage) -> str:
-    """Return what to find out; a stale node has a way out already."""
+    """Return what to find out; a stale node has a remedy already."""
     stale = {half[1:] for half in ghosts(page.source.sight.judged.findings)}
     off = dict.fromkeys(u.node for u in unknown if (u.role, u.node_id) in stale)
     fix = "is off and still registered: start it, or if it is gone for good unregister it"
@@ -217,7 +217,7 @@ def _unlock(answer: WhyNot, route: WayOut, page: QuestionPage) -> None:
 
 
 def _fixes(route: WayOut, page: QuestionPage) -> None:
-    """Show what to do with each node, equal actions together, and its command."""
+    """Show the action for each node, equal ones together, and its command."""
     ids: dict[tuple[Role, Action], list[int]] = {}
     for fix in route.fixes:
         ids.setdefault((fix.role, fix.action), []).append(fix.node_id)
@@ -229,7 +229,7 @@ def _fixes(route: WayOut, page: QuestionPage) -> None:
 
 
 def _own_text(proof: Proof) -> str:
-    """Return the advice for a node that only the controllers' own rule is against."""
+    """Return the advice for a node that only the controllers' own rule refuses."""
     text = f"{proof.node}: only the controllers' own rule is against it; run software there that "
     if proof.needed is None:
         return text + "this rule accepts"
@@ -266,8 +266,8 @@ def what_if_page(
     width: int | None = None,
     cause: Callable[[QuestionPage], None] | None = None,
 ) -> Page:
-    """The text of an answer, side by side and only what differs; `change` in words, and `cause`
-    shows what makes it."""
+    """Return the text of an answer, with the differences side by side; `change` in words, and
+    `cause` shows the nodes behind it."""
     page = QuestionPage(source, width)
 
     def is_critical(rows: Iterable[Row]) -> bool:
@@ -300,8 +300,8 @@ def what_if_page(
 
 
 def _differences(answer: WhatIf, page: QuestionPage) -> None:
-    """Show the findings that the change makes or ends, critical ones in any case; then the muted
-    ones of these."""
+    """Show the findings that the change adds or removes, and critical ones in any case; then the
+    muted ones of these."""
     heads = "findings that are new", "critical as before", "findings that are gone"
     for head, rows in zip(heads, (answer.new, answer.critical, answer.gone), strict=True):
         if rows:

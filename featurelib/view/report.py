@@ -1,4 +1,4 @@
-"""Make every report's values: judged tables in, one Report of plain values out.
+"""Make the values of every report: judged tables in, one Report of plain values out.
 
 It reads no clock, environment or file, and the order of rows changes nothing. Every text from
 outside is cleaned here. Clusters come worst first: critical findings, then by verdict, then by
@@ -86,7 +86,7 @@ def report_run(
     as_of: int,
     facts: RunFacts = RunFacts(),  # noqa: B008  nothing in it is ever changed
 ) -> model.ReportedRun:
-    """Return the run as a report names it. `as_of`: microseconds since 1970, UTC."""
+    """Return the run for a report. `as_of`: microseconds since 1970, UTC."""
     left_out, newest, max_age = None, facts.newest, facts.max_age
     if facts.quarantine is not None:
         lines, first = facts.quarantine
@@ -120,10 +120,10 @@ def summarize(
     mutes: Sequence[Mute] = (),
     past: PreviousRuns = PreviousRuns(),  # noqa: B008  nothing in it is ever changed
 ) -> model.Report:
-    """The report on one run's tables; further columns in them (`run`) are left alone.
+    """Return the report on one run's tables; further columns in them (`run`) are ignored.
 
-    `inventory`: what people call the clusters, and whose they are. `mutes`: clusters by id. `past`:
-    what the nights before it knew.
+    `inventory`: names and owners of clusters. `mutes`: clusters by id. `past`: the data of earlier
+    runs.
     """
     entries = {entry.id: entry for entry in inventory.cluster} if inventory else {}
     reader = _Reader(catalogue, links, entries, judged.findings, run)
@@ -167,7 +167,7 @@ def summarize(
 
 
 def read_profiles(evidence: Evidence) -> dict[str, tuple[model.ReportedProfile, ...]]:
-    """Return who supports what in every cluster of a batch, by its id; what is not known last."""
+    """Return the nodes by range in every cluster of a batch, by its id; unknown ranges last."""
     subjects, ranges = evidence.subjects, evidence.ranges()
     halves: defaultdict[int, defaultdict[int, dict[int, list[int]]]] = defaultdict(
         lambda: defaultdict(lambda: {role: [] for role in Role})
@@ -229,9 +229,9 @@ def look_closer(
 
 
 def narrow(report: model.Report, part: FleetPart) -> model.Report:
-    """The report on the clusters of a part: counted, ranked and planned as if there were no others.
+    """Return the report on a part's clusters: counted, ranked and planned as if alone.
 
-    Mutes that meet nothing there are left out, and what the run and the nights counted of all.
+    Left out: mutes without a match there, and counts of the run and of earlier runs about all.
     """
     clusters = [cluster for cluster in report.clusters if cluster.key in part]
     causes, fleet = digest.rank_causes(clusters), _count_fleet(clusters)
@@ -261,7 +261,7 @@ def narrow(report: model.Report, part: FleetPart) -> model.Report:
 def _by_cluster(
     rows: TableRows, schema: Schema, read: Callable[[Any], Value]
 ) -> defaultdict[str, list[Value]]:
-    """The rows of each cluster, read; columns that `schema` does not name are left out."""
+    """Return the rows of each cluster, decoded; columns that `schema` lacks are left out."""
     groups = defaultdict[str, list[Value]](list)
     for row in rows.select(schema.names).to_pylist():
         groups[row["cluster"]].append(read(row))
@@ -269,7 +269,7 @@ def _by_cluster(
 
 
 class _Reader:
-    """The reader of gold tables, with the words of one catalogue."""
+    """The reader of gold tables, with the names of one catalogue."""
 
     def __init__(
         self,
@@ -296,7 +296,7 @@ class _Reader:
         findings: list[model.ReportedFinding],
         incompatible: list[model.IncompatibleNode],
     ) -> model.ReportedCluster:
-        """A row of featurelib.schema.UPGRADE_PLAN, with what the other tables say of it."""
+        """Return a row of schema.UPGRADE_PLAN with the cluster's rows of other tables."""
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
         shares = self._shares(row, entry)
         steps = _in_turn([self._step(step, shares, entry) for step in row["steps"] or ()])
@@ -345,9 +345,8 @@ class _Reader:
     def _commands(
         self, entry: Entry, plan_file: str | None, steps: Sequence[model.ReportedStep]
     ) -> tuple[str, ...]:
-        """Return the command that shows the plan of a cluster: its file is to be read and approved
-        before anything is sent; or the one that makes it, if no file was written. None if no step
-        is ours now."""
+        """Return the command that shows the plan of a cluster, for review before anything is sent;
+        or the one that makes it, if no file was written. None if no step is ours now."""
         if all(step.managed_by is not None or step.waits for step in steps):
             return ()
         plan = f"featurelib plan {shlex.quote(entry.argument)} upgrade-all{self._ways(entry)}"
@@ -359,8 +358,8 @@ class _Reader:
     def _owner_command(
         self, shares: PlanSplit, entry: Entry, findings: Sequence[model.ReportedFinding]
     ) -> str:
-        """Return the command by which the cluster's owner moves it or, if it was asked to, shows
-        why it does not."""
+        """Return the command by which the cluster's owner makes its moves or, if it was already
+        requested, shows why it does not."""
         for finding in findings:
             goal = finding.level if finding.code in tagged("not_carried_out") else None
             if goal and any(goal.number >= move.to_level for move in shares.theirs):
@@ -368,7 +367,7 @@ class _Reader:
         return owner_command(shares.theirs, entry, self._catalogue)
 
     def _site(self, entry: Entry) -> Site:
-        """Return the facts for remedies; `entry` is made up if the inventory has none."""
+        """Return the facts for remedies; without an inventory entry the `entry` is a made one."""
         listed, inventory = entry.id in self._entries, self._listed_in
         return replace(
             entry.site,
@@ -392,7 +391,7 @@ class _Reader:
         return self._read(model.ReportedStep, row, managed_by=owner, waits=waits)
 
     def finding(self, row: Any) -> model.ReportedFinding:
-        """A row of featurelib.schema.FINDING."""
+        """Return a row of featurelib.schema.FINDING."""
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
         ghost = self._ghosts.get((row["cluster"], row["role"], row["node_id"]))
         words = self._words.of(row, self._site(entry), ghost)
@@ -409,17 +408,17 @@ class _Reader:
         )
 
     def readiness(self, row: Any) -> model.Readiness:
-        """A row of featurelib.schema.READINESS."""
+        """Return a row of featurelib.schema.READINESS."""
         counts = {name: row[name] or 0 for name in ("blockers", "unknowns")}
         return self._read(model.Readiness, row, **counts)
 
     def incompatible(self, row: Any) -> model.IncompatibleNode:
-        """A row of featurelib.schema.INCOMPATIBLE_BROKER."""
+        """Return a row of featurelib.schema.INCOMPATIBLE_BROKER."""
         return self._read(model.IncompatibleNode, row)
 
     def _read(self, kind: type[Value], row: Any, **fields: object) -> Value:
-        """A row about a feature as a `kind`, whose fields are columns but for those in `fields`:
-        texts are made safe, levels and ranges get their names."""
+        """Return a row about a feature as a `kind`, whose fields are columns except those in
+        `fields`: texts are made safe, levels and ranges get their names."""
         feature = row["feature"]
         columns = {k: clean(v) if isinstance(v, str) else v for k, v in row.items()}
         for name in LEVELS[kind]:
@@ -451,8 +450,8 @@ class _Reader:
 
 
 def _in_turn(steps: Sequence[model.ReportedStep]) -> tuple[model.ReportedStep, ...]:
-    """The steps as they have to be carried out: those of our plan, which fits the levels of now,
-    then what somebody else finalizes, then what waits for that; no request has two of these."""
+    """Return the steps in their order: those of our plan, which fits the present levels, then
+    another owner's, then ours that wait for them; no request has two of these."""
     turns = [(step.waits, step.managed_by is not None, step.request) for step in steps]
     numbers = {turn: number for number, turn in enumerate(sorted(set(turns)), start=1)}
     turned = [replace(step, request=numbers[turn]) for step, turn in zip(steps, turns, strict=True)]
@@ -464,7 +463,7 @@ def _shown(text: str | None, length: int = LENGTH) -> str | None:
 
 
 def _release_of(catalogue: Catalogue, readiness: Iterable[model.Readiness]) -> str | None:
-    """Return `4.0`: the release that the finalized metadata.version is of."""
+    """Return `4.0`: the release of the finalized metadata.version."""
     level = next((row.finalized for row in readiness if row.feature == METADATA_VERSION), None)
     if level is None or level.number == 0:
         return None
@@ -473,7 +472,7 @@ def _release_of(catalogue: Catalogue, readiness: Iterable[model.Readiness]) -> s
 
 
 def _worst(findings: Iterable[model.ReportedFinding]) -> Severity | None:
-    """The severity of the worst finding that is not muted."""
+    """Return the severity of the worst unmuted finding."""
     severities = {finding.severity for finding in digest.unmuted(findings)}
     return next((severity for severity in Severity if severity in severities), None)
 
@@ -528,7 +527,7 @@ def _count_fleet(clusters: Sequence[model.ReportedCluster]) -> model.FleetCounts
 
 
 def _count_findings(findings: Sequence[model.ReportedFinding]) -> dict[str, Any]:
-    """The counts of findings, and of those that a mute sets aside."""
+    """Return the counts of findings, and of muted ones."""
     muted = [f for f in findings if f.muted is not None]
     return {
         "findings": len(findings),

@@ -1,4 +1,4 @@
-"""The answer of `can-roll` as text: may a release join, what comes first, the way back."""
+"""Show the answer of `can-roll` as text: registration, steps before it, and the rollback."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from featurelib.words import clean, level_text, levels_text, range_text, release
 
 
 def roll_page(roll: Roll, source: Source, width: int | None = None) -> Page:
-    """The text of an answer: may it join, what must happen first, and the way back."""
+    """Return the text of an answer: can it register, the first steps, and the rollback."""
     page = QuestionPage(source, width)
     page.text(f"{clean(source.name)}: software of {roll.release} {_may_join(roll)}")
     empty = "nothing" if roll.levels_known else "not known"
@@ -85,7 +85,7 @@ def _misfits(roll: Roll, page: QuestionPage) -> None:
 
 
 def _consequences(roll: Roll, page: QuestionPage) -> None:
-    """Show what becomes of nodes that controllers refuse or, of others, what the audit finds."""
+    """Show what happens to nodes that controllers refuse; for others, the audit's findings."""
     if roll.refused:
         page.head("what would become of its nodes")
         show_refused(roll.refused, page, 2)
@@ -140,7 +140,7 @@ def _after(roll: Roll, page: QuestionPage) -> None:
 
 
 def _way_back(roll: Roll, route: WayBack, page: QuestionPage) -> Iterator[str]:
-    """Yield paragraphs: each release that runs there, then what the new one brings."""
+    """Yield paragraphs: each release that runs now, then what the new one finalizes."""
     catalogue = page.catalogue
     if not route.back:
         yield "no node runs another release"

@@ -1,7 +1,7 @@
-"""The report as terminal text: the fleet first, then the clusters, then what to do in each.
+"""Render the report as terminal text: the fleet, then the clusters, then the actions for each.
 
-As wide as the terminal, 100 columns where there is none; no colour there or with NO_COLOR, and no
-verdict by colour alone. Nothing is counted here.
+As wide as the terminal; without one 100 columns and no colour, like with NO_COLOR. No verdict is
+shown by colour alone. Nothing is counted here.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def write_text(
     limit: int = LIMIT,
     environment: Mapping[str, str] = os.environ,
 ) -> None:
-    """Write the report to `stream` as wide and as colourful as it can show."""
+    """Write the report to `stream` with the width and colours that it supports."""
     width = os.get_terminal_size(stream.fileno()).columns or WIDEST if stream.isatty() else None
     no_colour = width is None or environment.get("NO_COLOR") or environment.get("TERM") == "dumb"
     text = render_text(report, width=width or WIDEST, colour=not no_colour, limit=limit)
@@ -68,7 +68,7 @@ def write_text(
 def render_text(
     report: model.Report, *, width: int = WIDEST, colour: bool = False, limit: int = LIMIT
 ) -> str:
-    """The report as text of `width` columns; `limit` 0 shows every row."""
+    """Return the report as text of `width` columns; `limit` 0 shows every row."""
     page = Page(width, parts=True)
     _head(report, page)
     _today(report, limit, page)
@@ -127,7 +127,7 @@ def _head(report: model.Report, page: Page) -> None:
 
 
 def _today(report: model.Report, limit: int, page: Page) -> None:
-    """A row a task: the verb, where, and below each other what is the matter and how to do it."""
+    """Show a row per task: verb, clusters, and below each other problem and remedy."""
     if not report.today:
         return
     named = {cluster.key: cluster.name for cluster in report.clusters}
@@ -152,7 +152,7 @@ def _today(report: model.Report, limit: int, page: Page) -> None:
 
 
 def _change(report: model.Report, limit: int, page: Page) -> None:
-    """A row for each way from one verdict to another since the night before, and who went it."""
+    """Show a row per change of verdict since the previous run, with its clusters."""
     change = report.change
     if change is None:
         return
@@ -225,12 +225,12 @@ def _causes(causes: Sequence[model.Cause], limit: int, page: Page) -> None:
 
 
 def _table(rows: Sequence[Sequence[str]], page: Page, most: Sequence[int] = ()) -> None:
-    """A table with a dim head."""
+    """Show a table with a dim head."""
     page.table([[_dim(name) for name in rows[0]], *rows[1:]], most=most)
 
 
 def _lines(*texts: str) -> str:
-    """The texts below each other in one cell, without empty ones."""
+    """Return the texts below each other in one cell, without empty ones."""
     return "\n".join(filter(None, texts))
 
 
@@ -249,7 +249,7 @@ def _moves(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) ->
 
 
 def _clusters(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) -> None:
-    """A row a cluster; a narrow one has fewer columns."""
+    """Show a row per cluster; a narrow page has fewer columns."""
     is_wide = page.width >= NARROW
     rows = [["verdict", "cluster", *(["nodes", "phase"] if is_wide else []), "in one line"]]
     for cluster in clusters[: limit or None]:
@@ -262,7 +262,7 @@ def _clusters(clusters: Sequence[model.ReportedCluster], limit: int, page: Page)
 
 
 def _verdict(cluster: model.ReportedCluster) -> str:
-    """The verdict; nothing is green where something warns."""
+    """Return the verdict; never in green beside a warning."""
     is_grave = cluster.severity is Severity.CRITICAL
     is_calm = cluster.verdict in digest.OPEN or not digest.warns(cluster)
     kind = cluster.verdict if is_calm else Severity.WARNING
@@ -270,13 +270,13 @@ def _verdict(cluster: model.ReportedCluster) -> str:
 
 
 def _names(cluster: model.ReportedCluster) -> list[str]:
-    """Return its name and, where that is another, its id."""
+    """Return the name and, if different, the id."""
     ids = [_dim(cluster.id)] if cluster.id != cluster.name else []
     return [paint(cluster.name, "bold"), *ids]
 
 
 def _people(cluster: model.ReportedCluster) -> str:
-    """Return `payments · #payments-oncall · managed by strimzi`, as far as the inventory says."""
+    """Return `payments · #payments-oncall · managed by strimzi`, from the inventory."""
     managed = f"managed by {cluster.managed_by}" if cluster.managed_by else None
     return " · ".join(filter(None, (cluster.owner, cluster.contact, managed)))
 
@@ -301,7 +301,7 @@ def _details(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) 
 
 
 def _entries(cluster: model.ReportedCluster, limit: int) -> Iterator[Entry]:
-    """Yield labels, and the lines that stand beside each; what there is not is an empty line."""
+    """Yield labels, and the lines beside each; a missing value is an empty line."""
     most = LINES if limit else 0
     people = (digest.owner_text(cluster), cluster.contact, *cluster.labels)
     yield "owner", [" · ".join(filter(None, people))]
@@ -324,7 +324,7 @@ def _entries(cluster: model.ReportedCluster, limit: int) -> Iterator[Entry]:
 
 
 def _finding_entries(findings: digest.Findings, limit: int, most: int) -> Iterator[Entry]:
-    """The groups of findings, then the muted ones; these whole only where everything is shown."""
+    """Yield the groups of findings, then muted ones, which are whole if all is shown."""
     groups = digest.group_findings(digest.unmuted(findings))
     for group in groups[: limit or None]:
         yield from _group_entries(group, most)
@@ -337,7 +337,7 @@ def _finding_entries(findings: digest.Findings, limit: int, most: int) -> Iterat
 
 
 def _managed_text(cluster: model.ReportedCluster) -> str:
-    """Return who manages a cluster and what they finalize; empty where we do."""
+    """Return the manager of a cluster and its features; empty without one."""
     if not cluster.managed_by:
         return ""
     our_part, owner_part = ({step.feature for step in steps} for steps in digest.parts(cluster))
@@ -349,8 +349,8 @@ def _managed_text(cluster: model.ReportedCluster) -> str:
 
 
 def _plan_entries(cluster: model.ReportedCluster, most: int) -> Iterator[Entry]:
-    """The steps of a plan with the number of their request, and what it means; without a plan how
-    far back the cluster goes, where everything is shown."""
+    """Yield the steps of a plan with the number of their request, and its effects; without a plan
+    the possible downgrades, if everything is shown."""
     if not cluster.steps:
         yield "way back", [] if most else digest.ahead_lines(cluster)
         return
@@ -391,7 +391,7 @@ def _profile_lines(cluster: model.ReportedCluster) -> list[str]:
 
 
 def _level_lines(cluster: model.ReportedCluster, *, every: bool) -> list[str]:
-    """The features whose level cannot go where it should; what goes there is in the plan. `every`:
+    """Return the features whose level cannot rise as it should; the plan has the others. `every`:
     all features."""
     if every:
         return [", ".join(filter(None, _facts_of(ready))) for ready in cluster.readiness]
@@ -406,7 +406,7 @@ def _level_lines(cluster: model.ReportedCluster, *, every: bool) -> list[str]:
 
 
 def _facts_of(ready: model.Readiness) -> Iterator[str]:
-    """Yield what is known of a feature; empty texts for what is not."""
+    """Yield the known facts of a feature; empty texts for unknown ones."""
     yield _readiness_text(ready)
     yield f"since {since}" if (since := digest.since_text(ready)) else ""
     yield f"available {ready.available.text}" if ready.available else ""
@@ -426,7 +426,7 @@ def _readiness_text(ready: model.Readiness) -> str:
 
 
 def _evidence(finding: model.ReportedFinding) -> str:
-    """The code, when it was seen and where: what a doubter asks for."""
+    """Return the code of a finding, and when and where it was seen."""
     line = f"line {finding.line_id}" if finding.line_id else ""
     read_at = time_text(finding.observed_at)
     texts = [
@@ -439,7 +439,7 @@ def _evidence(finding: model.ReportedFinding) -> str:
 
 
 def _first(texts: Sequence[str], most: int) -> list[str]:
-    """The first of the texts, and how many more there are, if that are two; `most` 0 = all."""
+    """Return the first of the texts, and the number of others, if more than one; `most` 0 = all."""
     kept = list(texts if len(texts) == most + 1 else texts[: most or None])
     hidden = len(texts) - len(kept)
     return [*kept, f"… and {hidden:,} more"] if hidden else kept

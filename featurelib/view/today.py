@@ -1,4 +1,4 @@
-"""List what is to be done, as groups of findings and plans, the most urgent first.
+"""List the tasks of the day, as groups of findings and plans, most urgent first.
 
 Input: the clusters of a report. Output: a `Task` for each group; views show the first `MOST` and
 link to the rest. A group is what has one rank, verb and code, as the row of the finding says. Every
@@ -70,30 +70,30 @@ def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tup
 
 
 def _unnamed(clusters: Clusters, groups: Groups) -> Iterator[Task]:
-    """The group of clusters that need action and stand in no other group."""
+    """Yield the group of clusters that need action and are in no other group."""
     named = {key for _, task in groups for key in task.clusters}
     if unnamed := [c for c in clusters if c.needs_person and c.key not in named]:
         yield _task(LAST, unnamed, "No finding says why the verdict is not known.", "")
 
 
 def _has_no_data(cluster: ReportedCluster, run: ReportedRun) -> bool:
-    """Return true if this run has no data of the cluster that a plan could rest on."""
+    """Return true if this run has no data of the cluster for a plan."""
     active = digest.unmuted(cluster.findings)
     is_late = digest.late_since(cluster.newest_line, cluster.findings, run.newest_line) is not None
     return is_late or any(f.code in tagged("no_data", "unreached") for f in active)
 
 
 def todo_for(finding: ReportedFinding) -> Todo:
-    """Return verb and rank of a finding: of its row, unless its severity was changed."""
+    """Return verb and rank of a finding: its row's, unless its severity was changed."""
     row = row_of(finding.code)
     is_usual = row is not None and row.severity is finding.severity
     return (row.todo if row and is_usual else None) or USUAL[finding.severity]
 
 
 def _to_do(cluster: ReportedCluster) -> list[ReportedFinding]:
-    """Return what is to be done in a cluster, and not what follows from something else there: of a
-    stale node its range, of a critical node or of a quorum without a majority who is silent, of
-    evidence that is too old in one way that it is so in another."""
+    """Return the findings to act on, without those that follow from others: the range of a stale
+    node, silent nodes beside a critical one or a quorum without a majority, and repeated findings
+    about too old data."""
     serious = [f for f in digest.unmuted(cluster.findings) if f.severity is not Severity.INFO]
     causes, grave, follows = _Causes(serious), Severity.CRITICAL, tagged("consequence")
     roots = [f for f in serious if f.severity is grave or not causes.explain(f)]
@@ -102,7 +102,7 @@ def _to_do(cluster: ReportedCluster) -> list[ReportedFinding]:
 
 
 class _Causes:
-    """The findings of a cluster that explain others of its findings."""
+    """The findings of a cluster that cause others of its findings."""
 
     def __init__(self, findings: Sequence[ReportedFinding]) -> None:
         self._stale = {_node(f) for f in findings if f.code in tagged("stale")}
@@ -126,7 +126,7 @@ def _node(finding: ReportedFinding) -> tuple[str | None, int | None]:
 
 
 def _task(todo: Todo, clusters: Clusters, text: str, how: str, *extra: str) -> Task:
-    """The group of these clusters; `extra`: its command and its code, "" = there is none."""
+    """Return the group of these clusters; `extra`: its command and its code, "" = none."""
     command, code = (*extra, "", "")[:2]
     return Task(
         verb=todo.verb,
@@ -140,7 +140,7 @@ def _task(todo: Todo, clusters: Clusters, text: str, how: str, *extra: str) -> T
 
 
 def _fix(todo: Todo, code: str, rows: Rows) -> Task:
-    """The group of one code: what is so, and what helps in the first of its clusters."""
+    """Return the group of one code: the problem, and the remedy in the first of its clusters."""
     clusters = list({cluster.key: cluster for cluster, _ in rows}.values())
     group, *later = digest.group_findings([f for cluster, f in rows if cluster is clusters[0]])
     title, how = digest.titles_of(code)[0], group.first.action
@@ -163,7 +163,7 @@ def _fix(todo: Todo, code: str, rows: Rows) -> Task:
 
 def _how_of_several(rows: Rows, message: str) -> str:
     """Return the remedy of the first of several findings, after its `message`, and the other
-    clusters where the same helps."""
+    clusters with the same remedy."""
     first_cluster, finding = rows[0]
     helped = defaultdict[str, list[ReportedFinding]](list)  # as the first is, by the cluster's name
     for cluster, f in rows:
@@ -193,7 +193,7 @@ def next_step(report: Report) -> tuple[str, str]:
 
 
 def _ask(went: Mapping[str, Clusters], change: Change | None) -> Iterator[Task]:
-    """The group of clusters in which levels or software were downgraded."""
+    """Yield the group of clusters in which levels or software were downgraded."""
     went = {kind: kept for kind, kept in went.items() if kind != METADATA_FELL}
     changed = list({c.key: c for kept in went.values() for c in kept}.values())
     if changed:
@@ -209,8 +209,8 @@ def _ask(went: Mapping[str, Clusters], change: Change | None) -> Iterator[Task]:
 
 
 def _late(clusters: Clusters, run: ReportedRun) -> Iterator[Task]:
-    """The group of clusters without data in this run that no finding says that of; who fell silent
-    last comes first."""
+    """Yield the group of clusters without data in this run and without a finding about that; those
+    that fell silent last come first."""
     late = list[tuple[int, datetime, ReportedCluster]]()
     no_data = tagged("no_data", "unreached", "too_old")
     for cluster in clusters:
@@ -229,8 +229,8 @@ def _late(clusters: Clusters, run: ReportedRun) -> Iterator[Task]:
 
 
 def _waiting(clusters: Clusters) -> Iterator[tuple[Todo, Task]]:
-    """The plans that wait for an approval of ours, and those for the owner of a managed cluster.
-    Clusters that are READY as a whole come first; last what warns."""
+    """Yield the plans that wait for our approval, and those for the owner of a managed cluster.
+    Clusters that are READY as a whole come first; those with warnings last."""
     plans = sorted(clusters, key=lambda c: (_warns(c), c.verdict is not Verdict.READY))
     own = [cluster for cluster in plans if digest.parts(cluster)[0]]
     owner_plans = [cluster for cluster in plans if digest.parts(cluster)[1]]
@@ -248,12 +248,12 @@ def _waiting(clusters: Clusters) -> Iterator[tuple[Todo, Task]]:
 
 
 def _warns(cluster: ReportedCluster) -> bool:
-    """Return true if a finding warns that the approval of the plan does not remedy."""
+    """Return true if a finding warns of something that the plan does not remedy."""
     return digest.warns(cluster, tagged("forgotten"))
 
 
 def _plans(todo: Todo, clusters: Clusters, how: str, command: str) -> Task:
-    """The group of these plans: the steps of the first, and how many more there are."""
+    """Return the group of these plans: the steps of the first, and the number of others."""
     first, *further = clusters
     steps = digest.parts(first)[todo is HAND_OVER]
     text = f"{first.name}: " * bool(further)
@@ -263,8 +263,8 @@ def _plans(todo: Todo, clusters: Clusters, how: str, command: str) -> Task:
 
 
 def _before(clusters: Clusters, part: int) -> str:
-    """Return what to know before these plans are approved or handed over: findings that warn, and
-    points of no return. `part`: which of featurelib.view.digest.parts."""
+    """Return what to know before these plans are approved or handed over: warnings, and points of
+    no return. `part`: which of featurelib.view.digest.parts."""
     warned = [cluster.name for cluster in clusters if _warns(cluster)]
     text = f"Read the findings of {some(warned, 2)} first. " if warned else ""
     return text + one_way({c.name: digest.no_returns(c, digest.parts(c)[part]) for c in clusters})

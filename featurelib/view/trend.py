@@ -1,7 +1,7 @@
-"""What changed since the night before, and how the fleet went over all nights that are kept.
+"""Compute the changes since the previous run, and the trends over all kept runs.
 
-A trend is a row of numbers, one a run, drawn on the page as a line beside its first and its last. A
-run that did not count something has no number there.
+A trend is a row of numbers, one per run, drawn on the page as a line beside its first and last. A
+run without a count has no number there.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ WIDTH, HEIGHT = 240, 28  # of a line on the page
 class PreviousRuns(NamedTuple):
     """The earlier runs: `nights` are rows of gold.audit_run, this run's too.
 
-    Of the night before, `verdicts` has each cluster's and whether it was critical, None without
-    such a night; `levels` what was finalized, and `silent` who did not answer. `lowered`: of the
-    levels that can be raised now, those that went down last, and when that was seen.
+    Of the previous run, `verdicts` has each cluster's and whether it was critical, None without
+    one; `levels` the finalized levels, and `silent` the silent nodes. `lowered`: the levels that
+    can be raised now and whose last change was a downgrade, with the time it was seen.
     """
 
     nights: Iterable[Night] = ()
@@ -43,7 +43,7 @@ class PreviousRuns(NamedTuple):
 
 
 def read_nights(rows: Iterable[Night], run: int, catalogue: Catalogue) -> tuple[model.PastRun, ...]:
-    """Return the nights up to `run`, oldest first."""
+    """Return the runs up to `run`, oldest first."""
     ordered = sorted((row for row in rows if row["run"] <= run), key=lambda row: int(row["run"]))
     return tuple(_night(row, catalogue) for row in ordered)
 
@@ -79,7 +79,7 @@ def compare(
     names: Mapping[str, str],
     catalogue: Catalogue,
 ) -> model.Change | None:
-    """Return what changed since the night before the last of `nights`; None where none was."""
+    """Return the changes since the run before the last of `nights`; None if there was none."""
     before = past.verdicts
     if before is None or len(nights) < 2:
         return None
@@ -115,7 +115,7 @@ def _changed_verdicts(
 def _newly_silent(
     clusters: Sequence[model.ReportedCluster], silent: Container[Node]
 ) -> Iterator[model.ChangedNodes]:
-    """Yield the nodes that do not answer, and were not silent before."""
+    """Yield the nodes that do not respond now, and did before."""
     for cluster in clusters:
         down = (f for f in unmuted(cluster.findings) if f.code in tagged("down"))
         new = [f for f in down if (cluster.key, f.role, f.node_id) not in silent]
@@ -129,7 +129,7 @@ def _changed_levels(
     now_at: datetime,
     catalogue: Catalogue,
 ) -> dict[str, Any]:
-    """The levels that moved, the ceilings that fell, and the levels that were lowered last."""
+    """Return the changed levels, fallen ceilings, and levels last changed by a downgrade."""
     cleaned = [{**row, "feature": words.clean(row["feature"])} for row in past.levels]
     then, tops = (
         history.known_levels(cleaned, column) for column in ("finalized_level", "ceiling")
@@ -155,7 +155,7 @@ def _number(level: model.Level | None) -> int | None:
 def _changed_level(
     cluster: model.ReportedCluster, move: history.LevelMove, at: datetime, catalogue: Catalogue
 ) -> model.ChangedLevel:
-    """A move of a cluster's level, and the nodes that the new level does not fit."""
+    """Return a change of a cluster's level, and the nodes that do not support the new level."""
     feature, *ends = move
     name = words.clean(feature)
     before, after = (model.Level(number=n, text=words.level_text(catalogue, name, n)) for n in ends)
@@ -172,7 +172,7 @@ def _changed_level(
 
 
 def changed(change: model.Change, verdict: Verdict) -> int:
-    """Return how many clusters more have this verdict than in the night before."""
+    """Return how many more clusters have this verdict than in the previous run."""
     moved = change.verdicts
     return sum(c.after is verdict for c in moved) - sum(c.before is verdict for c in moved)
 
@@ -180,7 +180,7 @@ def changed(change: model.Change, verdict: Verdict) -> int:
 def setbacks(
     clusters: Sequence[model.ReportedCluster], change: model.Change | None
 ) -> dict[str, list[model.ReportedCluster]]:
-    """Return the setbacks, the gravest first, each with its clusters: ask why first."""
+    """Return the setbacks, worst first, each with its clusters: ask for the reason first."""
     moved = (*change.levels, *change.lowered) if change else ()
     fell = tagged("epoch_fell")
     of = {
@@ -197,8 +197,8 @@ def setbacks(
 def say_setbacks(
     clusters: Sequence[model.ReportedCluster], change: model.Change | None
 ) -> Iterator[model.ReportedCluster]:
-    """The clusters; where something went back they need a person, and say it first in their line,
-    with what to do about it."""
+    """Yield the clusters; those with a setback need action, and their line begins with it and its
+    remedy."""
     went = [(c.key, setback) for setback, kept in setbacks(clusters, change).items() for c in kept]
     first = dict(reversed(went))
     for cluster in clusters:
@@ -211,8 +211,8 @@ def say_setbacks(
 
 
 def ask_first(report: model.Report) -> Iterator[tuple[str, str]]:
-    """Yield what to fix or to ask before a cluster, by key, is upgraded: critical findings, and why
-    somebody lowered its levels."""
+    """Yield what to fix or to ask before a cluster, by key, is upgraded: critical findings, and the
+    reason for downgraded levels."""
     moves = defaultdict[str, list[tuple[str, str, str, datetime]]](list)
     for level in report.change.lowered if report.change else ():
         moves[level.key].append((level.feature, level.before.text, level.after.text, level.seen))
@@ -226,8 +226,8 @@ def ask_first(report: model.Report) -> Iterator[tuple[str, str]]:
 
 
 def gather_moves(change: model.Change) -> list[tuple[str, list[model.ChangedVerdict]]]:
-    """Return the clusters of each move, with what is worst now first: `BLOCKED → READY`; a cluster
-    that was not judged is new, or gone; what is critical, or went back, says so."""
+    """Return the clusters of each change of verdict, worst first: `BLOCKED → READY`; a cluster that
+    was not judged is new or gone; critical clusters and setbacks are marked."""
     moves: defaultdict[str, list[model.ChangedVerdict]] = defaultdict(list)
     order, back = [*Verdict, None], {c.key for c in change.ceilings}
 
@@ -247,8 +247,8 @@ def gather_moves(change: model.Change) -> list[tuple[str, list[model.ChangedVerd
 def gather_levels(
     change: model.Change,
 ) -> list[tuple[str, list[model.ChangedLevel | model.ChangedNodes]]]:
-    """Return the clusters of each move of a level: `kraft.version 0 (not finalized) → 1`, and whom
-    it does not fit; before these what went back, and which nodes fell silent."""
+    """Return the clusters of each change of a level: `kraft.version 0 (not finalized) → 1`, with
+    the nodes that do not support it; before these the setbacks, and the nodes that fell silent."""
 
     def order(moved: model.ChangedLevel) -> tuple[bool, tuple[bool, str]]:
         return moved.before.number < moved.after.number, words.metadata_first(moved.feature)
@@ -266,7 +266,7 @@ def gather_levels(
 
 
 def other_changes(report: model.Report) -> list[str]:
-    """Return of whom nothing landed any more since the night before, and which mutes ran out."""
+    """Return the clusters without data since the previous run, and the mutes that ran out."""
     change, newest = report.change, report.run.newest_line
     if change is None:
         return []
@@ -281,7 +281,7 @@ def other_changes(report: model.Report) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """A number over all nights: in words at the first night that has it, and at the last."""
+    """A number over all runs, with its text in the first run that has it, and in the last."""
 
     name: str
     values: tuple[int | None, ...]
@@ -291,14 +291,14 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
-    """Numbers of one kind over all nights."""
+    """The numbers of one kind over all runs."""
 
     title: str
     series: tuple[Series, ...]
 
 
 def trends(report: model.Report) -> tuple[Trend, ...]:
-    """Return how the fleet went; nothing before the second night."""
+    """Return the trends of the fleet; nothing before the second run."""
     if len(nights := report.runs) < 2:
         return ()
     releases = [{r.release: r.clusters for r in night.releases} for night in nights]
@@ -323,7 +323,7 @@ def _verdicts(nights: Sequence[model.PastRun]) -> list[Series]:
 
 
 def _oldest(nights: Sequence[model.PastRun]) -> Series:
-    """The oldest metadata.version of any cluster."""
+    """Return the oldest metadata.version of any cluster."""
     texts = [{at.level.number: at.level.text for at in n.metadata_versions} for n in nights]
     named = {number: text for of in texts for number, text in of.items()}
     return _series("of any cluster", [min(of, default=None) for of in texts], named.__getitem__)
@@ -338,7 +338,7 @@ def _by(
     rows: Sequence[Mapping[str, int]],
     order: Callable[[str], Any],
 ) -> list[Series]:
-    """A series for each name that any night counted, the newest first, then what has none."""
+    """Return a series for each name in any run, newest first, then for the unknown one."""
     names = sorted({name for row in rows for name in row}, key=order, reverse=True)
     every = [sum(night.clusters_by_verdict.values()) for night in nights]
     unknown = [of - sum(row.values()) if row else None for of, row in zip(every, rows, strict=True)]
@@ -357,7 +357,7 @@ def _series(
 
 
 def line(values: Sequence[int | None]) -> list[str]:
-    """Return the points of a line, and of another behind each gap, as SVG's polyline has them."""
+    """Return the points of a line, and of another after each gap, in the form of SVG's polyline."""
     top = max((value for value in values if value is not None), default=0) or 1
     wide = (WIDTH - 4) / max(len(values) - 1, 1)
     lines, points = list[str](), list[str]()

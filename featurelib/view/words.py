@@ -1,5 +1,5 @@
-"""Sentences that several views share, each once: an update, a point of no return, who judges, what
-is muted. Shorter phrases (a level, a time, a node list) are in featurelib.words."""
+"""The sentences that several views share: an update, a point of no return, judges, mutes. Shorter
+phrases (a level, a time, a node list) are in featurelib.words."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def no_return_text(feature: str, before: int, point: int, catalogue: Catalogue) 
 
 
 def danger_lines(change: ChangeOutlook, catalogue: Catalogue) -> list[str]:
-    """Return what an update cannot take back, and what else it changes; a command stands on a line
-    of its own, after blanks."""
+    """Return the irreversible parts and side effects of an update; a command stands on its own
+    line, after blanks."""
     update, lines = change.update, []
     for effect in change.side_effects:
         lines.append(f"ALSO CHANGES {clean(say_effect(effect), 1000)}")
@@ -116,13 +116,13 @@ def judges_text(dialects: Sequence[str]) -> str:
 
 
 def answer_text(judge: str, message: str, *, is_answer: bool) -> str:
-    """A controller's words: it gives one reason, and has others besides."""
+    """Return a controller's message: it names one reason, and may have others."""
     does = "would answer" if is_answer else "would refuse this too, after the rest is fixed"
     return f'{judge_text(judge)} {does}: "{clean(message, 1000)}"'
 
 
 def show_muted(mutes: Iterable[SetAside | None], page: Page, head: str = MUTED) -> None:
-    """A heading and a line for each code and reason that is muted; nothing without any."""
+    """Show a heading and a line for each muted code and reason; nothing if there are none."""
     muted = dict.fromkeys(m for m in mutes if m is not None)
     if muted:
         page.line()
@@ -139,7 +139,7 @@ def newest_text(findings: Iterable[model.ReportedFinding], catalogue: Catalogue)
 
 
 def idle_text(off: Sequence[int], silent: Sequence[int]) -> str:
-    """Name the nodes that no question about other software changes; "" = there are none."""
+    """Return the names of nodes that no supposed software changes; "" = there are none."""
     parts = []
     for ids, verb, plural in ((off, "does not run", "do not run"), (silent, "did not answer", "")):
         if ids:
@@ -154,7 +154,7 @@ FEATURES = 2  # of a plan, named in one line
 
 
 def by_managers(managers: Iterable[str]) -> str:
-    """Return the sentence about the owners; and advice for the first, if no command does it."""
+    """Return the sentence about the owners, with advice for the first if it has no command."""
     names = list(dict.fromkeys(managers))
     subject = some(names, 2) if names[2:] else " and ".join(names)
     subject += " finalize" if names[1:] else " finalizes"
@@ -162,14 +162,14 @@ def by_managers(managers: Iterable[str]) -> str:
 
 
 def after_ours(managed: Sequence[model.ReportedCluster]) -> str:
-    """Return the sentence that a plan of ours goes first: it fits the levels of now."""
+    """Return the sentence that a plan of ours goes first, because it fits the present levels."""
     with_ours = [cluster for cluster in managed if parts(cluster)[0]]
     place = "" if len(with_ours) == len(managed) else f" of {some([c.name for c in with_ours], 2)}"
     return f"Apply our plan{place} first. " if with_ours else ""
 
 
 def one_way(points: Mapping[str, Sequence[str]]) -> str:
-    """Return the sentence that levels cannot be taken back: from where on, of one cluster."""
+    """Return the sentence that one cluster's levels cannot be downgraded from some points on."""
     kept = [name for name, levels in points.items() if levels]
     if len(kept) != 1:
         return f"Some levels of {some(kept, 2)} cannot be taken back. " if kept else ""
@@ -202,7 +202,7 @@ def lead(report: model.Report) -> str:
 
 
 def part_text(report: model.Report) -> str:
-    """Write whose clusters a report is about, and how many there are; empty for all."""
+    """Return which clusters a report is about, and their number; empty for all."""
     if report.part is None:
         return ""
     of = count(report.part.of, "cluster")
@@ -242,19 +242,19 @@ def _all_old(report: model.Report) -> str:
 
 
 def is_newest_old(run: model.ReportedRun) -> bool:
-    """Return true if judging as of the newest line would judge anything more."""
+    """Return true if a judgement as of the newest line would have more data."""
     if run.newest_line is None or run.max_age_hours is None:
         return True
     return (run.as_of - run.newest_line).total_seconds() > run.max_age_hours * 3600
 
 
 def left_out_line(line: model.QuarantinedLine) -> str:
-    """Return `payments: FILE:7: not valid JSON`, without a cluster where none is known."""
+    """Return `payments: FILE:7: not valid JSON`, without the cluster if unknown."""
     return ": ".join(filter(None, (line.cluster, line.line, line.reason)))
 
 
 def left_out_text(run: model.ReportedRun) -> str:
-    """Return `9 landing lines of all runs left out, none of this run`, where that is known."""
+    """Return `9 landing lines of all runs left out, none of this run`, if that is known."""
     lines = run.quarantine.lines if run.quarantine else 0
     now = f"{run.ingest.quarantined:,}" if run.ingest and run.ingest.quarantined else "none"
     newest = f", {now} of this run" if run.ingest else ""

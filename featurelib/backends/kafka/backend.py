@@ -1,4 +1,4 @@
-"""Look at a real cluster of either mode by its listeners, and update it through its controller.
+"""Read a real cluster of either mode by its listeners, and update it through its controller.
 
 An update is sent once, to the node that was named before. A request to validate is sent again if
 the controller moved, and never in ZooKeeper mode, where it would be applied.
@@ -63,10 +63,10 @@ FORWARDERS = 3  # brokers that are tried where the active controller cannot be r
 
 
 def open_kafka(entry: Entry, *, timeout: float) -> Backend:
-    """The backend of a real cluster; nothing is connected yet. `timeout` in seconds, a node.
+    """Return the backend of a real cluster, not connected yet. `timeout` in seconds per node.
 
-    Raises CredentialsError for secrets and files that are not there, ConfigError where ZooKeeper is
-    named and its client is not installed.
+    Raises CredentialsError for missing secrets and files, ConfigError if ZooKeeper is named and its
+    client is not installed.
     """
     brokers = Credentials(entry.security)
     controllers = brokers
@@ -92,7 +92,7 @@ def open_kafka(entry: Entry, *, timeout: float) -> Backend:
 
 
 class KafkaBackend:
-    """A real cluster. `cluster_id` names it where no node says its name; empty = not known."""
+    """A real cluster. `cluster_id` is its id if no node returns one; empty = not known."""
 
     def __init__(self, reach: Reach, cluster_id: str = "") -> None:
         self._reach, self._cluster_id = reach, cluster_id
@@ -125,7 +125,7 @@ class KafkaBackend:
         return Abilities(mode=known.mode, validate_only=validates)
 
     def recipient(self) -> Recipient:
-        """The first candidate that can be connected to; the connection is kept for `update`."""
+        """Connect to the first candidate that accepts, and keep the connection for `update`."""
         known = self._known()
         talk, role, node = self._connect(known)
         self.close()
@@ -147,8 +147,8 @@ class KafkaBackend:
             return NotPassed(why=str(error).rstrip("."))
 
     def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
-        """The active controller's answer, its codes and words as they came; only where a right is
-        missing, the words say which, and who lacks it."""
+        """Return the active controller's response unchanged; if a permission is missing, the
+        message names it and the principal."""
         if validate_only:
             return self._validate(step)
         if self._held is None:
@@ -159,13 +159,13 @@ class KafkaBackend:
             return _answered(talk, step, validate_only=False)
 
     def close(self) -> None:
-        """Let go of the connection that is kept for an update."""
+        """Close the connection that is kept for an update."""
         held, self._held = self._held, None
         if held is not None:
             held.close()
 
     def _validate(self, step: Step) -> Reply:
-        """A request to validate, sent again where the controller had moved: it writes nothing."""
+        """Send a request to validate, again if the controller moved: it writes nothing."""
         if not self.abilities().validate_only:
             raise RefusedError(
                 f"{self.where}: expected a controller that validates without writing, found "
@@ -180,7 +180,7 @@ class KafkaBackend:
         return answered
 
     def _connect(self, known: Map) -> tuple[Talk, Role, int]:
-        """A connection to the first candidate that takes one, and who that is."""
+        """Connect to the first candidate that accepts; return connection, role and id."""
         failures = []
         for role, node, address in candidates(known):
             try:
@@ -199,7 +199,7 @@ class KafkaBackend:
         return self._map
 
     def _find_again(self) -> Map:
-        """Find the leader anew, by one broker and the controllers that were named."""
+        """Find the leader again, by one broker and the known controllers."""
         before = self._known()
         now = replace(
             deepcopy(before), leader=(NOBODY, NOBODY), active=NOBODY, voters=set(), nameless=[]
@@ -242,7 +242,7 @@ def _answered(talk: Talk, step: Step, *, validate_only: bool) -> Reply:
 
 
 def _look(reach: Reach, say: Say) -> Search:
-    """Ask every listener that can be found. Raises UnreachableError where nobody answers."""
+    """Query every listener that can be found. Raises UnreachableError if none responds."""
     search = Search(reach, Map(), say, asks=True).run()
     nodes = search.answers
     silent = [f"{n.target.title}: {n.error}" for n in nodes if n.error is not None]
@@ -263,9 +263,9 @@ def _look(reach: Reach, say: Say) -> Search:
 
 
 def _nobody(reach: Reach, reasons: Iterable[str], own: Sequence[bytes]) -> UnreachableError:
-    """Return the error that no node answered, each reason once, behind the nodes that gave it;
-    `own` are the `lines` of the error. An address that a reason names is not repeated, and a reason
-    that stands alone and says what was expected is enough."""
+    """Return the error that no node responded: each reason once, after the nodes that gave it.
+    `own` are the `lines` of the error. An address in a reason is not repeated, and a single reason
+    that says what was expected is enough."""
     every = " · ".join(reason.rstrip(".") for reason in dict.fromkeys(reasons))
     parts = share_reasons(every).split(" · ")
     if len(parts) > SHOWN:
@@ -296,7 +296,7 @@ def _refusals(answers: Iterable[NodeAnswers]) -> Iterator[str]:
 
 
 def voters_not_asked(known: Map) -> Iterator[str]:
-    """Yield voters nobody knows an address of, and addresses nobody knows a node id of."""
+    """Yield voters without a known address, and addresses without a known node id."""
     if lost := sorted(known.voters - set(known.controllers)):
         yield (
             f"voters {some([*map(str, lost)], SHOWN)}: not asked, because no address is known. Add "
@@ -306,7 +306,7 @@ def voters_not_asked(known: Map) -> Iterator[str]:
 
 
 def _nameless(known: Map) -> Iterator[str]:
-    """Yield controllers that answer, and of which nothing tells the node id."""
+    """Yield controllers that respond and whose node id is unknown."""
     for address in known.nameless[:SHOWN]:
         yield (
             f"{address}: expected a controller that says its node id, found one that does not "

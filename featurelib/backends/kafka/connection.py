@@ -1,4 +1,4 @@
-"""Connect to one listener, and put requests on the connection.
+"""Connect to one listener, and send requests over the connection.
 
 The admin client of kafka-python asks for Metadata first, chooses its own broker and sends updates
 again by itself, so its parts are used instead (featurelib.backends.kafka.internals). The socket is
@@ -52,8 +52,8 @@ TIME_LIMITS, LEAST_SECONDS = 30, 60.0  # a look takes so many time limits, and m
 
 
 class Allowance:
-    """The time and bytes that one query has left; shared by the threads that ask. `timeout` in
-    seconds, a node."""
+    """The time and bytes left for one query, shared by its threads. `timeout` in seconds per
+    node."""
 
     def __init__(self, timeout: float) -> None:
         self._seconds = max(LEAST_SECONDS, TIME_LIMITS * timeout)
@@ -62,18 +62,18 @@ class Allowance:
         self._lock = Lock()
 
     def take(self, count: int) -> None:
-        """Take the number of received bytes off the limit."""
+        """Subtract the number of received bytes from the limit."""
         with self._lock:
             self._left -= count
 
     def expect_more(self, address: str) -> None:
-        """Raise UnreachableError where nobody is asked any more."""
+        """Raise UnreachableError if the time or bytes of the query are used up."""
         if reason := self.spent:
             raise UnreachableError(f"{address}: not asked, {reason}")
 
     @property
     def spent(self) -> str:
-        """The reason why no node is asked any more; "" = time and bytes are left."""
+        """The reason why no further node is queried; "" = time and bytes are left."""
         if self._left < 0:
             return f"the nodes of this cluster answered with more than {_megabytes(MOST_BYTES)}"
         if time.monotonic() > self._over_at:
@@ -82,7 +82,7 @@ class Allowance:
 
 
 def too_long(most: int) -> str:
-    """Return the words for an answer that is longer."""
+    """Return the message for a response that is too long."""
     return f"its answer is longer than {_megabytes(most)}, and was not read"
 
 
@@ -100,8 +100,8 @@ _CLOSED = "socket disconnected"
 
 
 def words(error: Exception, credentials: Credentials, timeout_ms: int) -> str:
-    """Return why a listener could not be asked, in one line without secrets. The client's own words
-    are kept where they say something."""
+    """Return why a listener could not be queried, in one line without secrets. A client's own
+    message is kept if it is informative."""
     name = type(error).__name__
     text = _NUMBER.sub("", str(error)).removeprefix(name).removeprefix(": ")
     text = clean(credentials.hide(" ".join(text.split())), LONGEST_WORDS) if text else ""
@@ -131,8 +131,8 @@ def words(error: Exception, credentials: Credentials, timeout_ms: int) -> str:
 
 
 def _other_security(error: Exception, credentials: Credentials) -> str:
-    """Return what is likely, of an error that a listener of another protocol or mechanism causes;
-    "" = something else is wrong. Kafka ends a connection without a word in most of these cases."""
+    """Return the likely cause of an error that a listener of another protocol or mechanism
+    produces; "" = another error. Kafka mostly closes the connection without a response then."""
     known, name, text = credentials.security, type(error).__name__, str(error)
     if name == "UnsupportedSaslMechanismError":
         return f"it does not take the mechanism {known.mechanism}"
@@ -159,15 +159,15 @@ _CLIENT = {"client_id": "featurelib", "receive_message_max_bytes": LONGEST_OF_AL
 
 
 class LostError(Exception):
-    """A request was sent, and no answer came: why, in words without secrets."""
+    """The error that a request was sent and no response came; its text has no secrets."""
 
 
 class Connection:
-    """An open, authenticated connection, to be closed; one thread at a time.
+    """An open, authenticated connection to be closed by its one thread.
 
-    `connect_ms` is how long opening may take, `timeout_ms` each answer, and opening where nothing
-    else is said. What is received is taken from the `allowance`. `offered` is API key → (lowest,
-    highest version). Raises UnreachableError, ConfigError.
+    `connect_ms` limits opening, `timeout_ms` each response (and opening by default). Received bytes
+    count against the `allowance`. `offered` is API key → (lowest, highest version). Raises
+    UnreachableError, ConfigError.
     """
 
     def __init__(
@@ -208,19 +208,19 @@ class Connection:
         self.offered: dict[int, tuple[int, int]] = dict(offered)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._connection.close()
         self._net.close()
         if self._socket.opened is not None:
             self._socket.opened.close()
 
     def forget_when_lost(self) -> None:
-        """From now on whatever ends this connection, our own end too, resets it: bytes that did not
-        get through are thrown away, where the kernel would go on sending them after we are gone."""
+        """Reset the connection however it ends, also when this process ends: bytes that were not
+        delivered are dropped, where the kernel would still send them afterwards."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
     def send(self, api: Api, version: int, fields: dict[str, object], more_ms: int = 0) -> Any:
-        """Send once and give the answer. `more_ms` is what the request itself may take.
+        """Send once and return the response. `more_ms` is the request's own time limit.
 
         Raises UnreachableError if nothing was sent, LostError if no answer came.
         """
@@ -280,8 +280,8 @@ class Connection:
 
 
 class _Metered:
-    """A socket that is read no further than it may be; else it is the socket, once there is one.
-    `fault` says that too much came; "" = it did not."""
+    """A socket that is read no further than its limit; it behaves like the socket otherwise.
+    `fault` is set if too much came."""
 
     def __init__(self, allowance: Allowance | None) -> None:
         self._allowance, self.fault = allowance, ""
@@ -289,7 +289,7 @@ class _Metered:
         self.expect(Api.API_VERSIONS)
 
     def expect(self, api: Api) -> None:
-        """An answer to this request comes next."""
+        """Note that the next response belongs to a request of this kind."""
         self._most = self._left = LONGEST_ANSWER_BYTES.get(api, LONGEST_OTHER_ANSWER_BYTES)
 
     def recv(self, most: int) -> bytes:

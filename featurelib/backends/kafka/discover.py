@@ -1,6 +1,6 @@
-"""Find every listener of a cluster and ask each of them, all at once.
+"""Find every listener of a cluster and query all of them in parallel.
 
-Nodes that answer name others: brokers by Metadata or DescribeCluster, voters by DescribeQuorum,
+Nodes that respond name others: brokers by Metadata or DescribeCluster, voters by DescribeQuorum,
 controllers by what they say of each other, brokers of ZooKeeper mode by their registrations. The
 search ends when nobody names anybody new, and takes one time limit, however many are silent. Nodes
 of two clusters are never put on one map.
@@ -46,7 +46,7 @@ NOBODY = -1
 
 @dataclass(slots=True)
 class Map:
-    """The nodes of a cluster that are known while it is explored; node id → addresses.
+    """The nodes of a cluster found so far; node id → addresses.
 
     `leader` is (epoch, node) of the quorum, `active` the controller broker of ZooKeeper mode;
     `nameless` are addresses of controllers that do not say their node id.
@@ -68,7 +68,7 @@ class Map:
 
     @property
     def is_migrating(self) -> bool:
-        """True if nodes of both modes answered."""
+        """True if nodes of both modes responded."""
         return len(self.modes) > 1
 
     @property
@@ -82,7 +82,7 @@ class Map:
         return max(len(self.brokers), len(self.controllers)) >= MOST_NODES
 
     def targets(self) -> list[Target]:
-        """Return every half of every node that is known, controllers first."""
+        """Return every half of every known node, controllers first."""
         parts = ((Role.CONTROLLER, self.controllers), (Role.BROKER, self.brokers))
         return [
             Target(role=role, node_id=node, addresses=nodes[node])
@@ -91,7 +91,7 @@ class Map:
         ]
 
     def learn_id(self, cluster_id: str) -> None:
-        """The cluster's id, "" = not said. Raises ConfigError for the id of another cluster."""
+        """Note the cluster's id, "" = not returned. Raises ConfigError for another cluster's id."""
         if self.cluster_id and cluster_id not in ("", self.cluster_id):
             first, second = sorted((clean(self.cluster_id), clean(cluster_id)))  # not by speed
             raise ConfigError(
@@ -108,7 +108,7 @@ class Map:
         self.voters |= set(quorum.voters)
 
     def learn(self, answers: NodeAnswers) -> None:
-        """Add the answers of one half of one node. Raises ConfigError, ProtocolError."""
+        """Add the responses of one half of one node. Raises ConfigError, ProtocolError."""
         role, members, state = answers.target.role, answers.members, answers.quorum
         if answers.error is None:
             self.modes.add("kraft" if answers.is_kraft else "zk")
@@ -125,7 +125,7 @@ class Map:
             self.learn_quorum(state)
 
     def learn_introduced(self, answers: NodeAnswers) -> None:
-        """The same of a listener that was given, whichever node that is."""
+        """Add the responses of a listener whose address was given, whichever node it belongs to."""
         self.learn(answers)
         node = _node_of(answers)
         if answers.target.role is Role.CONTROLLER and node is None:
@@ -134,21 +134,21 @@ class Map:
             self.place(node, answers.address)
 
     def place(self, node: int, address: str) -> None:
-        """An address that was given is tried before those a node advertises."""
+        """Put an address that was given before the advertised addresses of its node."""
         advertised = self.controllers.pop(node, ())
         add_addresses(self.controllers, node, (address, *advertised))
 
 
 def add_addresses(known: dict[int, tuple[str, ...]], node: int, new: Iterable[str]) -> None:
-    """Add further addresses of a node behind the known; more nodes than allowed are left out."""
+    """Add further addresses of a node after the known ones; nodes above the limit are left out."""
     if node in known or len(known) < MOST_NODES:
         addresses = dict.fromkeys((*known.get(node, ()), *new))
         known[node] = tuple(islice(addresses, MOST_ADDRESSES))
 
 
 def _introduce(role: Role, address: str, wire: Wire, who_leads: bool) -> NodeAnswers:
-    """Ask one address who belongs to its cluster, and `who_leads`; a controller also where it
-    cannot be known otherwise which one it is.
+    """Ask one address for the members of its cluster, and with `who_leads` for the leader; also ask
+    a controller whose id is not known otherwise.
 
     Raises UnreachableError where nobody answers or a broker does not list the others, ConfigError.
     """
@@ -169,7 +169,7 @@ def _introduce(role: Role, address: str, wire: Wire, who_leads: bool) -> NodeAns
 
 def _node_of(answers: NodeAnswers) -> int | None:
     """Return the id of the controller that listens there: the one that advertises the address, else
-    the leader (on a controller's listener only the leader answers), else who it says it is."""
+    the leader (only the leader responds on a controller's listener), else its own id."""
     for node, advertised in answers.members.addresses.items() if answers.members else ():
         if advertised == answers.address:
             return node
@@ -230,16 +230,16 @@ class Reach:
     znodes: Callable[[], Znodes] | None
 
     def after(self, known: Map | None) -> Reach:
-        """Add brokers that an earlier look saw: they are tried if no given address answers."""
+        """Add brokers that an earlier reading found, to try if no given address responds."""
         known_at = islice((at[0] for at in known.brokers.values()), FURTHER) if known else ()
         return replace(self, bootstrap=tuple(dict.fromkeys((*self.bootstrap, *known_at))))
 
 
 class Search:
-    """A search under way. Many threads ask; what they bring is put on the map by one.
+    """A search in progress. Many threads query nodes; one puts the responses on the map.
 
-    With `asks` ZooKeeper is read and everybody is asked in full; without, only those that are given
-    say who there is. `failures` says in words who of those could not be asked.
+    With `asks` ZooKeeper is read and every node is queried in full; else only the given addresses
+    list members. `failures` describes the given addresses that failed.
     """
 
     def __init__(self, reach: Reach, known: Map, say: Say, *, asks: bool) -> None:
@@ -258,7 +258,7 @@ class Search:
 
     @property
     def answers(self) -> list[NodeAnswers]:
-        """Return everybody who was asked, in the order of role and id."""
+        """The queried nodes, in the order of role and id."""
         return sorted(self.asked.values(), key=lambda a: (-a.target.role, a.target.node_id))
 
     def run(self) -> Self:
@@ -288,7 +288,7 @@ class Search:
         return self
 
     def _next_done(self) -> Iterator[Callable[[], None]]:
-        """Whoever has ended since, waited for as long as nothing else is to be done."""
+        """Yield the handlers of queries that have ended; wait if nothing else is to be done."""
         with suppress(Empty):
             yield self._done.get(timeout=self._patience())
             while True:
@@ -302,7 +302,7 @@ class Search:
     # Who introduces others
 
     def _introduce_next_broker(self) -> None:
-        """One broker's list is enough; the next is asked where it fails or lets us wait."""
+        """Query the next broker for its list only if the one before fails or is slow."""
         waiting = self._brokers_left()
         if waiting and time.monotonic() >= self._next_broker_at:
             self._given.add(waiting[0])
@@ -323,7 +323,7 @@ class Search:
     def _learn_from(
         self, work: Callable[[], _T], learn: Callable[[_T], None], role: Role | None = None
     ) -> None:
-        """Somebody who introduces others is asked, a broker or a controller or ZooKeeper."""
+        """Query a node that lists others: a broker, a controller, or ZooKeeper."""
 
         def learned(job: Future[_T]) -> None:
             self._introducing -= 1
@@ -349,7 +349,7 @@ class Search:
     # Waiting
 
     def _is_patient(self) -> bool:
-        """Return true while nodes that introduce others are waited for."""
+        """Return true while nodes that list others are awaited."""
         return bool(self._introducing) and time.monotonic() < self._began + PAUSE_SECONDS
 
     def _may_be_given(self, target: Target) -> bool:
@@ -359,7 +359,7 @@ class Search:
         return target.role is Role.CONTROLLER and not is_given and self._is_patient()
 
     def _patience(self) -> float | None:
-        """Seconds until something is to be done though nobody answered; None = nothing is."""
+        """Return seconds until the search acts although no node responded; None = it need not."""
         moments = [self._next_broker_at] if self._brokers_left() else []
         moments += [self._began + PAUSE_SECONDS] if self._is_patient() else []
         return max(0.0, min(moments) - time.monotonic()) if moments else None
@@ -367,7 +367,7 @@ class Search:
     # Asking
 
     def _ask_new(self) -> None:
-        """Ask whoever was not, and whoever was silent again where a new address is known."""
+        """Query nodes not queried yet, and silent nodes for which a new address is known."""
         new = []
         for target in self.known.targets():
             tried = self._tried.get(target.key, set())

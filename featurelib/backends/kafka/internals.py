@@ -1,7 +1,7 @@
-"""Use the parts of kafka-python below its public clients; nothing else of featurelib imports them.
+"""Wrap the parts of kafka-python below its public clients; no other module imports them.
 
 Another release may change its connection, selector and transports, so its release is pinned
-(uv.lock); tests/backends/test_kafka_answers.py names it and what is relied on.
+(uv.lock); tests/backends/test_kafka_answers.py names it and the used parts.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ SOFTWARE = {
 
 
 def make_request(api: Api, version: int, fields: dict[str, object]) -> Any:
-    """A request of exactly this version; lists of plain values become the client's classes."""
+    """Return a request of just this version; lists of plain values become the client's classes."""
     name = f"{api.title}Request"
     kind = getattr(metadata, name, None) or getattr(admin, name)
     return kind(version=version, **(SOFTWARE if api is Api.API_VERSIONS else _made(kind, fields)))
@@ -73,9 +73,9 @@ def _made(kind: Any, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class _LastWords:
-    """The bytes that came together with the end of a connection are read before the end is.
+    """A transport that reads the last bytes of a connection before it reports the end.
 
-    The client throws them away: a refused password, the answer of a controller that then stops.
+    The client drops them: a refused password, the response of a controller that then stops.
     """
 
     def _sock_recv(self) -> tuple[bytes, Exception | None]:
@@ -95,7 +95,7 @@ class SecuredTransport(_LastWords, KafkaSSLTransport):  # type: ignore[misc]  # 
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # as above
-    """The provider of OAUTHBEARER's token of one connection."""
+    """The provider of one connection's OAUTHBEARER token."""
 
     def __init__(self, token: str) -> None:
         super().__init__()

@@ -1,10 +1,10 @@
-"""Whether everybody who may hold a request of ours has handled all that was sent before now.
+"""Prove that every node that may hold our request has handled all requests sent before now.
 
-A request that was not answered lies in one of these places, in this order: the socket of the node
-it was sent to, one of the node's network threads, its queue, one of its handler threads; for a
-broker then its queue to the controller, and the same places of the controller; the controller's
-queue of events; its log, not committed yet. A harmless request that is sent later and answered
-has left all of them behind it, where it took the same way:
+A request without a response is in one of these places, in this order: the socket of the node it was
+sent to, one of the node's network threads, its queue, one of its handler threads; for a broker then
+its queue to the controller, and the same places of the controller; the controller's queue of
+events; its log, not committed yet. A harmless request that is sent later and answered has left all
+of them behind it, where it took the same way:
 
 - Sockets. A node shares connections out among its network threads in turn. So many connections are
   opened that each thread has some, and each is asked twice: when the second question is read, the
@@ -59,8 +59,8 @@ _IN_TURN = frozenset({NO_ERROR, NOT_CONTROLLER})  # a controller, and one that i
 def passed(
     reach: Reach, known: Map, sent: Recipient | None, features: Collection[str]
 ) -> Passed | NotPassed:
-    """Return the proof that a request to `sent` cannot be carried out any more, or what is missing;
-    `known` is as of now.
+    """Return the proof that a request to `sent` can no longer be applied, or what is missing for
+    it; `known` is as of now.
 
     Raises UnreachableError with the words of a node that did not answer, ConfigError, RefusedError.
     """
@@ -74,14 +74,14 @@ def passed(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Passing:
-    """A cluster of which everybody is asked who may hold a request to `sent`."""
+    """A cluster whose nodes are asked whether they may hold a request to `sent`."""
 
     reach: Reach
     known: Map
     sent: Recipient | None
 
     def brokers(self) -> list[int]:
-        """The brokers that may have taken the request; none if it went to a controller."""
+        """Return the brokers that may hold the request; none if it went to a controller."""
         if self.sent is None:
             return sorted(self.known.brokers)
         return [] if self.sent.role == Role.CONTROLLER.text else [self.sent.node]
@@ -126,10 +126,11 @@ class _Passing:
         return self.committed(leading, how, further=further)
 
     def committed(self, leading: QuorumState, how: str, *, further: bool) -> Passed | NotPassed:
-        """With the offset up to which the leader has committed; it has to be the same leader still.
+        """Add the offset up to which the leader has committed; the leader must be the same.
 
-        `further`: and a record that was appended after now is among it. The controller answers
-        before kraft.version is committed where it refuses the rest of a request (KAFKA-16538).
+        `further`: the offset must include a record that was appended after now. The controller
+        answers before kraft.version is committed where it refuses the rest of a request
+        (KAFKA-16538).
         """
         until, first = time.monotonic() + LONGEST_WAIT_S, None
         while True:
@@ -168,9 +169,9 @@ class _Passing:
         return None
 
     def ask(self, role: Role, node: int, question: Callable[[Talk], None]) -> None:
-        """Ask one node over so many connections, each `TIMES` times; at the listener that the
-        request was sent to, since each has network threads of its own. Raises UnreachableError
-        where one question was not answered as it should be."""
+        """Query one node over many connections, each `TIMES` times, at the listener that got the
+        request, because each listener has its own network threads. Raises UnreachableError unless
+        every query gets the expected response."""
         title, sent = f"{role.text} {node}", self.sent
         nodes = self.known.controllers if role is Role.CONTROLLER else self.known.brokers
         addresses = nodes.get(node, ())
@@ -197,7 +198,7 @@ class _Passing:
 
 
 def _has_judged(talk: Talk) -> None:
-    """A controller judged it, here or behind this broker. Raises UnreachableError."""
+    """Raise UnreachableError unless a controller judged the request, here or behind this broker."""
     response = reply(talk.update_features(_HARMLESS, validate_only=True))
     codes = {response.code, *(result.code for result in response.results or ())} - {NO_ERROR}
     if not codes or codes - _JUDGED:
@@ -208,8 +209,8 @@ def _has_judged(talk: Talk) -> None:
 
 
 def _has_had_its_turn(talk: Talk) -> None:
-    """The queue of the controller, or of one that is none any more, came to it. Raises
-    UnreachableError."""
+    """Raise UnreachableError unless the queue of this present or former controller came to the
+    request."""
     answer = talk.list_reassignments()
     if answer.code not in _IN_TURN:
         raise UnreachableError(answer.fault or "no answer that is understood")

@@ -1,9 +1,9 @@
-"""Ask a listener, and read its answers in whatever version they came.
+"""Query a listener, and read its responses in any version.
 
-The highest version that both sides know is spoken; a field that it lacks is None. Versions are
-chosen here alone, because the client silently leaves out what a version lacks, a request to
-validate among it. An update that was sent and not answered is OutcomeUnknownError; any earlier
-failure is UnreachableError, and nothing was sent.
+The highest version that both sides know is used; a field that it lacks is None. Versions are chosen
+here alone, because the client silently leaves out what a version lacks, a request to validate among
+it. An update that was sent and not answered is OutcomeUnknownError; any earlier failure is
+UnreachableError, and nothing was sent.
 
 A look asks each listener everything it can answer. Of several addresses of a node the first that
 answers counts. Lists of a whole cluster are asked of two brokers of each version.
@@ -71,7 +71,7 @@ RIGHTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerAnswer:
-    """An answer: `body` has the protocol's names in snake case, `at` is when it came."""
+    """A response: `body` has the protocol's names in snake case, `at` is its time of arrival."""
 
     api: Api
     version: int
@@ -79,7 +79,7 @@ class ListenerAnswer:
     body: dict[str, object]
 
     def read(self, shape: type[_T], part: object = None) -> _T:
-        """The answer, or a part of it, in this shape. Raises ProtocolError."""
+        """Return the response, or a part of it, in this shape. Raises ProtocolError."""
         try:
             return msgspec.convert(self.body if part is None else part, shape)
         except msgspec.ValidationError as error:
@@ -90,7 +90,7 @@ class ListenerAnswer:
 
     @property
     def _head(self) -> _Head:
-        """Return the error of the response, or of one configuration: the node's own first."""
+        """The error of the response, or of one configuration: the node's own first."""
         is_of_many = self.api is Api.DESCRIBE_CONFIGS
         return self.read(_Heads).results[0] if is_of_many else self.read(_Head)
 
@@ -100,7 +100,7 @@ class ListenerAnswer:
 
     @property
     def fault(self) -> str | None:
-        """The reason why this is no answer, in words that say what to do; None if it is one."""
+        """The reason why this response is an error, with advice; None if it is none."""
         head = self._head
         if head.error_code == responses.NO_ERROR:
             return None
@@ -111,11 +111,12 @@ class ListenerAnswer:
 
 
 def missing_right(api: Api, principal: str = "") -> str:
-    """Return the operation that `principal` ("" = not known) lacks, in place of the controller's
-    words, which show its own objects and no operation.
+    """Return the operation that `principal` ("" = not known) lacks, because the controller's
+    message does not show it.
 
-    kafka-acls.sh takes operations in camel case only. No command gives ALTER: an auditor may not
-    have it, and who may apply is for the cluster's owner to say."""
+    kafka-acls.sh accepts operations in camel case only. No command grants ALTER: an auditor must
+    not have it, and the cluster's owner decides who may apply.
+    """
     needed = (
         f"{api.title} is not authorized (error {responses.NOT_AUTHORIZED}): "
         f"{principal or 'the user'} needs the operation {RIGHTS[api]} on the resource CLUSTER"
@@ -162,7 +163,7 @@ class ListedMembers(msgspec.Struct, frozen=True):
 
     @property
     def addresses(self) -> dict[int, str]:
-        """Return node id → host:port."""
+        """The addresses: node id → host:port."""
         return {node: address(member.host, member.port) for node, member in self._by_id}
 
     @property
@@ -181,7 +182,7 @@ class ListedMembers(msgspec.Struct, frozen=True):
 class QuorumState:
     """The leader of the metadata quorum and the listeners of its voters; leader -1 = unknown.
 
-    What is committed ends before `high_watermark`, and the leader's log before `log_end`; -1 = the
+    Committed records end before `high_watermark`, and the leader's log before `log_end`; -1 = the
     leader does not know yet: it has committed nothing in its epoch (LeaderState).
 
     Addresses are there from version 2 on (3.9). Only the leader itself answers on a controller's
@@ -218,7 +219,7 @@ def quorum(answer: ListenerAnswer) -> QuorumState | None:
 
 
 def reply(answer: ListenerAnswer) -> Reply:
-    """Read UpdateFeatures of any version, its codes and words as they came. Raises
+    """Read UpdateFeatures of any version, with unchanged codes and messages. Raises
     ProtocolError."""
     response = answer.read(responses.UpdateFeatures)
     if answer.version > RESULTS_UP_TO:
@@ -227,8 +228,8 @@ def reply(answer: ListenerAnswer) -> Reply:
 
 
 def configurations(answer: ListenerAnswer) -> responses.DescribeConfigs:
-    """Read DescribeConfigs of any version, without whatever is sensitive or was not asked for.
-    Raises ProtocolError."""
+    """Read DescribeConfigs of any version, without sensitive and unrequested keys. Raises
+    ProtocolError."""
     response = answer.read(responses.DescribeConfigs)
     results = [
         msgspec.structs.replace(
@@ -240,16 +241,16 @@ def configurations(answer: ListenerAnswer) -> responses.DescribeConfigs:
 
 
 def address(host: object, port: object) -> str:
-    """host:port; an IPv6 host in brackets. A host that nobody can have is made safe to show."""
+    """Return host:port; an IPv6 host in brackets. An impossible host is made safe to show."""
     name = clean(str(host), LONGEST_HOST)
     return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
 
 
 class Wire:
-    """The connection settings of listeners; `timeout` in seconds, to connect and again to answer.
+    """The connection settings of listeners; `timeout` in seconds, to connect and again to respond.
 
-    A node that let all of it pass is given less the next time, until it answers: a node that is
-    back does so at once, and no node counts as silent that was not asked.
+    A node that used all of it gets less time until it responds: a node that is back responds at
+    once, and every silent node was queried.
     """
 
     def __init__(self, credentials: Credentials, timeout: float) -> None:
@@ -260,14 +261,14 @@ class Wire:
         self._allowance: Allowance | None = None
 
     def in_one_look(self, allowance: Allowance) -> Wire:
-        """The same, for as long as the allowance lets it."""
+        """Return the same settings, limited by the allowance."""
         wire = copy(self)
         wire._allowance = allowance
         return wire
 
     @property
     def timeout(self) -> float:
-        """Return seconds to connect, and again for each answer."""
+        """The seconds to connect, and again for each response."""
         return self._timeout_ms / 1000
 
     def connect(self, address: str) -> Talk:
@@ -287,7 +288,7 @@ class Wire:
 
 
 class Talk(Connection):
-    """A connection to one listener, and what it is asked."""
+    """A connection to one listener, and the requests over it."""
 
     def __enter__(self) -> Self:
         return self
@@ -301,14 +302,14 @@ class Talk(Connection):
         return Api.DESCRIBE_QUORUM in self.offered
 
     def version_of(self, api: Api) -> int | None:
-        """The highest version both sides know; None where there is none."""
+        """Return the highest version both sides know; None if there is none."""
         low, high = VERSIONS[api]
         offered_low, offered_high = self.offered.get(api, (0, -1))
         version = min(high, offered_high)
         return version if version >= max(low, offered_low) else None
 
     def api_versions(self) -> ListenerAnswer:
-        """Return ApiVersions, in a lower version where the highest is not understood."""
+        """Return ApiVersions, in a lower version if the highest is not understood."""
         low, high = VERSIONS[Api.API_VERSIONS]
         for version in range(self.version_of(Api.API_VERSIONS) or high, low - 1, -1):
             answer = self._ask(Api.API_VERSIONS, version)
@@ -334,7 +335,7 @@ class Talk(Connection):
         return self._ask(Api.DESCRIBE_QUORUM, topics=[topic])
 
     def describe_configs(self, resources: Sequence[str]) -> ListenerAnswer:
-        """Return DescribeConfigs of the keys that are read (landing.responses), and no other."""
+        """Return DescribeConfigs of the keys that landing.responses reads, and no others."""
         requested = [
             {
                 "resource_type": responses.BROKER,
@@ -349,16 +350,16 @@ class Talk(Connection):
         )  # fmt: skip
 
     def own_id(self) -> int | None:
-        """Return the node id, as a controller of 3.7 or later names it where it refuses to tell
-        node -1's configuration. Nothing else tells it without a leader."""
+        """Return the node id that a controller of 3.7 or later names when it refuses the
+        configuration of node -1. Without a leader no other response has it."""
         if self.version_of(Api.DESCRIBE_CONFIGS) is None:
             return None
         match = _OWN_ID.match(self.describe_configs(["-1"])._head.error_message or "")
         return int(match[1]) if match else None
 
     def list_reassignments(self) -> ListenerAnswer:
-        """ListPartitionReassignments of all partitions: a reading request that waits its turn in
-        the queue of a controller of ZooKeeper mode (KafkaController.listPartitionReassignments)."""
+        """Send ListPartitionReassignments of all partitions: a read request that waits in the queue
+        of a controller of ZooKeeper mode (KafkaController.listPartitionReassignments)."""
         return self._ask(Api.LIST_PARTITION_REASSIGNMENTS, timeout_ms=_LIST_MS, topics=None)
 
     def update_features(self, step: Step, *, validate_only: bool) -> ListenerAnswer:
@@ -395,7 +396,7 @@ class Talk(Connection):
             ) from None
 
     def _ask(self, api: Api, version: int | None = None, **fields: object) -> ListenerAnswer:
-        """Ask what writes nothing, in the highest version unless another is named."""
+        """Send a request that writes nothing, in the highest version unless another is given."""
         if self._allowance is not None:
             self._allowance.expect_more(self.address)
         try:
@@ -429,7 +430,7 @@ WITNESSES = 2  # brokers that are asked for a list, of each version of it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A half of one node, and where it listens, as host:port."""
+    """A half of one node, and its address as host:port."""
 
     role: Role
     node_id: int
@@ -445,7 +446,7 @@ class Target:
 
 
 class Silence(NamedTuple):
-    """A request that a listener did not answer: when, why, and the error code of its refusal."""
+    """A request without a response: when, why, and the error code of a refusal."""
 
     api: Api
     at: datetime
@@ -459,10 +460,10 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAnswers:
-    """The answers of one half of one node. `error` is why it could not be asked at all.
+    """The responses of one half of one node. `error` is why it could not be queried at all.
 
-    `silent` are the requests that a listener left unanswered. `principal` is the user that asked,
-    as an authorizer names it; "" = that is known to the listener alone.
+    `silent` are requests without a response. `principal` is our user, as an authorizer names it; ""
+    = only the listener knows it.
     """
 
     target: Target
@@ -477,7 +478,7 @@ class NodeAnswers:
 
     @property
     def configured_voters(self) -> list[tuple[int | None, str]]:
-        """Return (node id, address) of each voter. Raises ProtocolError."""
+        """The (node id, address) of each voter. Raises ProtocolError."""
         answers = (configurations(a) for a in self.answers if a.api is Api.DESCRIBE_CONFIGS)
         keys = (key for answer in answers for of in answer.results for key in of.configs)
         values = (responses.given(key.value) for key in keys if key.name == responses.VOTERS)
@@ -485,7 +486,7 @@ class NodeAnswers:
 
     @property
     def members(self) -> ListedMembers | None:
-        """The members that the node lists, None = it did not. Raises ProtocolError."""
+        """The members that the node lists, None = no list. Raises ProtocolError."""
         lists = (Api.DESCRIBE_CLUSTER, Api.METADATA)
         lists_read = (answer.read(ListedMembers) for answer in self.answers if answer.api in lists)
         return next(lists_read, None)
@@ -498,8 +499,8 @@ class NodeAnswers:
 
 
 class Share:
-    """The brokers that are asked for lists of the whole cluster: of each version, until enough of
-    them gave one. A controller's list differs from a broker's, and a refusal is no list."""
+    """The brokers that are asked for lists of the whole cluster: some of each version, until enough
+    lists came. A controller's list differs from a broker's, and a refusal is no list."""
 
     def __init__(self) -> None:
         self._answered: Counter[tuple[Api, int | None]] = Counter()
@@ -511,7 +512,7 @@ class Share:
             return target.role is Role.BROKER and self._answered[api, version] >= WITNESSES
 
     def note(self, target: Target, answer: ListenerAnswer) -> None:
-        """Count a list that a broker gave."""
+        """Count a list from a broker."""
         is_list = answer.fault is None
         if answer.api is Api.DESCRIBE_QUORUM:
             is_list = is_list and quorum(answer) is not None
@@ -521,7 +522,7 @@ class Share:
 
 
 def ask(target: Target, wire: Wire, share: Share) -> NodeAnswers:
-    """Return everything one half of one node says. Raises ConfigError only."""
+    """Return all responses of one half of one node. Raises ConfigError only."""
     failed, address = "no address is known", ""
     for address in target.addresses:
         try:

@@ -1,9 +1,8 @@
-"""Recorded UpdateFeatures exchanges: a JSON line in, a cluster, a request and what was answered.
+"""Read recorded UpdateFeatures exchanges: a JSON line becomes a cluster, a request and a response.
 
-docs/conformance.md specifies the form. A line says what the cluster was, what was asked, what came
-back and what was true afterwards; anybody can record their own controller. Keys that are not listed
-are ignored, and null is the same as leaving a key out, but for `finalized` and `epoch`, where it is
-an answer. Numbers have the width they have on the wire.
+docs/conformance.md specifies the form. A line has the cluster, the request, the response and the
+state afterwards; anybody can record their own controller. Unknown keys are ignored, and null equals
+a missing key, except in `finalized` and `epoch`. Numbers have their width on the wire.
 """
 
 from __future__ import annotations
@@ -103,8 +102,8 @@ def _without_nulls(value: object) -> object:
 
 
 def kafka_release(text: str) -> str:
-    """The numbers a release begins with: `4.2-SNAPSHOT` is built from 4.2, as `4.2.0.acme-1` is
-    from 4.2.0. A text without numbers stays as it is, for the error that names it."""
+    """Return the numbers at the start of a release: `4.2-SNAPSHOT` is built from 4.2, as
+    `4.2.0.acme-1` is from 4.2.0. A text without numbers is returned unchanged, for its error."""
     match = _RELEASE.match(text)
     return match.group(1) if match else text
 
@@ -114,7 +113,7 @@ Levels = dict[str, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """One recorded request: before, asked, answered, after."""
+    """A recorded request: the state before, the request, the response, the state after."""
 
     id: str
     mode: str  # zk or kraft
@@ -127,17 +126,17 @@ class Exchange:
 
     @property
     def scenario(self) -> str:
-        """The part of the id that names the walk: release and scenario."""
+        """The part of the id that names the recording: release and scenario."""
         return "-".join(self.id.split("-")[:2])
 
 
 def read(
     lines: Iterable[bytes], name: str, unread: list[InputError] | None = None
 ) -> Iterator[Exchange]:
-    """The exchanges of a file, in its order.
+    """Yield the exchanges of a file, in order.
 
-    A line that is none is an InputError: file, line, what is wrong. It is raised or, with `unread`,
-    put there, and the others go on.
+    An invalid line is an InputError with file, line and fault. It is raised or, with `unread`,
+    added there, and the others are read.
     """
     for number, line in enumerate(lines, start=1):
         text = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
@@ -160,7 +159,7 @@ def read(
 
 
 def _exchange(raw: _Line) -> Exchange:
-    """Raise KeyError for a release no dialect is of, ValueError for what cannot have been."""
+    """Return the exchange. Raises KeyError without a dialect, ValueError for impossible values."""
     release, flags = kafka_release(raw.release), raw.cluster.flags
     spoken = load(generation_of(release, raw.mode)).can.wire_versions
     if raw.request.version not in spoken:
@@ -242,7 +241,7 @@ def _request(raw: _Line, active: int) -> Request:
 
 
 def _levels(finalized: dict[str, int | tuple[int, int]] | None) -> Levels:
-    """Feature → (minimum, level); level 0 is not finalized. Raises ValueError for no level."""
+    """Return feature → (minimum, level); level 0 is not finalized. Raises ValueError."""
     pairs = {
         name: (value, value) if isinstance(value, int) else value
         for name, value in (finalized or {}).items()

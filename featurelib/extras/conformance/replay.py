@@ -1,8 +1,8 @@
-"""Recorded exchanges replayed on the sandbox cluster: every difference, by kind.
+"""Replay recorded exchanges on the sandbox cluster, and list every difference by kind.
 
-What a recording cannot decide is not a difference: an offender that Java's hash order, or the order
-in which nodes registered, picked; a hidden record of kraft.version, and whether a refused request
-moved it; an epoch that something else may have moved. Each is counted, by reason.
+Some differences cannot be decided by a recording: an offender chosen by Java's hash order or by the
+order of registration; a hidden record of kraft.version, and whether a refused request moved it; an
+epoch that something else may have moved. Each is counted, by reason.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _Results = list[tuple[str, int, str | None]] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One thing in which we answer otherwise than the recorded controller did."""
+    """A difference between our response and the recorded one."""
 
     id: str
     kind: str  # one of KINDS
@@ -57,7 +57,7 @@ class Difference:
 
 @dataclass(slots=True)
 class ReplayReport:
-    """The result of a replay; `undecided` counts what a recording cannot decide, by reason."""
+    """The result of a replay; `undecided` counts undecidable differences, by reason."""
 
     exchanges: int = 0
     differences: list[Difference] = field(default_factory=list)
@@ -68,10 +68,10 @@ class ReplayReport:
 def replay(
     exchanges: Iterable[Exchange], tables: Tables, dialect: Dialect | None = None
 ) -> ReplayReport:
-    """Put every exchange to a sandbox cluster of its release, in the order of the recording.
+    """Send every exchange to a sandbox cluster of its release, in the order of the recording.
 
-    With `dialect` that one answers, whatever the release. Raises InputError for a release no
-    dialect is of.
+    With `dialect`, that dialect responds for every release. Raises InputError for a release without
+    a dialect.
     """
     report, walks = ReplayReport(), dict[str, _Walk]()
     for exchange in exchanges:
@@ -91,7 +91,7 @@ def _dialect(exchange: Exchange) -> Dialect:
 
 
 class _Walk:
-    """One scenario of a recording: what earlier steps tell about the next one."""
+    """A scenario of a recording, with the state that earlier steps leave for the next one."""
 
     def __init__(self) -> None:
         self._records: set[int] = {0, 1}  # what the hidden record of kraft.version may hold
@@ -125,7 +125,7 @@ class _Walk:
         self._levels, self._epoch = exchange.after, exchange.epoch_after
 
     def _possible(self, exchange: Exchange, dialect: Dialect) -> list[int]:
-        """The record shows where the raft layer is at 0; else an earlier step told, or nobody."""
+        """Return the possible levels of kraft.version: by its record, an earlier step, or any."""
         if dialect.can.kraft_version != "record":
             return [0]
         hidden = exchange.cluster.raft_level > 0 or _hides_record(exchange)
@@ -159,7 +159,7 @@ class _Walk:
 
 
 def _compare(exchange: Exchange, answered: Answered) -> tuple[list[Difference], list[str]]:
-    """The recorded answer and levels beside ours: what differs, and what is undecided."""
+    """Compare the recorded response and levels with ours; return (different, undecided)."""
     reply, b_reply, after = exchange.reply, answered.reply, answered.after.finalized
     if _hides_record(exchange):
         after = _but_kraft(after)
@@ -185,8 +185,8 @@ def _compare(exchange: Exchange, answered: Answered) -> tuple[list[Difference], 
 
 
 def _names_another(recorded: Reply, answered: Answered) -> bool:
-    """Return true if both refuse the same update by the same rule, and name different nodes of the
-    group it asks, each of which offends: nodes whose order hangs on when they registered."""
+    """Return true if both refuse the same update by the same rule, and name different offending
+    nodes of its group: their order depends on when they registered."""
 
     def same(text: str | None, other: str | None) -> bool:
         return text == other or any({text, other} <= words for words in answered.alike)
@@ -199,7 +199,7 @@ def _names_another(recorded: Reply, answered: Answered) -> bool:
 
 
 def _results(reply: Reply) -> _Results:
-    """Results by name: their order is that of a hash map."""
+    """Return results by name, because their order is a hash map's."""
     if reply.results is None:
         return None
     return sorted(((r.feature, r.code, r.message) for r in reply.results), key=repr)
@@ -213,7 +213,7 @@ def _results_text(results: _Results) -> str:
 
 
 def _levels_text(levels: Levels) -> str:
-    """`f=3, g=1..4`: the level, with the finalized minimum where that is another one."""
+    """Return `f=3, g=1..4`: the level, with the finalized minimum if it differs."""
     parts = [
         f"{name}={level}" if low == level else f"{name}={low}..{level}"
         for name, (low, level) in sorted(levels.items())
@@ -226,14 +226,14 @@ def _but_kraft(levels: Levels) -> Levels:
 
 
 def _hides_record(exchange: Exchange) -> bool:
-    """Return true if nodes hide the record of kraft.version though the raft layer is at 0."""
+    """Return true if nodes hide the record of kraft.version although the raft layer is at 0."""
     early = exchange.mode == "kraft" and exchange.cluster.release in HIDES_RECORD
     return early and exchange.cluster.raft_level == 0
 
 
 def _moved_by_nodes(exchange: Exchange) -> bool:
-    """Return true if the request wrote nothing by its own answer, and the epoch moved no further
-    than nodes that register again move it: earlier requests decide, and were not recorded."""
+    """Return true if the request wrote nothing by its own response, and the epoch rose no more than
+    by nodes that register again: earlier, unrecorded requests decide."""
     request, reply, nodes = exchange.request, exchange.reply, exchange.cluster.nodes
     good = any(result.code == 0 for result in reply.results or ())
     wrote = good or (reply.code == 0 and reply.results is None)
@@ -245,7 +245,7 @@ def _moved_by_nodes(exchange: Exchange) -> bool:
 
 
 def _moves_more(before: Levels, after: Levels) -> bool:
-    """Return true if the change of state makes more records than the request's own."""
+    """Return true if the change of state needs more records than the request's own."""
     old, new = (_level(levels, METADATA_VERSION) for levels in (before, after))
     if not old:  # a walk begins
         return False
@@ -323,7 +323,7 @@ def conformance(
 def _replay(
     name: str, place: Traversable, tables: Tables, unread: list[InputError]
 ) -> ReplayReport:
-    """A file that may be packed. Raises ConfigError (no such file), InputError (damaged, empty)."""
+    """Replay a file, packed or not. Raises ConfigError (missing), InputError (damaged, empty)."""
     try:
         packed = place.read_bytes()
     except OSError as error:
@@ -372,7 +372,7 @@ def _document(reports: dict[str, ReplayReport], unread: list[InputError]) -> Con
 
 
 def _print(reports: dict[str, ReplayReport], most: int | None) -> None:
-    """A row for each file, at most so many differences, and what is undecided."""
+    """Print a row for each file, at most `most` differences, and the undecided ones."""
     page, differences = Page(), [d for report in reports.values() for d in report.differences]
     rows = [["FILE", "EXCHANGES", "DIFFERENCES", "UNDECIDED", "DIALECTS"]]
     for name, report in reports.items():

@@ -1,4 +1,4 @@
-"""Elections: what the next controller of a cluster in ZooKeeper mode would write to /feature."""
+"""Elections: predict what the next controller of a ZooKeeper-mode cluster writes to /feature."""
 
 from __future__ import annotations
 

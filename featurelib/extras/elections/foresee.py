@@ -1,7 +1,7 @@
-"""What the next controller election would make of one cluster's features node.
+"""Predict the effect of the next controller election on one cluster's `/feature` znode.
 
-ZooKeeper mode, with every broker at one inter.broker.protocol.version. Every dialect and every
-broker that may lead counts; what is not known is said.
+ZooKeeper mode, with every broker at one inter.broker.protocol.version. Every possible dialect and
+leader counts; unknown effects are reported as doubts.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _SHAPE: Final = re.compile(r"(0\.\d+\.\d+|[1-9]\d*\.\d+)((?:\.\d+)*)(?:-IV(\d+))
 
 
 def is_protocol_version(text: str) -> bool:
-    """Return true if some release in ZooKeeper mode starts with it: `2.6`, `2.7-IV2`, `2.8.1`.
+    """Return true if some release in ZooKeeper mode accepts the version: `2.6`, `2.7-IV2`, `2.8.1`.
 
     Source: ApiVersion.apply, MetadataVersion.fromVersionString: text after the release is cut off,
     but a step (-IV2) must be one of that release.
@@ -85,8 +85,8 @@ class Doubt(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionOutcome:
-    """The effect of one election, in the dialects named; `leaders` are the brokers that may win it
-    and leave just this. `version` is the node's afterwards, the epoch."""
+    """The effect of one election, in the named dialects; `leaders` are the brokers whose election
+    has this effect. `version` is the znode's afterwards, the epoch."""
 
     dialects: tuple[str, ...]
     leaders: tuple[int, ...]
@@ -98,7 +98,7 @@ class ElectionOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreseen:
-    """The next election under a protocol version; no outcome where there is a `doubt`."""
+    """The next election under a protocol version; no outcome if there is a `doubt`."""
 
     protocol_version: str
     version: int | None  # of the node now; None = there is none, or it was not read
@@ -109,8 +109,8 @@ class Foreseen:
 
     @property
     def settled(self) -> ElectionOutcome | None:
-        """The content of the node whoever wins, with every node that may end over it; None = that
-        depends on the winner. Where no broker can be elected, none is."""
+        """The znode's content if it is the same for every winner, with all nodes that may end over
+        it; None = it depends on the winner, or no broker can be elected."""
         ends_of = {(o.election.text, o.version) for o in self.outcomes}
         if len(ends_of) != 1 or not all(o.certain for o in self.outcomes):
             return None
@@ -120,8 +120,8 @@ class Foreseen:
 
 
 def expect_protocol_version(sight: ClusterView, version: str, terms: Terms) -> None:
-    """Raise ConfigError for a cluster that has no inter.broker.protocol.version, for one that
-    there is not, and for a release of the inventory that does not know it."""
+    """Raise ConfigError for a cluster without inter.broker.protocol.version, for an unknown
+    version, and for one that the inventory's release does not know."""
     if mode_of(sight) not in ("zk", ""):
         name = terms.fleet.names.get(sight.cluster_id) or sight.cluster_id
         raise ConfigError(
@@ -143,12 +143,12 @@ def expect_protocol_version(sight: ClusterView, version: str, terms: Terms) -> N
 
 
 def told_release(sight: ClusterView, terms: Terms) -> str:
-    """The release that the inventory names, "" = none."""
+    """Return the release that the inventory names, "" = none."""
     return terms.fleet.inventory.get(sight.cluster_id, Expected()).release
 
 
 def hold_election(sight: ClusterView, version: str, terms: Terms) -> tuple[Foreseen, ClusterView]:
-    """The next election of what `sight` shows, and what it leaves, judged by the same terms."""
+    """Return the next election of the cluster, and the cluster afterwards."""
     draft = Draft(sight.rows, sight.newest + 1)
     then = _keep_dialect(sight, terms)
     if not is_before(version, load(GENERATIONS[0]).election.system_from):
@@ -160,7 +160,7 @@ def hold_election(sight: ClusterView, version: str, terms: Terms) -> tuple[Fores
 
 
 def _keep_dialect(sight: ClusterView, terms: Terms) -> Terms:
-    """The terms with what the node shows of the software now, and may not show afterwards."""
+    """Return the terms with the software that the znode shows now, and may not show afterwards."""
     if told_release(sight, terms) or len(sight.dialects) != 1:
         return terms
     known = [entry for entry in terms.fleet.cluster if entry.id == sight.cluster_id]
@@ -214,11 +214,11 @@ def _read(text: str | None, dialect: str) -> ZnodeContent | None:
 
 
 def _brokers(sight: ClusterView, evidence: Evidence) -> tuple[dict[int, Features], tuple[int, ...]]:
-    """The brokers that may be alive: what each supports, and those of which nobody knows it. What
-    only the inventory speaks of is left out.
+    """Return the ranges of brokers that may be alive, and those with unknown ranges. Brokers that
+    only the inventory names are left out.
 
-    A registration without features is the word of a protocol version below 2.7, and not of the
-    software: only the broker's own answer tells that, where the system is off and it counts.
+    A registration without features shows a protocol version below 2.7, not the software: only the
+    broker's own response shows that.
     """
     node, profile = evidence.subjects, evidence.answering.of_subject
     off = evidence.levels.system_off[node.cluster]
@@ -238,8 +238,8 @@ def _outcomes(
     brokers: Mapping[int, Features],
     silent: tuple[int, ...],
 ) -> Iterator[ElectionOutcome]:
-    """Yield the outcomes in one dialect: by broker if no node exists, so that the winner makes it;
-    else every broker that can live with the node leaves the same."""
+    """Yield the outcomes in one dialect: one per broker if there is no znode, because the winner
+    makes it; else one, because every fitting broker leaves the same."""
     dialect = load(name)
     anyone = elect(text, version, None, dialect)
     anew = text is None and anyone.content is not None and anyone.content.status == ENABLED
@@ -266,8 +266,8 @@ def _outcomes(
 
 
 def _write_down(draft: Draft, foreseen: Foreseen) -> None:
-    """The cluster's row as it would be afterwards. What depends on who wins stays as it is: that is
-    a node that is not there, or not read alike by all, and its levels are not known before it."""
+    """Change the draft to the state afterwards. A znode that depends on the winner, or is read in
+    several ways, stays absent or unread: its levels are not known."""
     outcome = foreseen.settled
     if outcome is None:
         return
@@ -287,7 +287,7 @@ WORDS = tomllib.loads(
 
 
 def show_election(foreseen: Foreseen, page: QuestionPage) -> None:
-    """Show the outcomes of elections, a paragraph each; after a line that says what they are of."""
+    """Show the outcomes of elections, a paragraph each, after a line with their subject."""
     page.head("the next controller election")
     if foreseen.doubt is not None:
         page.item(f"UNKNOWN: {WORDS['doubts'][foreseen.doubt]}", 2)

@@ -40,14 +40,14 @@ _GAP = re.compile(r"(?<!\w)\{(\w+)\}|\{\w+\}")  # what follows a word at once ad
 
 
 class CiForm(StrEnum):
-    """A form that CI servers read, as a command names it."""
+    """A form for CI servers, as a command names it."""
 
     JUNIT = "junit"
     SARIF = "sarif"
 
 
 class Case(NamedTuple):
-    """A case of a suite: how it ended ("" = it passed), and the findings that say why."""
+    """A case of a suite: its result ("" = passed), and the findings that explain it."""
 
     name: str
     end: str
@@ -55,12 +55,12 @@ class Case(NamedTuple):
 
 
 def render_for_ci(report: Report, form: CiForm, listed_in: str = NO_SITE.inventory) -> str:
-    """Return the report in one of these forms; `listed_in` is the file of the inventory."""
+    """Return the report in one of these forms; `listed_in` is the inventory's file."""
     return render_junit(report) if form is CiForm.JUNIT else render_sarif(report, listed_in)
 
 
 def render_junit(report: Report) -> str:
-    """Return what Ant's and Jenkins' schemas of JUnit's XML both take. Nothing in it took time."""
+    """Return JUnit XML that fits Ant's and Jenkins' schemas. Times are 0."""
     root = Element("testsuites")
     at = f"{report.run.as_of.astimezone(UTC):%Y-%m-%dT%H:%M:%S}"
     for number, cluster in enumerate(report.clusters):
@@ -90,7 +90,7 @@ def render_junit(report: Report) -> str:
 
 
 def _cases(cluster: ReportedCluster, fleet: datetime | None) -> Iterator[Case]:
-    """The cases of a cluster; `fleet` is when the newest line of all clusters was read."""
+    """Yield the cases of a cluster; `fleet` is the time of the newest line of all clusters."""
     features = {ready.feature for ready in cluster.readiness}
     whole = [f for f in cluster.findings if f.feature not in features]
     verdict = Verdict.UP_TO_DATE if features else cluster.verdict
@@ -129,7 +129,7 @@ def _add_case(suite: Element, case: Case, cluster: ReportedCluster) -> None:
 
 
 def _lines(item: ReportedFinding) -> str:
-    """Return all that a finding says, a line for each thing."""
+    """Return all parts of a finding, a line for each."""
     place = f"read from {item.line}" if item.line else ""
     muted = f"muted until {item.muted_until}: {item.muted}" if item.muted else ""
     texts = (f"{item.severity}: {item.statement}", item.action, item.command, place, muted)
@@ -165,7 +165,7 @@ def write_sarif(run: dict[str, Any]) -> str:
 
 
 def _rule(code: str) -> dict[str, Any]:
-    """Return the meaning of a code, and its remedy; what depends on the case stands in capitals."""
+    """Return the text of a code, and its remedy; parts that vary are in capitals."""
     rule = {"shortDescription": code_text(code), "fullDescription": code_text(code)}
     if words := wordings(load(STRICT)).get(code):  # those of another release are not known
         advice = way_of(Action.START_AGAIN).text  # the least; each result has its own

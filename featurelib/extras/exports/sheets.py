@@ -59,7 +59,7 @@ class Sheet(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileRow:
-    """The range of one feature that some nodes share; null where that is not known."""
+    """The range of one feature that some nodes share; null if not known."""
 
     brokers: tuple[int, ...]
     controllers: tuple[int, ...]
@@ -89,7 +89,7 @@ _NOT_SHOWN = "key"  # the id is there to be shown
 
 
 def render_sheet(report: Report, sheet: Sheet) -> str:
-    """One part of the report as CSV with a head, as RFC 4180 but with plain line ends."""
+    """Return one part of the report as CSV with a head, as RFC 4180 but with plain line ends."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     kind, name = (WHOLE | OF_CLUSTERS)[sheet]
@@ -116,7 +116,7 @@ def _profile_rows(profile: ReportedProfile) -> list[ProfileRow]:
 
 @cache
 def _columns(kind: type) -> tuple[Path, ...]:
-    """The columns of a type, each as the path of fields to its value; a level's number stands at
+    """Return the columns of a type, each as the path of fields to its value; a level's number is at
     the path of the level."""
     paths: list[Path] = []
     hints = get_type_hints(kind)
@@ -135,7 +135,7 @@ def _columns(kind: type) -> tuple[Path, ...]:
 
 
 def _is_sheet(hint: Any) -> bool:
-    """Return true if a cluster has many of it, which is a sheet of its own."""
+    """Return true if a cluster has many of this type, which then has its own sheet."""
     tuples = [h for h in (hint, *get_args(hint)) if get_origin(h) is tuple]
     return any(is_dataclass(get_args(h)[0]) for h in tuples)
 
@@ -151,7 +151,7 @@ def _at(value: Any, path: Path) -> Any:
 
 
 def _text(value: Any) -> str:
-    """A cell: empty for null, several values with a semicolon between them."""
+    """Return a cell: empty for null, several values separated by semicolons."""
     if value is None:
         return ""
     if isinstance(value, int | float):
@@ -167,6 +167,6 @@ def _text(value: Any) -> str:
 
 
 def _harmless(text: str) -> str:
-    """A text in one line that no spreadsheet calculates."""
+    """Return a text in one line that no spreadsheet treats as a formula."""
     safe = _LATER_FORMULA.sub(r"\1'", printable(text))
     return f"'{safe}" if safe.lstrip().startswith(FORMULA) else safe

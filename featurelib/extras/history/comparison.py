@@ -38,7 +38,7 @@ _SEVERITIES = list(Severity)
 
 
 class State(StrEnum):
-    """The fate of one finding."""
+    """The fate of one finding between two runs."""
 
     NEW = "new"
     RESOLVED = "resolved"
@@ -58,8 +58,8 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelOfNights:
-    """A feature, and at which level each of two nights found it finalized. `unfit`: the nodes that
-    the later level does not fit, as `broker 2`."""
+    """A feature with its finalized level in each of two runs. `unfit`: the nodes that do not
+    support the later level, as `broker 2`."""
 
     feature: str
     before: int
@@ -69,12 +69,12 @@ class LevelOfNights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDiff:
-    """A cluster, and what the inventory calls it. `before` and `after` are its verdicts, None where
-    it was not judged; `critical`: whether the later night has a critical finding of it that is not
-    muted. An `incomparable` row has a key more, `why`. `levels`: what is finalized at another
-    level, as far as both nights knew it; 0 = not finalized. `ceilings`: the highest levels possible
-    that fell though the level stayed, as its software went back. `silent_since`: when its newest
-    line was read, where it fell silent between the nights."""
+    """A cluster, and its name in the inventory. `before` and `after` are its verdicts, None if it
+    was not judged; `critical`: whether the later run has a critical, unmuted finding of it. An
+    `incomparable` row has a further key, `why`. `levels`: changed finalized levels that both runs
+    knew; 0 = not finalized. `ceilings`: the highest possible levels that fell although the level
+    stayed, because software was rolled back. `silent_since`: the time of its newest line, if it
+    fell silent between the runs."""
 
     cluster: str
     name: str | None
@@ -160,7 +160,7 @@ def diff(
 
 
 def _differing(was: _Night, now: _Night) -> dict[str, dict[State, list[Row]]]:
-    """Return by cluster the findings that one of two runs lacks, new, resolved or incomparable."""
+    """Return by cluster the new, resolved and incomparable findings of two runs."""
     changed: dict[str, dict[State, list[Row]]] = defaultdict(lambda: defaultdict(list))
     alike = was.judged_by == now.judged_by
     for night, other, state in ((was, now, State.RESOLVED), (now, was, State.NEW)):
@@ -179,8 +179,8 @@ _Moved = tuple[tuple[LevelOfNights, ...], tuple[LevelMove, ...]]  # levels, and 
 
 
 def _levels_moved(was: _Night, now: _Night) -> dict[str, _Moved]:
-    """Return by cluster what is finalized at another level, of clusters that both nights judged;
-    and the ceilings that fell beside that, where both judged alike."""
+    """Return by cluster the changed finalized levels, of clusters that both runs judged; and the
+    ceilings that fell, if both judged alike."""
     moved: dict[str, _Moved] = {}
     (before, low), (after, high) = (
         [known_levels(side.readiness.values(), of) for of in ("finalized_level", "ceiling")]
@@ -207,7 +207,7 @@ def _order(row: Row) -> tuple[object, ...]:
 
 
 class _Night:
-    """The findings of one night, and what it knew."""
+    """The findings of one run, and its evidence."""
 
     def __init__(self, lake: Lake, run: int, part: Container[str] | None) -> None:
         row = lake.night(run)
@@ -226,16 +226,15 @@ class _Night:
         self.silent = {name: silent[name] for name in judged if name in silent}
 
     def rows(self, keys: Set[Key]) -> Iterator[Row]:
-        """Yield these findings whole: no read has the order of another, so keys find the rows."""
+        """Yield these findings whole, by their keys: every read has another order."""
         if keys:
             rows = self._lake.rows(tables.FINDINGS, run=self._run, columns=FOUND)
             at = [i for i, key in enumerate(_keys(rows)) if key in keys]
             yield from map(without_blanks, rows.take(np.array(at, dtype=np.int64)).to_pylist())
 
     def why_silent(self, row: Row, *, is_new: bool) -> Why | None:
-        """Return why this run may lack a finding of another; None where its silence counts.
-        `is_new`: this is the earlier night; nothing aims at a level before some node supports
-        it."""
+        """Return why this run may lack a finding of another; None if the lack is proof. `is_new`:
+        this is the earlier run; no run aims at a level before some node supports it."""
         cluster, feature = row["cluster"], row["feature"]
         if cluster not in self.verdicts:
             return Why.NOT_JUDGED
@@ -258,7 +257,7 @@ class _Night:
 
     @cached_property
     def unfit(self) -> defaultdict[tuple[str, str], list[str]]:
-        """Return by cluster and feature the nodes that its finalized level does not fit."""
+        """The nodes, by cluster and feature, that do not support the finalized level."""
         nodes: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         misfits = (key for key in self.found if key[1] in tagged("unfit"))
         for cluster, _, role, node_id, feature in sorted(misfits):
@@ -284,5 +283,5 @@ def _silent(plans: Sequence[Row], findings: Sequence[Row]) -> dict[str, datetime
 
 
 def _keys(findings: TableRows) -> list[Key]:
-    """Return the keys that tell findings of a run apart; the cluster first."""
+    """Return the keys that distinguish findings of a run; the cluster first."""
     return list(zip(*(findings[name].to_pylist() for name in KEY), strict=True))

@@ -148,7 +148,7 @@ def _cluster(cluster: ClusterDiff, words: FindingWords, limit: int, page: Page) 
 
 
 def _level_moves(cluster: ClusterDiff, catalogue: Catalogue, page: Page) -> None:
-    """Show the levels that moved, and the ceilings that fell."""
+    """Show the levels that changed, and the ceilings that fell."""
     for moved in cluster.levels:
         ends = (level_text(catalogue, moved.feature, at) for at in (moved.before, moved.after))
         down = ", WENT DOWN" if moved.after < moved.before else ""

@@ -45,7 +45,7 @@ class RangeMove(NamedTuple):
 
 
 class RangeRow(TypedDict):
-    """The columns of silver.node_advertisement that a timeline is made of."""
+    """The columns of silver.node_advertisement that a timeline needs."""
 
     observed_at: datetime
     line_id: int
@@ -72,7 +72,7 @@ class RangeChange:
 
     @property
     def who(self) -> str:
-        """Return `brokers 2-3`, or `registration of broker 2`."""
+        """The nodes, as `brokers 2-3` or `registration of broker 2`."""
         return "registration of " * self.registered + nodes(self.role, self.node_ids)
 
     @property
@@ -98,8 +98,8 @@ class SentLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """The history of a cluster, oldest first. `sent`: senders of levels, as `journal`, a file of
-    this machine, knows them; None = there is no journal."""
+    """The history of a cluster, oldest first. `sent`: senders of levels, from `journal`, a file of
+    this machine; None = there is no journal."""
 
     cluster_id: str
     ranges: tuple[RangeChange, ...]
@@ -110,7 +110,7 @@ class Timeline:
 
     @property
     def regressions(self) -> int:
-        """The number of changes that went back."""
+        """The number of regressions."""
         shrank = sum(1 for change in self.ranges if change.shrank)
         return shrank + sum(1 for move in self.levels if move.went_down) + len(self.epochs)
 
@@ -143,8 +143,8 @@ def read_timeline(lake: Lake, cluster_id: str, run: int | None = None) -> Timeli
 
 
 def find_senders(levels: Sequence[LevelChange], entries: Sequence[JournalEntry]) -> list[SentLevel]:
-    """Return the sender of each level: of the last request that wrote it, sent after the feature
-    was read at another level and before it was read at this one. `entries`: the cluster's."""
+    """Return the sender of each level: of the last request that wrote it, sent between the last
+    reading of another level and the first reading of this one. `entries`: the cluster's."""
     senders, since = [], dict[str, tuple[datetime, datetime]]()  # the last two times it was read
     for change in levels:
         for name, _, level in change.changes:
@@ -178,7 +178,7 @@ _Saying = tuple[datetime, int, int]  # when, at which epoch, in which line
 
 
 def _range_changes(rows: Iterable[RangeRow]) -> Iterator[RangeChange]:
-    """Yield changed answers of nodes and, beside them, registrations that differ: below protocol
+    """Yield changed responses of nodes and, beside them, registrations that differ: below protocol
     version 2.7 a broker registers nothing, whatever its software supports."""
     sayings = sorted(_sayings(rows).items())
     answers = [(key, of) for key, of in sayings if key[0] not in (LOG, REGISTRATION)]
@@ -194,7 +194,7 @@ def _registered(
     sayings: Sequence[tuple[_Who, Mapping[_Saying, Ranges]]], answering: Set[_Who]
 ) -> Iterator[tuple[RangeChange, bool]]:
     """Yield the changed registrations of brokers, and whether it is the first record in the log of
-    a broker that answers itself."""
+    a broker that responds itself."""
     for (role, node_id), of_node in sayings:
         # The log does not say here which half of a process registered.
         if role == REGISTRATION or (role == LOG and (CONTROLLER, node_id) not in answering):
@@ -204,7 +204,7 @@ def _registered(
 
 
 def _sayings(rows: Iterable[RangeRow]) -> dict[_Who, dict[_Saying, dict[str, Ends]]]:
-    """Return the ranges of each node by what showed them and when."""
+    """Return the ranges of each node by source and time."""
     sayings: dict[_Who, dict[_Saying, dict[str, Ends]]] = defaultdict(dict)
     for row in rows:
         role = row["witness"]
@@ -239,15 +239,15 @@ def _of_node(
 
 
 def _is_partial(before: Ranges, ranges: Ranges) -> bool:
-    """Return true if an answer only shows that it was asked below ApiVersions v4, which leaves out
-    features whose minimum is 0 (KIP-1022, KAFKA-17011)."""
+    """Return true if a response only shows that it was requested below ApiVersions v4, which leaves
+    out features whose minimum is 0 (KIP-1022, KAFKA-17011)."""
     left_out = [name for name in before if name not in ranges]
     kept = {name: ends for name, ends in before.items() if name in ranges}
     return bool(left_out) and kept == dict(ranges) and all(before[n][0] == 0 for n in left_out)
 
 
 def _together(changes: Iterable[RangeChange]) -> Iterator[RangeChange]:
-    """Sort changes by time; nodes that change alike, one after the other, are one row."""
+    """Sort changes by time; consecutive equal changes of several nodes become one row."""
     ordered = sorted(changes, key=lambda c: (c.since, *_series(c), c.node_ids))
     rows: list[RangeChange] = []
     for change in ordered:

@@ -1,4 +1,4 @@
-"""Show the levels of a release version, and the needs of a level: two commands without a cluster.
+"""Show the levels of a release version, and the dependencies of a level, without a cluster.
 
 A command parses, makes one call, and prints; text is what Kafka's tools print.
 """
@@ -175,7 +175,7 @@ class InitialLevelsDocument(OfSoftware):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formatting:
-    """The options and settings of the nodes that `kafka-storage.sh format` looks at."""
+    """The options and settings of nodes that `kafka-storage.sh format` reads."""
 
     dynamic_quorum: bool = False
     unstable: bool = False

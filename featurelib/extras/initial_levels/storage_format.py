@@ -1,8 +1,8 @@
-"""The levels a new cluster starts with, or every reason why kafka-storage format refuses.
+"""Compute the levels of a new cluster, or every reason why kafka-storage format refuses.
 
-The tool of one release is a table (`storage_format.toml`): which questions it asks, in which words.
-Here is one order of questions for all of them; the tool gives the first refusal, here are all. What
-a release knows comes from its own catalogue (KIP-1022, storage tool; Formatter.java, StorageTool).
+The tool of one release is a table (`storage_format.toml`) of its checks and messages. All tools
+share one order of checks; the tool prints the first refusal, here are all. The levels of a release
+come from its own catalogue (KIP-1022, storage tool; Formatter.java, StorageTool).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class FormatRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatRefusal:
-    """A reason: its stable code, and the tool's words."""
+    """A reason: its stable code, and the tool's message."""
 
     code: str
     text: str
@@ -109,8 +109,8 @@ _Asked = tuple[str, bool, dict[str, object]]  # a question's code, is it so, val
 
 
 class _Format:
-    """A request at one tool. Whatever cannot be decided for want of a metadata.version is not
-    asked; the refusal of that version stands first anyway."""
+    """A request to one tool. Without a metadata.version the checks that need it are skipped; its
+    refusal comes first anyway."""
 
     def __init__(self, software: ReleaseCatalogue, request: FormatRequest, tool: _Tool) -> None:
         self.software, self.request, self.tool = software, request, tool
@@ -130,7 +130,7 @@ class _Format:
         self.is_unstable = self.version is not None and self.version not in usable
 
     def questions(self) -> Iterator[_Asked]:
-        """Yield everything a tool may ask, in its order."""
+        """Yield every check of a tool, in order."""
         software, request, version = self.software, self.request, self.version
         text, level = request.release_version, request.features.get(METADATA_VERSION)
         dynamic, features = request.dynamic_quorum, bool(request.features)
@@ -171,12 +171,12 @@ class _Format:
             yield "migration", version < int(least), {**named}
 
     def written(self) -> dict[str, int]:
-        """The levels above 0: metadata.version, then by name."""
+        """Return the levels above 0: metadata.version, then by name."""
         names = (METADATA_VERSION, *self.others)
         return {name: self.proposed[name] for name in names if self.proposed[name]}
 
     def _chosen_version(self) -> int | None:
-        """The metadata.version asked for, or the tool's default; None if it knows none such."""
+        """Return the requested metadata.version, or the tool's default; None for an unknown one."""
         software, request = self.software, self.request
         if request.release_version is not None:
             return software.level_of(request.release_version, unstable=self.names_unstable)
@@ -187,7 +187,7 @@ class _Format:
         return software.newest_unstable if testing else software.newest_stable
 
     def _old_name(self) -> str | None:
-        """The full name of a version before KRaft, as 2.8-IV1 for 2.8.2; None if it is no such."""
+        """Return the full name of a version before KRaft, 2.8-IV1 for 2.8.2; None for others."""
         text = self.request.release_version
         if text is None or self.version is not None:
             return None
@@ -196,7 +196,7 @@ class _Format:
         return next((n for n in reversed(names) if n == short or n.startswith(f"{short}-")), None)
 
     def _proposed(self) -> dict[str, int]:
-        """Return every feature's level: as asked, else the default (Formatter)."""
+        """Return every feature's level: the requested one, else the default (Formatter)."""
         software = self.software
         levels = {} if self.version is None else {METADATA_VERSION: self.version}
         named = self.request.release_version is not None
@@ -228,7 +228,7 @@ class _Format:
 
 
 def choose_software(catalogue: Catalogue, text: str) -> ReleaseCatalogue:
-    """The catalogue of the release a version means. Raises ConfigError if there is none."""
+    """Return the catalogue of a version's release. Raises ConfigError if there is none."""
     release = catalogue.release_named(text)
     if release is None:
         known = ", ".join(own.release for own in catalogue.releases)
@@ -248,6 +248,6 @@ def choose_software(catalogue: Catalogue, text: str) -> ReleaseCatalogue:
 
 
 def _is_older(text: str, release: str) -> bool:
-    """Return true if a version as 2.8 or 3.2.1 comes before a release as 3.3."""
+    """Return true if a version such as 2.8 or 3.2.1 comes before a release such as 3.3."""
     parts, own = ([int(n) for n in re.findall("[0-9]+", name)[:2]] for name in (text, release))
     return re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})+", text) is not None and parts < own

@@ -1,4 +1,4 @@
-"""The command `featurelib inventory`: entries from what others list of their clusters."""
+"""Make inventory entries from lists of Strimzi, Amazon or an address: `featurelib inventory`."""
 
 from __future__ import annotations
 

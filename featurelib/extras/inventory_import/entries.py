@@ -1,8 +1,8 @@
-"""The inventory's entries from what others list: Strimzi's resources, and Amazon's clusters.
+"""Make inventory entries from Strimzi's resources and Amazon's lists of clusters.
 
-An entry has what is known and nothing that is guessed. Node ids of Strimzi's clusters are left out:
-its resources say them anew each night. Amazon does not say a cluster's id, so its entries are
-comments until somebody fills that in. Every text is written so that it reads back as it was.
+An entry has known facts and no guesses. Node ids of Strimzi's clusters are left out, because each
+run reads them from the resources. Amazon lists no cluster id, so its entries are comments until
+somebody adds it. Every text reads back as it was written.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class FoundEntry(NamedTuple):
 
     @property
     def toml(self) -> str:
-        """The entry as it stands in an inventory; as comments where it has no id."""
+        """The entry as TOML for an inventory; as comments if it has no id."""
         rows = [f"# {note}" for note in self.notes] + ["[[cluster]]"]
         for key in _KEYS:
             value = getattr(self.entry, key)
@@ -64,7 +64,7 @@ def new_ones(entries: Iterable[FoundEntry], inventory: Fleet) -> list[FoundEntry
 
 
 def of_strimzi(clusters: Iterable[StrimziCluster]) -> Iterator[FoundEntry]:
-    """An entry for each cluster, reached by the listener that asks least of a client."""
+    """Yield an entry for each cluster, with the listener that is easiest to use."""
     known = [*clusters]
     names = Counter(cluster.name for cluster in known)
     for cluster in known:
@@ -146,8 +146,8 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 def of_msk(texts: Iterable[tuple[str, str]]) -> tuple[list[FoundEntry], list[str]]:
-    """Return entries of what the two commands printed, each text after the name of its file, and
-    what was left out. Raises LandingError for a text that is neither's."""
+    """Return entries from the output of the two commands, each text with its file name, and notes
+    about what was left out. Raises LandingError for any other text."""
     clusters, nodes = list[_MskCluster](), list[_MskNode]()
     for source, text in texts:
         try:
@@ -180,7 +180,7 @@ def _strange(source: str, actual: str) -> LandingError:
 
 
 def _owner(node: _MskNode, clusters: Sequence[_MskCluster]) -> _MskCluster | None:
-    """The cluster whose name and number stand in the node's ARN, or whose name in its address."""
+    """Return the cluster whose name and number are in the node's ARN, or name in its address."""
     hosts = node.broker.endpoints or () if node.broker else ()
     names = {host.split(".")[1] for host in hosts if host.count(".") > 1}
     by_arn = [c for c in clusters if c.cluster_arn.partition("/")[2] in (node.arn or "")]
@@ -214,7 +214,7 @@ def _of_msk(cluster: _MskCluster, brokers: Sequence[_Broker]) -> FoundEntry:
 
 
 def _way(cluster: _MskCluster) -> tuple[int, str]:
-    """The port that asks least of a client, and how it is spoken to."""
+    """Return the port that is easiest to use, and its protocol."""
     of = cluster.provisioned or _Provisioned()
     clients = of.client_authentication or _Clients()
     sasl = clients.sasl or _Sasl()
@@ -235,7 +235,7 @@ def _way(cluster: _MskCluster) -> tuple[int, str]:
 
 
 def _value(value: object) -> str:
-    """A text, a number or a list of them as TOML, in one line and printable."""
+    """Return a text, a number or a list of them as TOML, in one printable line."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(_value, value))}]"
     return toml_text(value) if isinstance(value, str) else str(value)

@@ -1,1 +1,1 @@
-"""Lint: the effect of a changed file on feature levels and on the way back, before it is merged."""
+"""Lint: the effect of a changed file on feature levels and downgrades, before it is merged."""

@@ -1,4 +1,4 @@
-"""A cluster, or one kind of its nodes, before and after a change: what follows for its levels.
+"""Compare a cluster, or one kind of its nodes, before and after a change of its files.
 
 Without a file before, a setting is `new`. A level is compared with the production levels of the
 software in the file, and with all its levels where the file enables unstable ones.
@@ -27,7 +27,7 @@ MOST = 3  # reasons that a finding repeats
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownCluster:
-    """A cluster by its evidence; without `source` nothing is known of it."""
+    """A cluster with its evidence; without `source` nothing is known of it."""
 
     source: Source | None
     catalogue: Catalogue
@@ -101,8 +101,8 @@ def number_of(text: str | None, parts: int = 2) -> Number | None:
 
 @dataclass(frozen=True)
 class FileChange:
-    """A scope before and after; `before` None: there is none to compare with. `is_removed`: the
-    files declare it no more."""
+    """A scope before and after a change; `before` None: there was none. `is_removed`: the files no
+    longer declare it."""
 
     before: Scope | None
     after: Scope
@@ -122,7 +122,7 @@ class FileChange:
         return number_of(self.value(key), parts), number_of(self.value_before(key), parts)
 
     def turn(self, key: str, now: Number | int | None, then: Number | int | None) -> str:
-        """Return the change of a setting, whose value means `now`, and meant `then`."""
+        """Return the change of a setting whose value now means `now`, and before `then`."""
         if key not in self.after.settings:
             had = self.before is not None and key in self.before.settings
             return "removed" if had else "unset"
@@ -183,7 +183,7 @@ class FileChange:
 
     @cached_property
     def no_return(self) -> int | None:
-        """The first level between these that cannot be left again without loss."""
+        """The first level between these without a lossless downgrade."""
         low, high = sorted(self.ends or (0, 0))
         losing = (self.own or self.cluster.catalogue.whole).loses_metadata_below
         return min((level for level in losing if low < level <= high), default=None)
@@ -207,7 +207,7 @@ class FileChange:
 
 
 def is_chosen(scope: Scope | None) -> bool:
-    """Return true if an operator chooses metadata.version, where the file does not."""
+    """Return true if an operator chooses metadata.version because the file does not."""
     return scope is not None and scope.kind == "strimzi" and mode_of(scope) == "kraft"
 
 

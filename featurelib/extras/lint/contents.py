@@ -56,8 +56,8 @@ def old_content(file: str, revision: str) -> bytes | None:
 
 
 def _base(folder: Path, revision: str) -> str:
-    """Return the commit that a change began at: what the other branch got since belongs to
-    somebody else's change. Raises ConfigError."""
+    """Return the commit that a change began at: later commits of the other branch belong to other
+    changes. Raises ConfigError."""
     commit = git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if commit is None:
         raise ConfigError(

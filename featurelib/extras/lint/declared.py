@@ -1,7 +1,7 @@
 """The settings that files declare about a cluster, each with its file and line.
 
-Every reader returns the same: scopes. A scope is one cluster, or one kind of its nodes, with
-settings under Kafka's own names. Settings that Kafka has no name for:
+Every reader returns scopes. A scope is one cluster, or one kind of its nodes, with settings under
+Kafka's own names. Settings that Kafka has no name for:
 
     version         the release of the software
     metadata        the metadata.version that the file asks for
@@ -89,8 +89,8 @@ class Fault(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """The scopes of files by place and name, what could not be read, and files that declare nothing
-    of Kafka's."""
+    """The scopes of files by place and name, the faults, and files that declare nothing of
+    Kafka's."""
 
     scopes: dict[tuple[str, str, str], Scope] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Read files as what they declare: Strimzi's resources, properties, and what values.py reads.
+"""Read the declarations of files: Strimzi's resources, properties, and the kinds of values.py.
 
 YAML is read as nodes, so that every value has its line, and `version: 4.10` stays a text. Each
 document of a file stands for itself: a broken one is a fault, and the others are judged.
@@ -27,7 +27,7 @@ _INI = re.compile(r"^\[(kafka_broker|kafka_controller)(:\w+)?\]", re.MULTILINE)
 
 
 def read_file(content: bytes, file: str, into: Declared) -> None:
-    """Add what a file declares; what cannot be read becomes a fault of it."""
+    """Add the declarations of a file; parts that cannot be read become faults."""
     faults = len(into.faults)
     try:
         text = of.mask(content.decode("utf-8-sig"))

@@ -40,7 +40,7 @@ def summary(findings: Sequence[LintFinding], faults: Sequence[Fault]) -> str:
 def basis(
     files: Sequence[str], skipped: Sequence[str], before: str | None, clusters: Sequence[str]
 ) -> str:
-    """Return what was judged, compared with what, and what was skipped."""
+    """Return a sentence: the judged files, the comparison, and the skipped files."""
     change = f"the change since {before}" if before else "the files as they are"
     evidence = f"with the evidence of {', '.join(clusters)}" if clusters else "without evidence"
     judged = f"Judged: {change} ({count(len(files), 'file')}), {evidence}."

@@ -1,7 +1,7 @@
-"""The rules of `featurelib lint`: rows of rules.toml, and the findings that they make of facts.
+"""The rules of `featurelib lint`: rows of rules.toml that turn facts into findings.
 
-A row applies where its conditions hold. Its first case whose conditions hold, too, is the finding;
-without one there is none. The row REMOVED is about what files declare no more, and no other row is.
+A row applies if its conditions hold. Its first case whose conditions hold is the finding; without
+one there is none. Only the row REMOVED is about scopes that files no longer declare.
 """
 
 from __future__ import annotations
@@ -197,8 +197,8 @@ def _steps(change: FileChange, mode: str, before: str) -> str:
 
 
 def _kraft(change: FileChange) -> str:
-    """Return the kraft.version of the cluster, or the one that a chart made it with. A quorum that
-    is named by voters has 0 until software upgrades it."""
+    """Return the kraft.version of the cluster, or the one that a chart made it with. A quorum with
+    listed voters has 0 until an upgrade."""
     known, release = change.cluster.kraft, change.numbers(of.VERSION)[1]
     word = change.value_before(of.KRAFT) if known is None else str(known)
     if word is None and _named(change.before) == "voters" and release and release < DYNAMIC_FROM:

@@ -1,8 +1,8 @@
-"""Read variables that a tool makes properties of: inventories of cp-ansible, values of Helm charts.
+"""Read variables that become properties: inventories of cp-ansible, values of Helm charts.
 
-Watched properties are taken wherever they stand: as keys, as blocks of properties, as environment
-variables (KAFKA_CFG_PROCESS_ROLES). A path with `controller` or `broker` in it belongs to those
-nodes, everything else to both, so that each file makes two scopes.
+Watched properties are read at any place: as keys, as blocks of properties, as environment variables
+(KAFKA_CFG_PROCESS_ROLES). A path with `controller` or `broker` in it belongs to those nodes,
+everything else to both, so that each file makes two scopes.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _IMAGE = re.compile(r"(?P<name>[\w./-]*kafka)(?::(?P<tag>[\w.-]+))?(?:@sha256:\w
 
 
 class _Item(NamedTuple):
-    """A setting, and the nodes that it is for: "" = all."""
+    """A setting, and the nodes that it belongs to: "" = all."""
 
     component: str
     key: str
@@ -111,7 +111,7 @@ def _walk(node: Node, file: str, component: str, depth: int) -> Iterator[_Item]:
 
 
 def _scalar(key: str, value: Node, file: str, component: str) -> Iterator[_Item]:
-    """Yield what a scalar sets: a property, those of a block, or the version of an image."""
+    """Yield the settings of a scalar: a property, those of a block, or the version of an image."""
     variable, text, line = _ENVIRONMENT.fullmatch(key), str(value.value), line_of(value)
     name = variable[1].lower().replace("_", ".") if variable else key
     if name in of.WATCHED:
@@ -143,7 +143,7 @@ def _version(text: str, node: Node, file: str, *, is_confluent: bool) -> Iterato
 
 
 def _ansible(root: Node, file: str) -> Iterator[_Item]:
-    """Yield the version, the number of controllers, and where the metadata is kept."""
+    """Yield the version, the number of controllers, and the place of the metadata."""
     whole = get(root, "all")
     for place in (root, get(root, "vars"), get(whole, "vars")):
         if (version := get(place, "confluent_package_version")) is not None:
@@ -163,7 +163,7 @@ def _ansible(root: Node, file: str) -> Iterator[_Item]:
 
 
 def _bitnami(chart: Node | None, file: str, items: list[_Item]) -> Iterator[_Item]:
-    """Yield what the chart sets: up to chart 31 (Kafka 3) controller.quorum.voters, later
+    """Yield the settings of a chart: up to chart 31 (Kafka 3) controller.quorum.voters, later
     controller.quorum.bootstrap.servers, unless kraftVersion is 0 (bitnami/charts PR 34689)."""
     has, known = entries(chart), {item.key: item.setting for item in items}
     if of.VERSION not in known and (tag := get(chart, "image", "tag")) is not None:

@@ -36,7 +36,7 @@ INSTRUCTIONS = resources.files(__package__).joinpath("instructions.txt").read_te
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableTools:
-    """The tools; the fields say which tables, inventory, settings and overlay they read."""
+    """The tools of the server; its fields name the tables, inventory, settings and overlay."""
 
     tables: str
     fleet_file: str | None = None

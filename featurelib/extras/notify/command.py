@@ -1,4 +1,4 @@
-"""`featurelib notify`: after the nightly, one message for each owner."""
+"""Send one message to each owner after the nightly: `featurelib notify`."""
 
 from __future__ import annotations
 

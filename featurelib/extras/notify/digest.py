@@ -43,7 +43,7 @@ class Message:
 
 
 def items_of(report: Report) -> dict[int, Items]:
-    """Return the items of each task, by the task's place in `report.today`."""
+    """Return the items of each task, by the task's position in `report.today`."""
     return {place: dict(_items(task, report)) for place, task in enumerate(report.today)}
 
 
@@ -74,7 +74,7 @@ def open_items(report: Report) -> Items:
 
 
 def resolved_of(sent: Mapping[Key, bool], report: Report) -> Items:
-    """Return the items that were sent and are open no more."""
+    """Return the items that were sent and are no longer open."""
     still_open = open_items(report)
     return {key: critical for key, critical in sent.items() if key not in still_open}
 

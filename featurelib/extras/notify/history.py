@@ -1,7 +1,7 @@
-"""Remember what was sent: the Delta table gold.notification beside the nightly's tables.
+"""Remember sent messages in the Delta table gold.notification beside the nightly's tables.
 
-A row says that an item was sent to a target about an owner's cluster, or that it is resolved since.
-The newest row of an item counts: an item that is resolved and comes back is sent again.
+A row records that an item about an owner's cluster was sent to a target, or is resolved since. The
+newest row of an item counts: an item that is resolved and comes back is sent again.
 """
 
 from __future__ import annotations

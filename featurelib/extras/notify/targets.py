@@ -56,12 +56,12 @@ class NotifyTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """The names by which the history knows where a message went."""
+        """The names of the addresses in the history."""
         return tuple(f"{self.name} {address}" for address in self.mail) or (self.name,)
 
 
 class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The targets file. `report`: the address of the nightly's pages, for a link."""
+    """The content of a targets file. `report`: the address of the nightly's pages, for a link."""
 
     target: tuple[NotifyTarget, ...]
     smtp: Smtp | None = None
@@ -112,7 +112,7 @@ def _faults(targets: Targets) -> Iterator[str]:
 
 
 class MessageSender:
-    """The way to the targets of a file; `timeout` is in seconds."""
+    """A sender to the targets of a file; `timeout` is in seconds."""
 
     def __init__(self, targets: Targets, timeout: float) -> None:
         self._smtp, self._timeout = targets.smtp, timeout
@@ -195,7 +195,7 @@ class MessageSender:
             raise UnreachableError(plain(self._fault(error))) from None
 
     def _fault(self, error: Exception) -> str:
-        """Return a sentence about an error of the network."""
+        """Return a sentence about a network error."""
         reason = getattr(error, "reason", error)
         if isinstance(reason, TimeoutError):
             return f"no response within {self._timeout:g} s"
@@ -203,11 +203,11 @@ class MessageSender:
 
 
 class _RefusedMessageError(Exception):
-    """The server responded and refused this message, so another may still pass."""
+    """An error because the server refused this message; another may still pass."""
 
 
 def _secret(reference: str, key: str) -> str:
-    """Return the text that a reference names. Raises CredentialsError."""
+    """Return the secret that a reference names. Raises CredentialsError."""
     try:
         return Credentials(Security(oauth_token=reference), key).token(0) or ""
     except CredentialsError as error:
@@ -242,13 +242,13 @@ def _within(seconds: float, work: Callable[[], None]) -> None:
 
 
 def _slack(message: Message) -> dict[str, Any]:
-    """A message for Slack, and for servers that take its webhooks. Markup is off."""
+    """Return a message for Slack, and for servers that accept its webhooks. Markup is off."""
     text = html.escape(f"{message.subject}\n\n{message.text}", quote=False)
     return {"text": text, "mrkdwn": False}
 
 
 def _teams(message: Message) -> dict[str, Any]:
-    """A message for a workflow of Teams: a card of plain runs of text, without markup."""
+    """Return a message for a workflow of Teams: a card of plain text without markup."""
     titles = {message.subject, *(title.upper() for title, _ in message.sections)}
     runs = [
         {"type": "TextRun", "text": line, "weight": "Bolder" if line in titles else "Default"}
@@ -265,7 +265,7 @@ def _teams(message: Message) -> dict[str, Any]:
 
 
 def document_of(message: Message) -> dict[str, Any]:
-    """A message as an object: the body for any webhook, and a part of `notify --json`."""
+    """Return a message as an object: the body for any webhook, and a part of `notify --json`."""
     items = [
         {"cluster": cluster, "item": item, "critical": critical}
         for (cluster, item), critical in message.items.items()

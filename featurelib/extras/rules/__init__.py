@@ -1,1 +1,1 @@
-"""Rules: what each generation of controllers asks of an update, as the tables have it."""
+"""Rules: the checks of an update by each generation of controllers, from their tables."""

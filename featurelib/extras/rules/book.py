@@ -46,7 +46,7 @@ UNRECORDED: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A row of a dialect's table, and where it stands there."""
+    """A row of a dialect's table, and its position."""
 
     id: str
     dialect: str
@@ -57,7 +57,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulebookEntry:
-    """A rule, what it says to a person, and every row that asks it."""
+    """A rule, its texts for people, and every row that applies it."""
 
     rule: Rule
     wording: FindingRow
@@ -65,12 +65,12 @@ class RulebookEntry:
 
     @property
     def dialects(self) -> tuple[str, ...]:
-        """The dialects that ask the rule, in the order of DIALECTS."""
+        """The dialects that apply the rule, in the order of DIALECTS."""
         return tuple(dict.fromkeys(question.dialect for question in self.questions))
 
     @property
     def groups(self) -> tuple[tuple[Question, ...], ...]:
-        """The questions that differ in nothing but their place, in the order of the first."""
+        """The questions grouped by equal content, in the order of the first."""
         same: dict[RuleRow, list[Question]] = {}
         for question in self.questions:
             same.setdefault(question.row, []).append(question)
@@ -92,8 +92,8 @@ def questions(dialect: str) -> tuple[Question, ...]:
 
 
 def describe(row: RuleRow) -> str:
-    """Return the updates and nodes that a row is about: `where sets, asks live_brokers`; and why
-    an audit does not ask it."""
+    """Return the updates and nodes of a row, `where sets, asks live_brokers`, and why an audit does
+    not apply it."""
     parts = []
     if row.where:
         parts.append(f"where {' and '.join(scope.name for scope in row.where)}")
@@ -173,7 +173,7 @@ def rules(name: str | None = None, dialects: bool = False, as_json: bool = False
 
 
 def _entry(name: str, book: dict[str, RulebookEntry]) -> RulebookEntry:
-    """Return the rule of that name. Raises ConfigError, which says what else the name may be."""
+    """Return the rule of that name. Raises ConfigError with the valid names."""
     if name in book:
         return book[name]
     near = difflib.get_close_matches(name, book, n=3, cutoff=0.5)
@@ -208,7 +208,7 @@ def _brief(entry: RulebookEntry) -> dict[str, object]:
 
 
 def _asked_in(entry: RulebookEntry) -> str:
-    """Write which generations and policies ask it."""
+    """Return the generations and policies that apply it."""
     if not entry.dialects:
         return "asked of no update: nodes that belong to a cluster are judged by it"
     return f"asked in {' '.join(entry.dialects)}"
@@ -283,7 +283,7 @@ def _show(entry: RulebookEntry, page: Page) -> None:
 
 
 def _where_asked(group: tuple[Question, ...]) -> str:
-    """Write `kraft-3.3 as 3, kraft-3.5 as 3: asks local_controller`."""
+    """Return `kraft-3.3 as 3, kraft-3.5 as 3: asks local_controller`."""
     door = " at the door" if group[0].at_door else ""
     places = ", ".join(
         f"{question.dialect} as {question.position}".replace(" ", TOGETHER) for question in group

@@ -1,4 +1,4 @@
-"""Sandbox: a cluster in one file that answers as Kafka's controllers do."""
+"""Sandbox: a cluster in one file that responds like Kafka's controllers."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""A sandbox cluster as a backend: it is looked at and updated as a real cluster is.
+"""A backend for a sandbox cluster: it is read and updated like a real cluster.
 
-It gives what nodes of its release say over the wire, and not what the file knows beyond that:
-fenced brokers of before 4.0 stay hidden, a node that does not run gives no answer. Which versions a
-release knows, and what it leaves out of them, is as recorded. What ZooKeeper holds of a cluster in
-ZooKeeper mode is here, too: a registration goes with its broker; the features node is the text as
-it was written.
+It returns only the responses of its release's nodes, not everything in the file: fenced brokers
+before 4.0 stay hidden, a stopped node does not respond. Request versions and their fields are as
+recorded. It also has the znodes of ZooKeeper mode: a registration ends with its broker; `/feature`
+has the text as written.
 """
 
 from __future__ import annotations
@@ -53,12 +52,12 @@ Keys = dict[str, object]  # of a landing line
 
 
 def open_embedded(entry: Entry, catalogue: Catalogue) -> Backend:
-    """The backend of the sandbox cluster in `entry.file`. Raises ConfigError where none is."""
+    """Return the backend of the cluster in `entry.file`. Raises ConfigError if it has none."""
     return EmbeddedBackend(open_file(entry.file, catalogue))
 
 
 def open_file(file: str, catalogue: Catalogue) -> EmbeddedCluster:
-    """The sandbox cluster in a file. Raises ConfigError where none is."""
+    """Return the sandbox cluster in a file. Raises ConfigError if it has none."""
     if not Path(file).is_file():
         raise ConfigError(
             f"{file}: expected a sandbox cluster, found no such file. "
@@ -68,7 +67,7 @@ def open_file(file: str, catalogue: Catalogue) -> EmbeddedCluster:
 
 
 class EmbeddedBackend:
-    """One sandbox cluster. Closing it closes the cluster's file."""
+    """A backend of one sandbox cluster. Closing it closes the cluster's file."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
@@ -78,7 +77,7 @@ class EmbeddedBackend:
         return self._cluster.path
 
     def describe(self, say: Say) -> tuple[bytes, ...]:
-        """One look at every node, as landing lines. Raises UnreachableError where none runs."""
+        """Read every node once, as landing lines. Raises UnreachableError if none runs."""
         nodes = sorted(self._cluster.cluster.nodes, key=lambda n: (n.node_id, -n.role))
         if self._cluster.mode == "zk":  # nobody knows of a broker that is not registered
             nodes = [node for node in nodes if node.registered]
@@ -94,11 +93,11 @@ class EmbeddedBackend:
         )
 
     def abilities(self) -> Abilities:
-        """By the cluster's mode: in ZooKeeper mode a request to validate is written."""
+        """Return the guarantees by mode: in ZooKeeper mode a request to validate is written."""
         return Abilities(mode=self._cluster.mode, validate_only=self._cluster.mode != "zk")
 
     def recipient(self) -> Recipient:
-        """The active controller. Raises UnreachableError where nobody leads."""
+        """Return the active controller. Raises UnreachableError if there is none."""
         active = self._cluster.cluster.active
         if active == NOBODY:
             raise UnreachableError(
@@ -108,7 +107,7 @@ class EmbeddedBackend:
         return Recipient(role="controller", node=active, address=self.where, leader=active)
 
     def passed(self, sent: Recipient | None, features: Collection[str]) -> Passed | NotPassed:
-        """Always: a request is carried out while the caller waits, or never."""
+        """Return a proof always: a request is applied while the caller waits, or never."""
         return Passed(how="the file holds every request that was carried out")
 
     def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
@@ -128,9 +127,9 @@ class EmbeddedBackend:
         self._cluster.close()
 
     def _answers(self, nodes: list[Node]) -> Iterator[tuple[str, Keys]]:
-        """Yield the answers of every listener to ApiVersions, or its silence; the members of the
-        cluster, as one running node of each role answers, and the configuration of each running
-        node; or the znodes."""
+        """Yield the response of every listener to ApiVersions, or its silence; the members of the
+        cluster, as one running node of each role returns them, and the configuration of each
+        running node; or the znodes."""
         cluster, running = self._cluster, [node for node in nodes if node.running]
         states = {node.node_id: cluster.seen_by(node.node_id) for node in running}
         spoken = {node_id: cluster.dialect(state) for node_id, state in states.items()}
@@ -172,13 +171,13 @@ def _address(node: Node) -> dict[str, object]:
 
 
 def _since(node: Node, release: tuple[int, int]) -> bool:
-    """Return true if a node is of a release or a later one; so is one of an unknown release."""
+    """Return true if a node is of a release or a later one, or of an unknown one."""
     number = release_number(node.release)
     return len(number) < 2 or number >= release
 
 
 def api_versions(state: EmbeddedState, node: Node, dialect: Dialect) -> Keys:
-    """Return ApiVersions as a node answers that has read `state`."""
+    """Return ApiVersions as a node responds that has read `state`."""
     knows_all = _since(node, KNOWS_ALL_RANGES)
     levels, epoch = _finalized(state, node, dialect)
     return {
@@ -199,7 +198,7 @@ def api_versions(state: EmbeddedState, node: Node, dialect: Dialect) -> Keys:
 
 
 def _finalized(state: EmbeddedState, node: Node, dialect: Dialect) -> tuple[dict[str, Range], int]:
-    """Return the levels that a node takes for finalized, and its epoch: -1 if it does not know."""
+    """Return the finalized levels as a node knows them, and its epoch: -1 if it does not know."""
     if dialect.mode != "zk":
         if node.role is Role.BROKER:
             return state.cluster.finalized, state.epoch
@@ -212,7 +211,7 @@ def _finalized(state: EmbeddedState, node: Node, dialect: Dialect) -> tuple[dict
 
 
 def _members(state: EmbeddedState, node: Node, dialect: Dialect, cluster_id: str) -> Keys:
-    """DescribeCluster in the newest version the node knows, fenced brokers where it can."""
+    """Return DescribeCluster in the newest version of the node, with fenced brokers if it can."""
     of_controllers = node.role is Role.CONTROLLER
     if of_controllers and not _since(node, CONTROLLERS_DESCRIBE):
         return {"why": wire.NOT_OFFERED.format("DescribeCluster")}
@@ -298,8 +297,8 @@ def _quorum(state: EmbeddedState, node: Node) -> Keys:
 
 
 def _configs(state: EmbeddedState, node: Node) -> Keys:
-    """DescribeConfigs, in KRaft mode, of the node itself, and on a broker of the default of all
-    brokers, which nobody sets."""
+    """Return DescribeConfigs, in KRaft mode, of the node itself, and on a broker also of the
+    default of all brokers, which is never set here."""
     if node.role is Role.CONTROLLER and not _since(node, CONTROLLERS_DESCRIBE):
         return {"why": wire.NOT_OFFERED.format("DescribeConfigs")}
     names = [str(node.node_id)] + ([wire.BROKER_DEFAULT] if node.role is Role.BROKER else [])
@@ -345,7 +344,7 @@ def _configured(state: EmbeddedState, node: Node) -> Iterator[wire.Configuration
 
 
 def _znodes(state: EmbeddedState, cluster_id: str) -> Iterator[Keys]:
-    """Every node of ZooKeeper that a collector reads; nobody makes a node again here."""
+    """Yield every znode that a collector reads; no znode is created again here."""
     cluster, text = state.cluster, state.text
     # Bytes that are no UTF-8 are as a reader of ZooKeeper shows them.
     stored = text and text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -380,8 +379,8 @@ class Made(NamedTuple):
 
 
 def formatted(own: ReleaseCatalogue, metadata: str | None, brokers: int, controllers: int) -> Made:
-    """A KRaft cluster as kafka-storage.sh format of `own` leaves it: `metadata` is its release
-    version, None = the newest there is. Raises ConfigError."""
+    """Return a KRaft cluster as kafka-storage.sh format of `own` makes it: `metadata` is its
+    release version, None = the newest. Raises ConfigError."""
     initial = initial_levels(own, FormatRequest(release_version=metadata))
     if initial.refusals:
         words = "; ".join(refusal.text for refusal in initial.refusals)
@@ -410,8 +409,8 @@ def formatted(own: ReleaseCatalogue, metadata: str | None, brokers: int, control
 
 
 def captured(path: str, lines: Iterable[bytes], catalogue: Catalogue) -> Made:
-    """The cluster that landing lines show; `path` is the file or folder they were read from.
-    Raises ConfigError, and what reading them raises, LandingError and NoEvidenceError."""
+    """Return the cluster that landing lines show; `path` is their file or folder. Raises
+    ConfigError, LandingError and NoEvidenceError."""
     advice = "Keep the lines of one of them in a file of their own."
     if Path(path).is_dir():
         advice = f"Name the file or the sub-folder of one of them: --capture {Path(path) / 'NAME'}."

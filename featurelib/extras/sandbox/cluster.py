@@ -1,9 +1,9 @@
-"""A cluster kept in one file: it holds no rule, it asks the core.
+"""A cluster in one file: it has no rules, the core decides.
 
-Every operation is one transaction that reads the newest state, asks, and appends the next one; a
-crash at any moment leaves the state before or the state after. Nodes protect themselves as real
-ones do: what an update finalizes may end some. Who stops, who may register, and how brokers of each
-generation read the features node is the core's answer; here it becomes the next state.
+Every operation is one transaction that reads the newest state and appends the next one; a crash
+leaves the state before or after. Nodes protect themselves like real ones: a finalized level may end
+some. The core decides which nodes stop or can register, and how brokers of each generation read
+`/feature`; the result becomes the next state.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ NOBODY = -1  # leads the cluster
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedState:
-    """One cluster at one moment. `node`: the bytes of the features node, None if it is not there.
+    """A cluster at one moment. `node`: the bytes of `/feature`, None if it does not exist.
 
-    `epoch`: the log's end, or the features node's version; `features_at`: the offset of the last
-    feature record.
+    `epoch`: the log's end, or the znode's version; `features_at`: the offset of the last feature
+    record.
     """
 
     cluster: Cluster
@@ -69,13 +69,13 @@ class EmbeddedState:
 
     @property
     def text(self) -> str | None:
-        """The features node as `decode` reads it."""
+        """The text of `/feature` for `decode`."""
         return None if self.node is None else self.node.decode("utf-8", "surrogateescape")
 
     def answer(
         self, request: Request, dialect: Dialect, tables: Tables
     ) -> tuple[Answered, EmbeddedState]:
-        """The active controller's answer, and the state it makes, before any node met it."""
+        """Return the active controller's response, and the state before any node has read it."""
         nobody = self.cluster.active == NOBODY
         sent = replace(request, to_active=False) if nobody else request
         answered = answer(self.cluster, sent, dialect, tables)
@@ -86,7 +86,7 @@ class EmbeddedState:
         return answered, after
 
     def written(self, dialect: Dialect) -> EmbeddedState:
-        """The same, with the features node as the controller writes what is finalized."""
+        """Return the state with `/feature` as the controller writes the finalized levels."""
         empty = elect(None, "", {}, dialect).content
         assert empty is not None
         levels = self.cluster.finalized.items()
@@ -104,14 +104,14 @@ class EmbeddedState:
 
 
 class Updated(NamedTuple):
-    """The controller's answer, and the nodes that stopped over what was finalized."""
+    """The controller's response, and the nodes that stopped over the finalized levels."""
 
     answered: Answered
     stopped: tuple[Stopped, ...] = ()
 
 
 class EmbeddedCluster:
-    """One cluster in one file. A file that is empty or not there becomes one of `mode`."""
+    """A cluster in one file. An empty or missing file becomes one of `mode`."""
 
     def __init__(
         self, path: str, tables: Tables, *, mode: str = "kraft", cluster_id: str = "embedded"
@@ -128,21 +128,21 @@ class EmbeddedCluster:
         self.close()
 
     def close(self) -> None:
-        """Close the file; what was answered is on the disk already."""
+        """Close the file; its states are already on the disk."""
         self._file.close()
 
     @property
     def state(self) -> EmbeddedState:
-        """The newest state. Raises InputError when nothing was put in yet."""
+        """The newest state. Raises InputError if there is none yet."""
         return self._newest()[1]
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster as of now. Raises InputError as `state` does."""
+        """The cluster now. Raises InputError as `state` does."""
         return self.state.cluster
 
     def dialect(self, state: EmbeddedState | None = None) -> Dialect:
-        """Return the dialect of the active controller of a state, or of now, by its release."""
+        """Return the dialect of a state's active controller, or the newest's, by its release."""
         release = (state or self.state).cluster.release
         try:
             return load(generation_of(release, self.mode))
@@ -152,13 +152,13 @@ class EmbeddedCluster:
             ) from error
 
     def seen_by(self, node_id: int) -> EmbeddedState:
-        """The state that a process has read: the newest, unless it stands still."""
+        """Return the state that a process has read: the newest, unless the process is held."""
         held = self._file.held.get(node_id)
         return self.state if held is None else self._at(held.position)
 
     def put(self, cluster: Cluster, epoch: int = 0) -> None:
-        """Make `cluster` the state, whatever was there: a start, or a restored capture; in
-        ZooKeeper mode with a features node that says what is finalized."""
+        """Make `cluster` the state: a start, or a restored capture; in ZooKeeper mode with a
+        `/feature` znode of the finalized levels."""
         state = EmbeddedState(cluster=cluster, epoch=epoch, features_at=epoch)
         dialect = self.dialect(state)
         if dialect.mode == "zk" and not cluster.node_missing:
@@ -173,7 +173,7 @@ class EmbeddedCluster:
             self._append("put", state)
 
     def update_features(self, request: Request) -> Updated:
-        """Put a request to the active controller, and let every node apply what came of it."""
+        """Send a request to the active controller, and let every node apply the result."""
         with self._file.transaction():
             position, before = self._newest()
             answered, after = before.answer(request, self.dialect(before), self._tables)
@@ -184,8 +184,8 @@ class EmbeddedCluster:
         return Updated(answered, stops)
 
     def unregister(self, node_id: int, role: Role = Role.BROKER) -> None:
-        """A node half is taken out of the cluster (UnregisterBroker; KIP-1312,
-        UnregisterController, which no voter is). Raises InputError."""
+        """Remove a node half from the cluster (UnregisterBroker; KIP-1312, UnregisterController,
+        for controllers that are no voters). Raises InputError."""
         with self._file.transaction():
             state = self.state
             cluster = state.cluster
@@ -217,7 +217,7 @@ class EmbeddedCluster:
     def _meet(
         self, position: int, before: EmbeddedState, after: EmbeddedState
     ) -> tuple[EmbeddedState, tuple[Stopped, ...]]:
-        """All nodes that can see it meet `after`: the state once they did, and who stopped."""
+        """Let the nodes that can see it read `after`; return the new state, and stopped nodes."""
         held, dialect = self._file.held, self.dialect(after)
         behind = [h.position for h in held.values() if not h.for_good]
         began = self._at(min(behind)) if behind else before
@@ -234,7 +234,7 @@ class EmbeddedCluster:
         return replace(after, cluster=cluster), tuple(stops)
 
     def _append(self, cause: str, state: EmbeddedState, *, moves: bool = False) -> None:
-        """The next state. What `moves` is a record of the log in KRaft, and nothing elsewhere."""
+        """Append the next state. `moves`: a record of the log in KRaft."""
         if moves and self.mode == "kraft":
             state = replace(state, epoch=state.epoch + 1)
         self._file.append(cause, msgspec.json.encode(state))
@@ -251,7 +251,7 @@ _STATE = msgspec.json.Decoder(EmbeddedState)
 
 
 def end(cluster: Cluster, ids: Collection[int], dialect: Dialect) -> Cluster:
-    """Processes end. A registration in ZooKeeper goes with its session, one of KRaft is fenced."""
+    """End processes. A registration in ZooKeeper ends with its session, one of KRaft is fenced."""
 
     def ended(node: Node) -> Node:
         if node.node_id not in ids:
@@ -275,7 +275,7 @@ _Reaction = tuple[list[Stopped], set[int], set[int]]
 def _replay(
     before: EmbeddedState, after: EmbeddedState, seeing: list[Node], by: Dialect, tables: Tables
 ) -> _Reaction:
-    """Nodes of KRaft replay the records."""
+    """Let nodes of KRaft replay the records."""
     cluster = replace(after.cluster, nodes=tuple(seeing), finalized=before.cluster.finalized)
     proposed, moment = after.cluster.finalized, Moment.AFTER_UPDATE
     stops = stopped(cluster, by, tables, moment=moment, proposed=proposed)
@@ -286,7 +286,7 @@ def _replay(
 def _watch(
     before: EmbeddedState, after: EmbeddedState, seeing: Iterable[Node], by: Dialect, tables: Tables
 ) -> _Reaction:
-    """Brokers of ZooKeeper mode read the node, each generation in its own way."""
+    """Let brokers of ZooKeeper mode read the znode, each generation in its own way."""
     stops: list[Stopped] = []
     keep: set[int] = set()
     alike: dict[Generation, tuple[DecodedNode, list[Node]]] = {}
@@ -309,7 +309,7 @@ def _watch(
 
 
 def _ask_again(before: Cluster, after: Cluster, dialect: Dialect, tables: Tables) -> Cluster:
-    """KRaft: controllers that came too early for a registration, and no longer do."""
+    """Register controllers of KRaft that were too early for a registration before."""
 
     def asked(node: Node) -> Node:
         if node.role is not Role.CONTROLLER or node.registered or not node.running:
@@ -321,18 +321,18 @@ def _ask_again(before: Cluster, after: Cluster, dialect: Dialect, tables: Tables
 
 
 class Held(NamedTuple):
-    """The position at which a reader stands still: until it is let go, or for good."""
+    """The position at which a reader is held, for a time or for good."""
 
     position: int
     for_good: bool
 
 
 class StateFile:
-    """One value kept in one file, safe against a crash at any moment; it knows nothing of Kafka.
-    Where there is no file, or an empty one, it is made, and told `about`.
+    """A value in one file, safe against a crash at any moment, without knowledge of Kafka. A
+    missing or empty file is made, with the description `about`.
 
     Every change is one SQLite transaction that appends the next state. No state is ever changed or
-    taken away: a reader may be held at an older position, and then reads what was there.
+    deleted: a reader that is held at an older position reads the state there.
     """
 
     def __init__(self, path: str, about: Mapping[str, str]) -> None:
@@ -349,7 +349,7 @@ class StateFile:
             opening.pop_all()
 
     def _open(self, about: dict[str, str]) -> dict[str, str]:
-        """Return the description that the file has of itself; make the tables if there are none."""
+        """Return the file's own description; make the tables if there are none."""
         tables = {row[0] for row in self._db.execute("SELECT tbl_name FROM sqlite_master")}
         if not tables:
             for statement in _SCHEMA:
@@ -375,12 +375,13 @@ class StateFile:
         )
 
     def close(self) -> None:
-        """Close the file; what was appended is on the disk already."""
+        """Close the file; appended states are already on the disk."""
         self._db.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of it or nothing. Raises UnreachableError while another process holds the file."""
+        """Commit the block or nothing. Raises UnreachableError while another process has the
+        file."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
@@ -394,7 +395,7 @@ class StateFile:
             raise
 
     def read(self, position: int | None = None) -> tuple[int, bytes]:
-        """A position and the state there; the newest, unless one is named. Raises InputError."""
+        """Return a position and its state; the newest by default. Raises InputError."""
         row = self._db.execute(
             "SELECT position, content FROM state WHERE ? IS NULL OR position = ? "
             "ORDER BY position DESC LIMIT 1",
@@ -405,17 +406,17 @@ class StateFile:
         return int(row[0]), bytes(row[1])
 
     def append(self, cause: str, content: bytes) -> None:
-        """The next state, and what led to it."""
+        """Append the next state and its cause."""
         self._db.execute("INSERT INTO state (what, content) VALUES (?, ?)", (cause, content))
 
     @property
     def held(self) -> dict[int, Held]:
-        """The readers that stand still."""
+        """The readers that are held."""
         rows = self._db.execute("SELECT reader, position, for_good FROM held")
         return {reader: Held(position, bool(for_good)) for reader, position, for_good in rows}
 
     def hold(self, readers: Iterable[int], position: int, *, for_good: bool = False) -> None:
-        """Readers stand still at `position`, or where they stand already."""
+        """Hold readers at `position`, or where they are held already."""
         self._db.executemany(
             "INSERT INTO held VALUES (?, ?, ?) ON CONFLICT (reader) "
             "DO UPDATE SET for_good = max(for_good, excluded.for_good)",
@@ -423,7 +424,7 @@ class StateFile:
         )
 
     def let_go(self, readers: Iterable[int], *, held_for_good: bool = False) -> None:
-        """Readers read the newest state again; one that is held for good only if that is said."""
+        """Let readers read the newest state again; one held for good only with `held_for_good`."""
         self._db.executemany(
             "DELETE FROM held WHERE reader = ? AND for_good <= ?",
             [(reader, held_for_good) for reader in readers],

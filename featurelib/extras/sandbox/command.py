@@ -1,4 +1,4 @@
-"""`featurelib sandbox`: a cluster in one file, to learn with and to try plans on."""
+"""Make a cluster in one file to learn with and to try plans on: `featurelib sandbox`."""
 
 from __future__ import annotations
 

@@ -18,10 +18,10 @@ from featurelib.source import Wanted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sandbox(Live):
-    """A cluster in a file. It answers as Kafka's controllers do: to learn with, and to try on."""
+    """A cluster in a file that responds like Kafka's controllers: to learn, and to try plans."""
 
     def unregister(self, node_id: int) -> None:
-        """Take a broker out, as `kafka-cluster.sh unregister --id` does. Raises InputError."""
+        """Remove a broker, as `kafka-cluster.sh unregister --id` does. Raises InputError."""
         assert self.wanted.file is not None
         with EmbeddedCluster(self.wanted.file, self.catalogue.tables) as cluster:
             cluster.unregister(node_id)

@@ -1,10 +1,11 @@
-"""Say what kafka-features.sh would send, print and finalize, and how it exits. Nothing is sent.
+"""Predict what kafka-features.sh would send, print and finalize, and its exit code. Nothing is
+sent.
 
 Each release has its own tool: its names of errors, its options, its meaning of a release version
 and its version of UpdateFeatures (FeatureCommand, 3.3 to 4.4). Before 3.6 its --dry-run applies:
-the tool looks for the option under another name than the parser's.
+the tool reads the option under another name.
 
-Every controller that may lead is asked; the likeliest answer is the first.
+Every possible active controller is evaluated; the likeliest response comes first.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _TIMEOUT_MS = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCommand:
-    """A command line of kafka-features.sh that changes levels; addresses are left out."""
+    """A command line of kafka-features.sh that changes levels, without addresses."""
 
     does: str  # upgrade, downgrade or disable
     release_version: str | None = None
@@ -76,7 +77,7 @@ class ToolCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRun:
-    """The result of one release's tool. `dialects`: those that answer so; empty = the tool ends
+    """The result of one release's tool. `dialects`: those with this result; empty = the tool ends
     before any request. `moves`: levels that differ afterwards, requested or not."""
 
     release: str
@@ -97,12 +98,12 @@ class ToolRun:
 
     @property
     def irreversible(self) -> tuple[str, ...]:
-        """The features that nothing takes back from there."""
+        """The features that cannot be downgraded from there."""
         return tuple(c.update.feature for c in self._changes if c.irreversible)
 
     @property
     def joins_no_more(self) -> tuple[str, ...]:
-        """The releases whose software can register now, and may not afterwards."""
+        """The releases whose software can register now, but no longer afterwards."""
         return self.ahead.joins_no_more if self.ahead else ()
 
     @property
@@ -111,12 +112,12 @@ class ToolRun:
 
 
 class _EndedError(Exception):
-    """The tool ends by itself, with this on standard error."""
+    """The error that ends the tool, with its text on standard error."""
 
 
 def read_command(text: str) -> ToolCommand:
-    """The command that a line means, with or without the program and the addresses. Raises
-    ConfigError for what changes nothing, and for what the tool has no option of."""
+    """Read a command line, with or without the program and the addresses. Raises ConfigError for a
+    command that changes nothing, and for an unknown option."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -180,7 +181,7 @@ class Tool:
         return release_number(self.own.based_on) >= release_number(since)
 
     def run(self, command: ToolCommand, cluster: Cluster, own: Dialect) -> ToolRun:
-        """Run a command on a cluster whose controller speaks `own`."""
+        """Run a command on a cluster whose controller has the dialect `own`."""
         head = [_DEPRECATED] if command.metadata and self.has(_RELEASES_FROM) else []
         try:
             updates = self.updates(command)
@@ -222,7 +223,7 @@ class Tool:
         )
 
     def updates(self, command: ToolCommand) -> tuple[Update, ...]:
-        """Return the updates that the tool sends, by name. Raises _EndedError in its words."""
+        """Return the updates that the tool sends, by name. Raises _EndedError with its message."""
         down = UpgradeType.UNSAFE_DOWNGRADE if command.unsafe else UpgradeType.SAFE_DOWNGRADE
         kind = UpgradeType.UPGRADE if command.does == _UPGRADE else down
         levels: dict[str, int] = {}
@@ -251,7 +252,7 @@ class Tool:
             yield (text, 0) if command.does == _DISABLE else _named(text)
 
     def _version(self, text: str) -> int:
-        """The metadata.version a text means to this tool (MetadataVersion.fromVersionString)."""
+        """Return the metadata.version of a text, as in MetadataVersion.fromVersionString."""
         level = self.own.level_of(text)
         if level is not None:
             return level
@@ -264,7 +265,7 @@ class Tool:
 
 
 def _named(text: str) -> tuple[str, int]:
-    """Read NAME=LEVEL as the tool does (FeatureCommand.parseNameAndLevel). Raises _EndedError."""
+    """Read NAME=LEVEL like the tool (FeatureCommand.parseNameAndLevel). Raises _EndedError."""
     name, equals, level = text.partition("=")
     if not equals:
         raise _EndedError(f"Can't parse feature=level string {text}: equals sign not found.")
@@ -279,7 +280,7 @@ def _named(text: str) -> tuple[str, int]:
 def _line(
     command: ToolCommand, update: Update, answered: Answered, *, is_dry: bool
 ) -> tuple[bool, str]:
-    """Return (accepted, line): the fate of one update, and what the tool prints of it."""
+    """Return (accepted, line): the result of one update, and the tool's line about it."""
     code, message = answered.reply.of(update.feature)
     of, does = update.feature, command.does
     level = "" if does == _DISABLE else f" to {update.level}"
@@ -290,7 +291,7 @@ def _line(
 
 
 def _moves(before: Cluster, after: Cluster, command: ToolCommand) -> tuple[Move, ...]:
-    """Return the levels that differ; a level that only the command's own kind of update moves."""
+    """Return the levels that differ, each as a move of the command's kind."""
     down = UpgradeType.UNSAFE_DOWNGRADE if command.unsafe else UpgradeType.SAFE_DOWNGRADE
     names = sorted(before.finalized.keys() | after.finalized.keys())
     levels = ((name, before.level(name), after.level(name)) for name in names)
@@ -307,8 +308,8 @@ def _moves(before: Cluster, after: Cluster, command: ToolCommand) -> tuple[Move,
 
 
 def tool_of(release: str | None, sight: ClusterView, catalogue: Catalogue) -> Tool:
-    """The tool of a release; of none, of that whose software leads the cluster. Raises ConfigError
-    for a release without one that can name a feature."""
+    """Return the tool of a release; without one, of the active controller's software. Raises
+    ConfigError for a release whose tool cannot name a feature."""
     text = sight.releases[0] if release is None else release
     tools = {own.release: Tool(own=own, catalogue=catalogue) for own in catalogue.releases}
     known = [release for release, tool in tools.items() if tool.has(FIRST)]
@@ -323,9 +324,9 @@ def tool_of(release: str | None, sight: ClusterView, catalogue: Catalogue) -> To
 def run_tool(
     sight: ClusterView, command: ToolCommand, release: str | None, terms: Terms
 ) -> tuple[ToolRun, ...]:
-    """Return the results of a command on `sight`: one for each different answer of those that may
-    lead, the likeliest first. Raises ConfigError for a tool that is not known or has no such
-    option, NoEvidenceError where nobody to be trusted says what is finalized."""
+    """Return the results of a command on `sight`: one for each different response of a possible
+    active controller, the likeliest first. Raises ConfigError for an unknown tool or option,
+    NoEvidenceError without trustworthy finalized levels."""
     catalogue = terms.catalogue
     tool = tool_of(release, sight, catalogue)
     if command.release_version is not None and not tool.has(_RELEASES_FROM):
@@ -348,7 +349,7 @@ def run_tool(
 
 
 def _distinct(runs: Sequence[ToolRun]) -> Iterator[ToolRun]:
-    """Yield runs that come to the same once, with all dialects that lead to it."""
+    """Yield runs with equal results once, with all their dialects."""
     same: dict[ToolRun, list[str]] = {}
     for run in runs:
         same.setdefault(replace(run, dialects=()), []).extend(run.dialects)
@@ -357,7 +358,7 @@ def _distinct(runs: Sequence[ToolRun]) -> Iterator[ToolRun]:
 
 
 def _looked_ahead(run: ToolRun, sight: ClusterView, catalogue: Catalogue) -> ToolRun:
-    """The run with what its moves bring and cost, as of a plan of one request."""
+    """Return the run with the effects of its moves, as for a plan of one request."""
     steps = (Step(updates=run.moves, timeout_ms=_TIMEOUT_MS),)
     if not run.moves:
         return run
@@ -416,7 +417,7 @@ def kafka_features(
 
 
 def show_tool_run(run: ToolRun, page: QuestionPage) -> None:
-    """Show the output of kafka-features.sh, and its effects, expected or not."""
+    """Show the output of kafka-features.sh, and its effects."""
     by = f", asked of {judges_line(run.dialects)}" if run.dialects else ", before it asks anybody"
     page.head(f"kafka-features.sh {run.release}{by}, would print")
     for line in (*run.stdout, *run.stderr):

@@ -1,4 +1,4 @@
-"""Waves: the order in which a fleet is upgraded, ring by ring, and how far it is."""
+"""Waves: the order in which a fleet is upgraded, ring by ring, and the progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`featurelib waves`: a fleet upgrade in steps, planned and looked after."""
+"""Plan a fleet upgrade in steps, and show its progress: `featurelib waves`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Say how far the steps of waves are, by what the runs show; setbacks.py: how earlier steps fared.
+"""Compute the progress of steps from the tables of runs.
 
 A step is done when each of its clusters was at its level, without a critical finding, for its soak.
 A run in which a cluster's level is unknown neither begins nor ends that time; in the newest run all
@@ -38,9 +38,9 @@ class StepState(StrEnum):
 
 
 class WaveGate(StrEnum):
-    """The permission to go on: everything is `done`, something is `open`; or nothing is before a
-    soak ends, before a person has looked at what is in the way (`closed`), or before evidence is
-    there (`unknown`)."""
+    """The permission to continue: all is `done`, a step is `open`, or nothing may be done before a
+    soak ends (`soaking`), a person has checked the obstacles (`closed`), or data is there
+    (`unknown`)."""
 
     DONE = "done"
     OPEN = "open"
@@ -52,14 +52,14 @@ class WaveGate(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveNight:
     """The result of one run: the finalized level of each feature of each cluster, None = not known;
-    and the clusters with a critical finding that nothing mutes."""
+    and the clusters with a critical, unmuted finding."""
 
     as_of: datetime
     levels: Mapping[str, Mapping[str, int | None]]
     critical: frozenset[str]
 
     def state(self, work: WaveWork) -> WorkState:
-        """Return the state of a cluster's work then."""
+        """Return the state of a cluster's work in this run."""
         known = self.levels.get(work.cluster, {})
         levels = [(known.get(move.feature), move.to_level) for move in work.moves]
         if work.cluster in self.critical:
@@ -80,7 +80,7 @@ class WaveWait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextWork:
-    """The work to do now in a cluster; `held`: what is in its way tonight, null = nothing."""
+    """The work to do now in a cluster; `held`: its obstacles in this run, null = none."""
 
     work: WaveWork
     held: WaveHeld | None
@@ -88,12 +88,12 @@ class NextWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepStatus:
-    """A step: of `clusters` so many are `at_level`.
+    """A step: `at_level` of its `clusters` are at their level.
 
-    `since`: from when on all of them are at their level and healthy; `until`: the end of the soak.
-    `waits`: who keeps the gate before it closed; `waits_until`: or the soak of the step before.
-    `next`: what may be done now. `ahead`: clusters that are at their level though the gate is
-    closed.
+    `since`: since when all of them are at their level and healthy; `until`: the end of the soak.
+    `waits`: the clusters that keep the gate before it closed; `waits_until`: the end of the soak of
+    the step before. `next`: the work that may be done now. `ahead`: clusters at their level though
+    the gate is closed.
     """
 
     ring: str
@@ -112,10 +112,10 @@ class StepStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveStatus:
-    """The progress of a plan of waves by a run, and what may be done (`gate`). `nights`: how many
-    came after the one it was made from. `strangers`: clusters that are in no place of it, none
-    where it is about a part of the fleet; `unlocked`: those that it holds, and that could be in a
-    ring by now. Both are taken in when the plan is made again."""
+    """The progress of a plan of waves in a run, and the permission to continue (`gate`). `nights`:
+    the number of runs after the plan's. `strangers`: clusters that the plan lacks, none if it is
+    about a part of the fleet; `unlocked`: held clusters that could be in a ring now. A new plan
+    includes both."""
 
     target: str
     run: int
@@ -128,7 +128,7 @@ class WaveStatus:
 
 
 def nights_since(lake: Lake, first: int, last: int) -> Iterator[WaveNight]:
-    """The nights from `last` back to `first`, each read when it is asked for."""
+    """Yield the runs from `last` back to `first`, each read when needed."""
     for run in lake.runs["run"].to_pylist():
         if first <= run <= last:
             yield _read_night(lake, run)
@@ -149,8 +149,8 @@ def _read_night(lake: Lake, run: int) -> WaveNight:
 
 
 def critical_nights(lake: Lake, first: int, last: int) -> set[tuple[int, str]]:
-    """The nights from `first` to `last`, and the clusters that had a critical finding then which
-    nothing mutes."""
+    """Return the runs from `first` to `last` and their clusters with a critical, unmuted
+    finding."""
     columns = ["run", "cluster", "muted"]
     condition = [("severity", "=", Severity.CRITICAL.value)]
     span = ("run", ">=", first), ("run", "<=", last)
@@ -161,8 +161,8 @@ def critical_nights(lake: Lake, first: int, last: int) -> set[tuple[int, str]]:
 def waves_status(
     plan: WavePlan, run: int, nights: Iterable[WaveNight], tonight: Standings, *, later: int = 0
 ) -> WaveStatus:
-    """Return the progress of a plan; `nights` from `run` back, at least one; `later`: how many came
-    after the one it was made from."""
+    """Return the progress of a plan; `nights` from `run` back, at least one; `later`: the number of
+    runs after the plan's."""
     looked = iter(nights)
     now = next(looked)
     since = _healthy_since(plan, now, looked)
@@ -229,7 +229,7 @@ def _gate(steps: Sequence[StepStatus]) -> WaveGate:
 def _healthy_since(
     plan: WavePlan, now: WaveNight, before: Iterator[WaveNight]
 ) -> list[datetime | None]:
-    """Since when each step is at its level and healthy, None = it is not."""
+    """Return since when each step is at its level and healthy, None = it is not."""
     since: list[datetime | None] = []
     for step in plan.steps:
         is_there = all(now.state(work) is WorkState.AT_LEVEL for work in step.works)
@@ -248,7 +248,7 @@ def _healthy_since(
 def _next_of(
     batches: Sequence[Sequence[WaveWork]], states: Sequence[WorkState], held: Mapping[str, WaveHeld]
 ) -> tuple[NextWork, ...]:
-    """The works of the first batch that is not at its level."""
+    """Return the works of the first batch that is not at its level."""
     known = iter(states)
     for batch in batches:
         open_works = [work for work in batch if next(known) is not WorkState.AT_LEVEL]

@@ -1,4 +1,4 @@
-"""Show waves, and how far they are, as pages of text."""
+"""Show waves, and their progress, as pages of text."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def waves_page(
     ways: str = "",
     width: int | None = None,
 ) -> Page:
-    """A plan of waves, for the people who review it; `limit`: clusters of each step and reason, 0 =
-    all; `path`: where it was written, None = nowhere; `ways`: options that commands need."""
+    """Return a plan of waves for review; `limit`: clusters of each step and reason, 0 = all;
+    `path`: where it was written, None = nowhere; `ways`: options that commands need."""
     page, steps = Page(width), plan.steps
     in_rings = sum(len(ring.clusters) for ring in plan.rings)
     least = sum((step.span for step in steps[:-1]), timedelta())
@@ -101,7 +101,7 @@ def waves_page(
 
 
 def _names(label: str, names: Sequence[str], limit: int, page: Page) -> None:
-    """Add 'WHAT, N clusters: names', or nothing if there are none."""
+    """Add 'LABEL, N clusters: names', or nothing if there are none."""
     if names:
         page.item(f"{label}, {count(len(names), 'cluster')}: {some(names, limit or len(names))}")
 
@@ -119,7 +119,7 @@ def _target_text(plan: WavePlan, catalogue: Catalogue) -> str:
 
 
 def _wave_step(step: WaveStep, number: int, catalogue: Catalogue, limit: int, page: Page) -> None:
-    """A step: its gate, and who does what in which batch."""
+    """Show a step: its gate, and the works of each batch."""
     kind = "each can be downgraded" if step.way_back else "NO DOWNGRADE"
     since = f", since {clean(step.soak_why, 400)}" if step.soak_why else ""
     page.item(f"Step {number}, {kind}; soaks {say_span(step.span)}{since}", 2)
@@ -134,7 +134,7 @@ def _wave_step(step: WaveStep, number: int, catalogue: Catalogue, limit: int, pa
 
 
 def _wave_work(work: WaveWork, catalogue: Catalogue, page: Page) -> None:
-    """A cluster, what moves, and the commands."""
+    """Show a cluster, its moves, and the commands."""
     page.item(_wave_who(work.name, work.owner, work.contact), 4)
     if work.note:
         page.item(clean(work.note, 2000), 6)
@@ -157,7 +157,7 @@ def _wave_who(name: str, owner: str | None, contact: str | None) -> str:
 
 
 def _wave_return(move: WaveMove, catalogue: Catalogue) -> str:
-    """From where on it cannot go back; empty where it can."""
+    """Return the level from which it cannot be downgraded; empty if it can."""
     if move.way_back:
         return ""
     if move.no_return is None:
@@ -166,8 +166,8 @@ def _wave_return(move: WaveMove, catalogue: Catalogue) -> str:
 
 
 def _wave_held(held: Sequence[WaveHeld], limit: int, page: Page) -> None:
-    """Clusters that are in no ring for one reason, and what unlocks each; of those that are held
-    alike the command is the first one's."""
+    """Show the clusters that one reason keeps out of all rings, and what unlocks each; equal ones
+    show the first one's command."""
     page.line()
     page.item(f"Held, {_WHY[held[0].why]}: {count(len(held), 'cluster')}")
     alike: dict[object, list[WaveHeld]] = {}
@@ -184,7 +184,7 @@ def _wave_held(held: Sequence[WaveHeld], limit: int, page: Page) -> None:
 
 
 def _wave_unlocks(held: WaveHeld, page: Page, indent: int) -> None:
-    """Show the obstacles; a remedy of several stands below the last of them, with the command for
+    """Show the obstacles; a remedy for several stands after the last of them, with the command for
     each."""
     commands = dict[str, None]()
     for place, advice in enumerate(held.unlocks):
@@ -204,8 +204,8 @@ def _wave_unlocks(held: WaveHeld, page: Page, indent: int) -> None:
 def waves_status_page(
     status: WaveStatus, catalogue: Catalogue, limit: int, width: int | None
 ) -> Page:
-    """Return the progress of the waves: a line for each step, then what may be done now, and what
-    keeps the first closed gate closed; `limit`: clusters of each, 0 = all."""
+    """Return the progress of the waves: a line for each step, then the work that may be done now,
+    and what keeps the first closed gate closed; `limit`: clusters of each, 0 = all."""
     page = Page(width)
     page.text(
         f"waves to {clean(status.target)} by run {status.run}, as of {time_text(status.as_of)}; "
@@ -245,7 +245,7 @@ def waves_status_page(
 
 
 def _wave_state(step: StepStatus) -> str:
-    """`soaking until …`, `done, healthy since …`, `open`."""
+    """Return `soaking until …`, `done, healthy since …` or `open`."""
     if step.state is StepState.SOAKING:
         return f"soaking until {time_text(step.until)}"
     if step.state is StepState.DONE:
@@ -254,7 +254,7 @@ def _wave_state(step: StepStatus) -> str:
 
 
 def _wave_gate(status: WaveStatus, limit: int, page: Page) -> None:
-    """Show what keeps the first closed gate closed."""
+    """Show why the first closed gate is closed."""
     closed = next((s for s in status.steps if s.state is StepState.CLOSED), None)
     if closed is None:
         return

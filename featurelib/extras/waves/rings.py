@@ -1,8 +1,8 @@
-"""Put what a fleet has READY into waves: rings of clusters, one after the other, a gate between.
+"""Put READY upgrades of a fleet into waves: rings of clusters in order, with gates between.
 
-A ring holds clusters. A step of it holds what is done in them at one time, and never both changes
-with a way back and changes without. Batches of a step may be done at once. The gate before a step
-opens when every cluster of the step before has been at its level and healthy for its soak
+A ring holds clusters. A step holds the work that is done in them at one time, and never mixes
+changes that can be downgraded with others. Batches of a step may be done at once. The gate before a
+step opens when every cluster of the step before has been at its level and healthy for its soak
 (featurelib.extras.waves.gates). The first clusters are the canaries: one of each kind of change.
 Then come the values of a label in their order, or the clusters of least risk.
 
@@ -46,8 +46,8 @@ Why = Literal["UNKNOWN", "BLOCKED", "critical", "software", "part", "order", "op
 class WaveMove:
     """A feature from one finalized level to another.
 
-    `way_back`: today's level can be had again without losing metadata. `no_return`: the first level
-    on the way from which it cannot, null where it can, or where nobody can tell.
+    `way_back`: a lossless downgrade to today's level is possible. `no_return`: the first level from
+    which it is not, null if it always is, or if unknown.
     """
 
     feature: str
@@ -59,8 +59,8 @@ class WaveMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveCommand:
-    """The work of one command, in one cluster. `by`: who finalizes it in our place, "" = we do;
-    `command` is then that owner's, and may be empty: `whom` says whom to ask."""
+    """The work of one command in one cluster. `by`: who finalizes it instead of us, "" = we do;
+    `command` is then that owner's, and may be empty: `whom` names the person to ask."""
 
     by: str
     moves: tuple[WaveMove, ...]
@@ -70,9 +70,9 @@ class WaveCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveWork:
-    """The work of one step in one cluster, in this order. `cluster` is the id as in the tables,
-    `name` what people call it. `turn`: what is done in it first is 1, after that 2. `note`: what to
-    know before, "" = nothing."""
+    """The work of one step in one cluster, in this order. `cluster` is the id in the tables, `name`
+    is for people. `turn`: 1 for the first work in a cluster, 2 for the next. `note`: what to know
+    before, "" = nothing."""
 
     cluster: str
     name: str
@@ -84,7 +84,7 @@ class WaveWork:
 
     @property
     def moves(self) -> tuple[WaveMove, ...]:
-        """The features that move."""
+        """The features that change."""
         return tuple(move for d in self.does for move in d.moves)
 
 
@@ -93,8 +93,8 @@ class WaveStep:
     """The work in a ring at one time: all of it can be downgraded, or none of it.
 
     `batches`: works that may be done at once; a batch begins when the one before is at its level.
-    `soak`: how long all of it stays healthy before the next step: 30m, 24h, 7d. `soak_why`: what
-    came late after an earlier step, so that it is longer than was asked for, "" = nothing.
+    `soak`: how long all of it stays healthy before the next step: 30m, 24h, 7d. `soak_why`: the
+    late trouble after an earlier step that makes it longer than requested, "" = none.
     """
 
     way_back: bool
@@ -104,18 +104,18 @@ class WaveStep:
 
     @property
     def span(self) -> timedelta:
-        """The time of the soak."""
+        """The soak as a time span."""
         return parse_span(self.soak) or timedelta()
 
     @property
     def works(self) -> tuple[WaveWork, ...]:
-        """All clusters of it."""
+        """The works of all batches."""
         return tuple(work for batch in self.batches for work in batch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveRing:
-    """Clusters that go together; `about` says why these."""
+    """A ring of clusters that are upgraded together; `about` is the reason."""
 
     name: str
     about: str
@@ -129,12 +129,12 @@ class WaveRing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveHeld:
-    """A cluster that is in no ring: `why`, and what unlocks it; `more` is not listed.
+    """A cluster that is in no ring: `why`, and what unlocks it; `more` obstacles are not listed.
 
-    UNKNOWN and BLOCKED are its verdict; critical: a finding that has to be fixed first; software:
-    what it runs does not know the target; part: it can go only a part of the way; order: its
-    changes depend on each other and cannot be told apart; operator: Strimzi would not carry it out,
-    or would set it back.
+    UNKNOWN and BLOCKED are its verdict; critical: a finding to fix first; software: its software
+    does not know the target; part: it can reach only a part of the levels; order: its changes
+    depend on each other and cannot be split; operator: Strimzi would not apply it, or would revert
+    it.
     """
 
     cluster: str
@@ -156,7 +156,7 @@ class WaveReached:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WavePlan:
-    """In which order a fleet goes to a target.
+    """The order in which a fleet is upgraded to a target.
 
     `level`: the metadata.version that the target stands for, null for upgrade-all. `run` is the
     run it was made from, `as_of` when that was judged. `part`: the clusters it is about, null for
@@ -179,20 +179,20 @@ class WavePlan:
 
     @property
     def steps(self) -> tuple[WaveStep, ...]:
-        """The steps of all rings, in the order in which they are done."""
+        """The steps of all rings, in order."""
         return tuple(step for ring in self.rings for step in ring.steps)
 
     @property
     def clusters(self) -> list[str]:
-        """The cluster of every place there is, so that one in two places stands there twice."""
+        """The cluster of every place in the plan; a cluster in two places is there twice."""
         places = [sorted(ring.clusters) for ring in self.rings]
         places += [[c.cluster for c in places] for places in (self.held, self.reached)]
         return [cluster for group in places for cluster in group]
 
 
 class WaveFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A fleet's plan of waves, for people to review. Nothing is applied by it: each cluster is
-    planned, approved and applied by itself."""
+    """The file of a plan of waves, for review. It applies nothing: each cluster is planned,
+    approved and applied by itself."""
 
     format: Literal["featurelib.waves"]
     version: Literal[1]
@@ -204,10 +204,10 @@ class WaveFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A cluster that can go all the way: its works, one a step, and what its place depends on.
+    """A cluster that can reach the target: its works, one per step, and what decides its place.
 
-    `kind`: what makes two changes alike. `nodes` and whether something has no way back are its
-    risk. `labels` are the inventory's.
+    `kind`: equal for equal changes. Its risk depends on `nodes` and on changes that cannot be
+    downgraded. `labels` are the inventory's.
     """
 
     works: tuple[tuple[bool, WaveWork], ...]  # whether that step has a way back
@@ -222,12 +222,12 @@ class Candidate:
 
     @property
     def risk(self) -> tuple[bool, int, str, str]:
-        """The less, the earlier: what has no way back comes late, and large clusters do."""
+        """The sort key of its risk: changes without a downgrade, and large clusters, come late."""
         one_way = any(not way_back for way_back, _ in self.works)
         return one_way, self.nodes, self.works[0][1].name, self.cluster
 
     def with_note(self, note: str) -> Candidate:
-        """It with something more to know before anything is done in it."""
+        """Return the candidate with a further note for its works."""
         (way_back, first), *later = self.works
         first = replace(first, note=f"{note} {first.note}".strip())
         return replace(self, works=((way_back, first), *later))
@@ -235,7 +235,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standings:
-    """Each cluster of a night in one of three places."""
+    """The clusters of a run, each in one of three places."""
 
     candidates: tuple[Candidate, ...]
     held: tuple[WaveHeld, ...]
@@ -251,7 +251,7 @@ class Standings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveTrouble:
-    """The trouble that came `after` so long a time after an earlier step of a cluster: `text`."""
+    """The trouble that came `after` this time after an earlier step of a cluster: `text`."""
 
     after: timedelta
     text: str
@@ -260,8 +260,8 @@ class WaveTrouble:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waving:
     """The order of the waves: `by` labels, the values of each in that order (the others follow);
-    how long each step soaks at least, and by cluster the `troubles` of before, which its ring soaks
-    as long as; and how many clusters may be changed at once."""
+    the least soak of each step; by cluster the earlier `troubles`, which lengthen its ring's soak;
+    and how many clusters may be changed at once."""
 
     by: Mapping[str, Sequence[str]] = field(default_factory=dict)
     soak: str = "7d"
@@ -270,7 +270,7 @@ class Waving:
 
 
 def put_in_rings(candidates: Iterable[Candidate], options: Waving) -> tuple[WaveRing, ...]:
-    """The rings of these clusters."""
+    """Return the rings of these clusters."""
     ordered, kinds = sorted(candidates, key=lambda one: one.risk), set[tuple[object, ...]]()
     orders = label_orders(ordered, options)
     groups = defaultdict[tuple[int, ...], list[Candidate]](list)
@@ -303,8 +303,8 @@ def put_in_rings(candidates: Iterable[Candidate], options: Waving) -> tuple[Wave
 
 
 def label_orders(candidates: Iterable[Candidate], options: Waving) -> dict[str, list[str]]:
-    """The values of each label in the order in which they are taken: as they were named; the others
-    after them, those with the fewest nodes first; clusters without the label last."""
+    """Return the values of each label in their order: the given ones; then the others, those with
+    the fewest nodes first; clusters without the label last."""
     nodes = {label: Counter[str]() for label in options.by}
     for c in candidates:
         for label, of_value in nodes.items():
@@ -320,8 +320,8 @@ def label_orders(candidates: Iterable[Candidate], options: Waving) -> dict[str, 
 def _first_of_kind(
     ordered: Sequence[Candidate], kinds: set[tuple[object, ...]], most: int
 ) -> list[Candidate]:
-    """A cluster of each kind of change that is not in `kinds`, at most so many: of the commonest
-    kinds, and of each the one of least risk."""
+    """Return a cluster of each kind of change that is not in `kinds`, at most `most`: of the
+    commonest kinds, and of each the one with the least risk."""
     of_kind = Counter(one.kind for one in ordered if one.kind not in kinds)
     first = dict[tuple[object, ...], Candidate]()
     for c in ordered:
@@ -332,8 +332,8 @@ def _first_of_kind(
 
 
 def _ring(name: str, about: str, members: Sequence[Candidate], options: Waving) -> WaveRing:
-    """A ring of these clusters. Its steps are by turns with a way back and without one; a cluster
-    takes part in the next step of the kind that it needs."""
+    """Return a ring of these clusters. Its steps alternate between changes that can be downgraded
+    and others; a cluster takes part in the next step of the kind that it needs."""
     steps: list[list[WaveWork]] = []
     kinds: list[bool] = []
     begins = any(c.works[0][0] for c in members)  # something has a way back to begin with
@@ -356,8 +356,8 @@ def _ring(name: str, about: str, members: Sequence[Candidate], options: Waving) 
 
 
 def _step(way_back: bool, works: Sequence[WaveWork], options: Waving) -> WaveStep:
-    """A step of these works. It soaks for as many whole days as trouble took before to come after a
-    step of one of its clusters, and at least as long as is wanted."""
+    """Return a step of these works. It soaks for as many whole days as earlier trouble took to
+    appear after a step of one of its clusters, and at least as long as requested."""
     soak, reason, most = options.soak, "", options.max_parallel
     troubles = (options.troubles[w.cluster] for w in works if w.cluster in options.troubles)
     worst = max(troubles, key=lambda t: (t.after, t.text), default=None)
@@ -373,10 +373,9 @@ def part_moves(
     levels: Mapping[str, int],
     catalogue: Catalogue,
 ) -> list[tuple[bool, bool, list[WaveMove]]] | None:
-    """Moves that pass together, in parts that pass one after the other: whether a part has a way
-    back, and whether it is the owner's. What has a way back goes first, ours before theirs, but for
-    what needs another move that comes later, or is no default before it. None where no order
-    does."""
+    """Split moves into parts that pass one after the other: (can be downgraded, is the owner's,
+    moves). Parts that can be downgraded go first, ours before theirs, except for moves that need a
+    later one or are no default before it. None if no order works."""
     todo, now, parts = list(moves), dict(levels), list[tuple[bool, bool, list[WaveMove]]]()
     early = catalogue.not_yet_defaults({m.feature: (m.from_level, m.to_level) for m in moves})
     while todo:
@@ -466,8 +465,8 @@ def _step_faults(step: WaveStep, most: int, place: str) -> Iterator[str]:
 
 
 def read_waves(text: str | bytes, place: str) -> WavePlan:
-    """The plan of waves in `text`; `place` is what a message calls it. Raises PlanError for any
-    other thing, and for one that contradicts itself."""
+    """Return the plan of waves in `text`; messages call it `place`. Raises PlanError for anything
+    else, and for a contradiction."""
     try:
         given = json.loads(text)
         head = given if isinstance(given, dict) else {}

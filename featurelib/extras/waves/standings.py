@@ -1,8 +1,8 @@
 """Find which clusters of a run can go to a target, and put them in waves.
 
 The run's snapshots are judged again, as the nightly judges, with metadata.version capped at the
-target. READY clusters are put in rings (featurelib.extras.waves.rings); each other stands with what
-holds it.
+target. READY clusters are put in rings (featurelib.extras.waves.rings); every other has its
+obstacles.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Aim:
 
     @classmethod
     def of(cls, text: str, catalogue: Catalogue) -> Aim:
-        """Read what was asked for. Raises ConfigError for a release version that is not known."""
+        """Read a target. Raises ConfigError for an unknown release version."""
         if text == UPGRADE_ALL:
             return cls(text=text, level=None)
         level = catalogue.whole.level_of(text, unstable=False)
@@ -107,7 +107,7 @@ def find_standings(inputs: AuditInputs, lake: Lake, run: int, target: Aim) -> St
 
 
 def sort_out(inputs: AuditInputs, judged: Judged, target: Aim) -> Standings:
-    """The place of each cluster that was judged."""
+    """Return the place of each judged cluster."""
     candidates, held, reached = list[Candidate](), list[WaveHeld](), list[WaveReached]()
     reader = _Reader(inputs, judged, target)
     for row in judged.plans.select(_OF_PLANS).to_pylist():
@@ -124,7 +124,7 @@ def sort_out(inputs: AuditInputs, judged: Judged, target: Aim) -> Standings:
 
 
 def plan_waves(inputs: AuditInputs, lake: Lake, run: int, target: Aim, options: Waving) -> WavePlan:
-    """The waves of that night. Raises ConfigError for a label nobody has."""
+    """Return the waves of that run. Raises ConfigError for a label that no cluster has."""
     _expect_label(inputs, options)
     standings = find_standings(inputs, lake, run, target)
     troubles, lower = find_setbacks(lake, run, standings, inputs.catalogue)
@@ -259,7 +259,7 @@ class _Reader:
     def _works(
         self, entry: FleetEntry, features: Sequence[Row], ready: Sequence[Row]
     ) -> tuple[tuple[bool, WaveWork], ...] | None:
-        """Return the works in a cluster, one for each step; None if they cannot be told apart."""
+        """Return the works in a cluster, one for each step; None if they cannot be split."""
         levels = {row["feature"]: row["finalized_level"] or 0 for row in features}
         moves = [
             WaveMove(
@@ -345,7 +345,7 @@ def _unlocks(rows: Iterable[Row], first: Severity = Severity.CRITICAL) -> list[A
 
 
 def _said(rows: Iterable[Row]) -> list[Advice]:
-    """Return the words of findings, each once."""
+    """Return the texts of findings, each once."""
     return list(dict.fromkeys(Advice(**{key: row[key] for key in _TEXTS}) for row in rows))
 
 
@@ -355,8 +355,8 @@ LONGEST = timedelta(days=30)  # what comes later is not laid to a step
 def find_setbacks(
     lake: Lake, run: int, standings: Standings, catalogue: Catalogue
 ) -> tuple[dict[str, WaveTrouble], dict[str, str]]:
-    """Return the latest trouble after an earlier step of features that move now, by cluster; and
-    the question to ask first of clusters whose levels went down and not up again."""
+    """Return the latest trouble after an earlier step of features that change now, by cluster; and
+    the question to ask first of clusters whose levels fell and did not rise again."""
     names = {c.cluster: c.works[0][1].name for c in standings.candidates}
     moves = (move for c in standings.candidates for _, work in c.works for move in work.moves)
     features = sorted({move.feature for move in moves})
@@ -383,7 +383,7 @@ def _troubles(
     critical: set[int],
     nights: Mapping[int, datetime],
 ) -> Iterator[tuple[timedelta, str, dict[str, int]]]:
-    """Yield the troubles after each step of a cluster: the time, the words, the levels."""
+    """Yield the troubles after each step of a cluster: the time, the text, the levels."""
     up = {
         night: {name: high for name, (low, high) in levels.items() if low < high}
         for night, levels in moved.items()
