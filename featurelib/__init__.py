@@ -17,7 +17,6 @@ __version__ = "0.1.0"  # pyproject.toml reads it here
 __all__ = [
     "Answer",
     "Carried",
-    "ClusterLook",
     "Described",
     "FeatureResult",
     "FeatureUpdate",
@@ -36,7 +35,6 @@ __all__ = [
     "plan",
     "range_plot",
     "update_features",
-    "watch",
     "what_if",
     "why_not",
 ]

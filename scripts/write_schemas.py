@@ -26,6 +26,7 @@ from featurelib.extras.notify import command as of_notify
 from featurelib.extras.rules import book as of_rules
 from featurelib.extras.sandbox import command as of_sandbox
 from featurelib.extras.tool_preview.tool import ToolPreview
+from featurelib.extras.watch.watching import Watched
 from featurelib.extras.waves import page as of_waves
 from featurelib.feature import Role
 from featurelib.model import Plan
@@ -124,6 +125,7 @@ EXTRAS = (
     of_rules,
 )
 QUESTIONS = {
+    "watch": (of_clusters.OfCluster, Watched),
     "history": (of_clusters.OfCluster, Timeline),
     "diff": (OfTables, Diff),
     "kafka-features": (of_clusters.OfCluster, ToolPreview),

@@ -5,10 +5,9 @@
     audit                               a table of landing lines, of Arrow, Polars, DuckDB, pandas
     describe_features, update_features  KIP-584's Admin, by all nodes, and honest about outcomes
     why_not, what_if, can_roll, range_plot  questions
-    watch                               one look after the other, while software is rolled
     plan, approve, apply                a change, bound to what was seen
 
-Others are of featurelib.extras: history, diff, sandbox, waves, waves_status.
+Others are of featurelib.extras: history, diff, sandbox, watch, waves, waves_status.
 
 A cluster is a text (an id or name of conf/fleet.toml), or what connect or a table's
 `tables[name]` gives. Errors are of featurelib.errors; a message says what to do next.
@@ -30,9 +29,7 @@ from featurelib.api.clusters import Stored as Stored
 from featurelib.api.clusters import connect as connect
 from featurelib.api.clusters import describe_features as describe_features
 from featurelib.api.lines import audit as audit
-from featurelib.api.looks import ClusterLook as ClusterLook
 from featurelib.api.looks import check as check
-from featurelib.api.looks import watch as watch
 from featurelib.api.questions import can_roll as can_roll
 from featurelib.api.questions import range_plot as range_plot
 from featurelib.api.questions import what_if as what_if

@@ -23,7 +23,6 @@ from featurelib.planning.goal import Stay
 from featurelib.planning.outlook import StepOutlook
 from featurelib.questions.describe import Description
 from featurelib.questions.roll import Roll
-from featurelib.questions.watch import Watched
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import Proof, WhyNot
 from featurelib.view.documents import Document, JsonPart
@@ -54,7 +53,6 @@ KEYS = {
         "conditions misfits only_with_unstable_features=only_unstable refused not_running=off "
         "not_answering=silent first joins_now format_with way_back"
     ),
-    Watched: row_of("mode started at error until ready nodes features missing"),
     Collected: row_of(
         "id name file lines answered not_answering not_allowed quarantined probe error"
     ),
@@ -89,7 +87,6 @@ DOCUMENTS: dict[str, tuple[type[Document], type]] = {
     "what-if": (OfCluster, WhatIf),
     "can-roll": (OfCluster, Roll),
     "describe": (OfDescribed, Description),
-    "watch": (OfCluster, Watched),
     "collect": (OfRound, Round),
 }
 

@@ -1,5 +1,4 @@
-"""Read clusters: once, to report what can be finalized, or repeatedly during a rolling upgrade.
-Nothing is sent to a cluster.
+"""Check clusters: read each once, and report what can be finalized. Nothing is sent to a cluster.
 
 Each cluster has a thread, so that one whose nodes hang keeps no other waiting.
 """
@@ -7,21 +6,16 @@ Each cluster has a thread, so that one whose nodes hang keeps no other waiting.
 from __future__ import annotations
 
 import shlex
-import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from itertools import chain
-from queue import Empty, SimpleQueue
-from threading import Event, Thread
 
 import msgspec
 
-from featurelib.api.clusters import Answer, AnyCluster, choose, choose_live, connect
-from featurelib.api.documents import OfCluster, document
+from featurelib.api.clusters import Answer, AnyCluster, choose
 from featurelib.audit.cluster_view import Terms
 from featurelib.audit.findings import NO_SITE
 from featurelib.backends.base import id_of, look
@@ -33,37 +27,16 @@ from featurelib.core.dialect import STRICT
 from featurelib.errors import BackendError, ConfigError, FeatureLibError, install_line
 from featurelib.feature import Severity, Verdict
 from featurelib.findings import tagged
-from featurelib.planning.goal import Command, Intent
 from featurelib.planning.outlook import with_texts
-from featurelib.planning.owners import LeftOver, left_over
-from featurelib.planning.planner import make_plan
 from featurelib.planning.requirements import Guarding
-from featurelib.questions.watch import Watch, Watched
-from featurelib.source import Chosen, Source, open_fleet, parse_as_of
+from featurelib.source import Chosen, open_fleet, parse_as_of
 from featurelib.source import choose as choose_entry
 from featurelib.view.check import NextStep, check_page, next_step
-from featurelib.view.describe import watch_line, watch_page
 from featurelib.view.digest import is_reached
-from featurelib.view.documents import fill
 from featurelib.view.facts import Links, RunFacts
 from featurelib.view.model import Report, ReportedCluster
 from featurelib.view.report import look_closer, read_profiles, report_run, summarize
 from featurelib.words import count
-
-EVERY_SECONDS = 2.0
-NODE_SECONDS = 3.0  # for a node to answer: one that hangs must not hide for long who is back
-LEAST_PAUSE_SECONDS = 0.2
-MOST_CLUSTERS = 50
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ClusterLook(Answer[Watched]):
-    """A reading of one cluster: the one at `position` of those watched. `name` is for people;
-    `line` is a one-line summary."""
-
-    position: int
-    name: str
-    line: str
 
 
 def check(
@@ -217,182 +190,3 @@ def _next_steps(report: Report, looks: Sequence[_Look]) -> tuple[Report, dict[st
         ask = cluster.joining and replace(cluster.joining, command=cluster.joining.ask(name, ways))
         clusters.append(replace(cluster, commands=step[1], joining=ask))
     return replace(report, clusters=tuple(clusters)), steps
-
-
-@dataclass(slots=True, kw_only=True)
-class Looks(Iterator[ClusterLook]):
-    """The readings of a watch, as they arrive; `newest` of each cluster, by its position."""
-
-    chosen: Sequence[Chosen]
-    until: Sequence[str]
-    every: float
-    timeout: float | None
-    newest: dict[int, ClusterLook] = field(default_factory=dict)
-    _looks: Generator[ClusterLook] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._looks = self._look()
-
-    def __next__(self) -> ClusterLook:
-        return next(self._looks)
-
-    def close(self) -> None:
-        """End the watch."""
-        self._looks.close()
-
-    @property
-    def is_ready(self) -> bool:
-        """True if every awaited level is READY in every cluster."""
-        return (
-            bool(self.until) and self.is_seen and all(s.value.ready for s in self.newest.values())
-        )
-
-    @property
-    def is_seen(self) -> bool:
-        """True if the newest reading of each cluster reached it."""
-        errors = [look.value.error for look in self.newest.values()]
-        return len(errors) == len(self.chosen) and not any(errors)
-
-    @property
-    def exit_code(self) -> int:
-        """The exit code: 0 READY, or nothing was waited for; 1 not yet; 5 not seen."""
-        if not self.is_seen:
-            return BackendError.exit_code
-        return int(bool(self.until) and not self.is_ready)
-
-    def _look(self) -> Generator[ClusterLook]:
-        queue, over = SimpleQueue[_Found](), Event()
-        for number, cluster in enumerate(self.chosen):
-            go_on = partial(_look_on, number, cluster, self.until, self.every, over, queue)
-            Thread(target=go_on, name=f"watch-{number}", daemon=True).start()
-        ends_at = None if self.timeout is None else time.monotonic() + self.timeout
-        try:
-            while not self.is_ready:
-                is_first, seconds = len(self.newest) < len(self.chosen), None
-                if ends_at is not None and not is_first:  # the first look at each is waited for
-                    seconds = max(0.0, ends_at - time.monotonic())
-                try:
-                    number, look, error = queue.get(timeout=seconds)
-                except Empty:
-                    return
-                if look is not None:
-                    self.newest[number] = look
-                answered = [newest.value.answered for newest in self.newest.values()]
-                nobody = len(answered) == len(self.chosen) and not any(answered)
-                if error is not None and (look is None or nobody):
-                    raise error
-                assert look is not None
-                yield look
-        finally:
-            over.set()
-
-
-def watch(
-    clusters: AnyCluster | Sequence[AnyCluster],
-    *,
-    until: str | Sequence[str] = (),
-    every: float = EVERY_SECONDS,
-    timeout: float | None = None,
-) -> Looks:
-    """Follow a rolling upgrade until a level is READY.
-
-    Who runs what, what could be finalized at this moment, and what is still missing:
-
-    \b
-        featurelib watch payments-eu
-        featurelib watch payments-eu --until 4.2 --timeout 2h
-        featurelib watch --label ring=canary --until metadata.version=4.2 --json
-
-    Every listener is asked every two seconds, and nothing is changed. On a terminal one screen is
-    kept up to date, a line a cluster where there are several; anywhere else there is a line for
-    each look that shows something new, with --json an object. READY is said where `featurelib plan`
-    would plan what --until names, in every cluster. Fenced brokers and silent nodes count, as they
-    do there. Ctrl-C ends it. In Python: for look in watch("payments-eu", until="4.2", timeout=60).
-
-    Exit codes: 0 it is READY, or the time was up and nothing was waited for; 1 the time was up
-    before it was READY; 2 usage; 5 nothing answered the first look, or a cluster not the last one;
-    130 Ctrl-C.
-    """
-    several = [clusters] if isinstance(clusters, str | Chosen) else clusters
-    chosen = [
-        connect(cluster, timeout=NODE_SECONDS) if isinstance(cluster, str) else choose_live(cluster)
-        for cluster in several
-    ]
-    if not 0 < len(chosen) <= MOST_CLUSTERS:
-        raise ConfigError(
-            f"expected 1 to {MOST_CLUSTERS} clusters to watch, found {len(chosen):,}. Name those "
-            "that are rolled, or choose them with --owner, --label or --view."
-        )
-    texts = (until,) if isinstance(until, str) else tuple(until)
-    return Looks(chosen=chosen, until=texts, every=every, timeout=timeout)
-
-
-# Which cluster, and why it was not seen.
-_Found = tuple[int, ClusterLook | None, BaseException | None]
-
-
-def _look_on(
-    number: int,
-    chosen: Chosen,
-    texts: Sequence[str],
-    every: float,
-    over: Event,
-    queue: SimpleQueue[_Found],
-) -> None:
-    """Read one cluster until it is `over`. A failed reading is a result, too; after a fault that
-    repeating cannot fix, the reading ends."""
-    watching, made_from = Watch(texts, chosen.catalogue), ""
-    try:
-        entry = chosen.reached().entry
-        with chosen.looking() as (look, backend):
-            while not over.is_set():
-                began, error, source = time.monotonic(), None, None
-                try:
-                    source = look()
-                    entry, made_from = source.entry, source.made_from
-                    watched = watching.see(source.sight)
-                except BackendError as failed:
-                    error = failed
-                    watched = watching.lose(str(failed), datetime.now(UTC), entry.id)
-                name = entry.title or watched.cluster_id or backend.where
-                head = fill(
-                    OfCluster,
-                    cluster=watched.cluster_id,
-                    name=entry.title or None,
-                    made_from=made_from,
-                )
-                queue.put((number, _look(number, watched, name, head, source, chosen), error))
-                over.wait(max(LEAST_PAUSE_SECONDS, began + every - time.monotonic()))
-    except BaseException as fault:  # it is raised where the looks are taken
-        queue.put((number, None, fault))
-
-
-def _look(
-    number: int, watched: Watched, name: str, head: OfCluster, source: Source | None, chosen: Chosen
-) -> ClusterLook:
-    catalogue = chosen.catalogue
-    return ClusterLook(
-        value=watched,
-        make_rows=lambda: map(asdict, watched.nodes),
-        make_document=lambda: document(head, watched),
-        page=lambda width: watch_page(watched, name, *_next(watched, source), catalogue, width),
-        position=number,
-        name=name,
-        line=watch_line(watched, name, catalogue),
-    )
-
-
-def _next(watched: Watched, source: Source | None) -> tuple[str, Sequence[LeftOver]]:
-    """Return the command that plans the awaited levels ("" if featurelib finalizes none of them),
-    and the levels that an owner finalizes."""
-    goals = [goal for goal in watched.features if goal.wanted is not None]
-    levels = {goal.feature: str(goal.wanted) for goal in goals}
-    if source is None or not watched.ready or not levels:
-        return "", ()
-    intent, catalogue = Intent(command=Command.UPGRADE, up=levels), source.terms.catalogue
-    planned = make_plan(source.sight, intent, catalogue, guards=source.guards)
-    unplanned = tuple(left_over(planned.shares, source.entry, catalogue))
-    if planned.plan is None:
-        return "", unplanned
-    cluster = f" {shlex.quote(source.argument)}" if source.wanted.cluster else ""
-    return f"featurelib plan{cluster} {intent.text}{source.wanted.ways[0]}", unplanned

@@ -12,37 +12,19 @@ from functools import partial
 from typing import Any
 
 from featurelib.api.clusters import Person
-from featurelib.api.looks import NODE_SECONDS
 from featurelib.api.tables import NightTables
 from featurelib.cli.entrance import say
 from featurelib.cli.options import at_terminal, confirm, read_pairs
-from featurelib.cli.questions import follow
 from featurelib.cli.streams import INTERRUPTED, raising_at_interrupt
 from featurelib.config.files import open_catalogue, quietly
 from featurelib.config.fleet import Choice
 from featurelib.errors import ConfigError
-from featurelib.planning.files import expect_span
 from featurelib.source import Chosen, Wanted, choose_entries, find_tables, open_fleet
 
 
 def chosen(options: Wanted, overlay: str | None = None) -> Chosen:
     """Return the chosen cluster; reading it prints progress on standard error."""
     return Chosen(wanted=options, catalogue=open_catalogue(overlay, say), say=say)
-
-
-def stored(
-    cluster: str | None = None,
-    tables: str | None = None,
-    run: int | None = None,
-    fleet: str | None = None,
-    overlay: str | None = None,
-) -> Chosen:
-    """Return the cluster from a run's tables. Raises ConfigError if no tables are named."""
-    if cluster is None:
-        raise ConfigError("expected a cluster, found none named. Give its id or name.")
-    return chosen(
-        Wanted(cluster=cluster, tables=find_tables(tables), run=run, fleet=fleet), overlay
-    )
 
 
 def nights(
@@ -88,28 +70,6 @@ def several(
     return [
         Chosen(wanted=replace(options, cluster=id_), catalogue=catalogue, say=speak) for id_ in ids
     ]
-
-
-def _watched(
-    clusters: list[str] | None = None,
-    *,
-    choice: Choice,
-    options: Wanted,
-    overlay: str | None = None,
-    node_timeout: float = NODE_SECONDS,
-) -> list[Chosen]:
-    every = not (clusters or options.addresses or choice != Choice())
-    options = replace(options, timeout=node_timeout)
-    members = several(clusters, every, choice=choice, options=options, overlay=overlay)
-    return [replace(cluster, say=quietly) for cluster in members]
-
-
-def _until(until: list[str] | None = None) -> list[str]:
-    return until or []
-
-
-def _within(within: str | None = None) -> float | None:
-    return expect_span("--timeout", within).total_seconds() if within else None
 
 
 def _cluster_of(words: list[str], options: Wanted, overlay: str | None = None) -> Chosen:
@@ -182,13 +142,12 @@ def _asking(yes: bool = False, as_json: bool = False) -> Person:
     )
 
 
-# By parameter of a function of the API: the options that make its value; None: its own.
+# By parameter of a function of the API: the options that make its value; None: its own. Extras add
+# those of their commands to this table and the next.
 CHOOSING: dict[str, Callable[..., Any] | None] = {
     "cluster": chosen,
-    "history.cluster": stored,
     "journal.cluster": None,
     "clusters": several,
-    "diff.tables": nights,
     "night": nights,
     "command": typed,
     "nodes": _nodes,
@@ -198,9 +157,6 @@ CHOOSING: dict[str, Callable[..., Any] | None] = {
     "why-not.feature": _feature_of,
     "why-not.level": _level_of,
     "person": _asking,
-    "watch.clusters": _watched,
-    "watch.until": _until,
-    "watch.timeout": _within,
 }
 # By command whose output is more than its answer: what prints it, and returns the exit code.
-PRINTING: dict[str, Callable[..., int]] = {"watch": follow}
+PRINTING: dict[str, Callable[..., int]] = {}

@@ -1,5 +1,4 @@
-"""Show as text: the description of a cluster, with equal nodes together, and the progress of a
-rolling upgrade. No colour is needed."""
+"""Show the description of a cluster as text, with equal nodes together. No colour is needed."""
 
 from __future__ import annotations
 
@@ -8,19 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import FleetEntry
 from featurelib.core.dialect import generation_of, load
-from featurelib.planning.owners import LeftOver
 from featurelib.questions.describe import Description, FindingShown, LevelShown, NodeShown, Ranges
-from featurelib.questions.watch import FeatureNow, NodeNow, NodeState, Watched
 from featurelib.view.layout import Page, wrap
-from featurelib.view.plan import show_left
 from featurelib.words import (
     clean,
-    code_text,
-    level_text,
-    levels_text,
     nodes,
     time_text,
 )
@@ -203,98 +195,3 @@ def _folded(findings: Sequence[FindingShown]) -> Iterator[tuple[str, str]]:
         ids = [int(m[2]) for m in named[1:]]
         also = f" The same holds for {nodes(named[0][1].lower(), ids)}." if ids else ""
         yield severity, f"{first.message}{also}"
-
-
-def watch_page(
-    now: Watched,
-    name: str,
-    command: str,
-    left_over: Sequence[LeftOver],
-    catalogue: Catalogue,
-    width: int | None = None,
-) -> Page:
-    """Return the page of one reading. `command`: the next command, if any. `left_over`: requests
-    that are not ours. Only commands, which are copied, may be wider than `width`."""
-    page = Page(width, parts=True)
-    head = [clean(name), *([now.mode] if now.mode else []), time_text(now.at, seconds=True)]
-    page.item(" · ".join(head))
-    if now.until is not None:
-        state = "READY" if now.ready else "not READY yet"
-        page.item(f"waited for, {state}: {levels_text(catalogue, now.until.items())}")
-    if now.error is not None:
-        page.item(f"NOTHING ANSWERS: {clean(now.error, 1000)}")
-    if now.nodes:
-        page.line()
-        page.table([("nodes", "state", "runs", "since", "lacks"), *_watched_nodes(now, catalogue)])
-    if rows := list(_watched_features(now.features, catalogue)):
-        goal = "ceiling" if now.until is None else "waited for"
-        page.line()
-        page.table([("feature", "finalized", "possible now", goal), *rows])
-    if now.missing:
-        page.head("also in the way")
-    for reason in now.missing[:MOST]:
-        page.item(f"{code_text(reason.code)}: {clean(reason.statement, 1000)}", 2)
-        if reason.action:
-            page.item(f"→ {clean(reason.action, 600)}", 4)
-    if len(now.missing) > MOST:
-        page.line(f"  and {len(now.missing) - MOST} more: --json has them all")
-    if command:
-        page.head(f"next: {command}")
-    show_left(left_over, page)
-    return page
-
-
-def watch_line(watched: Watched, name: str, catalogue: Catalogue) -> str:
-    """Return the same in one line, for a log."""
-    parts = [] if watched.ready is None else ["READY" if watched.ready else "not READY yet"]
-    if watched.error is not None:
-        parts.append(f"nothing answers: {clean(watched.error, 400)}")
-    parts += [f"{state}: {_halves(alike)}" for state, alike in _by_state(watched.nodes).items()]
-    possible = [(f.feature, f.possible) for f in watched.features if f.possible is not None]
-    parts.append(f"possible now: {levels_text(catalogue, possible) or 'nothing'}")
-    if behind := [node for node in watched.nodes if node.lacks]:
-        parts.append(f"behind: {_halves(behind)}")
-    codes = ", ".join(dict.fromkeys(code_text(reason.code) for reason in watched.missing))
-    parts += [f"also in the way: {codes}"] if codes else []
-    return f"{time_text(watched.at, seconds=True)}  {clean(name)}: {' · '.join(parts)}"
-
-
-def _by_state(now: Sequence[NodeNow]) -> dict[str, list[NodeNow]]:
-    """Return the nodes of each release that runs, and of each other state."""
-    states: dict[str, list[NodeNow]] = {}
-    for node in now:
-        is_up = node.state in (NodeState.RUNNING, NodeState.FENCED)
-        states.setdefault(f"run {node.release or '?'}" if is_up else node.state, []).append(node)
-    return states
-
-
-def _halves(now: Sequence[NodeNow]) -> str:
-    roles = dict.fromkeys(node.role for node in now)
-    return "; ".join(nodes(role, [o.node_id for o in now if o.role == role]) for role in roles)
-
-
-def _watched_nodes(watched: Watched, catalogue: Catalogue) -> Iterator[tuple[str, ...]]:
-    """Yield a row for nodes that are alike, with the time when they changed."""
-    alike: dict[tuple[str, ...], list[NodeNow]] = {}
-    for node in watched.nodes:
-        state = f"{node.state}, active controller" if node.is_active else node.state
-        since = time_text(node.since, seconds=True) if node.since > watched.started else ""
-        lacks = levels_text(catalogue, node.lacks.items())
-        alike.setdefault((node.role, state, node.release or "?", since, lacks), []).append(node)
-    for (role, *cells), group in alike.items():
-        labels = wrap(nodes(role, [n.node_id for n in group]), WHO_WIDTH)
-        yield ("\n  ".join(labels), *cells)
-
-
-def _watched_features(
-    features: Sequence[FeatureNow], catalogue: Catalogue
-) -> Iterator[tuple[str, ...]]:
-    """Yield features that are finalized, possible or awaited."""
-    for feature in features:
-        if feature.finalized or feature.finalized is None or feature.possible or feature.wanted:
-            levels = [
-                NOTHING if level is None else level_text(catalogue, feature.feature, level)
-                for level in (feature.possible, feature.wanted)
-            ]
-            finalized = level_text(catalogue, feature.feature, feature.finalized)
-            yield (clean(feature.feature, 40), finalized, *levels)

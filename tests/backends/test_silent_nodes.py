@@ -13,14 +13,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from featurelib import connect, watch
-from featurelib.api.looks import LEAST_PAUSE_SECONDS, NODE_SECONDS
+from featurelib import connect
 from featurelib.backends.base import Backend, Say
 from featurelib.backends.kafka.backend import open_kafka
 from featurelib.backends.kafka.discover import PAUSE_SECONDS
 from featurelib.backends.kafka.internals import Api
 from featurelib.config.fleet import FleetEntry
-from featurelib.questions.watch import NodeState
+from featurelib.extras.watch import watch
+from featurelib.extras.watch.command import LEAST_PAUSE_SECONDS, NODE_SECONDS
+from featurelib.extras.watch.watching import NodeState
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.speaking import Listener, listing, node
 

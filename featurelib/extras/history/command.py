@@ -14,6 +14,7 @@ from featurelib.api.documents import KEYS, OfCluster, document, row_of
 from featurelib.api.tables import NightTables
 from featurelib.audit.findings import FindingWords
 from featurelib.catalogue import Catalogue
+from featurelib.cli.choosing import CHOOSING, chosen, nights
 from featurelib.config.files import journal_path
 from featurelib.config.fleet import FleetEntry
 from featurelib.controller.journal import Journal
@@ -25,7 +26,7 @@ from featurelib.extras.history.timeline import RangeChange, Timeline, find_sende
 from featurelib.feature import Severity
 from featurelib.lake import Lake
 from featurelib.snapshot.history import LevelChange
-from featurelib.source import open_fleet
+from featurelib.source import Chosen, Wanted, find_tables, open_fleet
 from featurelib.view.documents import Document, fill
 
 Row = dict[str, object]
@@ -168,3 +169,21 @@ def _finding_rows(cluster: ClusterDiff, catalogue: Catalogue) -> Iterator[Row]:
             "why": str(row["why"]) if "why" in row else None,
             "muted": row["muted"],
         }
+
+
+def _stored(
+    cluster: str | None = None,
+    tables: str | None = None,
+    run: int | None = None,
+    fleet: str | None = None,
+    overlay: str | None = None,
+) -> Chosen:
+    """Return the cluster from a run's tables. Raises ConfigError if no tables are named."""
+    if cluster is None:
+        raise ConfigError("expected a cluster, found none named. Give its id or name.")
+    return chosen(
+        Wanted(cluster=cluster, tables=find_tables(tables), run=run, fleet=fleet), overlay
+    )
+
+
+CHOOSING |= {"history.cluster": _stored, "diff.tables": nights}

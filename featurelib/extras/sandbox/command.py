@@ -84,8 +84,8 @@ def sandbox(
         print(to_json(about))
         return 0
     if is_new:
-        there = ", ".join(f"{n} {catalogue.level_name(n, level)}" for n, level in levels.items())
-        text = f", {count(nodes, 'node')}; {there or 'no levels'}"
+        texts = ", ".join(f"{n} {catalogue.level_name(n, level)}" for n, level in levels.items())
+        text = f", {count(nodes, 'node')}; {texts or 'no levels'}"
     else:
         text = f": {role.text} {node} is unregistered; left: {count(nodes, 'node')}"
     print(f"{file}: cluster {opened.cluster_id}{text}")

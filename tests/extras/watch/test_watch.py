@@ -21,16 +21,17 @@ from pathlib import Path
 
 import pytest
 
-from featurelib import ClusterLook, connect, plan, watch
+from featurelib import connect, plan
 from featurelib.backends.base import Say
 from featurelib.catalogue import load
 from featurelib.cli.streams import INTERRUPTED, LOOKED, READER_GONE
 from featurelib.core.cluster import Cluster, Node
 from featurelib.errors import ConfigError, UnreachableError
 from featurelib.extras.sandbox.backend import EmbeddedBackend
+from featurelib.extras.watch import ClusterLook, watch
+from featurelib.extras.watch.watching import NodeState, Watched
 from featurelib.feature import METADATA_VERSION as METADATA
 from featurelib.feature import Role
-from featurelib.questions.watch import NodeState, Watched
 from tests.backends.clusters import TABLES, ZK, broker, zk_broker
 from tests.backends.simulator import Simulated
 from tests.cli.commands import run

@@ -257,12 +257,12 @@ def read_target(texts: Sequence[str], sight: ClusterView, catalogue: Catalogue) 
     levels: dict[str, int] = {}
     for text in texts:
         name, sign, level = text.partition("=")
-        added = {name: _level(name, level, sight, catalogue)} if sign else _of(text, catalogue)
-        if twice := sorted(added.keys() & levels.keys()):
+        target = {name: _level(name, level, sight, catalogue)} if sign else _of(text, catalogue)
+        if twice := sorted(target.keys() & levels.keys()):
             raise ConfigError(
                 f"--until {text}: expected {twice[0]} once, found it twice. Keep one of them."
             )
-        levels |= added
+        levels |= target
     return levels
 
 

@@ -1,0 +1,6 @@
+"""Watch: follow a rolling upgrade until a level is READY."""
+
+from __future__ import annotations
+
+from featurelib.extras.watch.command import ClusterLook as ClusterLook
+from featurelib.extras.watch.command import watch as watch

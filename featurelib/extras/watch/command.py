@@ -1,0 +1,286 @@
+"""Read clusters repeatedly during a rolling upgrade: `featurelib watch`. Nothing is sent to one.
+
+Each cluster has a thread, so that one whose nodes hang keeps no other waiting.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+
+from featurelib.api.clusters import Answer, AnyCluster, choose_live, connect
+from featurelib.api.documents import KEYS, OfCluster, document, row_of
+from featurelib.cli.choosing import CHOOSING, PRINTING, several
+from featurelib.cli.entrance import say
+from featurelib.cli.streams import Screen, output_is_lost
+from featurelib.config.files import quietly
+from featurelib.config.fleet import Choice
+from featurelib.errors import BackendError, ConfigError
+from featurelib.extras.watch.page import watch_line, watch_page
+from featurelib.extras.watch.watching import Watch, Watched
+from featurelib.planning.files import expect_span
+from featurelib.planning.goal import Command, Intent
+from featurelib.planning.owners import LeftOver, left_over
+from featurelib.planning.planner import make_plan
+from featurelib.source import Chosen, Source, Wanted
+from featurelib.view.documents import as_json as as_json_text
+from featurelib.view.documents import fill
+from featurelib.view.layout import Page
+
+EVERY_SECONDS = 2.0
+NODE_SECONDS = 3.0  # for a node to answer: one that hangs must not hide for long who is back
+LEAST_PAUSE_SECONDS = 0.2
+MOST_CLUSTERS = 50
+KEYS[Watched] = row_of("mode started at error until ready nodes features missing")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ClusterLook(Answer[Watched]):
+    """A reading of one cluster: the one at `position` of those watched. `name` is for people;
+    `line` is a one-line summary."""
+
+    position: int
+    name: str
+    line: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Looks(Iterator[ClusterLook]):
+    """The readings of a watch, as they arrive; `newest` of each cluster, by its position."""
+
+    chosen: Sequence[Chosen]
+    until: Sequence[str]
+    every: float
+    timeout: float | None
+    newest: dict[int, ClusterLook] = field(default_factory=dict)
+    _looks: Generator[ClusterLook] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._looks = self._look()
+
+    def __next__(self) -> ClusterLook:
+        return next(self._looks)
+
+    def close(self) -> None:
+        """End the watch."""
+        self._looks.close()
+
+    @property
+    def is_ready(self) -> bool:
+        """True if every awaited level is READY in every cluster."""
+        return (
+            bool(self.until) and self.is_seen and all(s.value.ready for s in self.newest.values())
+        )
+
+    @property
+    def is_seen(self) -> bool:
+        """True if the newest reading of each cluster reached it."""
+        errors = [look.value.error for look in self.newest.values()]
+        return len(errors) == len(self.chosen) and not any(errors)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code: 0 READY, or nothing was waited for; 1 not yet; 5 not seen."""
+        if not self.is_seen:
+            return BackendError.exit_code
+        return int(bool(self.until) and not self.is_ready)
+
+    def _look(self) -> Generator[ClusterLook]:
+        queue, over = SimpleQueue[_Found](), Event()
+        for number, cluster in enumerate(self.chosen):
+            go_on = partial(_look_on, number, cluster, self.until, self.every, over, queue)
+            Thread(target=go_on, name=f"watch-{number}", daemon=True).start()
+        ends_at = None if self.timeout is None else time.monotonic() + self.timeout
+        try:
+            while not self.is_ready:
+                is_first, seconds = len(self.newest) < len(self.chosen), None
+                if ends_at is not None and not is_first:  # the first look at each is waited for
+                    seconds = max(0.0, ends_at - time.monotonic())
+                try:
+                    number, look, error = queue.get(timeout=seconds)
+                except Empty:
+                    return
+                if look is not None:
+                    self.newest[number] = look
+                answered = [newest.value.answered for newest in self.newest.values()]
+                nobody = len(answered) == len(self.chosen) and not any(answered)
+                if error is not None and (look is None or nobody):
+                    raise error
+                assert look is not None
+                yield look
+        finally:
+            over.set()
+
+
+def watch(
+    clusters: AnyCluster | Sequence[AnyCluster],
+    *,
+    until: str | Sequence[str] = (),
+    every: float = EVERY_SECONDS,
+    timeout: float | None = None,
+) -> Looks:
+    """Follow a rolling upgrade until a level is READY.
+
+    Who runs what, what could be finalized at this moment, and what is still missing:
+
+    \b
+        featurelib watch payments-eu
+        featurelib watch payments-eu --until 4.2 --timeout 2h
+        featurelib watch --label ring=canary --until metadata.version=4.2 --json
+
+    Every listener is asked every two seconds, and nothing is changed. On a terminal one screen is
+    kept up to date, a line a cluster where there are several; anywhere else there is a line for
+    each look that shows something new, with --json an object. READY is said where `featurelib plan`
+    would plan what --until names, in every cluster. Fenced brokers and silent nodes count, as they
+    do there. Ctrl-C ends it. In Python: for look in watch("payments-eu", until="4.2", timeout=60).
+
+    Exit codes: 0 it is READY, or the time was up and nothing was waited for; 1 the time was up
+    before it was READY; 2 usage; 5 nothing answered the first look, or a cluster not the last one;
+    130 Ctrl-C.
+    """
+    several = [clusters] if isinstance(clusters, str | Chosen) else clusters
+    chosen = [
+        connect(cluster, timeout=NODE_SECONDS) if isinstance(cluster, str) else choose_live(cluster)
+        for cluster in several
+    ]
+    if not 0 < len(chosen) <= MOST_CLUSTERS:
+        raise ConfigError(
+            f"expected 1 to {MOST_CLUSTERS} clusters to watch, found {len(chosen):,}. Name those "
+            "that are rolled, or choose them with --owner, --label or --view."
+        )
+    texts = (until,) if isinstance(until, str) else tuple(until)
+    return Looks(chosen=chosen, until=texts, every=every, timeout=timeout)
+
+
+# Which cluster, and why it was not seen.
+_Found = tuple[int, ClusterLook | None, BaseException | None]
+
+
+def _look_on(
+    number: int,
+    chosen: Chosen,
+    texts: Sequence[str],
+    every: float,
+    over: Event,
+    queue: SimpleQueue[_Found],
+) -> None:
+    """Read one cluster until it is `over`. A failed reading is a result, too; after a fault that
+    repeating cannot fix, the reading ends."""
+    watching, made_from = Watch(texts, chosen.catalogue), ""
+    try:
+        entry = chosen.reached().entry
+        with chosen.looking() as (look, backend):
+            while not over.is_set():
+                began, error, source = time.monotonic(), None, None
+                try:
+                    source = look()
+                    entry, made_from = source.entry, source.made_from
+                    watched = watching.see(source.sight)
+                except BackendError as failed:
+                    error = failed
+                    watched = watching.lose(str(failed), datetime.now(UTC), entry.id)
+                name = entry.title or watched.cluster_id or backend.where
+                head = fill(
+                    OfCluster,
+                    cluster=watched.cluster_id,
+                    name=entry.title or None,
+                    made_from=made_from,
+                )
+                queue.put((number, _look(number, watched, name, head, source, chosen), error))
+                over.wait(max(LEAST_PAUSE_SECONDS, began + every - time.monotonic()))
+    except BaseException as fault:  # it is raised where the looks are taken
+        queue.put((number, None, fault))
+
+
+def _look(
+    number: int, watched: Watched, name: str, head: OfCluster, source: Source | None, chosen: Chosen
+) -> ClusterLook:
+    catalogue = chosen.catalogue
+    return ClusterLook(
+        value=watched,
+        make_rows=lambda: map(asdict, watched.nodes),
+        make_document=lambda: document(head, watched),
+        page=lambda width: watch_page(watched, name, *_next(watched, source), catalogue, width),
+        position=number,
+        name=name,
+        line=watch_line(watched, name, catalogue),
+    )
+
+
+def _next(watched: Watched, source: Source | None) -> tuple[str, Sequence[LeftOver]]:
+    """Return the command that plans the awaited levels ("" if featurelib finalizes none of them),
+    and the levels that an owner finalizes."""
+    goals = [goal for goal in watched.features if goal.wanted is not None]
+    levels = {goal.feature: str(goal.wanted) for goal in goals}
+    if source is None or not watched.ready or not levels:
+        return "", ()
+    intent, catalogue = Intent(command=Command.UPGRADE, up=levels), source.terms.catalogue
+    planned = make_plan(source.sight, intent, catalogue, guards=source.guards)
+    unplanned = tuple(left_over(planned.shares, source.entry, catalogue))
+    if planned.plan is None:
+        return "", unplanned
+    cluster = f" {shlex.quote(source.argument)}" if source.wanted.cluster else ""
+    return f"featurelib plan{cluster} {intent.text}{source.wanted.ways[0]}", unplanned
+
+
+def follow(looks: Looks, *, as_json: bool) -> int:
+    """Print every reading that has news until the reader ends. Return the exit code."""
+    before: dict[int, Watched] = {}
+    screen = None if as_json or not Screen.is_there() else Screen()
+    for look in looks:
+        previous, before[look.position] = before.get(look.position), look.value
+        if screen is not None:
+            screen.draw(_page(looks.newest))
+        elif look.value.is_news(previous):
+            print(as_json_text(look.make_document(), one_line=True) if as_json else look.line)
+        if output_is_lost():
+            break
+    if not as_json and screen is None and before:
+        print("", *(look.page(None) for look in looks.newest.values()), sep="\n")
+    if output_is_lost() or looks.is_ready:
+        return 0  # the process ends with what a lost output means
+    say(f"the time is up{', before it was READY' if looks.until else ''}")
+    return looks.exit_code
+
+
+def _page(newest: Mapping[int, ClusterLook]) -> list[str]:
+    """Return the lines of a screen: the whole of one cluster, or a line or two for each."""
+    if len(newest) == 1:
+        [look] = newest.values()
+        return [*look.page(None)]
+    page = Page(parts=True)
+    for position in sorted(newest):
+        page.item(newest[position].line)
+    return [*page]
+
+
+def _watched(
+    clusters: list[str] | None = None,
+    *,
+    choice: Choice,
+    options: Wanted,
+    overlay: str | None = None,
+    node_timeout: float = NODE_SECONDS,
+) -> list[Chosen]:
+    every = not (clusters or options.addresses or choice != Choice())
+    options = replace(options, timeout=node_timeout)
+    members = several(clusters, every, choice=choice, options=options, overlay=overlay)
+    return [replace(cluster, say=quietly) for cluster in members]
+
+
+def _until(until: list[str] | None = None) -> list[str]:
+    return until or []
+
+
+def _within(within: str | None = None) -> float | None:
+    return expect_span("--timeout", within).total_seconds() if within else None
+
+
+PRINTING["watch"] = follow
+CHOOSING |= {"watch.clusters": _watched, "watch.until": _until, "watch.timeout": _within}
