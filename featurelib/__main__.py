@@ -15,21 +15,21 @@ def main() -> None:
         from featurelib.cli.streams import ignore_interrupts, leave_at_interrupt
 
         leave_at_interrupt()
-    except KeyboardInterrupt:  # the first moment, before there is a handler
+    except KeyboardInterrupt:  # the first moment, without a handler
         os.write(2, b"error: interrupted\n")
         os._exit(130)
     from featurelib.cli.streams import leave, take_over
 
-    take_over(is_json="--json" in sys.argv or "-" in sys.argv)  # --out -: a plan
+    take_over(is_json="--json" in sys.argv or "-" in sys.argv)  # --out -: prints a plan
     try:
         leave(_run)
     finally:
-        ignore_interrupts()  # it has ended
+        ignore_interrupts()  # the process has ended
 
 
 def _run() -> None:
     if any(name.startswith("featurelib-") for name in os.listdir(PACKAGES)):
-        # Not our own: that is featurelib_kafka-VERSION.dist-info.
+        # The package's own metadata folder is featurelib_kafka-VERSION.dist-info.
         os.write(
             2,
             b"error: this environment also holds featurelib, another project with the same import "

@@ -46,7 +46,7 @@ COMPARED: dict[str, Callable[[Any, Any], Any]] = {  # of columns of Arrow and of
     "in": lambda column, values: column.isin(values),
     "not in": lambda column, values: ~column.isin(values),
 }
-FAULTS = (pa.ArrowException, OSError)  # of files that are missing, damaged, or cannot be read
+FAULTS = (pa.ArrowException, OSError)  # for missing, damaged or unreadable files
 _TYPES = {
     BOOL: pa.bool_(),
     SHORT: pa.int16(),
@@ -58,7 +58,7 @@ _TYPES = {
     DATE: pa.date32(),
 }
 _CODED = pa.dictionary(pa.int32(), pa.string())
-_STORED = {TIME: pa.int64(), DATE: pa.int32(), BOOL: pa.int8()}  # what their numbers are cast from
+_STORED = {TIME: pa.int64(), DATE: pa.int32(), BOOL: pa.int8()}  # the number types to cast from
 
 
 def type_of(kind: Kind, *, coded: bool = False) -> pa.DataType:

@@ -65,7 +65,7 @@ _SAFE = re.compile(r"[^A-Za-z0-9_-]")
 _GZIP = b"\x1f\x8b"
 STDIN = "-"
 ENDINGS = tuple(f".{end}{packed}" for end in ("jsonl", "ndjson", "json") for packed in ("", ".gz"))
-_LONGEST_FILE = 512 << 20  # bytes of a landing file that a command reads whole, and of a line
+_LONGEST_FILE = 512 << 20  # bytes of a landing file that is read whole, and of a line
 LONGEST_ID = 100  # characters of an id in a name; real ones have 22
 
 
@@ -260,7 +260,7 @@ def read_all(
     `say` gets the progress of a single cluster. Raises ConfigError for a folder that cannot be
     written to, after every cluster was read.
     """
-    report = say if len(entries) == 1 else quietly  # steps of several would be mixed up
+    report = say if len(entries) == 1 else quietly  # progress of several clusters would be mixed up
     faults: list[BaseException] = []
     pool = ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="collect")
     try:
@@ -300,7 +300,7 @@ def silence(entry: FleetEntry, error: FeatureLibError) -> tuple[bytes, ...]:
     """Return the landing lines of a failed reading: the nodes that did not respond, or that none
     was reached; nothing if the cluster's id is unknown."""
     lost = error if isinstance(error, UnreachableError) else UnreachableError(str(error))
-    if not entry.id or entry.id in map(id_of, lost.lines):  # of whom else, nothing is known
+    if not entry.id or entry.id in map(id_of, lost.lines):  # nothing is known of others
         return lost.lines
     now = time.time_ns() // 1000
     return (write_line("not_reached", entry.id, now, {"error": lost.reason}),)
@@ -373,7 +373,7 @@ def _listener(content: ApiVersionsAnswer | NodeMetrics) -> NodeListener:
 # --- A probe --------------------------------------------------------------------------------------
 
 _DAY = 86_400_000_000  # microseconds; the lines are of this moment
-_TIMEOUT_MS = 10_000  # a collector does not wait as long as somebody who writes
+_TIMEOUT_MS = 10_000  # a collector waits less than an applier
 _NOTHING = "probe: nothing was sent: "
 
 
@@ -420,7 +420,7 @@ def _sight(
     draft = Draft(view.rows, view.newest)
     for node_id in {row["node_id"] for row in findings if row["code"] in unseen}:
         draft.remove(node_id)
-    draft.forget_configured()  # whom the controller asks is what it is asked
+    draft.forget_configured()  # the probe asks about exactly these nodes
     row = draft.row() if findings else view.rows
     return replace(terms, controller_decides=True).see(row), bool(findings)
 

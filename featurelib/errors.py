@@ -24,7 +24,7 @@ class FeatureLibError(Exception):
     """An error that the caller can act on. Programming errors do not belong to this tree."""
 
     exit_code: ClassVar[int] = 2
-    facts: Mapping[str, object] = MappingProxyType({})  # what a program is told beside the message
+    facts: Mapping[str, object] = MappingProxyType({})  # for programs, besides the message
 
 
 class InputError(FeatureLibError):

@@ -19,15 +19,15 @@ import msgspec
 from featurelib.errors import BusyError, ConfigError, FeatureLibError, SurroundingsError
 from featurelib.words import clean
 
-LONGEST = 250  # characters of what somebody else said
-LONGEST_TEXT = 200_000  # characters that are searched: the words stand near the beginning
+LONGEST = 250  # characters of another program's message
+LONGEST_TEXT = 200_000  # characters that are searched: the message is near the start
 PYTHON = (
     "PYSPARK_PYTHON names the workers' Python, which needs featurelib's dependencies "
     "(docs/how-to/spark-cluster.md)."
 )
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _FILE = r"[\w./:@=%+~-]{2,500}"
-# Where something was written or read, as others say it; the first that is found.
+# The place of a read or write, in other programs' messages; the first match counts.
 _PLACES = tuple(
     re.compile(pattern)
     for pattern in (
@@ -40,7 +40,7 @@ _PLACES = tuple(
     )
 )
 _TABLE = re.compile(r"(?:bronze|silver|gold)/[a-z_]+")
-# What can be done where a file of a table is gone; of the longest name that fits.
+# The advice for a missing file of a table; the longest matching name counts.
 _ANEW = {
     "bronze": (
         "Restore it from a copy: nothing else has these lines. Without one, move the folders "
@@ -60,7 +60,7 @@ _ANEW = {
     "": "Restore it and run again",
 }
 
-Make = Callable[[str, str], FeatureLibError]  # what was said, and where; empty = nobody said it
+Make = Callable[[str, str], FeatureLibError]  # message and place; empty = no place
 
 
 @contextmanager
@@ -134,7 +134,7 @@ class _Row(msgspec.Struct, frozen=True):
 _ERRORS = {kind.__name__: kind for kind in (BusyError, ConfigError, SurroundingsError)}
 _MAKERS: dict[str, Make] = {"damaged": damaged, "other_python": _other_python}
 _TABLE_OF_ROWS = resources.files(__package__).joinpath("faults.toml").read_bytes()
-# What an error's text has, and what is made of it: of what the pattern caught, or of all it found.
+# A pattern in an error's text, and the function for its matches.
 FAULTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
     (
         re.compile("|".join(row.patterns).replace("{file}", _FILE)),

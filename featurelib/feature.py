@@ -12,10 +12,10 @@ KRAFT_VERSION = "kraft.version"
 # KIP-1312; FeatureControlManager refuses UnregisterController below it (MetadataVersion 4.4-IV2).
 UNREGISTERS_CONTROLLERS_FROM = 33
 HIGHEST_LEVEL = 2**15 - 1  # int16 on the wire
-# 3.0-IV1: where a KRaft cluster without a word on metadata.version is, and all that a node without
+# 3.0-IV1: the level of a KRaft cluster without metadata.version, and the only one of a node without
 # one supports of it (KIP-778; QuorumController).
 SILENT_METADATA_VERSION = 1
-# Kafka's own tests keep these beside the real ones (Feature.java), and no node supports them.
+# Features of Kafka's own tests (Feature.java); no node supports them.
 TEST_FEATURES = frozenset(
     ("test.feature.version", *(f"unit.test.feature.version.{i}" for i in range(8)))
 )
@@ -102,5 +102,5 @@ class Severity(StrEnum):
     CRITICAL = "critical"  # something is broken, or will be at the next restart
     BLOCKER = "blocker"  # a level cannot be finalized
     UNKNOWN = "unknown"  # evidence is missing
-    WARNING = "warning"  # a person should look
+    WARNING = "warning"  # a person should check it
     INFO = "info"

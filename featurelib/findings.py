@@ -25,13 +25,13 @@ import msgspec
 from featurelib.feature import Severity
 from featurelib.words import OTHER_SECURITY, REFUSED_LOGIN
 
-ANY_ADDRESS = "HOST:PORT"  # in a command: a broker of the cluster it is for
-# What the texts of any row may name; a fact of a row gives it more, by its kind.
+ANY_ADDRESS = "HOST:PORT"  # placeholder in a command: a broker of the cluster
+# The placeholders of every row's texts; each fact of a row adds more, by its kind.
 _PLACES = {"role", "node", "feature", "level", "number", "finalized", "version", "range"}
 _PLACES |= {"observed_at", "dated", "software", "way", "stale", "cluster", "cluster_and_folder"}
 _PLACES |= {"inventory", "zookeeper", "collect", "options", "live"}
 _OF_KINDS = {"release": ("newer",), "resource": ("namespace", "name", "resource")}
-# Of a blank, and of what is no argument of a command, a person fills in the value.
+# A person fills in values that are blank or no valid argument.
 # A value is no part of a sentence.
 Kind = Literal["text", "sentences", "release", "argument", "resource", "blank", "value"]
 Verb = Literal[
@@ -50,17 +50,17 @@ _Entry = TypeVar("_Entry", bound="Remedy")
 class Issue(StrEnum):
     """The reason why the usual remedy of a finding does not help."""
 
-    LISTENER = "listener"  # the node runs, as Kafka shows; only its listener did not respond
+    LISTENER = "listener"  # Kafka shows that the node runs; only its listener did not respond
     SECRET = "secret"  # the login of the collector was refused
-    SECURITY = "security"  # protocol, mechanism or certificate are not those of the listener
-    EARLIER = "earlier"  # what the stale node supported was read in an earlier run
+    SECURITY = "security"  # protocol, mechanism or certificate differ from the listener's
+    EARLIER = "earlier"  # the stale node's range comes from an earlier run
     ZNODE = "znode"  # the broker's registration in ZooKeeper could not be read
     # Of a broker that registers nothing: only inter.broker.protocol.version, where its software
-    # supports what is finalized, or both.
+    # only inter.broker.protocol.version is too old, or its software too.
     PROTOCOL = "protocol"
     PROTOCOL_AND_SOFTWARE = "protocol_and_software"
     START_NEWER = "start_newer"  # the node did not respond, and is too old for what is finalized
-    REGISTER_NEWER = "register_newer"  # the node is not registered, and is too old for that
+    REGISTER_NEWER = "register_newer"  # the node is not registered, and its software is too old
     VOTER = "voter"  # the voter never registered
     CONFIGURED = "configured"  # only the active controller's configuration names the node
 
@@ -92,11 +92,11 @@ class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The conditions of a remedy; all must hold, and a missing one always holds."""
 
     cause: Issue | None = None
-    needs: bool | None = None  # the level depends on one that is not finalized
+    needs: bool | None = None  # the level has a dependency that is not finalized
     role: Literal["broker", "controller"] | None = None
     managed_by: Literal["strimzi", "service", "anybody"] | None = None
-    owner_finalizes: bool | None = None  # who manages the cluster finalizes this feature
-    range_above: bool | None = None  # the range of the node begins above the level
+    owner_finalizes: bool | None = None  # the cluster's manager finalizes this feature
+    range_above: bool | None = None  # the node's range begins above the level
     stale: bool | None = None  # the node is off and still registered
     running: bool | None = None
     migrating: bool | None = None  # the broker runs in ZooKeeper mode, the cluster migrates
@@ -295,7 +295,7 @@ def _load(name: str) -> dict[str, Any]:
     return _parsed(_text(name))
 
 
-_parsed = cache(tomllib.loads)  # each row is checked beside the text that it stands in
+_parsed = cache(tomllib.loads)  # each row is checked beside its text
 
 
 @cache

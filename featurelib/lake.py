@@ -48,17 +48,17 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyarrow.fs import FileSystem
 
-# What is asked of rows, all of it: a column, how it compares, with what; times are microseconds.
+# A condition on rows: a column, a comparison, a value; all must hold. Times are microseconds.
 Wanted = tuple[str, str, Any]
 Read = Callable[[Table, Sequence[Wanted], Sequence[str] | None], TableRows]
 Node = tuple[str, str | None, int | None]  # cluster, role, id
-LeftOut = tuple[str, str, str | None]  # `file:line`, reason, and the cluster where it is known
+LeftOut = tuple[str, str, str | None]  # `file:line`, reason, and the cluster if known
 Judgement = Mapping[str, tuple[str, bool]]  # a cluster's verdict, and whether it is critical
-MOST_LOCATED = 5000  # lines of findings that are looked up
+MOST_LOCATED = 5000  # lines of findings that are located
 Row = Mapping[str, Any]
 VERSION_PROPERTY = "featurelib.tableVersion"
 INSTALL = f"Install it, {install_line('lake')}"
-FOUND = ("run", *FINDING.names)  # of a finding; its texts are made anew by whoever shows it
+FOUND = ("run", *FINDING.names)  # the keys of a finding; its texts are made again when shown
 _SHOWN = 5
 _LISTED = 12
 
@@ -136,7 +136,7 @@ class Lake:
         conditions: list[Wanted] = [("run", "=", of := self.run(run))]
         if cluster is not None:
             conditions.append(("cluster", "=", cluster))
-        # None = somebody else wrote it. A night's own row is written last.
+        # None = another writer. A run's own row is written last.
         newest = self._opened(table, None).transaction_version(table.application)
         if newest is not None and newest < of:
             detail = f"its newest run is {newest}, {AUDIT_RUN.full_name} knows run {of}"
@@ -154,7 +154,7 @@ class Lake:
 
     def history(self, table: Table, clusters: Sequence[str], run: int | None = None) -> TableRows:
         """Return all rows of a silver history about these clusters, of all runs up to `run`."""
-        # Of one cluster the bounds in the log choose files.
+        # For one cluster the bounds in the log choose files.
         lone = len(clusters) == 1
         of: Wanted = ("cluster", "=", clusters[0]) if lone else ("cluster", "in", list(clusters))
         return self.read(table, [of, ("run", "<=", self.run(run))])
@@ -173,7 +173,7 @@ class Lake:
         if len(self.rows(UPGRADE_PLANS, run=run, cluster=cluster, columns=["cluster"])):
             return
         named: list[Mapping[str, Any]] = []
-        with suppress(FeatureLibError):  # a table that earlier releases had not
+        with suppress(FeatureLibError):  # a table that earlier releases did not have
             named = self.rows(CLUSTERS, run=run, columns=["cluster", "name"]).to_pylist()
         if ids := [row["cluster"] for row in named if row["name"] == cluster]:
             raise ConfigError(
@@ -206,7 +206,7 @@ class Lake:
 
     def snapshots(self, run: int | None = None, conditions: Sequence[Wanted] = ()) -> TableRows:
         """Return every cluster as that run read it, or those that meet all `conditions`."""
-        # The version of the snapshots which that night judged; None = the newest there is.
+        # The version of the snapshots that the run judged; None = the newest.
         inputs = {table["table"]: table["version"] for table in self.night(run)["inputs"] or ()}
         judged = inputs.get(CLUSTER_SNAPSHOT.full_name)
         return self.read(CLUSTER_SNAPSHOT, conditions, SNAPSHOT.names, judged)
@@ -221,7 +221,7 @@ class Lake:
         """Return rows that meet all `conditions`; bounds in the log skip files, and bounds in a
         file skip its groups."""
         opened = self._opened(table, version)
-        from featurelib import arrow  # it is there: the table could be opened
+        from featurelib import arrow  # installed, because the table could be opened
 
         names, uri = table.schema.names if columns is None else columns, self.place(table)
         dataset = opened.to_pyarrow_dataset(filesystem=files_at(uri))
@@ -354,7 +354,7 @@ def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, lis
     levels = read(FEATURE_READINESS, of, columns).to_pylist()
     judges = {(r["catalogue"], r["dialect"]) for r in nights if r["run"] in (before, run)}
     if len(judges) > 1:
-        levels = [row | {"ceiling": None} for row in levels]  # another judge aims elsewhere
+        levels = [row | {"ceiling": None} for row in levels]  # another dialect has other ceilings
     critical = read(
         FINDINGS, [*of, ("severity", "=", "critical")], ["cluster", "muted"]
     ).to_pylist()

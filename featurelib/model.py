@@ -142,11 +142,11 @@ class Reason(Advice):
     feature: str = ""
     level: int | None = None
     node: str = ""  # as `broker 3`
-    supported: tuple[int, int] | None = None  # None: not listed, or no node's reason
+    supported: tuple[int, int] | None = None  # None: not listed, or no reason about a node
     # Of a dialect: the controller would say just this. It says only the first of its reasons, to
     # the others it comes once that is fixed.
     is_answer: bool = False
-    # Why and until when conf/audit.toml mutes its finding, where that is asked.
+    # The reason and last day of its finding's mute, if requested.
     muted: str | None = None
     muted_until: str | None = None
 
@@ -161,7 +161,7 @@ class Reason(Advice):
         return int(self.node.partition(" ")[2]) if self.node else None
 
 
-NO_EPOCH = -1  # of a leader: ZooKeeper mode has none, or nobody said it
+NO_EPOCH = -1  # of a leader: ZooKeeper mode has none, or it is unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ from featurelib.schema import BOOL, BYTES, DATE, TEXT, TIME, Kind, Scalar, Schem
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
-NONE = int(np.iinfo(np.int64).min)  # in the place of a number that is null
+NONE = int(np.iinfo(np.int64).min)  # stands for null in a column of numbers
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_DAY = _EPOCH.date().toordinal()
 

@@ -103,7 +103,7 @@ def columns(names: str, **lists: ListOf | Schema) -> Schema:
 _TABLE = resources.files(__package__).joinpath("snapshot.toml").read_text(encoding="utf-8")
 _PARTS: dict[str, dict[str, str]] = tomllib.loads(_TABLE)
 LAYOUT = {part: np.dtype([*fields.items()]) for part, fields in _PARTS.items()}
-# Fields that hold a position in a list of texts of the row, -1 = none, and which list: names of
+# Fields with a position in a list of texts of the row, -1 = none, and which list: names of
 # features are alike in nearly every cluster.
 _TEXTS = "error releases resource key value request principal message version metadata_version"
 _TEXTS += " directory"
@@ -114,8 +114,8 @@ _OF_SNAPSHOT = columns("cluster observed_at waiting features_node").fields
 _OF_PARTS = [(name, BYTES) for name in ("names", "texts", *LAYOUT)]
 SNAPSHOT = Schema.of([*_OF_SNAPSHOT, *_OF_PARTS, *columns("checksum state").fields])
 
-# What the texts of a finding name besides node, feature and levels, and why the usual remedy does
-# not help. findings.toml and rules.toml say which code has which.
+# The facts in a finding's texts besides node, feature and levels, and the reason why the usual
+# remedy does not help. findings.toml and rules.toml list them by code.
 _OF_FACTS = "reason response difference effect condition permission setting release levels needs "
 _OF_FACTS += "other_nodes dependants since until waiting_lines gap witness mutes cause principal "
 FACTS = columns(_OF_FACTS + "resource znode_text entry voters directory znode_version")
@@ -124,8 +124,8 @@ _OF_FINDING += "max_version epoch observed_at line_id facts muted muted_until"
 FINDING = columns(_OF_FINDING, facts=FACTS)
 FINDING_TEXTS = columns("name message consequence action command")
 
-# What nodes support, a row a node half and feature. A null feature: the node lists none. A null end
-# of a range: the response may leave that out.
+# The supported ranges, a row per node half and feature. A null feature: the node lists none. A null
+# end of a range: the response may leave it out.
 SUPPORTED_RANGE = columns("cluster role node_id feature min_version max_version observed_at")
 
 # What is finalized in a cluster, a row a feature that is, as far as a trustworthy source says it:
@@ -148,7 +148,7 @@ READINESS = columns(
     "downgrade_floor point_of_no_return ready_since verdict_since"
 )
 
-# One update. Those of one `request` go out together, the first request first.
+# One update. Those of one `request` are sent together, in the order of requests.
 STEP = columns("request feature from_level to_level upgrade_type timeout_ms")
 
 LEVEL_OF = columns("feature level")

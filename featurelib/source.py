@@ -59,14 +59,14 @@ from featurelib.planning.requirements import Guarding
 from featurelib.words import microseconds
 
 NEWEST = "newest"  # as of the newest line
-RUN_TIME = "run"  # --as-of of whoever asks about a night: when that night was judged
+RUN_TIME = "run"  # --as-of of a question about a run: the run's own time
 SAMPLES = CHECKOUT.parent / "data" / "samples"
 NIGHTS_BEFORE = CHECKOUT.parent / "data" / "nights" / "tables.tar.gz"  # of the samples
-SAMPLES_MARK = ".featurelib.samples"  # a file in tables that were made of the samples
+SAMPLES_MARK = ".featurelib.samples"  # a file in tables that were made from the samples
 SAMPLE_BUILD = CHECKOUT.parent / "build" / "samples"
 SAMPLE_TABLES = SAMPLE_BUILD / "tables"
 WAYS = ("bootstrap", "controllers", "zookeeper", "file")
-_SHOWN = 3  # quarantined lines that are said
+_SHOWN = 3  # quarantined lines that are printed
 _OTHERS = f"{ADDRESSES}, or name what was read of it (--tables FOLDER, --capture PATH)"
 
 
@@ -157,7 +157,7 @@ class Wanted:
         return bool(stored)
 
 
-# --- How it is reached ----------------------------------------------------------------------------
+# --- Addresses ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +219,7 @@ def choose(options: Wanted, fleet: Fleet, source: str, advice: str = ADDRESSES) 
         )
     known = None if cluster is None else fleet.named(cluster, f"{source}: ")
     if cluster is None or (known is None and any(ways.values()) and KAFKA_ID.fullmatch(cluster)):
-        entry = FleetEntry(id=cluster or "")  # the cluster that answers has to be the one named
+        entry = FleetEntry(id=cluster or "")  # the cluster that responds must be the named one
     else:
         if known is None and not fleet.cluster:
             name = f"No cluster {cluster!r}. Name its address instead (--bootstrap HOST:PORT)."
@@ -330,7 +330,7 @@ def relative(path: Path) -> Path:
     return path.relative_to(folder) if path.is_relative_to(folder) else path
 
 
-# --- What is known of it --------------------------------------------------------------------------
+# --- Evidence -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,11 +340,11 @@ class Source:
     sight: ClusterView
     entry: FleetEntry
     made_from: str
-    wanted: Wanted  # what chose it
-    terms: Terms  # what it was judged by
-    guards: Guards  # that go into a plan made from it
+    wanted: Wanted  # the options that chose it
+    terms: Terms  # the terms of the judgement
+    guards: Guards  # for a plan made from it
     mutes: tuple[Mute, ...] = ()  # of conf/audit.toml
-    lake: Lake | None = None  # where it came from, if from tables
+    lake: Lake | None = None  # the tables, if it comes from tables
 
     @property
     def muted(self) -> InForce:
@@ -370,7 +370,7 @@ class Source:
             try:
                 return places(self.lake.read, known, self.sight.cluster_id)
             except (NoEvidenceError, TableError, SurroundingsError):
-                return {}  # bronze need not be kept to answer a question
+                return {}  # a question does not need bronze
         return {} if self.wanted.capture is None else _places_in_files(self.wanted.capture, known)
 
     @property
@@ -482,7 +482,7 @@ class Chosen:
     def looking(self) -> Iterator[tuple[Callable[[], Source], Backend]]:
         """Yield a function that reads the live cluster anew at each call, until the block ends; and
         its backend. Raises ConfigError."""
-        find_settings(self.wanted.config)  # what is wrong there is told before anybody is asked
+        find_settings(self.wanted.config)  # report a fault before the first query
         reached = reach(self.wanted, self.catalogue, advice=_OTHERS)
         with closing(reached.open()) as backend:
             yield partial(self._look, reached, backend), backend
@@ -491,7 +491,7 @@ class Chosen:
         entry = reached.entry
         lines = look(backend, entry, self.say)
         sight_of, place = partial(Terms.see_lines, lines=lines), backend.where
-        # All of it is new, so no age counts.
+        # The data is new, so no age counts.
         source = self._seen(sight_of, None, reached.fleet, entry, "a look at", place)
         return replace(source, sight=replace(source.sight, site=entry.site))
 

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 
 from featurelib.feature import METADATA_VERSION
 
-if TYPE_CHECKING:  # its arrays take their time, and a command's help waits for nothing
+if TYPE_CHECKING:  # numpy's import takes time, and a command's help must be fast
     from featurelib.catalogue import Catalogue
 
 LENGTH = 120  # characters
 LONGEST_PATH = 250  # a shortened name would name no file
 EMPTY = "(empty)"
-RUNS = 12  # of node ids shown in one phrase
-NOT_LISTED = "no such feature"  # reads on from "supports" and "it supports"
+RUNS = 12  # of node ids in one phrase
+NOT_LISTED = "no such feature"  # continues "supports" and "it supports"
 
 
 @lru_cache(maxsize=8192)
@@ -92,8 +92,8 @@ def some(texts: Sequence[str], most: int) -> str:
     return ", ".join(first) + (f" and {rest_count:,} more" if rest_count else "")
 
 
-# What a collector says of a cluster that it did not reach, of a login that was refused, and of
-# security settings that are not the listener's.
+# A collector's messages about an unreachable cluster, a refused login, and
+# security settings that differ from the listener's.
 REFUSED_LOGIN = "authentication failed"
 OTHER_SECURITY = "the security settings are not the listener's"
 NOBODY_ANSWERED = "expected at least one node to answer, found: "

@@ -41,4 +41,4 @@ from featurelib.controller.apply import FeatureUpdate as FeatureUpdate
 from featurelib.controller.apply import UpdateResult as UpdateResult
 from featurelib.feature import UpgradeType as UpgradeType
 
-Tables = NightTables  # as it is called by whoever uses it
+Tables = NightTables  # the name for users of the library

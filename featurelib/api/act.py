@@ -91,7 +91,7 @@ class PlanAnswer(Answer[Planned]):
     or nothing to do."""
 
     file: PlanFile | None
-    path: str | None = None  # where it is to stand
+    path: str | None = None  # of the plan's file
 
     @property
     def is_made(self) -> bool:
@@ -495,7 +495,7 @@ def _carry_out(
             if opened.is_new:
                 chosen.say(f"new journal: {opened.path}")
             ending = controller.apply(order, watcher, opened)
-            with suppress(ApprovalError):  # withdrawn or expired meanwhile
+            with suppress(ApprovalError):  # withdrawn or expired in the meantime
                 controller.check_clearance(order, opened)
                 again = ""
     except FeatureLibError as error:

@@ -107,7 +107,7 @@ def approve(
     except (KeyError, OSError) as error:
         raise ConfigError("--by: expected a name, since this login has none. Add --by.") from error
     approval = files.approve(file.plan, by=name, at=now, expires=span, reason=reason)
-    # What `apply` would refuse is told before anybody is asked.
+    # Raise the errors of `apply` before the person is asked.
     most = settings.longest_approval
     files.expect_approved(approval, file.plan, now, longest=most, path=path or "PLAN")
     is_signed = signer.agent or signer.key is not None

@@ -40,7 +40,7 @@ class Answer(Generic[Value]):
     make_rows: Callable[[], Iterable[dict[str, object]]]
     make_document: Callable[[], object]
     page: Callable[[int | None], Page]
-    exit_code: int = 0  # of the command of the same name
+    exit_code: int = 0  # of the command with the same name
 
     @property
     def rows(self) -> tuple[dict[str, object], ...]:
@@ -55,7 +55,7 @@ class Answer(Generic[Value]):
     def __str__(self) -> str:
         return self.text
 
-    def __repr__(self) -> str:  # a notebook shows it so
+    def __repr__(self) -> str:  # for notebooks
         return self.text
 
     def json(self) -> str:
@@ -117,7 +117,7 @@ def to_frame(rows: Iterable[dict[str, object]]) -> Any:
         import pyarrow as pa
 
         table = pa.Table.from_pylist(list(rows))
-        return table.to_pandas(integer_object_nulls=True)  # else a level is 27.0
+        return table.to_pandas(integer_object_nulls=True)  # otherwise a level is the float 27.0
     except ImportError as error:
         raise ConfigError(
             f"tables in a notebook need the packages pandas and pyarrow. {INSTALL}"

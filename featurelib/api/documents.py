@@ -132,8 +132,8 @@ class PlanDocument(Document):
     refusals: list[Reason]
     stays: tuple[Stay, ...]
     warnings: list[str]
-    theirs: tuple[Move, ...]  # what whoever manages the cluster has to finalize: it is in no plan
-    later: tuple[Move, ...]  # what is ours and needs that first
+    theirs: tuple[Move, ...]  # the moves of the cluster's owner: in no plan
+    later: tuple[Move, ...]  # our moves that need them first
 
 
 class ShowDocument(Document):
@@ -145,7 +145,7 @@ class ShowDocument(Document):
     plan: dict[str, Any]
     outlook: tuple[StepOutlook, ...]
     contradictions: list[str]
-    refusal: str | None  # why it can never be applied: somebody else finalizes what it moves
+    refusal: str | None  # why it can never be applied: another owner finalizes the level
     for_people: ForPeople
 
 

@@ -66,7 +66,7 @@ def check(
     several = [clusters] if isinstance(clusters, str | Chosen) else clusters
     if not (chosen := [choose(cluster) for cluster in several]):
         raise ConfigError("check: expected a cluster, found none. Name one that can be reached.")
-    find_settings(chosen[0].wanted.config)  # a fault there is told before anybody is asked
+    find_settings(chosen[0].wanted.config)  # raise a fault of the settings before the first query
     if html is not None:
         try:
             from featurelib.view.html import pages_of
@@ -127,7 +127,7 @@ def _look_once(chosen: Chosen) -> _Look:
             lines = look(backend, entry, chosen.say)
     except FeatureLibError as failure:
         lines, error = silence(entry, failure), failure
-    if lines and fleet.named(id_ := id_of(lines[0])):  # what its owner says of it holds
+    if lines and fleet.named(id_ := id_of(lines[0])):  # the owner's declarations apply
         entry = choose_entry(replace(options, cluster=id_), fleet, "")
     elif lines:
         entry = msgspec.structs.replace(entry, id=id_)

@@ -48,7 +48,7 @@ from featurelib.view.trend import PreviousRuns, ask_first
 from featurelib.words import clean, microseconds
 
 Row = dict[str, object]
-QUARANTINED = 3  # lines that are named
+QUARANTINED = 3  # lines that are listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ class NightTables:
                 lambda keys: lake.history(FINALIZED_FEATURES, keys, run),
             )
         except (NoEvidenceError, TableError, SurroundingsError):
-            return self._summary  # snapshots of old nights need not be kept
+            return self._summary  # snapshots of old runs may be gone
 
     def _places(self, findings: TableRows) -> dict[int, str]:
         """Return the places of landing lines behind the findings of these clusters; none if bronze
@@ -199,7 +199,7 @@ def report_night(
     past = PreviousRuns(*night_before(read, run), find_lowered(read, run, ready))
     night = next(row for row in past.nights if row["run"] == run)
     is_last = len(read(AUDIT_RUN, [("run", ">", run)], ["run"])) == 0
-    out = night["out"] if is_last else None  # plans of other nights go
+    out = night["out"] if is_last else None  # plans of earlier runs are deleted
     plans = plan_files(judged, order.fleet.names) if out is not None else {}
     earlier = max((row["run"] for row in past.nights if row["run"] < run), default=0)
     ingest, quarantine, landing = _landed(read, run, earlier, order.fleet.names)

@@ -49,9 +49,9 @@ class Judged:
     incompatible: TableRows
     readiness: TableRows
     plans: TableRows
-    nodes: TableRows | None = None  # None = whoever reads the others from tables needs none
-    evidence: Evidence | None = None  # what they were judged from, where it is still at hand
-    # By subject: what its controller agreed to in its place, feature → (level from, level to).
+    nodes: TableRows | None = None  # None = not needed, because the tables have the others
+    evidence: Evidence | None = None  # the input of the judgement, if it is still in memory
+    # By subject: the levels of its controller's agreement, feature → (level from, level to).
     probed: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
 
 
@@ -107,7 +107,7 @@ def judge(
     rows = remember(rows, evidence, conditions, unknown > 0)
     soaking = find_soaking(rows, evidence, conditions, software, catalogue, report)
     find_forgotten(rows, evidence, conditions, soaking, report)
-    anything = dict.fromkeys(evidence.questions.names, (0, ANY_LEVEL))  # it is in nobody's way
+    anything = dict.fromkeys(evidence.questions.names, (0, ANY_LEVEL))  # it blocks no feature
     return Judged(
         findings=set_aside(report, evidence.clusters, conditions.mutes, conditions.as_of),
         incompatible=unfit,
@@ -131,12 +131,12 @@ def _blockers(judge: Judge, target: Int, sink: BatchFindings) -> Int:
     ceiling = judge.bounds.ceiling
     count = np.zeros(len(ceiling), dtype=np.int64)
     proposed = judge.propose(ceiling, ceiling > query.current, fleet.known_or_enough(target))
-    # What is wrong with a cluster comes before each of its nodes.
+    # Findings about a cluster come before those about its nodes.
     for place, row, hit in sorted(proposed.by_row(), key=lambda r: r[1].rule.about_nodes):
         question, profile, node = fleet.offenders(proposed, place)
         columns: dict[str, Int] = {}
         if len(question):
-            # What a broker in ZooKeeper mode lacks, it has as soon as it runs as KRaft's.
+            # A broker in ZooKeeper mode gets these features as soon as it runs in KRaft mode.
             stays = ~evidence.membership.migrating[query.cluster[question]]
             question, profile, node = question[stays], profile[stays], node[stays]
             columns["role"] = fleet.nodes.controller[node].astype(np.int64)

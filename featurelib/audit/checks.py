@@ -53,10 +53,10 @@ def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
     question, fates = query.pair_question[pair], finding_rows()[INCOMPATIBLE_CODE].fates
     is_metadata = query.of_feature(METADATA_VERSION)[question]
     low, high = (query.listed(ends, pair) for ends in (query.pair_min, query.pair_max))
-    # What it does not support may be the minimum alone.
+    # The node may lack only the minimum.
     below, now = query.finalized_min[question], query.current[question]
     below = np.where((below < low) & (low <= now) & (now <= high), below, NONE)
-    # Of a node that was left out of the newest look nobody knows whether it runs.
+    # Whether a node outside the newest reading runs is not known.
     unregistered = (node.unregistered & node.answers & ~node.not_asked)[subject]
     conditions = {
         "zookeeper_lists_nothing": node.listed_nothing[subject],
@@ -68,7 +68,7 @@ def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
         "broker_metadata_version": is_metadata,
         "broker_other": np.ones(len(subject), dtype=bool),
     }
-    # By finding the place of its fate among the conditions: the first that holds.
+    # By finding, the position of its fate: the first condition that holds.
     fate = np.argmax(np.stack([*conditions.values()]), axis=0)
     words = [fates[name] for name in conditions]
     own, causes = _own_answers(evidence, question, subject)
@@ -168,7 +168,7 @@ def report_unmet(evidence: Evidence, own: Software, tables: Tables, report: Batc
         at_level = np.flatnonzero((column == feature) & (level == needing))
         unmet = dependency_unmet(finalized[query.cluster[at_level], other], np.int32(least))
         declared += [(release, other, least, question) for question in at_level[unmet].tolist()]
-    # The level of kraft.version stands in the raft layer.
+    # kraft.version is kept in the raft layer.
     kept = evidence.membership.kraft[query.cluster] & query.known
     kept &= ~query.of_feature(METADATA_VERSION) & ~query.of_feature(KRAFT_VERSION)
     metadata, current = finalized[query.cluster, 0], query.current.astype(np.int32)

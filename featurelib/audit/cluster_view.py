@@ -35,7 +35,7 @@ from featurelib.words import moment
 
 NO_FLEET = Fleet()  # an inventory that expects nothing
 NEXT = "docs/landing.md describes them. To write some: featurelib collect CLUSTER --out FOLDER"
-_SHOWN = 5  # reasons and clusters that an error names
+_SHOWN = 5  # reasons and clusters in an error
 _REGISTER_FROM = load(STRICT).can.controllers_register_from
 
 
@@ -46,17 +46,17 @@ class ClusterView:
     cluster_id: str
     rows: TableRows  # its one row of featurelib.schema.SNAPSHOT
     judged: Judged
-    cluster: Cluster  # plain values for goals, steps, floors
-    releases: tuple[str, ...]  # its controllers may run, the likeliest first
-    dialects: tuple[str, ...]  # its controllers may speak, also where nothing can go up
+    cluster: Cluster  # plain values for goals, steps and downgrade floors
+    releases: tuple[str, ...]  # possible releases of its controllers, likeliest first
+    dialects: tuple[str, ...]  # possible dialects of its controllers, also if no level can rise
     newest: int
     rejected: tuple[tuple[int, str], ...] = ()  # number and reason of each quarantined line
-    site: Site = NO_SITE  # what remedies depend on
+    site: Site = NO_SITE  # the facts for remedies
 
     @property
     def evidence(self) -> Evidence:
         """The columns from which it was judged."""
-        assert self.judged.evidence is not None  # only what a table holds has none
+        assert self.judged.evidence is not None  # only rows of a table have none
         return self.judged.evidence
 
     @property
@@ -101,7 +101,7 @@ class Terms:
         state = self._fold(chosen, accepted, unread)
         as_of = self.as_of
         if as_of is None and state.strimzi and state.strimzi.at > state.observed_at:
-            as_of = state.strimzi.at  # it is the newest line, and no node's
+            as_of = state.strimzi.at  # it is the newest line, and not a node's
         sight = replace(self, as_of=as_of).see(snapshot_rows([(chosen, state)]))
         return replace(sight, rejected=tuple(rejected))
 
@@ -188,7 +188,7 @@ class Terms:
         )
 
 
-_Lines = dict[str, list[tuple[Landing, int]]]  # of each cluster, each with its id
+_Lines = dict[str, list[tuple[Landing, int]]]  # by cluster, each with its line id
 
 
 def _gather(lines: Iterable[bytes]) -> tuple[_Lines, _Lines, list[tuple[int, str]]]:
@@ -248,7 +248,7 @@ class PlainCluster:
         self._told, self._named = release, catalogue.release_named(release)
         self._software = Software(evidence, [release], catalogue)
         leads = np.flatnonzero(evidence.may_lead(~evidence.subjects.expected_only))
-        # Its controllers may run these, the likeliest of the active one first.
+        # Possible releases of its controllers, the active one's likeliest first.
         self.releases = self._releases(leads)
         self.dialects = tuple(self._software.dialects(0))
         self._active = int(evidence.controller[0])
@@ -351,7 +351,7 @@ class PlainCluster:
         spoken = {release: dialect for dialect, release in self._software.spoken}
         against = self._software.weigh(may_lead).min(axis=0, initial=RULED_OUT).tolist()
         weight = dict(zip(self._tables.releases, against, strict=True))
-        age = self._tables.release_code  # the older, the less
+        age = self._tables.release_code  # the older, the fewer features it knows
         order = sorted(spoken, key=lambda name: (weight.get(name, RULED_OUT), age(name)))
         return tuple(self._as_told(name, spoken[name]) for name in order)
 

@@ -14,7 +14,7 @@ from featurelib.rows import Bool, Int, pick
 
 _CLUSTER, _ROLE = 32, 31  # the lowest bits of a node key's parts
 _CONTROLLER = 1 << _ROLE
-_DENSE = 16  # times as many possible keys as keys: up to there a table is faster than a search
+_DENSE = 16  # up to 16 possible keys per key, a table is faster than a search
 
 
 def node_key(cluster: Int, role: Int | int, node_id: Int) -> Int:
@@ -41,7 +41,7 @@ def find(keys: Int, keys_sought: Int) -> Int:
     """Return positions of `keys_sought` in the sorted, distinct `keys`; -1 = absent."""
     if len(keys) == 0:
         return np.full(len(keys_sought), -1, dtype=np.int64)
-    if np.array_equal(keys, keys_sought):  # as where every node answers; a search takes far longer
+    if np.array_equal(keys, keys_sought):  # all nodes responded: no search needed
         return np.arange(len(keys))
     at = np.searchsorted(keys, keys_sought)
     at = np.minimum(at, len(keys) - 1)
@@ -92,7 +92,7 @@ def positions(keys: Int, end: int) -> tuple[Int, Int]:
     return np.flatnonzero(present), (np.cumsum(present) - 1)[keys]
 
 
-SKEW_MINUTES = 5  # how far two clocks may differ
+SKEW_MINUTES = 5  # the allowed difference of two clocks
 _SECOND = 1_000_000
 SKEW = SKEW_MINUTES * 60 * _SECOND
 

@@ -26,7 +26,7 @@ from featurelib.rows import Bool, Int, Texts, pick
 
 # Both generations of ZooKeeper mode, by a release of each: brokers there advertise no range.
 ZOOKEEPER_RELEASES = ("3.2", "3.9")
-RULED_OUT = 8  # more than all that may speak against a release
+RULED_OUT = 8  # more than the evidence against any release
 
 
 class Software:
@@ -133,7 +133,7 @@ class Software:
         code, told_at = listeners.field("releases")[rows], listeners.field("releases_at")[rows]
         offers, offered_at = np.zeros((2, len(node.key)), dtype=np.int64)
         at = find(node.key, record_keys(listeners)[rows])
-        # A vendor's releases are what they are based on.
+        # A vendor's release counts as the Kafka release it is based on.
         based = [self._catalogue.of(release).based_on for release in self._tables.releases]
         for kind, first in zip(*np.unique(code, return_index=True), strict=True):
             hit = (code == kind) & (at >= 0)
@@ -200,7 +200,7 @@ class Software:
         """Return (dialect, release) → the clusters whose controllers may be of it."""
         zookeeper = self._evidence.membership.on_zookeeper
         possible = self._possible() & ~zookeeper[:, None]
-        newest = GENERATIONS[-1]  # of a release that is newer than all
+        newest = GENERATIONS[-1]  # for a release newer than all
         spoken = {
             (generation_of(self._catalogue.of(release).based_on, "kraft", newest), release): which
             for release, which in zip(self._tables.releases, possible.T, strict=True)
@@ -275,10 +275,10 @@ class Software:
         speaks = np.where(has_any[node.cluster], controllers, counts)
         sets = np.zeros(len(evidence.clusters), dtype=np.int64)
         np.bitwise_or.at(sets, node.cluster[speaks], self._sets[speaks])
-        # What a vendor's controller answers nobody knows, whoever stands beside it.
+        # The responses of a vendor's controller are unknown, whatever other controllers run.
         sets[node.cluster[speaks & self.foreign]] = 0
         possible = (sets[:, None] & self._bits) > 0
-        # The owner's word decides between look-alikes, or is one candidate more.
+        # The inventory decides between look-alikes, or adds a candidate.
         codes = self._told_codes()
         named = np.flatnonzero(codes >= 0)
         possible[named] &= ~possible[named, codes[named]][:, None]
@@ -311,5 +311,5 @@ def blind_leaders(evidence: Evidence) -> Int:
     cluster = node.cluster[leads]
     blind = np.maximum(full, partial) > np.maximum(known, levels.at[cluster])
     leaders = np.full(len(evidence.clusters), NOBODY)
-    leaders[cluster[blind][::-1]] = node.node_id[leads][blind][::-1]  # the first of them stays
+    leaders[cluster[blind][::-1]] = node.node_id[leads][blind][::-1]  # the first one wins
     return leaders

@@ -45,7 +45,7 @@ from featurelib.rows import NONE, Bool, Column, Int, TableRows, Texts, make_rows
 from featurelib.schema import FINALIZED_LEVEL, SUPPORTED_RANGE
 from featurelib.snapshot.records import Records, Snapshots
 
-NOT_LISTED = -1  # as a source: the key was not in the answer
+NOT_LISTED = -1  # as a source: the response lacks the key
 # Sources of DescribeConfigsResponse that a verdict or a side effect tells apart.
 ONE_BROKER, ALL_BROKERS, OWN_FILE, KAFKAS_DEFAULT = 2, 3, 4, 5
 _VOTER = re.compile(r"(\d{1,10})@.+", re.ASCII)
@@ -58,19 +58,19 @@ class Expected:
 
     brokers: tuple[int, ...] = ()
     controllers: tuple[int, ...] = ()
-    vouched: bool = False  # the owner stands for the registrations being complete
-    controllers_vouched: bool = False  # … for controllers nobody can ask
-    # Its controller, who knows whom it asks, validates what is to be sent before that is.
+    vouched: bool = False  # the owner declares the registrations complete
+    controllers_vouched: bool = False  # … for controllers that cannot be queried
+    # The controller, which knows the nodes it asks, validates the request before it is sent.
     controller_decides: bool = False
     generation: Generation | None = None  # of a ZooKeeper-mode cluster
-    release: str = ""  # of the software that runs there, as 3.9; "" = not told
-    managed_by: str = ""  # who finalizes there; "" = we, or nobody said
+    release: str = ""  # of the running software, such as 3.9; "" = not known
+    managed_by: str = ""  # who finalizes levels; "" = we, or not known
 
 
 UNEXPECTED = Expected()
 
 
-class Waiting(NamedTuple):  # there are tens of thousands, and workers are sent all of them
+class Waiting(NamedTuple):  # workers get tens of thousands of these
     """The last run's judgement of a feature. Times in microseconds: READY since, also through
     UNKNOWN; verdict and target unchanged since.
 
@@ -95,9 +95,9 @@ class Conditions:
     max_age: int
     inventory: dict[str, Expected] = field(default_factory=dict)
     mutes: tuple[Mute, ...] = ()
-    waiting: dict[str, dict[str, Waiting]] = field(default_factory=dict)  # of the night before
-    forgotten: int = 0  # READY for as long is forgotten; 0 = never
-    min_ready: int = 0  # a plan is offered once the verdict is READY for as long
+    waiting: dict[str, dict[str, Waiting]] = field(default_factory=dict)  # of the previous run
+    forgotten: int = 0  # a feature READY for this long is forgotten; 0 = never
+    min_ready: int = 0  # a plan is offered after this time of READY
     up_to: int = (
         0  # no ceiling is above what belongs to this metadata.version; 0 = as far as it goes
     )
@@ -207,7 +207,7 @@ class Evidence:
     as_of: int  # microseconds, and so is max_age
     max_age: int
     landed: Bool
-    snapshots: Snapshots  # what it was read from
+    snapshots: Snapshots  # the source of the columns
     subjects: Subjects
     membership: Membership
     controller: Int  # node id of the active one by cluster, -1 = not known
@@ -216,11 +216,11 @@ class Evidence:
     questions: Questions
     listeners: Records
     configurations: Configurations
-    configured: dict[int, StaticVoters]  # whom active controllers ask, where that was read
-    controllers_vouched: Bool  # the owner stands for those nobody can ask
+    configured: dict[int, StaticVoters]  # the nodes that active controllers ask, if read
+    controllers_vouched: Bool  # the owner declares controllers compatible that cannot be queried
     controller_decides: Bool  # as in Expected
     operated: Int  # keys of nodes that Strimzi's resources name, ascending
-    malformed: dict[int, str]  # by cluster, what is wrong with its row; nothing else is known
+    malformed: dict[int, str]  # by cluster, the fault of its row; the rest is unknown
 
     def errors(self, listeners: Int) -> list[str]:
         """Return why each of these listeners did not respond, in the collector's words."""
@@ -278,7 +278,7 @@ class Evidence:
         """
         query = self.questions
         out = query.pair_unfit & self.membership.on_zookeeper[query.cluster][query.pair_question]
-        # The last one stands for the -1 of a subject without a profile.
+        # The last entry is for position -1: a subject without a profile.
         profiles = marked(len(self.answering.cluster) + 1, query.pair_profile[out])
         return profiles[self.answering.of_subject]
 
@@ -332,7 +332,7 @@ def read(rows: TableRows, conditions: Conditions, absent_metadata: int) -> Evide
     )
     # In ZooKeeper mode brokers do not show the status of the features node.
     levels.trusted &= ~membership.on_zookeeper | (levels.kind != Witness.BROKER)
-    # An owner's word for controllers shows that there are some: only KRaft has them.
+    # An owner's declaration about controllers shows KRaft mode, because only KRaft has controllers.
     reported = levels.names.equal(METADATA_VERSION) & (levels.entry_level > 0)
     by_quorum = controllers | marked(len(known), levels.entry_cluster[reported])
     run_by_quorum = membership.kraft | (by_quorum & ~membership.zookeeper)
@@ -425,7 +425,7 @@ def finalized_levels(evidence: Evidence) -> TableRows:
 
 
 Seen = tuple[Int, ...]  # times, lines, and perhaps epochs
-# Of each, or made from their positions.
+# Of each position, or computed from it.
 Details = Texts | Sequence[str] | Callable[[Int], Sequence[str]] | Callable[[Int], Texts]
 
 

@@ -57,7 +57,7 @@ class Questions:
     names: list[str]
     current: Int
     finalized_min: Int
-    known: Bool  # whether a trustworthy witness says what is finalized
+    known: Bool  # a trustworthy source reports the finalized level
     pair_first: Int
     pair_count: Int
     pair_question: Int
@@ -65,8 +65,8 @@ class Questions:
     pair_min: Int
     pair_max: Int
     pair_listed: Bool
-    pair_unclear: Bool  # not listed, in an answer that may leave features out
-    pair_unfit: Bool  # known not to hold what is finalized, the finalized minimum included
+    pair_unclear: Bool  # not listed, in a response that may leave features out
+    pair_unfit: Bool  # known not to support the finalized level or its minimum
 
     def of_feature(self, name: str) -> Bool:
         """Return a mask of the questions about one feature."""
@@ -93,7 +93,7 @@ class Answering:
 def answer(subjects: Subjects, profiles: Profiles) -> tuple[Answering, Int]:
     """Return distinct (cluster, profile, partial) of the subjects that count, and profiles."""
     counts = (subjects.profile >= 0) & ~subjects.too_old & ~subjects.expected_only
-    # Each cluster has a place for each of its profiles, and behind them one for the empty one.
+    # Each cluster has a place for each of its profiles, then one for the empty profile.
     clusters = len(profiles.first)
     begin = profiles.first + np.arange(clusters)
     owner, profile = subjects.cluster[counts], subjects.profile[counts]

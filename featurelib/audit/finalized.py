@@ -32,7 +32,7 @@ from featurelib.snapshot.records import Records, Snapshots
 from featurelib.snapshot.state import ONE_LOOK
 from featurelib.words import nodes
 
-UNSEEN = -1  # a level this witness cannot see
+UNSEEN = -1  # a level that this source cannot see
 
 Rows = list[tuple[str, int, int]]  # (feature, minimum level, level)
 
@@ -60,11 +60,11 @@ class Levels:
     entry_level: Int = field(init=False)
     names: Texts = field(init=False)
     disputed: list[tuple[int, str, str]] = field(default_factory=list)
-    damaged: dict[int, str] = field(default_factory=dict)  # what is wrong, by cluster
-    ambiguous: dict[int, str] = field(default_factory=dict)  # how it may be read
-    # By cluster the text that was last read of a node that is gone, and its levels; "" = none good.
+    damaged: dict[int, str] = field(default_factory=dict)  # the fault of the znode, by cluster
+    ambiguous: dict[int, str] = field(default_factory=dict)  # possible readings, by cluster
+    # The last text of a deleted znode by cluster, and its levels; "" = none was valid.
     absent: dict[int, tuple[str, Rows]] = field(default_factory=dict)
-    modern: list[int] = field(default_factory=list)  # clusters whose node only 3.3 and later write
+    modern: list[int] = field(default_factory=list)  # clusters whose znode only 3.3 and later write
 
     @property
     def believed(self) -> Bool:
@@ -268,7 +268,7 @@ def _readings(text: str, known: Generation | None) -> tuple[DecodedNode, ...]:
     generations = tuple(Generation) if known is None else (known,)
     readings = [_as_taken(decode(text, generation)) for generation in generations]
     if known is None and any(node.schema_version == 2 and _is_good(node) for node in readings[1:]):
-        # Only 3.3 and later write schema 2, so nobody older runs there.
+        # Only 3.3 and later write schema 2, so no older broker runs there.
         readings = readings[1:]
     return tuple(readings)
 
@@ -320,7 +320,7 @@ def _read_features_nodes(
         if known is None and len(readings) < len(Generation):
             levels.modern.append(cluster)
         good = [node for node in readings if _is_good(node)]
-        # What counts of a reading: 3.3 and later do not keep the minimum levels of schema 1.
+        # The part of a reading that counts: 3.3 and later drop the minimum levels of schema 1.
         meant = {(n.reading, tuple((name, level) for name, _, level in n.levels)) for n in good}
         if not good:
             levels.damaged[cluster] = _damage(readings, known)

@@ -60,7 +60,7 @@ from featurelib.words import clean, code_text, level_text, range_text, time_text
 
 NOBODY = -1  # a finding about the whole cluster
 
-# The columns of numbers by the name `add` has for them, and which number means that there is none.
+# The number columns by their name in `add`, with the number that means none.
 _NUMBERS = {
     **{name: (name, NONE) for name in ("finalized_level", "level", "min_version", "max_version")},
     "node_id": ("node_id", NOBODY),
@@ -249,7 +249,7 @@ def wordings(dialect: Dialect) -> dict[str, FindingRow]:
     return finding_rows() | {row.code: row.words for row in dialect.rules}
 
 
-COMPOSED_LENGTH = 1200  # of a fact that is composed of sentences
+COMPOSED_LENGTH = 1200  # of a fact composed of sentences
 _WAY, _STALE = "{way}", "{stale}"
 _SERVICES = frozenset({"msk", "aiven", "confluent"})  # whose controllers nobody else can ask
 
@@ -267,11 +267,11 @@ class Site:
     managed_by: str = ""
     inventory: str = "conf/fleet.toml"
     landing: str = "LANDING"
-    managed: tuple[str, ...] | None = None  # what who manages it finalizes; None = all
+    managed: tuple[str, ...] | None = None  # the manager's features; None = all
     zookeeper: str = ""
-    listed: bool = False  # the inventory has it
-    reachable: bool = False  # … and a way to it
-    options: str = ""  # of featurelib's commands: how to reach the cluster
+    listed: bool = False  # the inventory has the cluster
+    reachable: bool = False  # … and its address
+    options: str = ""  # featurelib's options that reach the cluster
 
     @property
     def managers(self) -> frozenset[str]:
@@ -298,7 +298,7 @@ def without_blanks(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, "facts": facts}
 
 
-# A row of featurelib.schema.FINDING, or as much of one as its words use.
+# A row of featurelib.schema.FINDING, or the part that its texts use.
 FindingColumns = Mapping[str, Any]
 _OF_WORDS = "code role node_id feature finalized_level level min_version max_version observed_at"
 _WIDE, _WIDEST = 1 << 20, 1 << 62
@@ -349,7 +349,7 @@ class FindingWords:
         kinds: dict[object, int] = {}
         unnamed = (_UNNAMED(sites.get(name, NO_SITE)) for name in clusters.words)
         kind = np.array([kinds.setdefault(own, len(kinds)) for own in unnamed], dtype=np.int64)
-        # A negative number is a kind of site, and -1 no site at all.
+        # A negative number is a kind of site; -1 is no site.
         site = np.where(sited[codes.codes], -2 - pick(kind, clusters.codes, -1), -1)
         site = np.where(named[codes.codes], clusters.codes, site)
         minute = np.where(dated[codes.codes] & (at != NONE), at // _MINUTE * _MINUTE, NONE)
@@ -363,7 +363,7 @@ class FindingWords:
             first, kind = _kinds([kind, np.where(dead >= 0, kind[dead], -1)])
         found, stale = seen.take(first).to_pylist(), np.unique(dead[first])
         calls_gone = dict(zip(stale.tolist(), seen.take(stale).to_pylist(), strict=True))
-        calls_gone[-1] = None  # no finding calls the node gone
+        calls_gone[-1] = None  # no finding calls the node stale
         advices = [
             self.of(row, sites.get(name := row["cluster"], Site(name=name)), calls_gone[at])
             for row, at in zip(found, dead[first].tolist(), strict=True)
@@ -435,7 +435,7 @@ class FindingWords:
             space, _, own = text.rpartition("/")
             parts = {"namespace": _argument(space, "NAMESPACE"), "name": _argument(own, "NAME")}
             return parts | {name: clean(text) or "?"}
-        if kind in ("text", "sentences"):  # an empty one has nothing to add; null: it is missing
+        if kind in ("text", "sentences"):  # an empty one adds nothing; null: missing
             return {name: "?" if value is None else text and self._shown(kind, text)}
         if kind == "argument":
             return {name: _argument(text, BLANKS[name])}
@@ -485,7 +485,7 @@ def _is_one_of(findings: TableRows, codes: Iterable[str]) -> Bool:
 def _numbers(column: Column) -> Int:
     """Return numbers that are equal where the column's values are equal."""
     if isinstance(column, Texts):
-        return pick(texts_of(column.words).codes, column.codes, -1)  # a word may stand there twice
+        return pick(texts_of(column.words).codes, column.codes, -1)  # a word may be repeated
     assert isinstance(column, Numbers)
     return np.where(column.values == NONE, -1, column.values)
 
@@ -542,7 +542,7 @@ def _fill_command(template: str, values: dict[str, str]) -> str:
     given = {name: values[name] for _, name, _, _ in Formatter().parse(template) if name}
     if any(not text for name, text in given.items() if name not in ("options", "live")):
         return ""
-    whole = ("collect", "options", "live")  # words of a shell
+    whole = ("collect", "options", "live")  # placeholders that are complete shell words
     return template.format_map({n: t if n in whole else shlex.quote(t) for n, t in given.items()})
 
 

@@ -218,7 +218,7 @@ class FleetColumns:
         at = self._places(query.pair_listed)
         low[at], high[at] = query.pair_min[query.pair_listed], query.pair_max[query.pair_listed]
         lists[at] = True
-        # An answer that may leave the feature out refuses nothing, nor does one nobody gave.
+        # A response that may leave the feature out refuses nothing, nor does a missing one.
         for nothing in (self._places(query.pair_unclear), self._profiles):
             high[nothing], lists[nothing] = ANY_LEVEL, True
         return Ranges(min_version=low, max_version=high, lists=lists)

@@ -20,7 +20,7 @@ from featurelib.rows import Bool, Int, pick, texts_of
 from featurelib.snapshot.state import ONE_LOOK
 from featurelib.words import nodes
 
-# Of a quorum that has no leader, as far as anybody shows: the most urgent thing of all.
+# A quorum without any sign of a leader is the most urgent finding.
 NO_LEADER, NO_MAJORITY = "quorum_without_leader", "no_majority_answers"
 NEVER = int(np.iinfo(np.int64).max)
 
@@ -31,14 +31,14 @@ def report_majority(report: BatchFindings, proven: Bool) -> Int:
     evidence, node = report.evidence, report.evidence.subjects
     member, clusters = evidence.membership, len(evidence.clusters)
     vouched = evidence.controllers_vouched
-    # Where the quorum was never shown, its controllers stand in for the voters.
+    # If the quorum was never seen, its controllers count as voters.
     votes = node.voter | ((node.role == Role.CONTROLLER) & ~member.quorum_known[node.cluster])
     votes &= ~node.expected_only
     records, finders = _without_leader(evidence, votes)
     waited_at = _waited_at(evidence, votes, records, finders)
     lost = votes & (waited_at > member.quorum_at + ONE_LOOK)[node.cluster]
     lost &= node.answered_at <= waited_at[node.cluster] + ONE_LOOK
-    half = find(node.key, broker_key(node.key))  # a process that is both runs if either answers
+    half = find(node.key, broker_key(node.key))  # a combined process runs if either half responds
     runs = node.answers | node.follows
     runs |= (half >= 0) & node.answers[half] & (node.answered_at[half] + ONE_LOOK >= node.failed_at)
     voters, failed, answered, running, follow = (
@@ -58,14 +58,14 @@ def report_majority(report: BatchFindings, proven: Bool) -> Int:
         if alone[row]:
             reasons.append("the last leader sees no majority of them fetch")
             place = place or (member.quorum_at[row], member.quorum_line[row])
-        # One that does not answer says all of it; whom nobody can ask is vouched for.
+        # A silent node has one finding; nodes that cannot be queried are declared by the owner.
         clear = voters[row] == 1 or running[row] * 2 > voters[row] or vouched[row]
         if not len(off) or (clear and not reasons):
             continue
         last = off[np.argmax(node.failed_at[off])]
         at, line = place or (node.failed_at[last], node.failed_line[last])
         ids = nodes(Role.CONTROLLER.text, node.node_id[off].tolist())
-        least = len(off) - (voters[row] - 1) // 2  # what a majority lacks
+        least = len(off) - (voters[row] - 1) // 2  # the number missing for a majority
         ids = f"{least} of {ids}" if 0 < least < len(off) else ids
         count += report.of_clusters(
             NO_LEADER if reasons else NO_MAJORITY,

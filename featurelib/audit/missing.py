@@ -69,7 +69,7 @@ def _clusters(report: BatchFindings, hidden: Bool) -> Int:
     ):
         count += report.of_clusters(code, hit)
     unknown, old = no_voters & ~vouched & ~hidden, member.quorum_at > 0
-    # Where all is old, to collect again is what helps.
+    # If all data is old, the remedy is to collect again.
     unknown &= ~(old & evidence.levels.trusted & evidence.levels.too_old)
     table = marked(len(landed), evidence.snapshots["voters"].row) & ~old
     for which, place, text in (
@@ -111,7 +111,7 @@ def _levels(report: BatchFindings) -> Int:
     count += report.of_clusters(NODE_DAMAGED, levels.damaged, place, znode_version=versions)
     lost = {cluster: said_of for cluster in levels.absent if (said_of := _gone(report, cluster))}
     texts_lost = [levels.absent[cluster][0] for cluster in lost]
-    # A text that a command could not show whole, as it is, is left to be filled in.
+    # A text that a command cannot show unchanged becomes a placeholder.
     texts = texts_of(text if clean(text, _SHOWN_WHOLE) == text else None for text in texts_lost)
     count += report.of_clusters(NODE_DELETED, lost, place, znode_text=texts)
     absent = [cluster for cluster in levels.absent if cluster not in lost]
@@ -148,7 +148,7 @@ def _features(report: BatchFindings) -> Int:
     details = [detail for _, _, detail in disputed]
     report.of_clusters("witnesses_disagree", clusters, levels.place, details, feature=names)
     questions = [_questions(evidence, clusters, names)]
-    unseen = np.flatnonzero(levels.entry_level == UNSEEN)  # by the witness that is believed
+    unseen = np.flatnonzero(levels.entry_level == UNSEEN)  # by the trusted source
     clusters, names = levels.entry_cluster[unseen], levels.names.take(unseen)
     by_tool = levels.kind[clusters] == Witness.TOOL
     for code, hit in (("level_unknown", ~by_tool), ("level_name_unknown", by_tool)):
@@ -160,7 +160,7 @@ def _features(report: BatchFindings) -> Int:
     pair, subject = evidence.expand(np.flatnonzero(query.pair_unclear))
     questions.append(query.pair_question[pair])
     report.of_nodes("partial_answer", subject, feature=evidence.features(questions[-1]))
-    all_of_them = np.concatenate(questions)  # nobody may ask about one there: -1
+    all_of_them = np.concatenate(questions)  # -1: nothing may be asked there
     return np.bincount(all_of_them[all_of_them >= 0], minlength=len(query.cluster))
 
 
@@ -252,7 +252,7 @@ def _anomalies(report: BatchFindings) -> None:
         report.of_clusters(code, cluster[hit], place, node_id=node_id[hit])
 
 
-# What a right shows that is missing: the request's name, and what its answer is good for.
+# The meaning of a missing permission: the request's name, and what its response shows.
 _REFUSED = {
     QUORUM: ("DescribeQuorum", "who votes and where controllers listen"),
     MEMBERS: ("DescribeCluster", "which controllers are registered and do not vote"),
@@ -387,7 +387,7 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
     does = np.where(nodes.answers, answers, "reads the metadata log")[nodes.unregistered].tolist()
     fix = old.take(np.flatnonzero(nodes.unregistered))
     report.of_nodes("expected_node_not_registered", nodes.unregistered, seen_there, does, cause=fix)
-    # Somebody else's word stands in for these.
+    # Another source replaces these.
     line = np.where(nodes.failed_at > nodes.at, nodes.failed_line, nodes.line)
     for code, hit in (
         ("controller_vouched", vouched & ~covered),
@@ -412,11 +412,11 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
 def _registrations(judge: Judge, agreed: Agreed, proven: Bool, sink: BatchFindings) -> Int:
     """Report missing data about registrations; return the reasons for UNKNOWN by cluster."""
     evidence, member = sink.evidence, sink.evidence.membership
-    # Where all is old, to collect again is what helps: what is still not shown is said then.
+    # If all data is old, the remedy is to collect again; what is still missing is reported then.
     unproven = evidence.landed & ~(evidence.levels.trusted & evidence.levels.too_old)
-    # Whoever is registered, nothing moves while a cluster migrates.
+    # Levels never change while a cluster migrates, whatever is registered.
     unproven &= ~member.migrating & ~member.registrations_proven & ~proven
-    # Where no level is above what is finalized, a registration that nobody saw holds nothing back.
+    # If no level is above the finalized one, an unseen registration blocks nothing.
     query, ceiling = judge.asked, judge.bounds.ceiling
     open_to = ~query.known | (ceiling > query.current) | (agreed.refusals > 0)
     settled = marked(len(unproven), query.cluster)
@@ -454,7 +454,7 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     only = broker & (
         np.bincount(node.cluster[brokers], minlength=len(evidence.clusters))[node.cluster] == 1
     )
-    # Where nobody answers, nobody would carry an unregistration out, or knows who is gone for good.
+    # If no node responds, none could unregister another, and stale nodes are unknown.
     silent, some_answer = (
         np.bincount(node.cluster[which], minlength=len(evidence.clusters)) > 0
         for which in (node.not_answering, node.answers)

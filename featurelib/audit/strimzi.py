@@ -120,7 +120,7 @@ def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
     status = res.status_metadata_version
     now = view.finalized or catalogue.whole.level_of(status or "")
     if res.metadata_version is not None or not status or now is None:
-        return  # an operator before 0.39 has no such status, and leaves the level alone
+        return  # an operator before 0.39 has no such status, and leaves the level unchanged
     level = catalogue.whole.level_of(res.version or "")
     release, goal = (res.version, level) if level and level > now else (None, newest.newest_stable)
     if goal <= now:

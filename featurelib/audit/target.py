@@ -35,7 +35,7 @@ from featurelib.feature import METADATA_VERSION, Role
 from featurelib.rows import NONE, Bool, Int
 
 PROBE_AGREED, PROBE_REFUSED = "probe_agreed", "probe_refused"  # the findings
-UNLIMITED = -1  # the catalogue does not know the feature, so it sets no bound
+UNLIMITED = -1  # the catalogue lacks the feature, so it sets no bound
 UNCLEAR = np.iinfo(np.int64).max
 
 
@@ -46,7 +46,7 @@ class Bounds:
     ceiling: Int
     newest_known: Int
     newest_stable: Int
-    seen: Int  # the highest level any node supports
+    seen: Int  # the highest level of any node
     common: Int  # the lowest of the nodes' highest levels
 
 
@@ -56,7 +56,7 @@ def bounds(evidence: Evidence, catalogue: Catalogue, up_to: int = 0) -> Bounds:
     seen. `up_to`: no higher metadata.version is wanted, nor features that belong to none."""
     query = evidence.questions
     highest = _reduce(np.maximum, query, query.pair_max)
-    # A node whose answer may leave the feature out says nothing of it, least of all 0.
+    # A response that may leave the feature out proves nothing about it, least of all 0.
     common = _reduce(np.minimum, query, np.where(query.pair_unclear, UNCLEAR, query.pair_max))
     ceiling = highest.copy()
     newest_known = np.full(len(highest), UNLIMITED, dtype=np.int64)
@@ -129,7 +129,7 @@ class Judge:
         stable = np.full(clusters, ANY_LEVEL)
         stable[self.asked.cluster[self._of_metadata]] = bounds.newest_stable[self._of_metadata]
         self.fleet = FleetColumns(evidence, catalogue.tables, stable)
-        # The finalized metadata.version of each cluster; what its absence means where none is.
+        # The finalized metadata.version of each cluster, or the level that its absence means.
         self.metadata_version: Int = np.full(clusters, dialect.can.absent_metadata_version)
         known = self._of_metadata & (self.asked.current > 0)
         self.metadata_version[self.asked.cluster[known]] = self.asked.current[known]
@@ -254,7 +254,7 @@ def agree(judge: Judge, own: Software, report: BatchFindings) -> Agreed:
     refusals = report.of_questions(
         "refused_by_own_controller", questions, reasons, level=np.array(levels, dtype=np.int64)
     )
-    # Nothing goes up at a controller that does not see the features node.
+    # No level rises at a controller that does not see `/feature`.
     blind = blind_leaders(judge.evidence)[query.cluster]
     hit = np.flatnonzero(query.known & (target > query.current) & (blind != NOBODY))
     refusals += report.of_questions(
@@ -305,7 +305,7 @@ def _who(judge: Judge, proposed: Proposed, place: int, update: int) -> str:
     pair = int(proposed.judged.named[place, update])
     group = proposed.batch.groups[row.asks] if row.asks is not None and pair >= 0 else None
     profile = NOT_HERE if group is None else int(group.profile[pair])
-    if not 0 <= profile < len(evidence.answering.cluster):  # nobody, or who lists nothing
+    if not 0 <= profile < len(evidence.answering.cluster):  # no node, or one that lists nothing
         return ""
     begin, end = evidence.answering.subject_first[profile : profile + 2].tolist()
     rows = evidence.answering.subject_order[begin:end]

@@ -49,7 +49,7 @@ from featurelib.rows import (
 from featurelib.schema import NODE, READINESS, STEP, UPGRADE_PLAN
 from featurelib.words import moment
 
-# A ZooKeeper-mode controller that is given 0 writes, and then answers 96.
+# A ZooKeeper-mode controller that gets timeout 0 writes, and then responds with 96.
 TIMEOUT_MS = 60_000
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -229,7 +229,7 @@ def _phases(evidence: Evidence, worst: Int, unknown: Bool, soaking: Bool) -> Int
         node.answers | evidence.membership.zookeeper[node.cluster]
     )
     profiles = answering.cluster[distinct(answering.of_subject[live])]
-    # Brokers that migrate register less than the same software does as KRaft's.
+    # Migrating brokers register fewer features than the same software does in KRaft mode.
     several = np.bincount(profiles, minlength=len(evidence.clusters))
     ways = [
         (Phase.SYSTEM_OFF, evidence.levels.system_off),
@@ -260,7 +260,7 @@ def who_may_join(
     fits: Flags = np.logical_not(misfits(finalized, ranges).any(axis=2))
     has_zookeeper = [release.based_on in zookeeper_releases() for release in catalogue.releases]
     fits &= has_zookeeper | ~evidence.membership.migrating[:, None]
-    fits[beyond | ~known] = False  # no release supports what the catalogue does not know
+    fits[beyond | ~known] = False  # no release supports a level outside the catalogue
     _, release = np.nonzero(fits)
     names = [release.release for release in catalogue.releases]
     size = np.where(known, fits.sum(axis=1), -1)

@@ -26,10 +26,10 @@ from featurelib.model import NotPassed, Passed, Recipient, Step
 from featurelib.words import clean, some
 
 Say = Callable[[str], None]
-Check = Callable[[], None] | None  # raises what stands in the way
+Check = Callable[[], None] | None  # raises the reason against sending
 SHOWN = 3  # clusters
-OF_A_FILE = "featurelib.extras.sandbox.backend:open_embedded"  # the sandbox is entered here
-TIMEOUT_SECONDS = 10.0  # to connect to one node, and again for its answer
+OF_A_FILE = "featurelib.extras.sandbox.backend:open_embedded"  # the entry point of sandbox clusters
+TIMEOUT_SECONDS = 10.0  # to connect to one node, and again for its response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

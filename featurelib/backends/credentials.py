@@ -29,10 +29,10 @@ from featurelib.config.security import DIGEST, Security
 from featurelib.errors import ConfigError, CredentialsError, UnreachableError, install_line
 
 RENEW_SECONDS = 30.0  # before a token expires; half of its life, if that is less
-FAILED_SECONDS = 5.0  # a failure is not asked for again so soon
-LIFE_SECONDS = 300.0  # of a token whose life is not told
+FAILED_SECONDS = 5.0  # no new request for this long after a failure
+LIFE_SECONDS = 300.0  # of a token without a stated lifetime
 LONGEST_ANSWER_BYTES = 1_000_000
-_SHOWN = 200  # characters of an answer
+_SHOWN = 200  # characters of a response
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class _Answer(msgspec.Struct, frozen=True):
 def _read(body: bytes) -> _Answer:
     try:
         return msgspec.json.decode(body, type=_Answer)
-    except msgspec.DecodeError:  # its words could show a part of a token
+    except msgspec.DecodeError:  # the message could show a part of a token
         return _Answer()
 
 
@@ -293,7 +293,7 @@ class Credentials:
         else:
             try:
                 secret = Path(place).read_text(encoding="utf-8").rstrip("\r\n")
-            except UnicodeDecodeError:  # its own words would show bytes of the secret
+            except UnicodeDecodeError:  # the message would show bytes of the secret
                 raise self._lacks(name, f"text in UTF-8 in {place}", " none.") from None
             except OSError as error:
                 expected = f"a file to read at {place}"

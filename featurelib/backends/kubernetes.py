@@ -19,7 +19,7 @@ from featurelib.landing.strict import show
 from featurelib.words import clean
 
 PREFIX = "kubernetes:"
-# Which lists are wanted, by group; without the last the pools still say which nodes there are.
+# The lists to read, by group; without the last the pools still list the nodes.
 _LISTS = (
     ("kafka.strimzi.io", "kafkas"),
     ("kafka.strimzi.io", "kafkanodepools"),
@@ -27,7 +27,7 @@ _LISTS = (
 )
 _PAGE = 250
 _SECONDS = 30.0
-_LONGEST = 200  # characters of the server's words
+_LONGEST = 200  # characters of the server's message
 
 
 def list_resources(context: str) -> Iterator[object]:
@@ -54,7 +54,7 @@ def list_resources(context: str) -> Iterator[object]:
                     yield from _items(partial(lists, group, preferred[group], plural))
         except client.ApiException as error:
             raise _refused(context, error) from None
-        except Exception as error:  # of urllib3, or of an answer that is none of Kubernetes'
+        except Exception as error:  # of urllib3, or of a response that is not Kubernetes'
             reason = show(str(error.__cause__ or getattr(error, "reason", None) or error))
             raise UnreachableError(
                 f"{PREFIX}{context}: expected Kubernetes' API server at {settings.host}, found: "
@@ -79,7 +79,7 @@ def _settings(context: str, client: Any, config: Any) -> Any:
             f"{PREFIX}{context}: expected a kubeconfig with that context, or a pod with a service "
             f"account, found: {show(str(error))}. kubectl config get-contexts lists the contexts."
         ) from error
-    settings.retries = False  # a look ends soon, and says why
+    settings.retries = False  # a reading ends soon with a reason
     return settings
 
 

@@ -28,9 +28,9 @@ from featurelib.landing.samples import KIND, QUERY, Sample, metric_of, nodes_of
 from featurelib.landing.strict import FaultError
 from featurelib.landing.tool_outputs import ToolOutput, numbered
 
-LOOKBACK = "5m"  # how old a sample may be: what Prometheus itself takes for the present
+LOOKBACK = "5m"  # the maximum age of a sample, the same as Prometheus' own
 LONGEST_ANSWER_BYTES = 64_000_000
-_KEY = "prometheus"  # what Credentials calls the settings
+_KEY = "prometheus"  # the settings' name in Credentials
 _TOKEN = f"{_KEY}.oauth_token"
 
 
@@ -83,7 +83,7 @@ class Prometheus:
         now = self._ask(chosen)
         samples: list[Sample] = []
         if now:
-            # The same again with the times of the scrapes, as of the same moment.
+            # The same query for the times of the scrapes, as of the same moment.
             at = max(s.value[0] for s in now if s.value is not None)
             current = {frozenset(s.metric.items()) for s in now}
             ranges = self._ask(f"{chosen}[{LOOKBACK}]", at)

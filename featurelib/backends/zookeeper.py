@@ -41,7 +41,7 @@ except ImportError as error:
 # What fails is said here.
 logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 
-# How kazoo calls what becomes of a user that is refused: it depends on who is quicker.
+# kazoo's states for a refused user: which one comes first depends on timing.
 _REFUSED = {
     "AuthFailedError",
     "ConnectionClosedError",
@@ -68,12 +68,12 @@ class Door:
         """Read the secrets. `timeout` in seconds. Raises ConfigError."""
         self._credentials, self._timeout = credentials, timeout
         self._tls, self.sasl = credentials.tls(), credentials.sasl_options()
-        self._failures: dict[str, str] = {}  # host:port → why it was not opened
+        self._failures: dict[str, str] = {}  # host:port → why it could not be opened
         self._is_tried = self._is_open = self._has_session = False
-        self.is_in = False  # a request was answered, so whoever asks was let in
+        self.is_in = False  # a request got a response, so the client may read
         self._settled = Event()
 
-    # What kazoo calls: create_connection and spawn of a handler, a listener of a client.
+    # Called by kazoo: create_connection and spawn of a handler, a listener of a client.
 
     def open(
         self, address: tuple[str, int], hostname: str, timeout: float, **_: object
@@ -110,7 +110,7 @@ class Door:
             self._has_session = True
             self._settled.set()
 
-    # What read_znodes asks.
+    # Called by read_znodes.
 
     def wait(self) -> None:
         """Wait until a server granted a session, all of them failed, or the time is over."""
@@ -143,7 +143,7 @@ class Door:
             raise
 
 
-# Kafka's code says /feature, KIP-584 says /features; all below the chroot.
+# Kafka's code has /feature, KIP-584 has /features; all paths are below the chroot.
 PATHS = ("/cluster/id", "/feature", "/features", "/controller", "/controller_epoch", "/migration")
 PLAINTEXT = Security()
 
@@ -157,7 +157,7 @@ class Read:
     at: datetime
     data: str | None
     content: dict[str, object]
-    children: list[int] | None = None  # of BROKER_IDS: the brokers that are registered
+    children: list[int] | None = None  # of BROKER_IDS: the registered brokers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +216,7 @@ def read_znodes(ensemble: str, timeout: float, security: Security = PLAINTEXT) -
         door.wait()
         if not client.connected:
             raise ConnectionClosedError("no session")
-        # SASL may still be under way: a client that is thrown out then may forget a request.
+        # SASL may still be in progress: a rejected client may drop a request.
         stat = client.exists_async(chroot or "/").get(timeout=timeout)
         door.is_in = True
         if stat is None:
@@ -238,7 +238,7 @@ def read_znodes(ensemble: str, timeout: float, security: Security = PLAINTEXT) -
 
 def _client(hosts: str, timeout: float, door: Door) -> KazooClient:
     """Return a client that tries each server once, without waiting for it."""
-    once, handler = KazooRetry(max_tries=1), SequentialThreadingHandler()  # 0 were for ever
+    once, handler = KazooRetry(max_tries=1), SequentialThreadingHandler()  # 0 would mean no limit
     handler.create_connection, handler.spawn = door.open, door.spawn
     client = KazooClient(  # without the chroot: kazoo warns where it is missing, we refuse
         hosts=hosts,

@@ -31,7 +31,7 @@ from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION, releas
 
 DATED = "2026-11-21"
 NEWEST_RELEASE: Final = newest_release()
-ANY = "any"  # the release that knows what any of them knows
+ANY = "any"  # the union of all releases
 CLASSIC_PARTS, EARLY_PARTS = 2, 3  # 3.9.1 means 3.9; 0.10.2.1 means 0.10.2
 FEATURE_RECORDS_FROM = 4  # 3.3-IV0: any level above 0 needs it (KIP-1022; Feature.java)
 LEAST_WIDTH = 64  # the tables have levels 0 to 63, more if a catalogue has a higher one
@@ -58,7 +58,7 @@ class FeatureLevel:
     feature: str
     level: int
     default_from: int  # the metadata.version from which new clusters get it
-    stable: bool  # production; an unstable one needs unstable.feature.versions.enable
+    stable: bool  # a production level; others need unstable.feature.versions.enable
     irreversible: bool
 
 
@@ -68,13 +68,13 @@ class ReleaseCatalogue:
     levels."""
 
     release: str
-    based_on: str  # whose tools it answers with: the release itself, but for vendor builds
+    based_on: str  # whose tools' mapping it has: the release itself, except for vendor builds
     oldest: int  # metadata.version
     newest_stable: int
     newest_unstable: int
     oldest_bootstrap: int
     names: dict[int, str]  # metadata.version → 4.0-IV3; oldest first
-    loses_metadata_below: frozenset[int]  # leaving such a level downwards may lose metadata
+    loses_metadata_below: frozenset[int]  # a downgrade from such a level may lose metadata
     features: tuple[str, ...]  # other than metadata.version, in the order Kafka lists them
     levels: tuple[FeatureLevel, ...]
     dependencies: tuple[Dependency, ...]
@@ -243,7 +243,7 @@ class Catalogue:
 
     rows: Rows = field(repr=False)
     overlay: Overlay | None
-    whole: ReleaseCatalogue = field(repr=False)  # every level there is, as the newest has it
+    whole: ReleaseCatalogue = field(repr=False)  # every level, as in the newest release that has it
     releases: tuple[ReleaseCatalogue, ...] = field(repr=False)
     tables: Tables = field(repr=False, compare=False)
     _of: dict[str, ReleaseCatalogue] = field(repr=False, compare=False)

@@ -58,7 +58,7 @@ def contradictions(rows: Rows) -> Iterator[Contradiction]:
             if not fits:
                 is_whole = False
                 yield Contradiction(row=row, column=column, expected=expected, found=str(value))
-    if is_whole:  # or the rest could not be worked out
+    if is_whole:  # otherwise the rest cannot be computed
         every = {own.release: own for own in release_catalogues(rows)}
         for row in rows.release:
             yield from _of_release(every[row.release], row, rows)
@@ -126,7 +126,7 @@ class _Known:
         try:
             least = dict(pairs(text)).get(METADATA_VERSION, 0)
         except ValueError:
-            least = 0  # `dependency` says it
+            least = 0  # `dependency` has its own check
         default = self.names.get(name, least)
         expected = f"a default_from at or above what the level needs, {METADATA_VERSION}={least}"
         return default >= least, column, expected, f"default_from {name} ({default})"
@@ -175,7 +175,7 @@ def _checks(row: Row, known: _Known) -> Iterator[Check]:
             yield fits, "newest_stable", expected, row.newest_stable
         case DifferenceRow():
             yield from _of_difference(row, known)
-        case _:  # 0 is where a feature goes back to, and metadata.version moves unasked
+        case _:  # 0 means not finalized, and metadata.version changes without a request by name
             if row.feature == METADATA_VERSION:
                 yield False, "feature", f"another feature than {METADATA_VERSION}", row.feature
             else:
@@ -303,7 +303,7 @@ def with_overlay(base: Catalogue, text: str | bytes, name: str) -> Catalogue:
         overlay_rows = [row for row in (fault.row, *fault.others) if id(row) in places]
         place = places[id(overlay_rows[0])] if overlay_rows else f"{name}: {_key_text(fault.row)}"
         column = f"{fault.column}: "
-        if overlay_rows and overlay_rows[0] is not fault.row:  # the cell is another row's
+        if overlay_rows and overlay_rows[0] is not fault.row:  # another row's cell is at fault
             column = f"{_key_text(fault.row)}: {column}"
         raise ConfigError(
             f"{place}: {column}expected {fault.expected}, found {fault.found}. {NEXT}"

@@ -30,7 +30,7 @@ class VersionRow:
     level: int
     name: str  # 4.0-IV3
     release: str  # the release this level belongs to
-    loses_metadata_below: bool  # didMetadataChange: leaving it downwards may lose metadata
+    loses_metadata_below: bool  # didMetadataChange: a downgrade from it may lose metadata
     purpose: str = ""
     source: str = ""
 
@@ -102,9 +102,9 @@ class SideEffectRow:
     level: int
     key: str = ""  # the configuration it changes; empty = none that has a name
     from_controller: bool = False
-    what: str  # what it does, for people
-    afterwards: str = ""  # what can no longer be done while it is finalized
-    restored: bool  # whether going back restores what was
+    what: str  # the effect, for people
+    afterwards: str = ""  # what is impossible while it is finalized
+    restored: bool  # a downgrade restores the old value
     source: str = ""
 
 

@@ -57,7 +57,7 @@ def make_app(only: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
-    app.callback()(_entrance)  # one command alone would lose its name
+    app.callback()(_entrance)  # a single command would lose its name
     panels = {name: title for title, names in GROUPS.items() for name in names}
     for name, place in COMMANDS.items():
         panel = panels[name]

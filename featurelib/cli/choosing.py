@@ -66,7 +66,7 @@ def several(
         part = inventory.choose(choice, file)
         ids = [id_.id for id_ in inventory.cluster if id_.id in (part or ()) or every]
         ids += [None] * (part is None)
-    speak = say if len(ids) == 1 else quietly  # steps of several would be mixed up
+    speak = say if len(ids) == 1 else quietly  # progress of several clusters would be mixed up
     return [
         Chosen(wanted=replace(options, cluster=id_), catalogue=catalogue, say=speak) for id_ in ids
     ]

@@ -52,7 +52,7 @@ from featurelib.words import clean, count, progress, some
 
 Kind = Annotated[str | None, typer.Option("--kind", help=f"Of --from: {', '.join(KINDS)}.")]
 PROGRESS_SECONDS = 10.0  # between two lines about a round of many clusters
-SHOWN = 3  # silent listeners that a line names
+SHOWN = 3  # silent listeners in a line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

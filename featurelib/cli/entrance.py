@@ -57,7 +57,7 @@ def _end(command: Any, args: tuple[Any, ...], options: dict[str, Any], whole: bo
         _show(error)
         code = error.exit_code
         given = options.get("args") or next(iter(args), None) or sys.argv
-        if "--json" in given:  # no option was read
+        if "--json" in given:  # options are not parsed yet
             print_json_error(_text(error), code)
     except typer.Abort:
         print("error: Stopped before anything was done.", file=sys.stderr)
@@ -69,9 +69,9 @@ def _end(command: Any, args: tuple[Any, ...], options: dict[str, Any], whole: bo
 
 def _show(error: typer.TyperException) -> None:
     """Print the error, the command's usage, and where its options are explained."""
-    context = getattr(error, "ctx", None)  # of a command line that cannot be read
+    context = getattr(error, "ctx", None)  # of an invalid command line
     if context is not None and error.format_message() == context.get_help():
-        print(context.get_help(), file=sys.stderr)  # nothing was typed: nothing is wrong
+        print(context.get_help(), file=sys.stderr)  # no arguments are no error
         return
     print(f"error: {_text(error)}", file=sys.stderr)
     if context is not None:
@@ -167,7 +167,7 @@ def choose_run(run: int | None) -> int:
     if run is None:
         return int(datetime.now(UTC).strftime(RUN_FORMAT))
     try:
-        # strptime alone would take fewer digits.
+        # strptime alone would accept fewer digits.
         if run != int(datetime.strptime(str(run), RUN_FORMAT).strftime(RUN_FORMAT)):
             raise ValueError
     except ValueError as error:
@@ -194,7 +194,7 @@ def guard(main: Callable[..., int]) -> Callable[..., None]:
 
 
 def _end_line(main: Callable[..., int], options: dict[str, object]) -> int:
-    # py4j logs what an interrupt broke in its sockets; the user asked for the interrupt.
+    # py4j logs broken sockets after an interrupt, which the user asked for.
     logging.disable(logging.CRITICAL)
     try:
         return main(**options)

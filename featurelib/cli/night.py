@@ -68,8 +68,8 @@ class Places:
     tables: str
     out: str | None
     fleet: Fleet
-    listed_in: str  # the file of the inventory
-    wanted: Wanted  # for another command
+    listed_in: str  # the inventory's file
+    wanted: Wanted  # for the next command
     settings: Settings
     mutes: tuple[Mute, ...]
     as_of: int | None
@@ -93,7 +93,7 @@ def choose_places(
             "none. Add --landing FOLDER, the folder of your clusters' landing files."
         )
     if samples and tables is None:
-        build = relative(SAMPLE_BUILD)  # pages name no folder of this machine
+        build = relative(SAMPLE_BUILD)  # pages show no folder of this machine
         tables, out = str(build / "tables"), out or str(build / "out")
     if tables is None:
         raise ConfigError(
@@ -196,7 +196,7 @@ def expect_tables(store: Store) -> None:
         list(pool.map(lambda table: store.exists(table) and store.check(table), ALL))
 
 
-# The end of a night: judge, write the reports and the plan files, print, and say the exit code.
+# The end of a run: judge, write the reports and plan files, print, and return the exit code.
 
 
 def judge_and_publish(
@@ -225,7 +225,7 @@ def judge_and_publish(
     days, vacuum = places.settings.retention_days, places.settings.vacuum
     with ThreadPoolExecutor(max_workers=4) as pool:
         list(pool.map(lambda table: store.maintain(table, days, vacuum), ALL))
-    # What commands without Spark can be given: not a name.
+    # Commands without Spark accept these: no catalog names.
     tables = (store.is_named and store.folder.removeprefix("file:")) or places.tables
     order = AuditInputs(
         fleet=places.fleet,

@@ -82,7 +82,7 @@ def with_options(
     options, call = _options(command, name, makers)
     if is_api:
         options += _options(_as_json, name, {})[0]
-    options = [*{option.name: option for option in options}.values()]  # makers may share some
+    options = [*{option.name: option for option in options}.values()]  # makers may share options
 
     def run(**given: Any) -> int:
         if not is_api:

@@ -62,7 +62,7 @@ class _PlanGroup(TyperGroup):
         ctx.info_name = f"{ctx.info_name} [CLUSTER]"
         commands, given = self.commands, args
         is_cluster = bool(args) and not args[0].startswith("-")
-        if is_cluster and args[0] in commands:  # unless a cluster is called like a command
+        if is_cluster and args[0] in commands:  # unless a cluster has a command's name
             is_cluster = args[1:2] != [] and args[1] in commands
         if is_cluster:
             ctx.obj = args[0]

@@ -69,7 +69,7 @@ class LastRun:
         if landing and is_local and self._code:
             self._inputs = _digest(landing, places, fail_on, self._code)
         self._record = self._read() if self._inputs else None
-        self.pages: dict[str, str] = {}  # of this run, those among them that it keeps
+        self.pages: dict[str, str] = {}  # pages of this run that stay unchanged
 
     def _read(self) -> RunRecord | None:
         try:
@@ -86,7 +86,7 @@ class LastRun:
         try:
             lake = Lake(str(self._tables))
             versions = {table.full_name: lake.version_if_whole(table) for table in ALL}
-        except FeatureLibError:  # the run says what is wrong
+        except FeatureLibError:  # the run itself reports the fault
             return None
         is_there = versions == record.versions and record.files == self._stamps(record.files)
         return record if is_there and 0 <= now() - record.ended_at < DAY else None
@@ -116,7 +116,7 @@ class LastRun:
                 pages=self.pages,
             )
             write_whole(str(self._tables / NAME), msgspec.json.encode(record), "--tables FOLDER")
-        except Exception as error:  # the run is done, and its exit code stays
+        except Exception as error:  # the run is finished, and its exit code stays
             say(f"warning: this run left no record, so the next one runs: {in_a_line(str(error))}")
             with suppress(OSError):
                 (self._tables / NAME).unlink(missing_ok=True)
@@ -135,7 +135,7 @@ def _digest_code() -> str:
     for folder in folders:
         for entry in folder.iterdir():
             if entry.is_dir():
-                folders.append(entry)  # its turn comes in this loop
+                folders.append(entry)  # visited later in this loop
             elif not entry.name.endswith(".pyc"):
                 digests[str(entry)] = sha256(entry.read_bytes()).hexdigest()
     is_source = any(name.endswith(".py") for name in digests)

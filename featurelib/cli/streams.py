@@ -23,13 +23,13 @@ from typing import Any, NoReturn
 
 OUTPUT, ERRORS = 1, 2  # file descriptors
 OUTPUT_LOST = 74  # EX_IOERR of sysexits.h
-READER_GONE = 141  # as a shell shows what SIGPIPE ended
+READER_GONE = 141  # the shell's code for SIGPIPE
 INTERRUPTED = 130
 MESSAGE = "error: interrupted; run it again, nothing is done twice"
 LOOKED = "error: interrupted; no cluster was changed"
 _says = [MESSAGE]
 _interrupted = threading.Lock()
-_ESCAPED = "featurelib.escaped"  # what an encoding lacks, as JSON writes it
+_ESCAPED = "featurelib.escaped"  # the name of the error handler that writes escapes as in JSON
 
 
 class Sink(io.RawIOBase):
@@ -50,7 +50,7 @@ class Sink(io.RawIOBase):
     def is_lost(self) -> bool:
         """Return true if nothing can be written any more, also after a pipe's reader ended."""
         poll = select.poll()
-        poll.register(self._number, 0)  # errors are told in any case
+        poll.register(self._number, 0)  # errors are always reported
         if self.fault is None and any(event & select.POLLERR for _, event in poll.poll(0)):
             self.fault = BrokenPipeError()
         return self.fault is not None
@@ -62,7 +62,7 @@ class Sink(io.RawIOBase):
         while rest_bytes and self.fault is None:
             try:
                 rest_bytes = rest_bytes[os.write(self._number, rest_bytes) :]
-            except BlockingIOError:  # somebody else made the pipe so
+            except BlockingIOError:  # another process made the pipe non-blocking
                 select.select([], [self._number], [])
             except OSError as error:
                 self.fault = error
@@ -92,7 +92,7 @@ def _escape_what_is_lacking(error: UnicodeError) -> tuple[str, int]:
 def take_over(*, is_json: bool = False) -> None:
     """Replace both of Python's streams; `is_json`: standard output gets JSON."""
     closed = [number for number in (0, OUTPUT, ERRORS) if not _is_open(number)]
-    for _ in closed:  # in their order; or the next file that is opened would be one of them
+    for _ in closed:  # in order; otherwise the next opened file would get such a descriptor
         os.open(os.devnull, os.O_RDWR)
     fault = OSError(errno.EBADF, os.strerror(errno.EBADF)) if OUTPUT in closed else None
     codecs.register_error(_ESCAPED, _escape_what_is_lacking)
@@ -110,7 +110,7 @@ def _is_open(number: int) -> bool:
 
 def _text(sink: Sink, before: object, errors: str) -> CleanText:
     encoding = getattr(before, "encoding", None) or "utf-8"
-    # Line by line into a pipe, too: a log of both streams has to keep their order.
+    # Flush every line also into a pipe: a log of both streams must keep their order.
     return CleanText(io.BufferedWriter(sink), encoding, errors, line_buffering=True)
 
 
@@ -153,10 +153,10 @@ class Screen:
         if (excess := len(lines) - (size.lines - 1)) > 0:
             lines = [*lines[: -excess - 1], f"… {excess + 1} more lines: make the window higher"]
         back = f"\x1b[{self._drawn}F\x1b[J" if self._drawn else ""
-        if self._drawn and size != self._size:  # its lines were broken elsewhere
+        if self._drawn and size != self._size:  # a resize broke its lines
             back = "\x1b[2J\x1b[H"
         sys.stdout.flush()
-        sys.stdout.buffer.write(back.encode())  # past CleanText, which would show it as text
+        sys.stdout.buffer.write(back.encode())  # bypasses CleanText, which would escape it
         print("\n".join(lines), flush=True)
         self._size, self._drawn = size, len(lines)
 
@@ -210,7 +210,7 @@ def _at_interrupt(number: int, frame: object) -> None:
 def say_interrupted() -> int:
     """Print one line on stderr, once per process; return the exit code."""
     if _interrupted.acquire(blocking=False):  # the main thread and the driver's may both come here
-        with suppress(OSError):  # a full disk behind it
+        with suppress(OSError):  # the disk may be full
             os.write(2, f"{_says[-1]}\n".encode())
     return INTERRUPTED
 

@@ -8,7 +8,7 @@ from importlib import resources
 
 from featurelib.words import some
 
-NEAR = 3  # names that an error proposes
+NEAR = 3  # names in an error
 
 
 def example(name: str) -> str:

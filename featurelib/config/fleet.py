@@ -70,7 +70,7 @@ def is_ensemble(text: str) -> bool:
     return all(map(is_address, hosts.split(","))) and _CHROOT.fullmatch(slash + chroot) is not None
 
 
-# At which line of an inventory a cluster and its keys stand, for whoever has to fix it.
+# Return the line of a cluster or key in an inventory, for error messages.
 #
 # TOML readers keep no places, so the text is looked through again. What is written in an unusual
 # form
@@ -102,7 +102,7 @@ def line_of(text: str, position: int, key: str = "") -> int | None:
     return line_number
 
 
-_SHOWN = 5  # names that an error proposes
+_SHOWN = 5  # names in an error
 ADDRESSES = "say how it is reached (--bootstrap HOST:PORT, --zookeeper HOST:PORT, --file PATH)"
 _SECURED = ("security", "controller_security", ZOOKEEPER)  # keys of security settings
 _PLACE = re.compile(r"`\$\.cluster\[(\d+)\]((?:\.\w+)*)")  # in errors: which entry and key
@@ -113,7 +113,7 @@ _NO_ID = (
     "--bootstrap-server HOST:PORT prints it, and featurelib inventory import --bootstrap HOST:PORT "
     "--fleet /dev/null prints the whole entry"
 )
-# What somebody is known to finalize, and nothing else.
+# The features that each manager is known to finalize.
 _MANAGED = {STRIMZI: (METADATA_VERSION,)}
 _LABEL = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 Value = TypeVar("Value", str, int)
@@ -126,24 +126,24 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     id: str  # as in the landing lines
     name: str = ""  # for people; the id where it is empty
     release: str = ""  # of the software that runs there, as 3.9 or 4.1.2, if known
-    brokers: tuple[NodeId, ...] = ()  # node ids that must be there
+    brokers: tuple[NodeId, ...] = ()  # node ids that are expected
     controllers: tuple[NodeId, ...] = ()
-    registrations_complete: bool = False  # the owner vouches that no fenced broker is hidden
+    registrations_complete: bool = False  # the owner declares that no fenced broker is hidden
     controllers_complete: bool = False  # … that controllers nobody can ask fit what is asked
     bootstrap: tuple[str, ...] = ()  # host:port of brokers
     controller_bootstrap: tuple[str, ...] = ()  # host:port of controllers' listeners
     zookeeper: str = ""  # host:port,host:port/chroot
     file: str = ""  # a sandbox cluster
     security: Security = Security()
-    controller_security: Security | None = None  # of controllers' listeners, where it differs
-    zookeeper_security: Security = Security()  # of ZooKeeper, which never takes Kafka's
+    controller_security: Security | None = None  # of controllers' listeners, if different
+    zookeeper_security: Security = Security()  # of ZooKeeper, which never uses Kafka's
     owner: str = ""
     contact: str = ""
-    managed_by: str = ""  # who finalizes there, if not we: strimzi, msk, …
-    managed_features: tuple[str, ...] | None = None  # what it finalizes; None = see `managed`
-    managed_as: str = ""  # what it calls the cluster: NAMESPACE/NAME with strimzi, an ARN with msk
+    managed_by: str = ""  # who finalizes levels instead of us: strimzi, msk, …
+    managed_features: tuple[str, ...] | None = None  # its features; None = see `managed`
+    managed_as: str = ""  # its name of the cluster: NAMESPACE/NAME with strimzi, an ARN with msk
     labels: dict[str, str] = {}
-    metrics: dict[str, str] = {}  # labels that its series have in Prometheus, and no others
+    metrics: dict[str, str] = {}  # the labels of its series in Prometheus
 
     @property
     def title(self) -> str:
@@ -203,7 +203,7 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 # This is the only filter there is. A cluster that landed and is not listed has neither owner nor
 # labels.
 
-STRANGER = FleetEntry(id="")  # stands for every cluster that is not listed
+STRANGER = FleetEntry(id="")  # the entry of every cluster that is not listed
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -19,13 +19,13 @@ Mechanism = Literal[
     "", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "DIGEST-MD5"
 ]
 ZOOKEEPER = "zookeeper_security"  # the key whose settings are ZooKeeper's
-DIGEST = "DIGEST-MD5"  # what ZooKeeper is asked by; no listener of Kafka's takes it
+DIGEST = "DIGEST-MD5"  # the mechanism of ZooKeeper; no listener of Kafka has it
 
 REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+")
 _FILE_KEYS = ("ca_file", "certificate_file", "key_file")
 _SECRETS = ("password", "key_password", "oauth_token", "oauth_client_secret")
 _CLIENT_KEYS = ("oauth_token_url", "oauth_client_id", "oauth_client_secret")
-# A client's secret goes there: by TLS, or to this machine itself, and with no user in the address.
+# Allowed URLs for a client's secret: TLS or this machine, without a user in the address.
 _TOKEN_URL = re.compile(
     r"(?:https://(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+)|http://(?:localhost|127\.0\.0\.1|\[::1\]))"
     r"(?::\d{1,5})?(?:/[!-\"$-~]*)?",
@@ -41,15 +41,15 @@ class Security(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     mechanism: Mechanism = ""
     username: str = ""  # PLAIN, SCRAM and DIGEST-MD5
     password: str = ""  # a reference
-    ca_file: str = ""  # PEM; the system's own authorities where it is empty
-    certificate_file: str = ""  # PEM, for listeners that want to know the client
+    ca_file: str = ""  # PEM; default: the system's own authorities
+    certificate_file: str = ""  # PEM, for listeners with client authentication
     key_file: str = ""
     key_password: str = ""  # a reference
     check_hostname: bool = True
     kerberos_service_name: str = ""  # GSSAPI: of the brokers' principals, mostly kafka
-    kerberos_domain_name: str = ""  # their host, where it is not the name they are reached by
-    oauth_token: str = ""  # a reference; read again for each connection
-    oauth_token_url: str = ""  # or: where a token is got for the client that follows
+    kerberos_domain_name: str = ""  # the brokers' host, if it differs from the address
+    oauth_token: str = ""  # a reference; read for each connection
+    oauth_token_url: str = ""  # or: the token endpoint for the following client
     oauth_client_id: str = ""
     oauth_client_secret: str = ""  # a reference
     oauth_scope: str = ""
@@ -67,7 +67,7 @@ def security_faults(security: Security, key: str) -> Iterator[str]:
     """Yield the faults of the settings under `key`, as sentences that begin with the key."""
     for name in _SECRETS:
         text: str = getattr(security, name)
-        if text and not REFERENCE.fullmatch(text):  # what was found may be the secret itself
+        if text and not REFERENCE.fullmatch(text):  # the value may be the secret itself
             yield (
                 f"{key}.{name}: expected 'env:NAME' or 'file:PATH', which say where the secret "
                 "is, found something else. Take the secret out of the inventory."
@@ -127,7 +127,7 @@ def _needed(security: Security) -> tuple[str, ...]:
 def _endpoint_faults(security: Security, key: str) -> Iterator[str]:
     """Yield endpoints to which a client's secret would be sent unencrypted."""
     if security.oauth_token_url and not _TOKEN_URL.fullmatch(security.oauth_token_url):
-        yield (  # what was found may hold a secret
+        yield (  # the value may hold a secret
             f"{key}.oauth_token_url: expected https://HOST[:PORT]/PATH without a user in it, found "
             "something else. (http:// is for this machine's own addresses.)"
         )

@@ -24,10 +24,10 @@ from featurelib.feature import Severity
 class MuteEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A [[mute]]. An empty key means any."""
 
-    code: str  # of the findings it sets aside
+    code: str  # of the muted findings
     reason: str  # for whoever asks why
-    by: str = ""  # whom to ask
-    until: date  # the last day it holds, in UTC
+    by: str = ""  # the person to ask
+    until: date  # the last day of the mute, in UTC
     cluster: str = ""  # an id, or a name of the inventory
     feature: str = ""
     node: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] | None = None
@@ -53,7 +53,7 @@ def mutes_of(entries: Iterable[MuteEntry], fleet: Fleet, source: str) -> tuple[M
             code=entry.code,
             reason=entry.reason.strip() + (f" ({entry.by.strip()})" if entry.by.strip() else ""),
             until=entry.until,
-            # A cluster the inventory does not list may have landed all the same: it is an id.
+            # A cluster outside the inventory may have data: then it is an id.
             cluster=meant.id if meant else entry.cluster,
             feature=entry.feature,
             node=entry.node,
@@ -63,7 +63,7 @@ def mutes_of(entries: Iterable[MuteEntry], fleet: Fleet, source: str) -> tuple[M
     )
 
 
-LONGEST_AGE_HOURS = 24 * 366 * 100  # no number and infinity are no ages
+LONGEST_AGE_HOURS = 24 * 366 * 100  # rejects NaN and infinity
 LONGEST_WAIT_NIGHTS = 366 * 100
 MICROSECONDS_AN_HOUR = 3_600_000_000
 
@@ -71,17 +71,17 @@ MICROSECONDS_AN_HOUR = 3_600_000_000
 class NamedPlaces(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The default places, [places]. A relative path begins at the folder of the settings file."""
 
-    tables: str | None = None  # that commands read; a job writes where its options say
+    tables: str | None = None  # of commands that read; a job writes to its options' place
     journal: str | None = None  # not taken from a settings file of the current folder
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The keys of conf/audit.toml."""
 
-    max_age_hours: float = 72.0  # older evidence decides nothing; a long weekend is 72 hours
+    max_age_hours: float = 72.0  # older evidence does not count; a long weekend is 72 hours
     retention_days: int = 90  # how long old versions of tables stay readable
-    vacuum: bool = False  # whether older files are deleted, and small ones joined
-    require_signature: bool = False  # whether an approval has to be signed
+    vacuum: bool = False  # older files are deleted, and small ones joined
+    require_signature: bool = False  # an approval must be signed
     allowed_signers: str = "allowed_signers"  # whose signatures count; beside the settings' file
     longest_approval_hours: float = 168.0  # how long an approval may last; a week is 168 hours
     forgotten_nights: int = 14  # READY for so many days is forgotten; 0 = never
@@ -149,7 +149,7 @@ def _unknown_keys(text: str) -> Iterator[str]:
     try:
         table: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
-        return  # whoever reads it for its values says where it breaks
+        return  # the code that reads the values reports the fault
     parts: list[tuple[str, dict[str, Any], type[msgspec.Struct]]] = [("", table, Settings)]
     mutes = table.get("mute")
     if isinstance(mutes, list):

@@ -45,7 +45,7 @@ from featurelib.planning.files import SKEW, digest, say_time
 from featurelib.planning.owners import expect_ours
 from featurelib.planning.requirements import HIGHEST_INT32, plan_faults
 
-NO_PLAN = "none"  # what the journal has in the place of a plan's digest, and of an approval
+NO_PLAN = "none"  # the journal's value for a missing plan digest or approval
 TIMEOUT_MS = 60_000  # UpdateFeaturesRequest's default
 
 _DECIDES = (
@@ -61,8 +61,8 @@ class Mode(Enum):
     """The extent of a run: apply, dry run, or validate only."""
 
     SEND = "send"
-    VALIDATE = "validate"  # ask the controller, where it then writes nothing
-    REHEARSE = "rehearse"  # send nothing at all
+    VALIDATE = "validate"  # ask the controller, if it then writes nothing
+    REHEARSE = "rehearse"  # send nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class ApplyOrder:
     way: ClusterArgs = field(default_factory=ClusterArgs)
     waits: Waits = field(default_factory=Waits)
     name: str = ""  # of the cluster
-    settings: str = ""  # the file that ruled
+    settings: str = ""  # the settings file that applied
 
 
 def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
@@ -123,7 +123,7 @@ def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
                     settings=order.settings,
                 )
             )
-        except (BusyError, OutcomeUnknownError):  # not the point if another cluster is at hand
+        except (BusyError, OutcomeUnknownError):  # another cluster responded, which matters more
             with suppress(BackendError):
                 _expect_cluster(watcher.look(), order, watcher, journal)
             raise
@@ -159,7 +159,7 @@ class _Run:
         self._mine = sender.journal.entries(cluster=sender.cluster, plan=sender.plan)
         self._used = [entry for entry in self._mine if entry.intent.approval == approval]
         fates = {entry.intent.position: entry.fate for entry in self._used}
-        self._before = 0  # steps that are known to be applied, from the first on without a gap
+        self._before = 0  # steps known to be applied, from the first on without a gap
         while fates.get(self._before) is Fate.APPLIED:
             self._before += 1
 
@@ -183,7 +183,7 @@ class _Run:
                     raise
                 is_told = isinstance(error, FeatureLibError)
                 return self._end(str(error) if is_told else "interrupted")
-            if cause := self._sender.unwritten:  # what became of it is known here, and nowhere else
+            if cause := self._sender.unwritten:  # only this process knows the outcome
                 text = f"what became of the last request could not be written down: {cause}"
                 is_unsent = result.fate is Fate.NOT_APPLIED and not result.proof
                 return self._end(text, kind=None if is_unsent else EndingKind.UNKNOWN)

@@ -29,7 +29,7 @@ class Mismatch(NamedTuple):
     what: str  # as `level of f`, `broker 3`
     expected: str
     found: str
-    is_unseen: bool = False  # nothing else was found, but nothing was seen either
+    is_unseen: bool = False  # the only reason is missing evidence
 
     @property
     def text(self) -> str:
@@ -62,17 +62,17 @@ Decision = Step | tuple[Mismatch, ...] | None
 
 def decide(plan: Plan, done: int, now: Situation) -> Decision:
     """Decide on `plan` after `done` applied steps: the next step, None, or the mismatches."""
-    if plan.cluster != now.cluster:  # then all else is another cluster's too
+    if plan.cluster != now.cluster:  # otherwise every difference is due to the other cluster
         return (Mismatch("cluster", plan.cluster, now.cluster),)
     final, levels = {move.feature: move.to_level for move in plan.moves}, now.requirements.levels
     if final and all(levels.get(f, 0) == n and f not in now.unknown for f, n in final.items()):
         return None
     odd = [*_judges(plan, done, now), *_world(after(plan, done), now), *_besides(plan, done, now)]
-    if not odd:  # else they would only say again what the differences are
+    if not odd:  # otherwise they only repeat the differences
         odd = [Mismatch("judged again", "nothing against the plan", text) for text in now.against]
     if odd:
         return tuple(odd)
-    return plan.steps[done] if done < len(plan.steps) else None  # a plan without a step
+    return plan.steps[done] if done < len(plan.steps) else None  # the plan has no step
 
 
 def after(plan: Plan, done: int) -> Requirements:
@@ -139,7 +139,7 @@ def _nodes(expected: Sequence[RangeGroup], actual: Sequence[RangeGroup]) -> Iter
         then, now = required.get((role, node_id)), current.get((role, node_id))
         if then is None or now is None:
             texts = (_ranges(then), _ranges(now) if now else _NOT_SEEN)
-        else:  # not to list a feature is 0-0
+        else:  # an unlisted feature is 0-0
             names = sorted(then.keys() | now.keys())
             odd = [n for n in names if then.get(n, _NOT_LISTED) != now.get(n, _NOT_LISTED)]
             texts = (_ranges(then, odd), _ranges(now, odd)) if odd else ("", "")

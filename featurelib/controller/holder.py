@@ -37,7 +37,7 @@ class Holder:
     started: str
     since: float
     command: str
-    namespace: str = ""  # of process numbers, as a container has its own; "" = not known
+    namespace: str = ""  # the namespace of the process id, such as a container's; "" = not known
 
     @property
     def text(self) -> str:
@@ -66,7 +66,7 @@ class Holder:
         except ProcessLookupError:
             return True
         except PermissionError:
-            pass  # it is there, and another user's
+            pass  # the process exists and is another user's
         started = _started(self.pid)
         return bool(started and self.started) and started != self.started
 
@@ -76,7 +76,7 @@ def myself(command: str) -> Holder:
     pid, host = os.getpid(), socket.gethostname()
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # a user number without a name, as in containers
+    except (KeyError, OSError):  # a user id without a name, as in containers
         user = f"user {os.getuid()}"
     started, since = _started(pid), datetime.now(UTC).timestamp()
     return Holder(
@@ -103,7 +103,7 @@ def _started(pid: int) -> str:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")
-    except OSError:  # not Linux, or it is gone
+    except OSError:  # not Linux, or the process has ended
         return ""
     # The name of the program stands in brackets and may hold anything; start time is field 22.
     state, *fields = stat.rpartition(")")[2].split()

@@ -90,7 +90,7 @@ class ClusterArgs:
     def plan(self) -> str:
         """The command that makes a new plan for the cluster."""
         intent = join(self.intent.split()) or "…"  # whoever wrote the plan wrote it
-        if self.reach.startswith("--"):  # `plan` takes options after what is asked for
+        if self.reach.startswith("--"):  # `plan` takes options after its command
             return f"featurelib plan {intent} {self.text}"
         return f"featurelib plan {self.reach or 'CLUSTER'} {intent}{_option('fleet', self.fleet)}"
 
@@ -107,8 +107,8 @@ class Clearance:
     approval: str
     by: str = ""
     reason: str = ""
-    signed: bool | None = False  # None = nothing was to be signed
-    key: str = ""  # that signed, as ssh-keygen names it: its type and fingerprint
+    signed: bool | None = False  # None = no signature was needed
+    key: str = ""  # the signing key's type and fingerprint, from ssh-keygen
 
     @property
     def text(self) -> str:
@@ -129,8 +129,8 @@ class Dispatch:
     """
 
     cluster: str
-    where: str  # how the cluster was reached
-    reach: str  # the options that reach it again
+    where: str  # the cluster's address
+    reach: str  # the options that reach the cluster
     plan: str  # digest
     approval: str
     position: int  # of the step, from 0
@@ -141,11 +141,11 @@ class Dispatch:
     over_at: float
     sent_to: Recipient | None = None
     name: str = ""  # of the cluster, in the inventory that was used
-    settings: str = ""  # the file whose settings ruled, or that there was none
+    settings: str = ""  # the settings file, or that there was none
     approved_by: str = ""
     reason: str = ""  # of the approval
     signed: bool | None = None
-    key: str = ""  # that signed the approval
+    key: str = ""  # the key that signed the approval
 
     @property
     def clearance(self) -> Clearance:
@@ -262,7 +262,7 @@ class Journal:
             with self._transaction():
                 self._open()
             self._file = self._identity()
-            # EXTRA: what was committed stays so if the machine stops at the next moment.
+            # EXTRA: a committed record survives a power failure.
             self._db.execute("PRAGMA synchronous = EXTRA")
         except BaseException:
             self._db.close()
@@ -274,7 +274,7 @@ class Journal:
         with closing(sqlite3.connect(new, isolation_level=None)) as made:
             made.executescript(";".join(("BEGIN", *_SCHEMA, "COMMIT")))
         try:
-            with suppress(FileExistsError):  # another process was quicker
+            with suppress(FileExistsError):  # another process created it first
                 os.link(new, self.path)
         finally:
             new.unlink()
@@ -323,7 +323,7 @@ class Journal:
             self._put(lock, seconds)
         try:
             yield lock
-        finally:  # where the journal cannot be written the lock ends with us
+        finally:  # if the journal cannot be written, the lock ends with this process
             with suppress(JournalError, BusyError), self._transaction():
                 self._db.execute(
                     "DELETE FROM lock WHERE cluster = ? AND holder = ?", (cluster, lock.holder)
@@ -535,7 +535,7 @@ class Journal:
         except BaseException as error:
             try:
                 self._db.rollback()
-            except sqlite3.Error:  # SQLite undoes it when the file is opened next
+            except sqlite3.Error:  # SQLite rolls back when the file is opened next
                 self._db.close()
             if isinstance(error, sqlite3.Error):
                 raise self._cannot("be written", error) from error

@@ -31,7 +31,7 @@ from featurelib.planning.requirements import features_of, require
 
 Node = tuple[Role, int]
 Levels = Mapping[str, int]
-_SHOWN = 5  # findings that are told of one look
+_SHOWN = 5  # findings of one reading that are printed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Look:
     sight: ClusterView
     reports: Mapping[Node, Levels | None]
     epochs: Mapping[Node, int]
-    at: float = field(default_factory=elapsed)  # seconds, when the last node had answered
+    at: float = field(default_factory=elapsed)  # seconds, when the last node had responded
 
     @property
     def is_unproven(self) -> bool:
@@ -93,7 +93,7 @@ class Watcher:
         try:
             lines = self.backend.describe(texts.append)
         finally:
-            at = elapsed()  # before anything is said: it may block
+            at = elapsed()  # before any output, which may block
             for text in texts:
                 (say or self.say)(text)
         sight = self._terms().see_lines(lines)

@@ -42,10 +42,10 @@ from featurelib.model import NotPassed, Step
 from featurelib.words import reporting
 
 NODES_SECONDS = 60.0  # how long nodes may take to report a level
-LOCK_SECONDS = 300.0  # a lock expires so long after its holder did something last
-OLDEST_LOOK_S = 30.0  # from the look to the request: a controller validates it in between
+LOCK_SECONDS = 300.0  # a lock expires this long after its holder's last action
+OLDEST_LOOK_S = 30.0  # from the reading to the request, with a validation in between
 LONGEST_PAUSE_S = 5.0  # from the checks to the request; whoever stood still for longer checks anew
-_ANSWER_SAID_S = 10  # between two lines while an answer is waited for
+_ANSWER_SAID_S = 10  # between two progress lines
 _QUIET = 1.0  # seconds between two lines of progress
 
 
@@ -58,7 +58,7 @@ class Waits:
     nodes: float = NODES_SECONDS
     margin: float = 5.0
     proof: float = 10.0
-    first: float = 0.05  # between two looks; then twice as long, up to `longest`
+    first: float = 0.05  # between two readings; doubled each time, up to `longest`
     longest: float = 2.0
     clock: Callable[[], float] = field(default=time.time)
     sleep: Callable[[float], None] = field(default=time.sleep)
@@ -120,7 +120,7 @@ class Sender:
             nobody = Delivery(sent=False, why=str(error))
             self.steps.append(settle(step, position, nobody, None, proven=False))
             return self.steps[-1]
-        # What may block, as a terminal that nobody reads, comes before the checks.
+        # Output that may block, to an unread terminal, comes before the checks.
         self.watcher.say(f"sending step {position + 1} of {self.total}: {_moves(step)}")
         began, cleared = self.waits.monotonic(), clearance()
         self._expect_recent("the last look at it is", before.at, OLDEST_LOOK_S)
@@ -144,7 +144,7 @@ class Sender:
             signed=cleared.signed,
             key=cleared.key,
         )
-        try:  # what became of it is taken up before anything can interrupt again
+        try:  # record the outcome before the next interrupt
             self.steps.append(self._send(dispatch, before, began, clearance))
         except KeyboardInterrupt as error:
             raise OutcomeUnknownError(
@@ -210,7 +210,7 @@ def _put(watcher: Watcher, step: Step, check: Callable[[], None]) -> Delivery:
             check()
         except FeatureLibError:
             raise
-        except Exception as error:  # a backend would take it for a lost answer
+        except Exception as error:  # a backend would treat it as a lost response
             raise RefusedError(f"the last check failed: {error!r}. Nothing was sent.") from error
         started.set()
 
@@ -220,12 +220,12 @@ def _put(watcher: Watcher, step: Step, check: Callable[[], None]) -> Delivery:
         return Delivery(reply=watcher.backend.update(step, last_check=last_check))
     except (UnreachableError, RefusedError, InputError) as error:
         return Delivery(sent=False, why=str(error))
-    except (OutcomeUnknownError, BackendError) as error:  # it is lost, or makes no sense
+    except (OutcomeUnknownError, BackendError) as error:  # the response is lost or invalid
         return Delivery(why=str(error))
     finally:
         ended.set()
         started.set()
-        thread.join(1.0)  # it may stand before a terminal that nobody reads
+        thread.join(1.0)  # it may wait for a terminal that nobody reads
 
 
 def watch(
@@ -251,15 +251,15 @@ def watch(
         until = max(dispatch.over_at, began + waits.margin)
     printed, told_at = "", 0.0
     while True:
-        with suppress(JournalError, BusyError):  # looking needs no lock
+        with suppress(JournalError, BusyError):  # reading needs no lock
             lock.keep()
-        # What was accepted only does not show yet, as a rule.
+        # An accepted update is usually just not visible yet.
         asks = not is_accepted or waits.clock() >= (began + until) / 2
         result, look = _judge(watcher, dispatch, delivery, features, asks=asks)
         if result.fate in (Fate.APPLIED, Fate.PARTLY):
             done = [move.update for move in result.updates if move.fate is Fate.APPLIED]
             levels = {move.feature: move.to_level for move in done}
-            assert look is not None  # it showed them
+            assert look is not None  # the levels come from it
             late, nodes = late_nodes(before or look, look, levels)
             result = replace(result, late=tuple(late), asked=nodes)
             text = f"{reporting(nodes - len(late), nodes)} {_levels(sorted(levels.items()))}"
@@ -267,10 +267,10 @@ def watch(
             waiting = span > 0 and bool(late and before is not None)
         else:
             span = until - waits.clock()
-            # A machine that stalled for all of that time has asked nobody yet.
+            # A machine that stalled for that time has not queried any node yet.
             waiting = (span > 0 or not asks) and result.fate is Fate.UNKNOWN
             text = (result.unproven or f"waiting to see {_moves(step)}") if waiting else printed
-        # What is new is said at once, and what is not once in a while.
+        # Print news at once, and other progress now and then.
         if text != printed and waits.clock() - told_at >= (_QUIET if printed else 0.0):
             watcher.say(text)
             printed, told_at = text, waits.clock()
@@ -456,7 +456,7 @@ def find_unexplained(journal: Journal, watcher: Watcher, cluster: str) -> tuple[
             for outcome in entry.updates:
                 if outcome.update.feature != feature:
                     continue
-                if outcome.fate in (Fate.APPLIED, Fate.OVERTAKEN):  # from here on it was known
+                if outcome.fate in (Fate.APPLIED, Fate.OVERTAKEN):  # known from here on
                     in_vain = None
                 elif outcome.update.to_level == level and entry.is_in_vain:
                     in_vain = entry

@@ -212,7 +212,7 @@ def _run(
     command: Sequence[str], message: bytes = b"", *, seconds: float, terminal: bool = False
 ) -> _Done:
     """Run a program of OpenSSH; ApprovalError if it is missing or does not end in time."""
-    # The time zone fixes what times in allowed_signers mean, on every machine.
+    # The time zone of times in allowed_signers must be the same on every machine.
     environment = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
     if not terminal:
         environment["SSH_ASKPASS_REQUIRE"] = "never"
@@ -221,10 +221,10 @@ def _run(
             command,
             input=message,
             stdout=subprocess.PIPE,
-            stderr=None if terminal else subprocess.PIPE,  # what it asks has to be seen
+            stderr=None if terminal else subprocess.PIPE,  # ssh-keygen's questions must be visible
             timeout=seconds,
             env=environment,
-            start_new_session=not terminal,  # else it would find a terminal to ask at
+            start_new_session=not terminal,  # otherwise ssh-keygen would find a terminal
             check=False,
         )
     except FileNotFoundError as error:

@@ -45,7 +45,7 @@ class NodePairs:
     """
 
     start: Ints  # [R] the first pair of each request
-    size: Ints  # [R] how many pairs it has
+    size: Ints  # [R] number of pairs
     profile: Ints  # [pairs]
     node: Ints  # [pairs] id of the first node in asking order
     count: Ints  # [pairs] how many nodes
@@ -62,7 +62,7 @@ class ClusterColumns:
     cached: Levels  # [R, F] what the controller takes for finalized (ZooKeeper mode)
     cached_min: Levels  # [R, F]
     kraft_record: Levels  # [R] the level in the controller's own record of kraft.version
-    raft_level: Levels  # [R] the raft layer's own level, if it differs
+    raft_level: Levels  # [R] the raft layer's own level, if different
     stable_metadata: Levels  # [R] above it a node's own software calls what it supports unstable
     raft_ready: Flags  # [R] every voter told the raft leader that it supports kraft.version
     migrating: Flags  # [R]
@@ -82,7 +82,7 @@ class Updates:
     feature: Ints  # [U]
     level: Levels  # [U]
     kind: Levels  # [U] upgrade type
-    rank: Ints  # [U] the place in which the controller judges it within its request
+    rank: Ints  # [U] its position in the controller's order within the request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +95,9 @@ class Batch:
     groups: dict[Asks, NodePairs]
     state: ClusterColumns
     updates: Updates
-    dry_run: Flags  # [R] validate only was asked for
+    dry_run: Flags  # [R] the request is to validate only
     vendors: bool = False  # a controller knows what it advertises, though no catalogue does
-    # [R, F] the state in which each level is judged; None: what the updates make of the finalized.
+    # [R, F] the state to compare with; None: the finalized levels after the updates.
     proposed: Levels | None = None
 
     @property

@@ -49,7 +49,7 @@ class Node:
     release: str = ""
     registered: bool = True
     fenced: bool = False
-    running: bool = True  # it answers now
+    running: bool = True  # it responds now
     gone: bool = False  # Kafka itself calls it fenced, or does not see it in the quorum
     voter: bool = False
     ignored: bool = False  # registered, and left out of the live brokers (ZooKeeper mode)
@@ -84,7 +84,7 @@ class Cluster:
     kraft_record: int = 0
     raft_level: int = 0
     # The ids in the active controller's own controller.quorum.voters, in that order; None = as is
-    # usual: the voters of a static quorum, nobody in a dynamic one.
+    # default: the voters of a static quorum, none in a dynamic one.
     configured_voters: tuple[int, ...] | None = None
     off: bool = False
     migrating: bool = False
@@ -268,7 +268,7 @@ def _ordered(rows: Ints, nodes: Nodes, order: WalkOrder) -> list[int]:
 def _group(nodes: Nodes, asks: Asks, order: WalkOrder, clusters: int) -> NodePairs:
     """Return a pair for each node, so that any offender can be named."""
     relevant, walked = are_asked(nodes, asks), np.flatnonzero(are_walked(nodes, asks))
-    if asks is Asks.CONFIGURED_VOTERS:  # walked as it is written, not as they registered
+    if asks is Asks.CONFIGURED_VOTERS:  # in the order of the list, not of registration
         walked = walked[np.lexsort((nodes.configured[walked], nodes.cluster[walked]))]
     parts = np.split(walked, np.searchsorted(nodes.cluster[walked], np.arange(1, clusters)))
     every = np.array([row for rows in parts for row in _ordered(rows, nodes, order)], dtype=int)

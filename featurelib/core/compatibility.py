@@ -49,15 +49,15 @@ from featurelib.core.rules import (
 )
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 
-FIRST_WITH_DIRECTORIES: Final = "3.7"  # release of brokers that name their log directories
+FIRST_WITH_DIRECTORIES: Final = "3.7"  # the first release whose brokers name their log directories
 
 
 class Admission(IntEnum):
     """The outcome of a registration."""
 
     ACCEPTED = 0
-    REFUSED = 1  # the controller answers with an error; the node asks again, for ever
-    STOPS = 2  # the broker looks itself before it registers, and exits (ZooKeeper mode)
+    REFUSED = 1  # the controller responds with an error; the node retries forever
+    STOPS = 2  # the broker checks itself before it registers, and exits (ZooKeeper mode)
     IGNORED = 3  # it is registered, and left out of the live brokers (ZooKeeper mode)
     NOT_REGISTERED = 4  # controllers of this generation do not register
 
@@ -66,8 +66,8 @@ class Effect(IntEnum):
     """The reaction of a node, the worst last."""
 
     GOES_ON = 0
-    BLIND = 1  # it logs a fault and runs on without following the metadata, never to be trusted
-    KEPT_OUT = 2  # it starts, and its registration is refused or left out: it serves nobody
+    BLIND = 1  # it logs a fault and runs without following the metadata
+    KEPT_OUT = 2  # it starts, but its registration is refused or ignored, so it serves no clients
     EXITS = 3  # exit status 1
 
 
@@ -85,7 +85,7 @@ class Newcomer:
 
     node: Node
     protocol_version: str = ""  # inter.broker.protocol.version in ZooKeeper mode; empty: 2.7 or up
-    unguarded: bool = False  # nobody looks before this registers: made by hand, or a lost race
+    unguarded: bool = False  # no check before the registration: made by hand, or a lost race
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class Joined:
     entry: Admission
     code: int = 0
     message: str | None = None
-    unfit: tuple[Unfit, ...] = ()  # all of them, in the order in which Kafka looks
+    unfit: tuple[Unfit, ...] = ()  # all of them, in Kafka's order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +112,8 @@ class Stopped:
 
     node: Node
     effect: Effect
-    unfit: tuple[Unfit, ...]  # what the node itself does not accept
-    refused: Joined | None = None  # its registration, where that keeps it out
+    unfit: tuple[Unfit, ...]  # levels that the node itself does not accept
+    refused: Joined | None = None  # its registration, if that keeps it out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,12 +122,12 @@ class _Meeting:
 
     node: Node
     own: Dialect  # of the node's own generation
-    guarded: bool  # it looks at what is finalized (ZooKeeper mode: protocol 2.7 or above)
+    guarded: bool  # it checks the finalized levels (ZooKeeper mode: protocol 2.7 or later)
     names: tuple[str, ...]  # [F]
     level: Levels  # [F] 0 = not finalized
     minimum: Levels  # [F] the finalized minimum; the level where none is stored
     stored: Flags  # [F] it is finalized, and the feature system is on
-    low: Levels  # [F] as the node advertises them: nothing stands in for what it leaves out
+    low: Levels  # [F] as the node advertises them, without substitutes
     high: Levels  # [F]
     lists: Flags  # [F]
 
@@ -157,7 +157,7 @@ def _meeting(
     return _Meeting(
         node=node,
         own=_own_generation(node, dialect),
-        # A registered broker that is ignored and still runs never looks (protocol below 2.7).
+        # A registered broker that is ignored and still runs never checks (protocol below 2.7).
         guarded=not (node.ignored and node.running),
         names=names,
         level=level,
@@ -208,7 +208,7 @@ def _unfit(at: _Meeting, tables: Tables) -> Flags:
     outside = range_refused(guard, at.minimum, at.level, at.low, at.high, silent)
     if guard is Guard.METADATA_VERSION:
         code, release = at.code(METADATA_VERSION), tables.release_code(at.node.release)
-        if release != NOT_HERE:  # software knows more than it advertises
+        if release != NOT_HERE:  # software supports more than it advertises
             level = int(at.level[code])
             known = level in range(tables.width) and tables.level_known[release, 0, level]
             outside[code] = not known
@@ -298,7 +298,7 @@ def _as_read(cluster: Cluster, at: _Meeting, dialect: Dialect) -> _Meeting:
         low[code], high[code], lists[code] = least, most, True
     if level[code] == 0:
         level[code] = dialect.can.absent_metadata_version
-    if dialect.can.kraft_version == "record":  # what nodes report may be a record of no effect
+    if dialect.can.kraft_version == "record":  # reported levels may be a record without effect
         level[at.code(KRAFT_VERSION)] = cluster.raft_level
     return replace(at, level=level, low=low, high=high, lists=lists)
 
@@ -311,7 +311,7 @@ def join(cluster: Cluster, newcomer: Newcomer, dialect: Dialect, tables: Tables)
     """
     node, guarded = newcomer.node, not newcomer.unguarded
     if is_before(newcomer.protocol_version, dialect.election.system_from):
-        node, guarded = replace(node, supported={}), False  # it says no ranges, it never looks
+        node, guarded = replace(node, supported={}), False  # it lists no ranges and never checks
     at = replace(_meeting(cluster, node, dialect), guarded=guarded)
     return _registration(cluster, at, dialect, tables)
 
@@ -325,7 +325,7 @@ def _registration(cluster: Cluster, at: _Meeting, dialect: Dialect, tables: Tabl
     read, table, by = _as_read(cluster, at, dialect), dialect.registration, dialect
     metadata_version = int(read.level[read.code(METADATA_VERSION)])
     entry, bare, unfit = Admission.ACCEPTED, False, np.zeros(len(at.names), dtype=bool)
-    if table.at_start:  # ZooKeeper mode: each broker by itself, the rest by the controller
+    if table.at_start:  # ZooKeeper mode: each broker checks itself, the controller the others
         unfit = _unfit(at, tables)
         if unfit.any():
             entry, by = Admission.STOPS, at.own
@@ -380,7 +380,7 @@ def _order(cluster: Cluster, node: Node) -> list[str]:
     finalized ones in the order of a copied hash map."""
     names = (name for name, (_, level) in cluster.finalized.items() if level)
     finalized = sorted({METADATA_VERSION, KRAFT_VERSION, *names})
-    size = 1 << int(len(finalized) / 0.75).bit_length()  # as HashMap(Map) reckons
+    size = 1 << int(len(finalized) / 0.75).bit_length()  # like Java's HashMap(Map)
     walk = (finalized[i] for i in name_order(finalized, size))
     in_order = (*node.supported, METADATA_VERSION, *walk, *cluster.finalized)
     return list(dict.fromkeys(in_order))

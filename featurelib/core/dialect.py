@@ -54,12 +54,12 @@ class RegistrationTable:
     absent_metadata_version: tuple[int, int] = (0, 0)  # the range of a broker that lists none
     code: int = 35  # UNSUPPORTED_VERSION
     says: str = ""
-    says_controller: str = ""  # to a controller that registers too early
+    says_controller: str = ""  # the message for a controller that registers too early
     directories_from: int = 0  # metadata.version from which brokers name log directories; 0: never
     directories_code: int = 119  # INVALID_REGISTRATION; brokers before 3.7 read it as -1
     says_directories: str = ""
-    at_start: bool = False  # a broker judges itself when it starts (ZooKeeper mode)
-    says_ignored: str = ""  # of a broker that is left out of the live ones (ZooKeeper mode)
+    at_start: bool = False  # a broker checks itself at its start (ZooKeeper mode)
+    says_ignored: str = ""  # the message about an ignored broker (ZooKeeper mode)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,22 +68,22 @@ class ProtectionTable:
 
     brokers: Guard = Guard.NOTHING
     controllers: Guard = Guard.NOTHING
-    broker_exits: bool = False  # else it logs a fault, and follows the metadata no longer
+    broker_exits: bool = False  # otherwise it logs a fault, and stops following the metadata
     zero_counts: bool = False  # a stored level of 0 or less is a finalized one (ZooKeeper mode)
     says_broker: str = ""
     says_broker_absent: str = ""
-    says_broker_prefix: str = ""  # where a node names all its incompatible features
+    says_broker_prefix: str = ""  # if a node lists all its incompatible features
     says_controller: str = ""
-    race: str = ""  # what this protection leaves open, for a person
+    race: str = ""  # the gap of this protection, for people
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionTable:
     """The writes of a newly elected controller to the `/feature` znode (KafkaController)."""
 
-    system_from: str = ""  # inter.broker.protocol.version; empty: there is no features node
-    schema_2_from: str = ""  # inter.broker.protocol.version; empty: schema 1 for ever
-    creates_range: bool = False  # without a node its whole range is finalized, not the level alone
+    system_from: str = ""  # inter.broker.protocol.version; empty: there is no `/feature` znode
+    schema_2_from: str = ""  # inter.broker.protocol.version; empty: always schema 1
+    creates_range: bool = False  # without a znode its whole range is finalized, not only the level
 
 
 def is_before(version: str, first: str) -> bool:
@@ -113,17 +113,17 @@ GENERATIONS = (
 class Asks(StrEnum):
     """The nodes whose ranges a rule reads."""
 
-    EVERYONE = "everyone"  # every node known, fenced and silent ones too
-    LOCAL_CONTROLLER = "local_controller"  # the active one, or the broker that is the controller
-    REACHABLE_CONTROLLERS = "reachable_controllers"  # the others that answer now
+    EVERYONE = "everyone"  # every known node, also fenced and silent ones
+    LOCAL_CONTROLLER = "local_controller"  # the active controller, or the broker in that role
+    REACHABLE_CONTROLLERS = "reachable_controllers"  # the others that respond now
     REGISTERED_CONTROLLERS = "registered_controllers"  # the others that registered
-    BROKERS = "brokers"  # all registered ones, fenced too
+    BROKERS = "brokers"  # all registered ones, also fenced
     LIVE_BROKERS = "live_brokers"
     # The others in the active one's own controller.quorum.voters (QuorumFeatures.quorumNodeIds);
     # and those of them that neither vote nor are registered.
     CONFIGURED_VOTERS = "configured_voters"
     CONFIGURED_ONLY = "configured_only"
-    QUORUM = "quorum"  # everybody who votes
+    QUORUM = "quorum"  # all voters
 
 
 class WalkOrder(StrEnum):
@@ -131,7 +131,7 @@ class WalkOrder(StrEnum):
 
     NONE = "none"
     HASH = "hash"  # java.util.HashMap
-    SIZED_HASH = "sized_hash"  # the same, made for as many as there are
+    SIZED_HASH = "sized_hash"  # the same, sized for its number of nodes
     TABLE = "table"  # the registration table, TimelineHashMap
     TABLE_HASH = "table_hash"  # a HashMap that was filled from the registration table
 
@@ -148,8 +148,8 @@ class RuleRow:
     code_number: int
     says: str
     says_absent: str
-    words: FindingRow = field(compare=False)  # for a person, whichever dialect asks
-    not_in_audits: str  # why an audit, which only raises levels, does not ask it; else empty
+    words: FindingRow = field(compare=False)  # texts for people, equal in all dialects
+    not_in_audits: str  # why an audit, which only raises levels, does not apply it; else empty
 
     @property
     def code(self) -> str:
@@ -163,7 +163,7 @@ class Capability:
 
     wire_versions: tuple[int, ...] = ()
     atomic: bool = False  # one bad update refuses all
-    catalogue: Literal["own", "any"] = "own"  # what its own release knows, or any
+    catalogue: Literal["own", "any"] = "own"  # the levels of its own release, or of any
     # The state that an update is compared with.
     judges: Literal["cached", "finalized", "proposed"] = "proposed"
     duplicates: Literal["each", "first", "last"] = "last"  # which mention of a name counts
@@ -172,17 +172,17 @@ class Capability:
     validate_only: Literal["honoured", "ignored"] = HONOURED  # ignored: a dry run is applied
     # allow_downgrade: the flag means SAFE_DOWNGRADE
     upgrade_type_v0: Literal["upgrade", "allow_downgrade"] = "upgrade"
-    absent_metadata_version: int = 1  # what a cluster or node without it is taken to have
+    absent_metadata_version: int = 1  # the level of a cluster or node without it
     stores_min: Literal["local", "level"] = "level"  # what a write makes of minimums
-    after_failed_wait: int = 0  # the code when the write happened and nobody saw it in time
+    after_failed_wait: int = 0  # the code if the write happened and was not visible in time
     stable_by: Literal["controller", "nodes"] = "controller"  # whose software says what is stable
     metadata_floor: int = 0
     metadata_needed: int = 0
     controllers_register_from: int = 0
-    # Who keeps its level.
+    # The keeper of its level.
     kraft_version: Literal["none", "plain", "record", "ignored_record", "raft"] = "none"
-    kraft_version_leaks: bool = False  # it moves although the request is refused
-    knows_test_features: bool = False  # names of Kafka's own tests are not unknown
+    kraft_version_leaks: bool = False  # it changes although the request is refused
+    knows_test_features: bool = False  # names of Kafka's own tests count as known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,7 +356,7 @@ def possible_releases(
     fits = np.zeros((len(min_version), len(tables.releases)), dtype=bool)
     may_be_left_out = partial[:, None, None] & (tables.oldest <= 0)
     for high in (tables.newest_stable, tables.newest_unstable):
-        is_listed = high > 0  # what would be 0-0 is not advertised
+        is_listed = high > 0  # 0-0 is not advertised
         same = min_version[:, None] == np.where(is_listed, tables.oldest, 0)
         same &= max_version[:, None] == np.where(is_listed, high, 0)
         fits |= (same | may_be_left_out).all(axis=2)

@@ -161,7 +161,7 @@ def of_metadata_version(
             continue
         can, code, part = load(dialect).can, tables.release_code(release), at.at(rows)
         parts = (part.level, part.min_version, part.max_version, target[rows], part.stores)
-        # Clusters that stand alike go the same way: a fleet has few kinds of them.
+        # Equal clusters are judged once: a fleet has few kinds of them.
         columns = np.minimum(np.column_stack((*parts, part.others)), tables.width)
         _, first, inverse = np.unique(columns, axis=0, return_index=True, return_inverse=True)
         alike, back = part.at(first), inverse.reshape(-1)
@@ -277,7 +277,7 @@ def lowest_metadata(
 def _points(moved: Sequence[tuple[Plan, Move]], catalogue: Catalogue) -> list[int]:
     """Return for each update of a plan the first level of its upgrade from which no lossless
     downgrade to the present one is possible, by the worst of the plan's dialects; -1 = none."""
-    # The levels of other features may move as well, so what they need holds nothing up.
+    # Other features may change in the same request, so their needs block nothing.
     present = [({METADATA_VERSION: update.from_level}, _ends(plan)) for plan, update in moved]
     rows = [i for i, (_, update) in enumerate(moved) if update.feature == METADATA_VERSION]
     target = np.array([update.to_level for _, update in moved], dtype=np.int64)

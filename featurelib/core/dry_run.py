@@ -43,9 +43,9 @@ class Answered:
     reply: Reply
     after: Cluster
     writes: bool  # the epoch moves
-    unsure: bool  # kraft.version moves or not by the order of a hash map
-    refusals: tuple[Reason, ...]  # all of them; the reply names the first
-    alike: tuple[frozenset[str], ...]  # messages that differ in nothing but which offender is named
+    unsure: bool  # whether kraft.version changes depends on the order of a hash map
+    refusals: tuple[Reason, ...]  # all reasons; the reply has the first
+    alike: tuple[frozenset[str], ...]  # messages that differ only in the named offender
 
 
 def answer(cluster: Cluster, request: Request, dialect: Dialect, tables: Tables) -> Answered:
@@ -61,7 +61,7 @@ def answer(cluster: Cluster, request: Request, dialect: Dialect, tables: Tables)
         )
     judged = JudgedRequests(build([(cluster, request)], dialect, tables), dialect, tables)
     wrote = bool(judged.outcome.writes[0])
-    # What the controller wrote it has seen, unless it is blind to its own node.
+    # The controller has seen its own write, unless it is blind to the znode.
     cached = cluster.cached if not wrote or cluster.blind else None
     return Answered(
         reply=judged.reply(0, request),

@@ -26,7 +26,7 @@ from featurelib.core.cluster import Features
 from featurelib.core.compatibility import range_refused
 from featurelib.core.dialect import Dialect, is_before
 
-DISABLED, ENABLED = 0, 1  # status of the node
+DISABLED, ENABLED = 0, 1  # status of the znode
 Entries = tuple[tuple[str, int, int], ...]  # name, minimum, level; by name
 
 
@@ -194,7 +194,7 @@ def _parse(text: str) -> object:
         if start == len(body):
             return _MISSING
         document, end = _JSON.raw_decode(body, start)
-        body[:end].encode()  # raises where the document holds bytes that are no UTF-8
+        body[:end].encode()  # raises if the document has bytes that are no UTF-8
     except json.JSONDecodeError as error:
         actual = _show(error.doc[error.pos :][:50] or _MISSING)
         raise _RefusedTextError(f"character {error.pos + 1}", "JSON", actual) from error
@@ -233,8 +233,8 @@ class Behaviour(TypedDict):
     reading: Reading
     generations: list[Generation]
     releases: str
-    running: list[str]  # the text is written under brokers that had read a good node
-    at_start: list[str]  # the text is there before the broker, and before its controller
+    running: list[str]  # effects if the text is written while brokers run with a valid znode
+    at_start: list[str]  # effects if the text exists before the broker and its controller start
     brief: str
     text: str
 
@@ -266,7 +266,7 @@ class ZnodeChange(StrEnum):
     CREATED = "created"  # its data version is 0
     REWRITTEN = "rewritten"  # its data version is one more
     UNCHANGED = "unchanged"
-    NOBODY = "nobody"  # this broker cannot become controller; the node stays as it is
+    NOBODY = "nobody"  # this broker cannot become controller; the znode is unchanged
 
 
 class ZnodeReason(StrEnum):
@@ -275,12 +275,12 @@ class ZnodeReason(StrEnum):
     ABSENT = "absent"
     ENABLED = "enabled"  # it was Disabled, and the protocol version is 2.7 or above
     DISABLED = "disabled"  # it was Enabled, and the protocol version is below 2.7
-    EMPTIED = "emptied"  # it was Disabled and held features all the same
+    EMPTIED = "emptied"  # it was Disabled and still had features
     SCHEMA_UP = "schema_up"  # minimums are dropped
     SCHEMA_DOWN = "schema_down"  # every minimum becomes the level
     UNDECODABLE = "undecodable"  # the election fails, over and over
     WRONG_TYPE = "wrong_type"  # the broker does not even start
-    INCOMPATIBLE = "incompatible"  # the broker ends over what is finalized
+    INCOMPATIBLE = "incompatible"  # the broker ends over a finalized level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,11 +307,11 @@ class ElectionResult:
 
     change: ZnodeChange
     reasons: tuple[ZnodeReason, ...] = ()
-    text: str | None = None  # what stands in the node afterwards
-    content: ZnodeContent | None = None  # the same as it is read; None where nobody is elected
+    text: str | None = None  # the text of the znode afterwards
+    content: ZnodeContent | None = None  # the same text as read; None if no controller is elected
     lost: Entries = ()  # finalized before, not afterwards
-    fault: str | None = None  # of the text that was there, for a person
-    unfit: tuple[str, ...] = ()  # features this broker cannot live with
+    fault: str | None = None  # of the earlier text, for people
+    unfit: tuple[str, ...] = ()  # features that this broker does not support
 
     def version(self, before: int | None) -> int | None:
         """Return the znode's data version afterwards, the epoch. `before`: None = absent."""
@@ -334,7 +334,7 @@ def elect(
     second = bool(table.schema_2_from) and not is_before(protocol_version, table.schema_2_from)
     schema, status = 2 if second else 1, ENABLED if on else DISABLED
     if text is None:
-        # Everything this broker supports is finalized, whatever the others support.
+        # Everything that this broker supports is finalized, whatever the others support.
         ranges, whole = (supported or {}) if on else {}, table.creates_range
         levels = [(name, low if whole else high, high) for name, (low, high) in ranges.items()]
         made = ZnodeContent(schema_version=schema, status=status, levels=tuple(sorted(levels)))

@@ -50,9 +50,9 @@ class Offences:
     """The results of every rule for every update: K rules in order, U updates."""
 
     offends: Flags  # [K, U]
-    named: Ints  # [K, U] the pair of the first offending node; -1 = the rule names nobody
+    named: Ints  # [K, U] the pair of the first offending node; -1 = the rule names none
     columns: UpdateColumns
-    door: Ints  # [R] the row of the door that refuses the request; -1 = it comes in
+    door: Ints  # [R] the row of the door that refuses the request; -1 = none
 
     @property
     def first(self) -> Ints:
@@ -65,14 +65,14 @@ class Offences:
 class Consequences:
     """The consequences of each request and update."""
 
-    failed_by: Ints  # [R] the update that refuses the whole request; -1 = none does
+    failed_by: Ints  # [R] the update that refuses the whole request; -1 = none
     applied: Flags  # [U] the update passed, so did its request, and it is not a dry run
-    failed_write: Flags  # [R] the good results say failed, because nobody saw the write
+    failed_write: Flags  # [R] results report a failure, because the write was not visible
     after: Levels  # [R, F]
     after_min: Levels  # [R, F]
     kraft_record: Levels  # [R]
-    writes: Flags  # [R] something is written: the epoch moves
-    unsure: Flags  # [R] whether kraft.version moved hangs on an order nobody should rely on
+    writes: Flags  # [R] a record is written: the epoch rises
+    unsure: Flags  # [R] whether kraft.version changed depends on an unspecified order
 
 
 def judge(batch: Batch, dialect: Dialect, tables: Tables) -> Offences:
@@ -115,7 +115,7 @@ def _scoped(row: RuleRow, hit: Mask, columns: UpdateColumns, update: Ints | None
 def _first_pair(nodes: NodeColumns, hit: Mask) -> Ints:
     """Return [U] the first offending pair of each update; -1 = none."""
     first = np.full(len(nodes.size), NOT_HERE)
-    at = np.flatnonzero(hit)[::-1]  # backwards, so that the first one stays
+    at = np.flatnonzero(hit)[::-1]  # backwards, so that the first one wins
     first[nodes.update[at]] = nodes.pair[at]
     return first
 
@@ -135,21 +135,21 @@ def decide(batch: Batch, dialect: Dialect, judged: Offences) -> Consequences:
     can, updates, state, columns = dialect.can, batch.updates, batch.state, judged.columns
     request, passed = updates.request, judged.first == NOT_HERE
     failed_by = np.full(batch.requests, NOT_HERE)
-    if can.atomic:  # the first update, in the order of judging, refuses the request
+    if can.atomic:  # the first failing update, in order, refuses the request
         bad = np.flatnonzero(~passed & (judged.door == NOT_HERE)[request])
         latest_first = bad[np.argsort(-updates.rank[bad], kind="stable")]
         failed_by[request[latest_first]] = latest_first
     good = passed & ((judged.door == NOT_HERE) & (failed_by == NOT_HERE))[request]
     wet = ~(batch.dry_run & (can.validate_only == HONOURED))[request]
     applied, leaked = good & wet, np.zeros_like(good)
-    if can.kraft_version_leaks:  # it moved the raft layer before its request was refused
+    if can.kraft_version_leaks:  # the raft layer had changed before the request was refused
         refused_by = failed_by[request]
         earlier = (refused_by >= 0) & (updates.rank < updates.rank[np.maximum(refused_by, 0)])
         moves = columns.is_kraft_version & (updates.level > columns.current)
         leaked = moves & passed & earlier & wet
     after, after_min = _after(batch, can, columns, applied | leaked)
     writing = applied
-    if can.kraft_version == "raft":  # the raft layer has nothing to do: no record
+    if can.kraft_version == "raft":  # no change for the raft layer: no record
         idle = columns.is_kraft_version & (columns.kind != UpgradeType.UPGRADE)
         writing = applied & ~idle
     writes = batch.having(writing)

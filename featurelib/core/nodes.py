@@ -40,7 +40,7 @@ class Nodes:
     reachable: Flags
     configured: Ints  # place in the active controller's controller.quorum.voters; -1 = not in it
     leads: Flags
-    is_active: Flags  # it is the active controller, so it is not among the others
+    is_active: Flags  # it is the active controller, so it is not one of the others
 
 
 def are_asked(nodes: Nodes, asks: Asks) -> Flags:

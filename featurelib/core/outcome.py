@@ -23,11 +23,11 @@ from featurelib.model import Move, Step
 class Fate(StrEnum):
     """The outcome of one update, or of a step."""
 
-    APPLIED = "applied"  # the level is there
+    APPLIED = "applied"  # the level is finalized
     REJECTED = "rejected"  # refused, and the level is as it was
     NOT_APPLIED = "not applied"  # not refused, or never sent, and the level is as it was
-    OVERTAKEN = "overtaken"  # it is at another level: somebody else wrote too
-    UNKNOWN = "unknown"  # it may be there or not
+    OVERTAKEN = "overtaken"  # another level: somebody else wrote too
+    UNKNOWN = "unknown"  # finalized or not
     PARTLY = "partly applied"  # of a step: some updates are there, some are not
 
 
@@ -43,7 +43,7 @@ class Delivery:
 
     reply: Reply | None = None
     sent: bool = True
-    why: str = ""  # there is no reply
+    why: str = ""  # why there is no reply
 
     def of(self, feature: str) -> tuple[int | None, str | None]:
         """Return code and message about one update; None = no response."""
@@ -84,7 +84,7 @@ class StepOutcome:
     position: int
     updates: tuple[MoveOutcome, ...]
     late: tuple[str, ...] = ()
-    asked: int = 0  # nodes whose report was waited for; a broker that is a controller too is one
+    asked: int = 0  # nodes whose report was awaited; a combined node is one
     proof: str = ""
     unproven: str = ""
 
@@ -134,8 +134,8 @@ def _fate(move: Move, step: Step, delivery: Delivery, level: int | None, *, prov
     if final:
         return Fate.REJECTED
     if not proven:
-        return Fate.UNKNOWN  # where it was answered well, a replica that is behind
-    if code == NO_ERROR:  # taken back; nobody lowers kraft.version: 4.0 accepts it in vain
+        return Fate.UNKNOWN  # after a good response a replica may lag
+    if code == NO_ERROR:  # restored; kraft.version is never lowered: 4.0 accepts it without effect
         return Fate.NOT_APPLIED if move.feature == KRAFT_VERSION else Fate.OVERTAKEN
     return Fate.NOT_APPLIED if code is None else Fate.REJECTED
 
@@ -192,7 +192,7 @@ class Ending:
     total: int  # steps of the plan
     before: int = 0
     steps: tuple[StepOutcome, ...] = ()
-    reasons: tuple[str, ...] = ()  # why it went no further; else empty
+    reasons: tuple[str, ...] = ()  # why it stopped; else empty
 
     @property
     def applied(self) -> int:

@@ -49,7 +49,7 @@ class Reply:
         """Return code and message of one update; an error of the request counts for each."""
         if self.code != NO_ERROR:
             return self.code, self.message
-        if not self.results:  # wire version 2 lists none where all is well
+        if not self.results:  # wire version 2 has no results on success
             return NO_ERROR, None
         results = {result.feature: (result.code, result.message) for result in self.results}
         return results.get(feature, (None, "the answer does not mention it"))
@@ -110,7 +110,7 @@ class JudgedRequests:
     def _results(self, position: int, request: Request) -> tuple[Result, ...]:
         rows = np.flatnonzero(self.batch.updates.request == position).tolist()
         by_name = {result.feature: result for result in (self._result(i, position) for i in rows)}
-        if self.by.can.atomic:  # one for each entry, repeated names too
+        if self.by.can.atomic:  # one for each entry, also for repeated names
             return tuple(by_name[update.feature] for update in request.updates)
         return tuple(by_name[name] for name in sorted(by_name))
 

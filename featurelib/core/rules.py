@@ -23,13 +23,13 @@ Mask = npt.NDArray[np.bool_]
 Level = npt.NDArray[np.int32]
 Function = Callable[..., Mask]
 
-# One row for each update: how many of the nodes that its row asks are so.
+# One row for each update: the number of such nodes in its group.
 GROUP_COLUMNS = {
     "asked": "how many nodes must answer",
     "refusing": "how many of them do not support the level",
     "unregistered": "how many of them never registered",
 }
-# One row for each request, before any update is looked at.
+# One row for each request, before its updates are read.
 REQUEST_COLUMNS = ("off", "migrating", "unauthorized", "elsewhere")
 # One row for each (update, profile of nodes that must answer).
 NODE_COLUMNS = {

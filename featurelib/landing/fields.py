@@ -48,7 +48,7 @@ Text = Annotated[str, Meta(description="a text")]
 FilledText = Annotated[str, Meta(min_length=1, description="a text that is not empty")]
 Truth = Annotated[bool, Meta(description="true or false")]
 NodeId = Annotated[int, _from(0, INT32_MAX)]
-NodeIdOrNone = Annotated[int, _from(-1, INT32_MAX)]  # -1 = there is no such node
+NodeIdOrNone = Annotated[int, _from(-1, INT32_MAX)]  # -1 = none
 Level = Annotated[int, _from(0, INT16_MAX)]
 LevelOrNone = Annotated[int, _from(-1, INT16_MAX)]
 Int8 = Annotated[int, _from(-INT8_MAX - 1, INT8_MAX)]
@@ -60,7 +60,7 @@ Count = Annotated[int, _from(0, INT64_MAX)]
 LineNumber = Annotated[int, _from(1, INT64_MAX)]
 ApiVersionsVersion = Annotated[int, _from(0, 5, "a version of ApiVersions")]
 DescribeVersion = Annotated[int, _from(0, 2, "a version of this request")]
-# Version 0 does not say where a value comes from.
+# Version 0 does not return the source of a value.
 ConfigsVersion = Annotated[int, _from(1, 4, "a version of this request")]
 Listener = Annotated[Literal["broker", "controller"], Meta(description="broker or controller")]
 EndpointType = Annotated[Literal[1, 2], Meta(description="1 (brokers) or 2 (controllers)")]
@@ -91,7 +91,7 @@ class Timed(Line, frozen=True, gc=False, kw_only=True):
 
 def checked_id(cluster: str) -> str:
     """Return a cluster's id; FaultError if it has control characters."""
-    # Printable texts hold none, and are told apart without a search.
+    # Printable texts have none, and are recognised without a search.
     if not cluster.isprintable() and _CONTROL.search(cluster):
         raise FaultError(f"cluster_id: expected no control characters, found {show(cluster)}")
     return cluster
@@ -155,7 +155,7 @@ def reader(place: str, of: type[msgspec.Struct], end: Callable[..., _T]) -> Call
     shape = Annotated[list[of], Meta(description="a list of objects")]  # type: ignore[valid-type]
 
     def read(raw: bytes) -> _T:
-        require_strict(raw, MAX_DEPTH - 1)  # one level is the line around it
+        require_strict(raw, MAX_DEPTH - 1)  # one level is the line itself
         try:
             return end(map(msgspec.structs.astuple, decoder.decode(raw)), place)
         except msgspec.ValidationError as error:

@@ -98,7 +98,7 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
     endpoint: FilledText
     asked_version: ApiVersionsVersion
     answered_version: ApiVersionsVersion | None = None
-    error_code: Int16 | msgspec.UnsetType = UNSET  # left out in ZooKeeper mode
+    error_code: Int16 | msgspec.UnsetType = UNSET  # missing in ZooKeeper mode
     supported_features: Raw = _ABSENT
     finalized_features_epoch: Epoch | None = None
     finalized_features: Raw = _ABSENT
@@ -167,8 +167,8 @@ class RequestLine(Line, frozen=True, gc=False, kw_only=True):
     asked_node: NodeId
     listener: Listener
     error: FilledText | None = None
-    error_code: Int16 | None = None  # beside `error`: what the answer said
-    principal: Text | None = None  # who asked, as an authorizer names it
+    error_code: Int16 | None = None  # beside `error`: the code in the response
+    principal: Text | None = None  # the user that asked, as an authorizer names it
     why: Text | None = None
 
     @property
@@ -201,10 +201,10 @@ class ClusterDescription(NodeDescription, frozen=True, gc=False):
     """DescribeCluster: (id, fenced) of each node by id, fenced None = not in the response: before
     version 2 a fenced broker looks like one that does not exist."""
 
-    role: Role  # of the nodes that are listed
-    fenced_shown: bool  # and not left out
+    role: Role  # of the listed nodes
+    fenced_shown: bool  # the list includes fenced brokers
     members: tuple[tuple[int, bool | None], ...]
-    active: int  # the controller that leads, as this node has it; -1 = it knows of none
+    active: int  # the active controller, by this node; -1 = unknown
 
 
 class QuorumDescription(NodeDescription, frozen=True, gc=False):
@@ -263,12 +263,12 @@ class DescribeQuorumLine(RequestLine, tag="describe_quorum", frozen=True, gc=Fal
         quorum = None if answer is None or answer.error_code else _quorum(answer)
         if quorum is None or quorum.error_code:
             code = quorum.error_code if quorum else (answer or self).error_code
-            # A broker that found no leader for a minute says so itself.
+            # A broker that found no leader for a minute reports that itself.
             return QuorumDescription(self, False, 0 if code == responses.TIMED_OUT else code or 0)
         now = max(map(_fetched_at, (*quorum.current_voters, *quorum.observers)), default=-1)
         observers = [r for r in quorum.observers if _follows(r, now) or _fetched_at(r) < 0]
         timed = [r for r in quorum.current_voters if _fetched_at(r) >= 0]
-        # A leader that was elected just now has nobody's time but its own.
+        # A new leader has only its own fetch time.
         is_new = len(timed) < 2 <= len(quorum.current_voters)
         following = [r for r in timed if _follows(r, now) and not is_new]
         all_ids = map(_ids, (quorum.current_voters, observers, following))
@@ -341,7 +341,7 @@ class DescribeConfigsLine(RequestLine, tag="describe_configs", frozen=True, gc=F
     def _values(self, result: responses.Resource, place: str) -> Values:
         name = result.resource_name
         if result.error_code == 0 and name not in (responses.BROKER_DEFAULT, str(self.asked_node)):
-            # Kafka answers for itself alone: "Unexpected broker id" (ConfigHelper).
+            # Kafka returns only its own: "Unexpected broker id" (ConfigHelper).
             raise FaultError(
                 f'{place}.resource_name: expected "{self.asked_node}", which was asked, or "", '
                 f"found {show(name)}"

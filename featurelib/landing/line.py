@@ -78,8 +78,8 @@ def read(raw: bytes) -> Landing | Quarantined:
     """Read one line; `raw` is the line without its line end. Raises nothing."""
     try:
         line = decode(raw)
-        # Lists that stand undecoded in a line are proven strict by `content`; what is not used of
-        # an answer is decoded, however deep it is.
+        # Lists that stay undecoded in a line are proven strict by `content`; unused parts of
+        # a response are decoded at any depth.
         content = line.content()
         if not is_retold(raw, _ENCODER.encode(line)) or (
             isinstance(line, RequestLine) and is_deep(raw)
@@ -90,7 +90,7 @@ def read(raw: bytes) -> Landing | Quarantined:
         return Landing(_NAMES[type(line)], cluster, at, content)
     except FaultError as fault:
         return Quarantined(_reason(raw, fault), *_salvaged(raw))
-    except Exception as error:  # one line never ends a run, whatever its bytes
+    except Exception as error:  # no line may end a run, whatever its bytes
         reason = f"featurelib cannot read this line ({type(error).__name__}): please report it"
         return Quarantined(reason, None, None, None)
 
@@ -133,8 +133,8 @@ def _refuse(raw: bytes, error: Exception) -> NoReturn:
     raise misfit(raw, _KINDS[kind], error)
 
 
-_SEARCHED = 64 * 1024  # bytes of a line that is no JSON; the envelope stands in front
-# A quote inside a JSON text is escaped, so these keys are never found inside of one.
+_SEARCHED = 64 * 1024  # bytes of an invalid line; the envelope is at the start
+# A quote inside a JSON text is escaped, so these keys never match inside a text.
 _MEMBER = re.compile(rb'"(kind|cluster_id|observed_at|path)"\s*:\s*("[^"\\]{1,1024}")')
 _CLUSTER: msgspec.json.Decoder[ClusterId] = msgspec.json.Decoder(ClusterId)
 _TIME: msgspec.json.Decoder[Time] = msgspec.json.Decoder(Time)
@@ -149,7 +149,7 @@ def _salvaged(raw: bytes) -> tuple[str | None, str | None, int | None, str | Non
     try:
         members = {name: bytes(value) for name, value in _MEMBERS.decode(raw).items()}
     except _BROKEN:
-        pairs = reversed(_MEMBER.findall(raw[:_SEARCHED]))  # the first of two stands
+        pairs = reversed(_MEMBER.findall(raw[:_SEARCHED]))  # the first of two equal keys wins
         members = {name.decode(): value for name, value in pairs}
     kind, cluster = (_clean(_CLUSTER, members.get(n), checked_id) for n in ("kind", "cluster_id"))
     path = _clean(_PATH, members.get("path"), _checked_path) if kind == ZNODE else None

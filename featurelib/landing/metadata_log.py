@@ -53,14 +53,14 @@ class Record(Struct, frozen=True, gc=False):
     offset: int | None
     kind: str  # OTHER, DAMAGED, or one of the tables below
     number: int = 0  # a node id, a level or a state, by kind
-    name: str = ""  # of a feature; of what is OTHER its type
+    name: str = ""  # of a feature; of OTHER the record's type
     features: Ranges | None = None
-    fenced: int = -1  # 1 fenced, 0 not; of a change 1 fences, -1 unfences, 0 does neither
+    fenced: int = -1  # 1 fenced, 0 not; of a change: 1 fences, -1 unfences, 0 neither
 
 
 LogItem = Start | RecordBatch | Record | LeftOut
 _Reader = Callable[[bytes, int | None], Record]
-_CHANGE = Annotated[int, Meta(ge=-1, le=1)]  # Kafka leaves out a 0
+_CHANGE = Annotated[int, Meta(ge=-1, le=1)]  # Kafka omits a 0
 
 
 class _Feature(Struct, frozen=True, gc=False, rename="camel"):
@@ -101,7 +101,7 @@ _RECORDS = {
         name=("name", FilledText),
         number=("featureLevel", Level),  # level 0 removes it
     ),
-    # A registration replaces all that was known of the id.
+    # A registration replaces everything known about the id.
     "REGISTER_BROKER_RECORD": _reader(
         "broker", number=("brokerId", NodeId), features=_FEATURES, fenced=("fenced", Truth)
     ),
@@ -117,7 +117,7 @@ _RECORDS = {
     ),
     "FENCE_BROKER_RECORD": _reader("fence", number=("id", NodeId)),  # both before 3.3-IV2
     "UNFENCE_BROKER_RECORD": _reader("unfence", number=("id", NodeId)),
-    # What stands in a transaction holds only if it ends, and not if it is aborted (KIP-868).
+    # Records of a transaction count only if it is committed (KIP-868).
     "BEGIN_TRANSACTION_RECORD": _reader("begin"),
     "END_TRANSACTION_RECORD": _reader("end"),
     "ABORT_TRANSACTION_RECORD": _reader("abort"),
@@ -141,7 +141,7 @@ class _Payload(Struct, frozen=True, gc=False):
 _PAYLOAD_JSON = msgspec.json.Decoder(_Payload)
 _CONTROL = re.compile(rf" ({'|'.join(_CONTROLS)}):? (\S.*)")
 _NAMED_CONTROL = re.compile(r" controlType: (\w+)\(-?\d+\)")
-# Named by a tool that does not know what they hold.
+# Types without names in the tool.
 _HIDDEN = frozenset({"KRAFT_VERSION", "KRAFT_VOTERS", "UNKNOWN"})
 _RECORD = "| offset: "
 PAYLOAD = " payload: "

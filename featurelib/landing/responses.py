@@ -31,18 +31,18 @@ Unused = object
 _Words = Text | None | UnsetType
 NO_ERROR, NOT_CONTROLLER, UNSUPPORTED_VERSION, TIMED_OUT = 0, 41, 35, 7
 NOT_AUTHORIZED = 31  # CLUSTER_AUTHORIZATION_FAILED
-# Operations on the resource CLUSTER; and what needs one, named as the lines that hold the answers.
+# Operations on the resource CLUSTER; and the kinds of lines that need one.
 DESCRIBE, ALTER, DESCRIBE_CONFIGS = "DESCRIBE", "ALTER", "DESCRIBE_CONFIGS"
 QUORUM, MEMBERS, PROBE = "describe_quorum", "describe_cluster", "probe"
 CONFIGS = "describe_configs"
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
 METADATA_TOPIC = "__cluster_metadata"
 SHOWS_FENCED_FROM = 2  # version of DescribeCluster
-NOT_OFFERED = "the listener does not offer {}"  # why nothing was answered
-BROKER: Final = 4  # resource type; a controller is asked for its own configuration as one, too
-BROKER_DEFAULT: Final = ""  # the resource that stands for all brokers
+NOT_OFFERED = "the listener does not offer {}"  # the reason for a missing response
+BROKER: Final = 4  # resource type; also for a controller's own configuration
+BROKER_DEFAULT: Final = ""  # the resource of all brokers
 VOTERS = "controller.quorum.voters"
-# What is asked for of configurations, and all that is read: none of it is a secret.
+# The requested configuration keys, the only ones that are read: no secrets.
 KEYS: Final = (
     "controller.quorum.bootstrap.servers",
     VOTERS,
@@ -109,7 +109,7 @@ class ListedNode(Part, frozen=True, gc=False):
     """A broker, or a controller if those were requested."""
 
     broker_id: NodeId
-    is_fenced: Truth | UnsetType | None = UNSET  # before version 2 nobody says
+    is_fenced: Truth | UnsetType | None = UNSET  # not in the response before version 2
     host: Unused = UNSET
     port: Unused = UNSET
     rack: Unused = UNSET

@@ -34,10 +34,10 @@ from featurelib.landing.strict import FaultError, show
 from featurelib.words import count, some
 
 KIND = "metrics"  # of landing lines
-SHOWN = 3  # targets that a message names
+SHOWN = 3  # targets in a message
 PAGE = "docs/how-to/metrics.md"
 _NO_LETTER = re.compile(r"[^a-z0-9]")
-# What a metric is, by the letters of its name and of its label `name`.
+# The metric by the letters of its name and of its label `name`.
 _METRICS = {
     "most": re.compile(r"nodemetrics.*maximumsupportedlevel"),
     "least": re.compile(r"nodemetrics.*minimumsupportedlevel"),
@@ -46,7 +46,7 @@ _METRICS = {
     "broker": re.compile(r"kafkaserver.*brokerstate"),
     "active": re.compile(r"kafkacontroller.*activecontrollercount"),
 }
-# The same, as Prometheus is asked for them (RE2).
+# The same for Prometheus (RE2).
 QUERY = "(?i)kafka_?(server|controller)_?" + "({}).*".format(
     "|".join(
         ("node_?metrics", "metadata_?loader", "app_?info", "kafka_?server", "kafka_?controller")

@@ -21,7 +21,7 @@ from msgspec.inspect import ListType, Metadata, NoneType, StructType, Type, Unio
 
 from featurelib.words import printable
 
-SHOWN = 60  # characters of a found value; a reason stays one short line
+SHOWN = 60  # characters of a value in a reason, to keep it short
 
 
 class FaultError(Exception):
@@ -34,8 +34,8 @@ def show(text: str) -> str:
     return cut if len(cut) <= SHOWN else cut[:SHOWN] + "…"
 
 
-REMEMBERED = 2048  # values of one reader
-REMEMBERED_BYTES = 8 * 1024  # of one value; longer ones are read each time
+REMEMBERED = 2048  # values that one reader caches
+REMEMBERED_BYTES = 8 * 1024  # of one value; longer ones are not cached
 
 _T = TypeVar("_T")
 
@@ -50,8 +50,8 @@ def remembered(read: Callable[[bytes], _T]) -> Callable[[bytes], _T]:
     return look
 
 
-MAX_BYTES = 8 * 1024 * 1024  # the longest line that is looked at
-MAX_DEPTH = 100  # of objects and lists; parsers give up somewhere above, each at its own place
+MAX_BYTES = 8 * 1024 * 1024  # the longest accepted line
+MAX_DEPTH = 100  # of objects and lists; parsers have different higher limits
 
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _UNSURE = re.compile(rb"\\u(?:0022|d[89a-f])", re.IGNORECASE)
@@ -82,7 +82,7 @@ def require_strict(raw: bytes, depth: int = MAX_DEPTH) -> None:
     if is_deep(raw, depth):
         raise FaultError(f"objects and lists are nested more than {MAX_DEPTH} deep")
     try:
-        # Numbers are judged elsewhere; float reads any length of digits.
+        # Numbers are checked elsewhere; float reads any number of digits.
         value = json.loads(
             text, object_pairs_hook=_once, parse_constant=_no_number, parse_int=float
         )
@@ -165,7 +165,7 @@ _MISSING = re.compile(r"missing required field `(.+?)`")
 _WHERE = re.compile(r" - at `\$(.*)`$", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
-_type = cache(msgspec.inspect.type_info)  # slow, and asked for each line of a broken file
+_type = cache(msgspec.inspect.type_info)  # slow, and needed for each line of a broken file
 
 
 def misfit(raw: bytes, shape: object, error: Exception, field: str = "") -> FaultError:
@@ -177,7 +177,7 @@ def misfit(raw: bytes, shape: object, error: Exception, field: str = "") -> Faul
     place = _WHERE.search(str(error))
     steps = place[1] if place else ""
     for name, index in _STEP.findall(steps):
-        if (inner := _inside(kind, name)) is None:  # what is not read of a response has no type
+        if (inner := _inside(kind, name)) is None:  # an unused part of a response has no type
             return FaultError(f"{steps[1:]}: the number is out of range")
         kind = inner
         raw = _MEMBERS.decode(raw)[name] if name else _ITEMS.decode(raw)[int(index)]

@@ -45,9 +45,9 @@ _ROLES: dict[str, Listener] = {
     "strimzi.io/controller-role": "controller",
 }
 _PAUSED, _REFUSED = "ReconciliationPaused", "MetadataUpdateFailed"
-_LONGEST = 1000  # characters of the operator's words
+_LONGEST = 1000  # characters of the operator's message
 _POD = re.compile(r".*-(\d{1,10})", re.DOTALL | re.ASCII)
-_Key = tuple[int, str]  # of a half of a node: its id and role
+_Key = tuple[int, str]  # a half of a node: its id and role
 
 
 class StrimziNode(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -68,7 +68,7 @@ class StrimziLine(Timed, tag=KIND, frozen=True, gc=False, kw_only=True):
     metadata_version: FilledText | None = None
     status_version: FilledText | None = None
     status_metadata_version: FilledText | None = None
-    refused: Text | None = None  # the operator's words where it could not move metadata.version
+    refused: Text | None = None  # the operator's message if it could not change metadata.version
     paused: Truth
     nodes_complete: Truth
     nodes: list[StrimziNode]
@@ -82,7 +82,7 @@ class StrimziLine(Timed, tag=KIND, frozen=True, gc=False, kw_only=True):
         return self
 
 
-# --- As the API server gives them -----------------------------------------------------------------
+# --- As in the API server's responses -------------------------------------------------------------
 
 
 class _Metadata(msgspec.Struct, frozen=True):
@@ -298,7 +298,7 @@ def _resource(item: object, place: str) -> _Kafka | _NodePool | _PodSet | None:
     if not isinstance(kind, str) or not isinstance(version, str):
         actual = show(json.dumps(item, ensure_ascii=False))
         raise _fault(place, "an object of Kubernetes, with apiVersion and kind", actual)
-    if kind == "Status":  # what an API server answers in place of one
+    if kind == "Status":  # the API server's error
         raise _fault(place, "resources", f"an error: {show(str(keys.get('message')))}")
     if kind not in _TYPES or not version.startswith(_GROUPS):
         return None

@@ -52,9 +52,9 @@ class ToolOutput:
     where: str
     cluster_id: str
     observed_at: int
-    paths: tuple[str, ...] = ()  # of znodes, in order, where the output does not name them
+    paths: tuple[str, ...] = ()  # of znodes, in order, if the output does not name them
     chroot: str = ""
-    node: tuple[Role, int] | None = None  # whom kafka-features.sh describe --node-id asked
+    node: tuple[Role, int] | None = None  # the node of kafka-features.sh describe --node-id
     lines: int = field(default=0, init=False)
     left_out: int = field(default=0, init=False)
 
@@ -165,12 +165,12 @@ class _Log:
 
     def __init__(self, source: ToolOutput) -> None:
         self.source = source
-        self.kept: list[bytes] = []  # and not taken away yet
+        self.kept: list[bytes] = []  # and not returned yet
         self.run = LeftOut(0, None, None)
         self.run_number = 0
-        self.batch: tuple[int, str] | None = None  # its records may all be left out
-        self.offset = -1  # of the next record, where records do not tell theirs
-        self.is_control = False  # the batch; what it holds tells of the raft layer, and is kept
+        self.batch: tuple[int, str] | None = None  # all of its records may be left out
+        self.offset = -1  # of the next record, if records have no offsets
+        self.is_control = False  # the batch is kept, because it is about the raft layer
         self.records = self.read = 0
 
     def take(self, number: int, text: str) -> None:
@@ -195,7 +195,7 @@ class _Log:
                     if not self.is_control:
                         self.leave_out(number, offset)
                         return
-                    # Its batch is damaged: it is kept for its place, without its data.
+                    # Its batch is damaged: it keeps its place, without data.
                     payload = {"type": item.name, "version": 0, "data": {}}
                     text = text[: text.find(PAYLOAD)] + PAYLOAD
                     text += msgspec.json.encode(payload).decode()
@@ -249,7 +249,7 @@ _NODE = re.compile(r"(\S+:\d{1,5}) \(id: (\d{1,10}) rack: .*\) -> (?:(\()|ERROR:
 _OFFERED = re.compile(
     r"\s+\w+\((\d{1,5})\): (?:(\d{1,5})(?: to (\d{1,5}))?(?: \[[^\]]*\])?|UNSUPPORTED),?", re.ASCII
 )
-_PRODUCE = 0  # brokers alone offer it
+_PRODUCE = 0  # only brokers offer it
 Offers = list[dict[str, int]]
 
 
@@ -258,7 +258,7 @@ def _request_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     api-versions, KIP-1220, and kafka-broker-api-versions.sh before it)."""
     nodes: list[tuple[int, dict[str, object]]] = []
     answers: list[Offers] = []
-    offers: Offers | None = None  # of the node that is being read
+    offers: Offers | None = None  # of the current node
     for number, text in texts:
         if offers is None:
             if node := _NODE.fullmatch(text):
@@ -355,7 +355,7 @@ class _Shell:
 
     def __init__(self, source: ToolOutput) -> None:
         self.source, self.fault = source, source.fault
-        self.left = list(source.paths)  # of znodes to come
+        self.left = list(source.paths)  # remaining paths of znodes
         self.path = ""
         self.before: list[str] = []
         self.stat: dict[str, int] = {}
@@ -541,7 +541,7 @@ def _either(kind: str, read_text: Reader, texts: Numbered, source: ToolOutput) -
     else:
         return  # an empty file
     keys = _object(head[-1][1])
-    is_json = keys is not None and (kind != "znode" or "path" in keys)  # data of a znode is not
+    is_json = keys is not None and (kind != "znode" or "path" in keys)  # data of a znode is no line
     reader = partial(_json_lines, kind) if is_json else read_text
     yield from reader(chain(head, texts), source)
 

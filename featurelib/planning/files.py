@@ -39,7 +39,7 @@ _FIRST, _LAST = "-----BEGIN SSH SIGNATURE-----\n", "\n-----END SSH SIGNATURE----
 _LINE = 70  # characters of base64 in a line, as ssh-keygen writes them
 _LONGEST_FILE_NAME = 120
 _PLAIN = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{_LONGEST_FILE_NAME}}}(?<![.])")
-# Device names of Windows, and what looks like a name made here.
+# Device names of Windows, and names that look generated.
 _RESERVED = re.compile(
     r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?|(cluster|owner|view)-.*-[0-9a-f]{16}",
     re.IGNORECASE,
@@ -57,14 +57,14 @@ class ForPeople(
     `level_names` maps a feature to the names of its levels, by number.
     """
 
-    name: str = ""  # what people call the cluster
+    name: str = ""  # the cluster's name for people
     written_at: str = ""
-    made_from: str = ""  # a live look, files, tables
+    made_from: str = ""  # a live reading, files, tables
     seen_at: str = ""  # when the newest evidence was read
-    addresses: dict[str, str] = {}  # that the plan was made from: option → value
+    addresses: dict[str, str] = {}  # the addresses at planning: option → value
     level_names: dict[str, dict[str, str]] = {}
-    left_out: tuple[str, ...] = ()  # what could not be planned, and what holds it
-    stays: tuple[str, ...] = ()  # what was not asked to move, and why
+    left_out: tuple[str, ...] = ()  # moves that could not be planned, with the reason
+    stays: tuple[str, ...] = ()  # features outside the request, with the reason
     warnings: tuple[str, ...] = ()
 
 
@@ -208,7 +208,7 @@ def read_plan(text: str | bytes, source: str) -> PlanFile:
     assert isinstance(given, dict)
     try:
         stored, written = _pretty(given), _pretty(given | {"meaning": plain(file.plan)})
-    except ValueError as error:  # half a character
+    except ValueError as error:  # a lone surrogate
         raise PlanError(f"{source}: expected a plan, found: {error}. {AGAIN}") from error
     _expect_form(stored, written, source, AGAIN)
     if fault := next(plan_faults(file.plan), None):

@@ -20,8 +20,8 @@ from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION, UpgradeType, release_line
 from featurelib.model import Move, Reason
 
-GOAL = "goal"  # who refuses what was asked wrongly
-_NO_CATALOGUE = "zk-2.7"  # the generation whose software knows no feature of its own
+GOAL = "goal"  # the judge of invalid requests
+_NO_CATALOGUE = "zk-2.7"  # a generation whose software knows no feature
 
 
 class Command(StrEnum):
@@ -38,7 +38,7 @@ class Command(StrEnum):
 _LOWERS = (Command.DOWNGRADE, Command.DISABLE, Command.UPDATE)
 _NAMES, _RELEASE = "names", "release"
 _NO_FEATURE = "expected a feature, found none."
-_NEEDS = {  # by command: what it needs at least one of, and its fault without
+_NEEDS = {  # by command: the options of which it needs one, and the fault without
     Command.DOWNGRADE_ALL: (
         {_RELEASE},
         "expected --release-version RELEASE, the software to go back to, found none.",
@@ -64,7 +64,7 @@ class Intent:
     up: Mapping[str, str] = field(default_factory=dict)
     down: Mapping[str, str] = field(default_factory=dict)
     delete: tuple[str, ...] = ()
-    unsafe: bool = False  # UNSAFE_DOWNGRADE: what is lost is lost
+    unsafe: bool = False  # UNSAFE_DOWNGRADE: lost metadata cannot be restored
     stepwise: bool = False  # metadata.version one level at a time
 
     def __post_init__(self) -> None:
@@ -139,7 +139,7 @@ class Goal:
         return {move.feature: move.to_level for move in self.moves}
 
 
-Part = Move | Reason | Stay  # what is said about one feature, or about all of it
+Part = Move | Reason | Stay  # the result for one feature, or for all
 
 
 def goal_of(intent: Intent, cluster: Cluster, catalogue: Catalogue) -> Goal:
@@ -256,7 +256,7 @@ class _Ground:
             return _fault("unknown_level", name, 0, f"{fault}.")
         listed = {feature for node in cluster.nodes for feature in node.supported}
         listed |= {METADATA_VERSION, *cluster.finalized, *(software.features if software else ())}
-        if name not in listed and cluster.nodes:  # of no node at all nothing is known
+        if name not in listed and cluster.nodes:  # without any node nothing is known
             fault = f"Nobody knows a feature {name}: no node, and not the controller's release."
             return _fault("unknown_feature", name, level, fault)
         if unknown := self.unknown(name, level):

@@ -41,13 +41,13 @@ class ChangeOutlook:
     before the plan is possible; -1 if it always is."""
 
     update: Move
-    brings: tuple[Note, ...]  # going up
-    loses: tuple[Note, ...]  # going down: what may be lost with it
+    brings: tuple[Note, ...]  # for an upgrade
+    loses: tuple[Note, ...]  # for a downgrade: metadata that may be lost
     unlocks: tuple[tuple[str, int], ...]  # levels of other features whose need is met from here on
-    irreversible: bool  # nothing takes it back
+    irreversible: bool  # it cannot be downgraded
     no_return: int
     side_effects: tuple[SideEffect, ...]
-    keeps: tuple[str, ...]  # commands that keep the values these change, to be given first
+    keeps: tuple[str, ...]  # commands that keep changed values; they must run first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class StepOutlook:
 
     changes: tuple[ChangeOutlook, ...]
     timeout_ms: int
-    levels: dict[str, int]  # once it has settled
+    levels: dict[str, int]  # after it has settled
     floor: int
     joins: tuple[str, ...]
     joins_no_more: tuple[str, ...]

@@ -46,7 +46,7 @@ def share(
         return PlanSplit(ours=tuple(steps))
     moves = dict[str, Move]()
     for move in (move for step in steps for move in step.updates):
-        first = moves.get(move.feature, move)  # of a level reached step by step
+        first = moves.get(move.feature, move)  # of a level that is reached step by step
         moves[move.feature] = replace(move, from_level=first.from_level)
     later = _waiting(moves, owned, levels, catalogue)
     owners_moves = [move for name, move in moves.items() if name in owned]
@@ -102,7 +102,7 @@ def _kubectl(move: Move, entry: FleetEntry, catalogue: Catalogue) -> str:
     )
 
 
-# How levels are changed through an owner; or what is known where no command does it.
+# How an owner changes levels, or whom to ask without a command.
 COMMANDS = {"strimzi": _kubectl}
 ADVICE = {"msk": "On MSK levels follow the Kafka version. Ask its support about one that did not."}
 
@@ -138,7 +138,7 @@ def left_over(shares: PlanSplit, entry: FleetEntry, catalogue: Catalogue) -> Ite
         )
         command = owner_command(shares.theirs, entry, catalogue)
         how = "Its command:" if command else clean(whom_to_ask(owner, entry), 400)
-        # A plan names the levels it was made for, those of others, too.
+        # A plan has the levels that it was made for, also the owner's.
         first = " Apply the plan of ours first: it fits the levels of now." if shares.ours else ""
         text = f"{owner} finalizes {moves}; featurelib does not.{first} {how}"
         yield LeftOver(text=text, command=command)
@@ -161,7 +161,7 @@ def expect_ours(
     entry = fleet.of(cluster, FleetEntry(id=cluster))
     entry_guards = guards_of(entry)
     owned, kept = dict[tuple[str, str], list[Move]](), list[Move]()
-    for move in {move.feature: move for move in moves}.values():  # where each goes in the end
+    for move in {move.feature: move for move in moves}.values():  # the final level of each feature
         rules = ((entry_guards, "the inventory"), (guards, "the plan"))
         managers = [(g.managed_by, place) for g, place in rules if g and g.manages(move.feature)]
         (owned.setdefault(managers[0], []) if managers else kept).append(move)
@@ -185,7 +185,7 @@ def _ways(
     owner: str, moves: Sequence[Move], entry: FleetEntry, catalogue: Catalogue
 ) -> Iterator[str]:
     """Yield the owner's command for its moves, or whom to ask if none is known."""
-    # The plan may name an owner that the inventory does not.
+    # The plan may have an owner that the inventory lacks.
     owned = msgspec.structs.replace(entry, managed_by=owner)
     if command := owner_command(moves, owned, catalogue):
         yield f"Use its command: {command}"

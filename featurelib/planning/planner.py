@@ -119,7 +119,7 @@ def make_plan(
         return made
     steps, refused = _route(sight, goal, catalogue, stepwise=intent.stepwise, timeout_ms=timeout_ms)
     if refused:
-        # Without a release no controller was asked; who refuses by the policy is told all the same.
+        # Without a release no controller is judged; the policy's refusals are shown anyway.
         known = () if sight.releases else _against(sight, goal, unsure, catalogue)
         return replace(made, refusals=(*known, *reasons.of_refusals(refused)))
     shares = share(steps, guards, sight.cluster.levels, catalogue)
@@ -165,9 +165,9 @@ def plan_by_probe(
         return first
     whole = as_if_seen()
     proven = make_plan(whole, intent, catalogue, guards=guards)
-    probe = make_plan(whole, intent, catalogue).plan  # all of it, whoever finalizes it
+    probe = make_plan(whole, intent, catalogue).plan  # all moves, whoever finalizes them
     if probe is None and not proven.refusals:
-        return proven  # nothing is to be done, whoever is registered
+        return proven  # nothing is to be done, whatever is registered
     if probe is None:
         say(f"{_NOT_ASKED}{_MORE}")
         return first
@@ -202,7 +202,7 @@ def _ready(
             stays.append(stay_at_ceiling(sight.cluster, catalogue, name, row["ceiling"]))
         elif target != row["ceiling"]:
             left_out += reasons.of_findings(name, unknown=verdict == Verdict.UNKNOWN)
-    if not len(sight.judged.readiness):  # nobody lists or finalized anything
+    if not len(sight.judged.readiness):  # no feature is listed or finalized
         left_out += reasons.of_missing_evidence([])
     stays.sort(key=lambda stay: stay.feature)
     return Goal(moves=tuple(moves), stays=tuple(stays)), tuple(dict.fromkeys(left_out))
@@ -220,7 +220,7 @@ def _against(
     sure = replace(sight, cluster=known_cluster(sight, goal.levels))
     if sight.releases:
         refusals = _route(sure, goal, catalogue)[1]
-    else:  # nobody knows what the controllers would say; the policy does not wait for them
+    else:  # the controllers' dialects are unknown; the policy does not need them
         request = dry_run.request_of(
             Step(updates=goal.moves, timeout_ms=TIMEOUT_MS), load(GENERATIONS[-1])
         )
@@ -328,13 +328,13 @@ def known_cluster(sight: ClusterView, levels: Levels) -> Cluster:
     """
     evidence = sight.evidence
     nodes, asked = evidence.subjects, evidence.questions
-    hidden: dict[int, set[str]] = {}  # profile → what it may have left out
+    hidden: dict[int, set[str]] = {}  # profile → features that it may have left out
     for pair in np.flatnonzero(asked.pair_unclear).tolist():
         name = asked.names[int(asked.feature[asked.pair_question[pair]])]
         hidden.setdefault(int(asked.pair_profile[pair]), set()).add(name)
     columns = (nodes.role, nodes.node_id, evidence.answering.of_subject)
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    profiles = {(Role(role), node): profile for role, node, profile in rows}  # < 0: none is known
+    profiles = {(Role(role), node): profile for role, node, profile in rows}  # < 0: unknown
 
     def known(node: Node) -> Node:
         profile = profiles.get(node.half)

@@ -31,8 +31,8 @@ from featurelib.planning.goal import software_of
 from featurelib.words import level_text
 
 Moves = dict[str, int]
-EVIDENCE = "evidence"  # who refuses what nobody knows enough about
-PROBE = "probe"  # the controller itself, asked to validate only
+EVIDENCE = "evidence"  # the judge of missing data
+PROBE = "probe"  # the controller itself, by a probe
 
 
 class Reasons:
@@ -242,7 +242,7 @@ class Reasons:
 
     def _of_row(self, row: FindingColumns, judge: str) -> Reason:
         """Return a row of featurelib.schema.FINDING, or one like it, as a reason."""
-        alone = row["code"] in tagged("range_unseen")  # nobody says beside it that the node is gone
+        alone = row["code"] in tagged("range_unseen")  # no other finding calls the node stale
         ghost: Any = None if alone else self._gone.get((row["role"], row["node_id"]))
         words = self._words.of(row, self._sight.site, ghost)
         low, high = row["min_version"], row["max_version"]
@@ -297,10 +297,10 @@ class Unlock:
 
     feature: str
     level: int
-    release: str  # the first whose production software supports all of it; "" = none known
-    fixes: tuple[Fix, ...]  # none: nothing holds it but `also`
-    needs: tuple[tuple[str, int], ...]  # levels of other features it depends on, not yet there
-    also: tuple[str, ...]  # rules that refuse it all the same
+    release: str  # the first whose production software supports all of it; "" = unknown
+    fixes: tuple[Fix, ...]  # none: only `also` blocks it
+    needs: tuple[tuple[str, int], ...]  # levels of dependencies that are not finalized yet
+    also: tuple[str, ...]  # rules that refuse it anyway
 
 
 def ladder(cluster: Cluster, feature: str, catalogue: Catalogue) -> tuple[int, ...]:
@@ -336,7 +336,7 @@ def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> 
     def in_the_way(moves: Moves) -> dict[Half, Node]:
         return {node.half: node for move in moves.items() for node in offenders[move]}
 
-    # The fewest nodes to fix; of choices with as many, the one with the fewest, lowest levels.
+    # The fewest nodes to fix; of equal choices, the one with the fewest, lowest levels.
     moves = min(choices, key=lambda m: (len(in_the_way(m)), sum(m.values()), sorted(m.items())))
     codes = _refused(cluster, moves, catalogue)
     needed = in_the_way(moves)

@@ -62,7 +62,7 @@ class LevelShown:
     feature: str
     level: int | None
     min_level: int | None
-    text: str  # with its name; the level that only kafka-features.sh printed, too
+    text: str  # with its name, also the level that only kafka-features.sh printed
     is_disputed: bool
     offended: tuple[int, ...]  # profiles of nodes that do not support it
 
@@ -127,7 +127,7 @@ def describe(sight: ClusterView, catalogue: Catalogue) -> Description:
     who, member, read = evidence.subjects, evidence.membership, evidence.configured.get(0)
     voters = set(who.node_id[who.voter].tolist())
     findings: list[Row] = sight.judged.findings.to_pylist()
-    # What most nodes advertise goes first.
+    # The most common range comes first.
     used = Counter(p for p in who.profile.tolist() if p >= 0)
     order = {p: i for i, p in enumerate(sorted(used, key=lambda p: (-used[p], p)))}
     ranges = (ranges_of(evidence.snapshots, position) for position in order)
@@ -171,7 +171,7 @@ def _nodes(
     nodes, member = evidence.subjects, evidence.membership
     releases = {(n.role, n.node_id): n.release for n in sight.cluster.nodes}
     called, leader = _called(findings), (_leading_role(evidence), sight.cluster.active)
-    # Whom nobody names leads where it has no rival, and answers: silence makes no controller.
+    # An unnamed node leads if it has no rival and responds: a silent one is no controller.
     is_named = bool(evidence.controller[0] >= 0)
     halves = zip(nodes.role.tolist(), nodes.node_id.tolist(), strict=True)
     for i, (number, node_id) in enumerate(halves):
@@ -200,7 +200,7 @@ def _called(findings: Sequence[Row]) -> dict[tuple[str, int], str]:
     """Return by role and id the states of nodes that have such a finding."""
     return {
         (row["role"], row["node_id"]): known.state
-        for code, known in reversed(finding_rows().items())  # the first that fits is put in last
+        for code, known in reversed(finding_rows().items())  # the first that fits is assigned last
         for row in findings
         if known.state and row["code"] == code
     }

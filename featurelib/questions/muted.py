@@ -17,7 +17,7 @@ from featurelib.planning.goal import GOAL
 
 def over_reason(mutes: InForce, reason: Reason) -> SetAside | None:
     """Return the mute of a reason's finding."""
-    if reason.judge == GOAL:  # what was asked is wrong by itself: no finding
+    if reason.judge == GOAL:  # the request itself is invalid: no finding
         return None
     if reason.judge in GENERATIONS:
         return mutes.over(code_of("own_dialect"), feature=reason.feature)

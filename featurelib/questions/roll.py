@@ -125,12 +125,12 @@ class Roll:
     release: str
     mode: str
     levels: dict[str, int]
-    levels_known: bool  # a trustworthy witness says all of them
+    levels_known: bool  # a trustworthy source reports all of them
     mend_first: tuple[Reason, ...]
     replays: tuple[Replayed, ...]  # no controller may start before it has a newer snapshot
-    conditions: tuple[str, ...]  # sentences: what has to be true of nodes, and was not collected
+    conditions: tuple[str, ...]  # sentences: conditions on nodes without collected data
     misfits: tuple[Misfit, ...]
-    only_unstable: tuple[str, ...]  # misfits that go away with unstable features enabled
+    only_unstable: tuple[str, ...]  # misfits that fit with unstable features enabled
     refused: tuple[Refused, ...]
     first: tuple[First, ...]
     then: WhatIf
@@ -199,7 +199,7 @@ def roll(
     )
 
 
-# The tools of this release and later write levels where only software from here on looks for them
+# The tools of this release and later write levels to a file that only newer software reads
 # (0-0.checkpoint; KIP-1170, apache/kafka PR 20707). Tried on 3.3.2 to 4.3.1: a new cluster of 4.3
 # begins at its own newest metadata.version, whatever was requested. Up to 4.2 the levels count, and
 # a level that the software does not know ends it. Every release reads storage that was in use.
@@ -257,7 +257,7 @@ def _replays(
     for name, level, proof, at in sorted(_proven_levels(state, sight.cluster, journal, release)):
         ends = software.get(name)
         fits = ends is not None and ends[0] <= level <= ends[1]
-        # Kafka's own level of kraft.version is in the log as a control record, which ends nobody.
+        # Kafka keeps kraft.version in the log as a control record, which ends no controller.
         if not level or fits or level == current.get(name) or name == KRAFT_VERSION:
             continue
         if proof is not ReplayProof.BOOTSTRAP and _runs_without(
@@ -419,7 +419,7 @@ def _way_back(levels: Levels, release: str, running: set[str], catalogue: Catalo
     }
     after, own = kept | brings, dialect_of(release, "kraft", catalogue)
     supported = [(software.oldest, software.newest_unstable)]
-    # Every node runs that release; what other levels need of metadata.version does not count.
+    # Every node runs that release; dependencies on metadata.version do not count.
     alone = [({METADATA_VERSION: at[METADATA_VERSION]}, supported) for at in (kept, after)]
     at, target = position(alone, catalogue), np.array([after[METADATA_VERSION]] * 2)
     back = of_metadata_version(at, target, [(own.name, release, np.arange(2))], catalogue.tables)

@@ -17,7 +17,7 @@ from featurelib.snapshot.history import LevelMove
 from featurelib.tables import AUDIT_RUN, FEATURE_READINESS
 from featurelib.words import ask_why_lower, level_text
 
-REMEMBERED = timedelta(days=180)  # nights before are not looked at
+REMEMBERED = timedelta(days=180)  # earlier runs do not count
 Moved = dict[str, dict[int, dict[str, tuple[int, int]]]]  # cluster → night → feature → from, to
 Lowered = list[tuple[LevelMove, datetime]]  # what went down last, and when that was seen
 

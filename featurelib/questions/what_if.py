@@ -101,7 +101,7 @@ class WhatIf:
     gone: tuple[Row, ...]
     critical: tuple[Row, ...]
     refused: tuple[Refused, ...] = ()
-    joined: tuple[int, ...] = ()  # nodes that may, and did
+    joined: tuple[int, ...] = ()  # nodes that registered
     off: tuple[int, ...] = ()
     silent: tuple[int, ...] = ()
     runs: tuple[int, ...] = ()
@@ -275,7 +275,7 @@ def with_entry(terms: Terms, entry: Entry, **changes: object) -> Terms:
 def _expect_nodes(sight: ClusterView, changes: Changes) -> None:
     known = sorted(set(sight.evidence.subjects.node_id.tolist()))
     known_text = ", ".join(map(str, known)) or "none"
-    counted = {node.node_id for node in sight.cluster.nodes}  # and not in the inventory alone
+    counted = {node.node_id for node in sight.cluster.nodes}  # not only in the inventory
     for option, ids in (("--node", changes.nodes), ("--remove", changes.removed)):
         for node_id in ids:
             if option == "--node" and node_id in set(known) - counted:

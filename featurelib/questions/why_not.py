@@ -140,10 +140,10 @@ class WhyNot:
     moves: tuple[LevelOf, ...] = ()
     proofs: tuple[Proof, ...] = ()
     unknown: tuple[Proof, ...] = ()
-    agreed: Proof | None = None  # the controller itself did, asked to validate all moves only
-    unlock: WayOut | None = None  # None: nothing is in the way, or it is about going down
+    agreed: Proof | None = None  # the controller itself agreed, by a probe of all moves
+    unlock: WayOut | None = None  # None: nothing blocks it, or it is a downgrade
     words: str | None = None
-    ahead: tuple[StepOutlook, ...] = ()  # what the plan brings and costs, if nothing is in the way
+    ahead: tuple[StepOutlook, ...] = ()  # the effects of the plan, if nothing blocks it
 
 
 def why_not(sight: ClusterView, feature: str, level: int, catalogue: Catalogue) -> WhyNot:

@@ -29,19 +29,19 @@ from featurelib.snapshot.history import REGISTRATION, Learned, Shown
 from featurelib.snapshot.log import DumpLine, replay
 from featurelib.snapshot.state import DAMAGED, NOTHING, ClusterState, Map
 
-# Paths every reading of a ZooKeeper-mode cluster comes by, once a round.
+# The paths that every reading of a ZooKeeper-mode cluster visits once.
 _ROUND = (kinds.BROKER_IDS, "/controller", "/feature")
 
 _NEWEST = attrgetter("at", "line")
 _ORDER_OF_QUORUM = attrgetter("leader_epoch", "at", "line")
-# What a state holds one statement of for each of some keys, the greatest by an order.
+# The statements that a state has once per key, the greatest by an order.
 _KEPT: Final = {
     "listeners": (attrgetter("role", "node_id"), _NEWEST),  # by groups of its fields
     "registrations": (attrgetter("node_id"), _NEWEST),
     "witnesses": (attrgetter("kind"), attrgetter("incarnation", "epoch", "at", "line")),
     "members": (attrgetter("role", "fenced_shown", "members"), _NEWEST),
     "configs": (attrgetter("role", "node_id", "resource"), _NEWEST),
-    "rights": (attrgetter("request", "role", "node_id"), _NEWEST),  # refused, or answered
+    "rights": (attrgetter("request", "role", "node_id"), _NEWEST),  # refused, or with a response
     "migration_ready": (attrgetter("node_id"), _NEWEST),
     "leaderless": (attrgetter("role", "node_id"), _NEWEST),
 }
@@ -51,7 +51,7 @@ _OF_NO_NODE = (
     StrimziLine,
     kinds.NotReachedLine,
     kinds.UnreadZnode,
-)  # they make nothing newer that nodes said
+)  # they do not count as newer responses
 
 
 @dataclass(slots=True)
@@ -76,17 +76,17 @@ class Fold:
     def add(self, landing: Landing, line_id: int) -> None:
         """Fold one accepted line. Times are microseconds, `line_id` as in bronze."""
         at = landing.observed_at
-        if at is None:  # a describe line that says no answer came: it claims nothing
+        if at is None:  # a describe line about a missing response claims nothing
             return
         content = landing.content
-        # Who did not answer a description makes nothing newer either; a code is an answer.
+        # A missing response does not count as newer data; an error code does.
         is_lost = isinstance(content, kinds.NodeDescription) and not (
             content.answered or content.error_code
         )
         if not (isinstance(content, _OF_NO_NODE) or is_lost):
             self.state.observed_at = max(self.state.observed_at, at)
         add = _ADDERS.get(type(landing.content))
-        if add is not None:  # else it is of a kind that nobody knows yet
+        if add is not None:  # otherwise its kind is not known yet
             add(self, landing.content, at, line_id)
 
     def wait(self, landing: Landing, line_id: int) -> None:
@@ -126,7 +126,7 @@ class Fold:
             entries[key(new)] = new
 
     def _position(self, features: Map) -> int:
-        # Equal answers share one parsed tuple, so its identity is nearly always enough.
+        # Equal responses share one parsed tuple, so comparing identity is nearly always enough.
         hit = self._by_id.get(id(features))
         if hit is not None:
             return hit[1]
@@ -154,13 +154,13 @@ class Fold:
         if moment > (listener.releases_at, listener.releases_line):
             listener.releases = ";".join(releases_offering(content.role, content.offers))
             listener.releases_at, listener.releases_line = moment
-        if content.supported is None:  # it shows which requests are offered, and no feature
+        if content.supported is None:  # it has the offered requests, and no features
             return
         if content.role == Role.CONTROLLER and content.zk_migration_ready is not None:
             ready = kept.MigrationReady(content.node_id, at, line, content.zk_migration_ready)
             self._keep("migration_ready", ready)
         ranges = self._position(content.supported)
-        # A node that was asked at v4 and answered lower knows no minimum of 0 to leave out.
+        # A node that got v4 and responded lower knows no minimum of 0 to leave out.
         if content.asked_version >= kinds.KNOWS_MINIMUM_ZERO:
             if moment > (listener.full_at, listener.full_line):
                 listener.full, (listener.full_at, listener.full_line) = ranges, moment
@@ -229,7 +229,7 @@ class Fold:
             self.state.quorum = max(self.state.quorum, new, key=_ORDER_OF_QUORUM)
             self.state.marks.append((at, content.high_watermark - 1))
         elif (of := content.request).role == Role.BROKER and not (content.error_code or of.why):
-            # It passes the request on to the leader, and waits as long as it finds none.
+            # It forwards the request to the leader, and waits while it finds none.
             self._note_leaderless(of, at, line)
 
     def _note_leaderless(self, request: kinds.RequestLine, at: int, line: int) -> None:
@@ -242,7 +242,7 @@ class Fold:
         new = kept.Right(PROBE, int(Role.CONTROLLER), refused_at=at, line=line)
         self._note(new, refused, at)
         if not refused:
-            # About what an answer does not mention nothing is known.
+            # Nothing is known of features that a response lacks.
             answers = tuple(
                 (a.feature, a.from_level, a.to_level, a.code, a.message)
                 for a in content.answers
@@ -314,7 +314,7 @@ class Fold:
 
     def _add_features_node(self, content: kinds.Znode, at: int, line: int) -> None:
         node = self.state.node
-        # Kafka's code says /feature, the KIP /features: that one counts where the other is unknown.
+        # Kafka's code has /feature, the KIP /features, which counts if the other is unknown.
         by_code = content.path == "/feature"
         if content.data is None:
             if by_code:

@@ -34,7 +34,7 @@ from featurelib.tables import FINALIZED_FEATURES, Table
 from featurelib.words import metadata_first
 
 REGISTRATION = "registration"
-LATE = timedelta(hours=20)  # behind the fleet's newest line: a night went by without the cluster
+LATE = timedelta(hours=20)  # behind the fleet's newest line: a run passed without the cluster
 Levels = defaultdict[str, dict[str, int | None]]  # by cluster and feature
 _NOTHING = ((None, None, None),)
 
@@ -185,8 +185,8 @@ class EpochBack:
     after: int
 
 
-_Who = tuple[str, int | None]  # a witness, and its node
-_Sayings = dict[_Who, list[tuple[datetime, int]]]  # when which epoch
+_Who = tuple[str, int | None]  # a source, and its node
+_Sayings = dict[_Who, list[tuple[datetime, int]]]  # time and epoch
 
 
 def epochs_back(rows: Iterable[Row]) -> list[EpochBack]:
@@ -261,7 +261,7 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
     known = list(rows)
     witnesses = {row["witness"] for row in known}
     believed = next((kinds for kinds in IN_ORDER if kinds & witnesses), set())
-    # Brokers leave out what they do not show; where the node itself was read, it says all of it.
+    # Brokers leave out features; if the znode itself was read, it has all.
     read = {row["epoch"] for row in known if row["witness"] == NODE}
     breaks = _breaks(row for row in known if row["witness"] in believed)
     early = _early(known) if believed is TOGETHER else []
@@ -272,7 +272,7 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
         if early and row["feature"] is None:
             continue
         if row["witness"] in believed and not (row["witness"] == BROKER and row["epoch"] in read):
-            # Of a tool what is in the place of the epoch is the number of its line.
+            # A tool's line number stands in place of the epoch.
             epoch = -1 if row["witness"] == TOOL or row["epoch"] is None else row["epoch"]
             since = sum(b.is_before(row) for b in breaks)
             line = row["line_id"] if epoch >= 0 else 0

@@ -61,13 +61,13 @@ def segments(
     for line in lines:
         item = parse_line(line.text)
         if line.number != number + 1:
-            # Collectors leave out the blank lines before the next file.
+            # Collectors drop the blank lines before the next file.
             has_hole |= number >= 0 and not isinstance(item, log.Start)
             reader.end_section()
         number = line.number + (item.lines - 1 if isinstance(item, log.LeftOut) else 0)
         if item is not None:
             reader.take(item, line.line_id)
-    reader.end_section()  # what the last batch holds may still come
+    reader.end_section()  # records of the last batch may still come
     return reader.pieces, has_hole or reader.is_cut
 
 
@@ -115,7 +115,7 @@ class _Reader:
     def take_record(self, record: log.Record, line: int) -> None:
         kind = self.kind
         if record.kind == log.DAMAGED:
-            # Whatever it held is missing: the piece ends here, and a checkpoint is no image.
+            # Content is missing: the piece ends here, and a checkpoint is no image.
             self.end_section()
             self.kind = kind if kind == "log" else ""
             return
@@ -150,7 +150,7 @@ class _Reader:
 
     def take_left_out(self, item: log.LeftOut) -> None:
         if item.first is None or item.last is None:
-            return  # blank lines, and what the tool says beside the log
+            return  # blank lines, and other output of the tool
         self.close_batch()
         if self.kind:
             self.take_record(log.Record(item.first, log.OTHER), 0)
@@ -174,7 +174,7 @@ class _Reader:
 
 _REGISTERED = {"broker": Role.BROKER, "controller": Role.CONTROLLER}
 _UNREGISTERED = {"unregister": Role.BROKER, "unregister controller": Role.CONTROLLER}
-UNSEEN = -1  # kraft.version is in control records, and the dump does not show them
+UNSEEN = -1  # kraft.version is in control records, which the dump does not show
 AT_BOOTSTRAP = -1  # the end of a bootstrap.checkpoint: it is no part of the log
 
 
@@ -261,7 +261,7 @@ def level_map(image: LogImage) -> Map:
     # to 4.2 it is where the log begins, so that the log itself has no metadata.version.
     start = {} if METADATA_VERSION in image.levels else image.levels_at_start
     levels = {METADATA_VERSION: SILENT_METADATA_VERSION, **start, **image.levels}
-    # A feature record for kraft.version moves nothing: only the raft layer's control record does.
+    # A feature record for kraft.version changes nothing: only the raft layer's control record does.
     levels.pop(KRAFT_VERSION, None)
     kraft_version = image.kraft_version or image.kraft_at_start
     if kraft_version:
@@ -284,7 +284,7 @@ def _waiting(image: LogImage) -> list[Segment]:
     image.at = max([image.at, *ends])
     for segment in image.pending:
         if segment.whole and segment.end == 0:
-            # What kafka-storage wrote: nothing precedes it, and only it may say this.
+            # Written by kafka-storage: nothing precedes it, and only it may have this.
             levels = [event.number for event in segment.events if event.kind == "kraft"]
             image.kraft_at_start = max([image.kraft_at_start, *levels])
             start = {event.name: event.number for event in segment.events if event.kind == "level"}

@@ -74,12 +74,12 @@ from featurelib.snapshot.zookeeper import registered
 MALFORMED = "snapshot_malformed"  # the finding
 _DAMAGED = "its checksum is not that of what it holds"
 _LOST = "it is missing, although lines of the cluster landed"
-SET_ASIDE = -1  # in the place of a checksum: lines of the cluster are no evidence any more
+SET_ASIDE = -1  # in place of a checksum: the cluster's lines no longer count as evidence
 _SET_ASIDE = "bronze.landing_line has lines of the cluster that were set aside after they landed"
 _BYTES = ("names", "texts", *LAYOUT)
 _TEXTS = msgspec.msgpack.Decoder(list[str])
 _NO_SCALARS = {"controller": -1, "log_gap_end": -1, "migration": -1, "features_node_version": -1}
-NODE_GONE = -2  # in the place of the features node's version: its text is the last that was read
+NODE_GONE = -2  # in place of the znode's version: its text is the last one read
 _MOMENT = attrgetter("at", "line")
 _KIND = attrgetter("role", "fenced_shown")
 RecordArray = npt.NDArray[np.void]
@@ -304,10 +304,10 @@ class Snapshots:
         self._parts: dict[str, Records] = {}
         texts, version = rows["features_node"].to_pylist(), self.scalar("features_node_version")
         pairs = list(zip(texts, (version == NODE_GONE).tolist(), strict=True))
-        # What stands in the features node, and what did before it was gone; None = nothing known.
+        # The text of `/feature`, and the last one of a deleted znode; None = unknown.
         self.features_node: list[str | None] = [None if lost else text for text, lost in pairs]
         self.features_node_left: list[str | None] = [text if lost else None for text, lost in pairs]
-        # When its newest evidence was read: that nobody was reached is none.
+        # When its newest evidence was read; a reading without a response is none.
         self.observed_at = rows.numbers("observed_at").copy()
         self.observed_at[self["not_reached"].row] = self["not_reached"].field("answered_at")
         self.landed: Bool = self.observed_at != NONE
@@ -347,7 +347,7 @@ class _Row:
 
     def __init__(self, cluster: str, state: ClusterState) -> None:
         self._state = state
-        # 0 = nothing of it counts yet
+        # 0 = nothing counts yet
         self._answered = state.observed_at or (state.strimzi.at if state.strimzi else 0)
         newest = max(self._answered, state.not_reached.at if state.not_reached else 0)
         self._row = StoredRow(
@@ -363,7 +363,7 @@ class _Row:
 
     def fill(self) -> StoredRow:
         """Return the row with all its parts."""
-        # Brokers that became KRaft's leave ZooKeeper, and are not gone.
+        # Brokers that changed to KRaft leave ZooKeeper, and are not gone.
         state = self._state
         stored, removed = (_stored(state), set[int]()) if self._kraft else registered(state)
         text, quorum, directories = (
@@ -398,7 +398,7 @@ class _Row:
             "ambiguous_dumps": [(time,) for time in state.ambiguous_dumps],
         }
         self._row.parts = {part: make_records(part, list(rows)) for part, rows in parts.items()}
-        # What the parts above name is known only now.
+        # Names used in the parts above are known only now.
         for sizes, entries, maps in (
             ("profiles", "ranges", self._profiles),
             ("level_maps", "levels", self._levels),
@@ -409,14 +409,14 @@ class _Row:
 
     def _scalars(self) -> tuple[int, ...]:
         state, node = self._state, self._state.node
-        # Beside controllers of KRaft nobody goes by the features node any more.
+        # Beside KRaft controllers no node reads `/feature` any more.
         is_unread = node.unread_at > max(node.at, node.absent_at)
         node = FeaturesNode() if self._kraft or is_unread else node
         is_there = node.data is not None and node.at >= node.absent_at
         self._row.features_node = node.data
         waiting_at, waiting_line, _ = state.waiting
         values: dict[str, int] = {
-            # Without an epoch it is a table of a tool, of which a row may be missing.
+            # Without an epoch it is a tool's table, which may lack a row.
             "quorum_at": state.quorum.at if state.quorum.leader_epoch >= 0 else 0,
             "quorum_line": state.quorum.line,
             "controller": state.quorum.leader_id if self._kraft else state.controller[2],

@@ -22,12 +22,12 @@ from featurelib.landing.samples import letters
 
 Map = tuple[tuple[str, int, int], ...]  # (feature, min, max or level), sorted by feature
 
-NOTHING = -1  # there was no map
-DAMAGED = -2  # there was something, and it cannot be read
+NOTHING = -1  # no map
+DAMAGED = -2  # a map that cannot be read
 IDLE_WINDOW = 10_000_000  # microseconds
 IDLE_RECORD_INTERVAL = 500_000  # microseconds: Kafka's metadata.max.idle.interval.ms
-ONE_LOOK = 5 * 60 * 1_000_000  # microseconds: lines as near to each other may be of one look
-ONE_MOMENT = 10_000_000  # microseconds: lists of nodes as near to each other have to be alike
+ONE_LOOK = 5 * 60 * 1_000_000  # microseconds: lines this close may belong to one reading
+ONE_MOMENT = 10_000_000  # microseconds: lists of nodes this close must be equal
 
 
 class Listener(msgspec.Struct, array_like=True, gc=False):
@@ -48,11 +48,11 @@ class Listener(msgspec.Struct, array_like=True, gc=False):
     failed_at: int = 0
     failed_line: int = 0
     error: str | None = None
-    highest_epoch: int = -1  # this listener ever had; its newest epoch below that went back
-    releases: str = ""  # it may be of by the requests it offers, several with ;
+    highest_epoch: int = -1  # of this listener; a newest epoch below it fell
+    releases: str = ""  # possible ones by its offered requests, several with ;
     releases_at: int = 0
     releases_line: int = 0
-    scraped: int = NOTHING  # of its process's metrics, features as labels spell them; by (at, line)
+    scraped: int = NOTHING  # of its process's metrics, features as in labels; by (at, line)
     scraped_levels: int = NOTHING
     scraped_at: int = 0
     scraped_line: int = 0
@@ -102,8 +102,8 @@ class Quorum(msgspec.Struct, array_like=True, gc=False):
     voters: tuple[int, ...] = ()
     observers: tuple[int, ...] = ()
     leader_id: int = -1
-    following: tuple[int, ...] = ()  # the voters whom the leader saw fetch
-    directories: tuple[tuple[int, str], ...] = ()  # directory ids of voters, where they are known
+    following: tuple[int, ...] = ()  # the voters that the leader saw fetch
+    directories: tuple[tuple[int, str], ...] = ()  # directory ids of voters, if known
 
 
 class Leaderless(msgspec.Struct, array_like=True, gc=False):
@@ -118,17 +118,17 @@ class Leaderless(msgspec.Struct, array_like=True, gc=False):
 class FeaturesNode(msgspec.Struct, array_like=True, gc=False):
     """The znode /feature, by (path, czxid, version, time, line); absence by time alone."""
 
-    by_code: bool = False  # read at /feature, as the code has it, and not at the KIP's /features
+    by_code: bool = False  # read at /feature, as in Kafka's code, not at the KIP's /features
     incarnation: int = -1
     version: int = -1
     at: int = 0
     line: int = 0
     data: str | None = None
     absent_at: int = 0
-    recreated: bool = False  # the path that counts was seen with more than one czxid
+    recreated: bool = False  # the path that counts had more than one czxid
     incarnations: dict[str, tuple[int, int]] = {}  # path: lowest and highest czxid seen
     absent_line: int = 0
-    unread_at: int = 0  # it was read then, and its line is damaged
+    unread_at: int = 0  # the time of a read whose line is damaged
 
 
 class Event(msgspec.Struct, array_like=True, gc=False):
@@ -174,7 +174,7 @@ class LogImage(msgspec.Struct, array_like=True):
 
     end: int = 0
     at: int = 0
-    line: int = 0  # of the record applied last, in the newest dump that shows it
+    line: int = 0  # of the last applied record, in the newest dump that shows it
     nodes: list[LoggedNode] = []
     levels: dict[str, int] = {}
     kraft_version: int = 0
@@ -200,7 +200,7 @@ class Right(msgspec.Struct, array_like=True, gc=False):
     or the newest refusal by a node, by (time, line)."""
 
     request: str  # a kind of landing line
-    role: int  # of the listeners that were asked
+    role: int  # of the queried listeners
     answered_at: int = 0
     refused_at: int = 0
     line: int = 0
@@ -220,7 +220,7 @@ class Configs(msgspec.Struct, array_like=True, gc=False):
     """The configuration of a resource in one node's DescribeConfigs, by (time, line)."""
 
     role: int
-    node_id: int  # who was asked
+    node_id: int  # the queried node
     resource: str
     at: int
     line: int
@@ -279,8 +279,8 @@ class ClusterState(msgspec.Struct, array_like=True):
     rights: list[Right] = []  # by (request, role, node_id)
     probe: Probe | None = None
     configs: list[Configs] = []  # by (role, node, resource)
-    # What no fold has taken up, since it is dated later than what is judged: (time, line) of the
-    # newest such line, and how many there are. Told anew by every fold.
+    # Lines that no fold uses, because they are dated later than the judgement: (time, line) of the
+    # newest, and their number. Counted again by every fold.
     waiting: tuple[int, int, int] = (0, 0, 0)
     strimzi: StrimziState | None = None
     not_reached: NotReached | None = None
@@ -288,11 +288,11 @@ class ClusterState(msgspec.Struct, array_like=True):
     leaderless: list[Leaderless] = []  # by (role, node)
     # The newest list of the children of `/brokers/ids`: (time, line, broker ids), by (time, line).
     children: tuple[int, int, tuple[int, ...]] = (0, 0, ())
-    # Which offset of the metadata log somebody was seen to know: (time, offset), both ascending.
+    # Offsets of the metadata log that a source knew: (time, offset), both ascending.
     marks: list[tuple[int, int]] = []
-    dumps_with_holes: list[int] = []  # the times of dumps of which a line is missing, ascending
-    # "feature level" → when a node showed that level finalized last. One that is finalized no more
-    # may still stand in the metadata log.
+    dumps_with_holes: list[int] = []  # the times of dumps with a missing line, ascending
+    # "feature level" → when a node last showed that level as finalized. It may still be in the
+    # metadata log after a downgrade.
     levels_seen: dict[str, int] = {}
 
 
@@ -313,7 +313,7 @@ def freeze(state: ClusterState) -> bytes:
 _MAPS_OF_LISTENERS = ("full", "partial", "levels", "scraped", "scraped_levels")
 
 
-_MARKS = 16  # later than the log was dumped: nights that a dump may come late
+_MARKS = 16  # later than the log's dump: runs by which a dump may be late
 
 
 def _settle_marks(state: ClusterState) -> None:

@@ -21,7 +21,7 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
     newest = max([listed_at, *(entry.at for entry in state.registrations)])
     if not newest:
         return [], set()
-    # A round reads each path once: a path that was read twice since is a whole round since.
+    # A round reads each path once: a path read twice since means a whole round since.
     round_at = max((second for _, second in state.read_twice.values()), default=0)
     entries, removed = list[Registration](), set[int]()
     for node_id in sorted({*known, *listed, *spoke}):
@@ -36,7 +36,7 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
             entries.append(Registration(node_id, DAMAGED, True, listed_at, listed_line))
         elif at and is_of_this_look:
             entries.append(Registration(node_id, DAMAGED, True, at, line))
-        elif entry.exists and 0 < listed_at <= entry.at:  # that round's list was lost
+        elif entry.exists and 0 < listed_at <= entry.at:  # the list of that round was lost
             entries.append(Registration(node_id, DAMAGED, True, entry.at, entry.line))
         elif entry.exists:
             removed.add(node_id)

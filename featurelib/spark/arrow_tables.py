@@ -29,12 +29,12 @@ from featurelib.spark.lines import SCHEMA, limit_of, line_column, parse_lines, w
 class ArrowAudit:
     """The result of an audit, each a pyarrow.Table: gold's columns without the run."""
 
-    clusters: pa.Table  # a row a cluster
-    readiness: pa.Table  # a row a cluster and feature: the verdicts
-    incompatible_brokers: pa.Table  # a row a node and feature that a finalized level excludes
+    clusters: pa.Table  # a row per cluster
+    readiness: pa.Table  # a row per cluster and feature: the verdicts
+    incompatible_brokers: pa.Table  # a row per node and feature that a finalized level excludes
     findings: pa.Table
-    nodes: pa.Table  # a row a broker or controller half that must respond
-    plans: pa.Table  # a row a cluster: the upgrade-all plans
+    nodes: pa.Table  # a row per broker or controller half that must respond
+    plans: pa.Table  # a row per cluster: the upgrade-all plans
 
 
 def audit(
@@ -69,7 +69,7 @@ def audit(
 
 def _fold(parsed: pa.Table, limit: int | None) -> pa.Table:
     """Return FOLDED, a row per cluster. See featurelib.spark.frames.snapshots."""
-    # A damaged line of a znode still says that its path was read.
+    # A damaged line of a znode still shows that its path was read.
     unread = pc.and_(pc.equal(parsed["kind"], ZNODE), pc.is_valid(parsed["cluster"]))
     rows = parsed.filter(pc.or_kleene(pc.is_null(parsed["reason"]), unread))
     at, run = rows["observed_at"].cast(pa.int64()), pa.repeat(1, rows.num_rows)

@@ -199,7 +199,7 @@ def _adoption(judged: Judged, as_of: int, catalogue: Catalogue) -> dict[str, obj
     since = ready.numbers("ready_since")
     waiting = np.flatnonzero(ready.texts("verdict").equal(Verdict.READY) & (since != NONE))
     began = zip(since[waiting].tolist(), ready["cluster"].take(waiting).to_pylist(), strict=True)
-    first = {cluster: at for at, cluster in sorted(began, reverse=True)}  # the earliest stays
+    first = {cluster: at for at, cluster in sorted(began, reverse=True)}  # the earliest wins
     hours = [(as_of - began) // HOUR for began in first.values()]
     return {
         "releases": [
@@ -220,7 +220,7 @@ def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:
 
     folded = store.newest_run(tables.CLUSTER_SNAPSHOT) or 0
     landed = clusters(tables.LANDING_LINE, ("reason", "is null", None), ("run", ">", folded))
-    newest = store.newest_run(tables.AUDIT_RUN)  # of a run that ended
+    newest = store.newest_run(tables.AUDIT_RUN)  # of a finished run
     if newest is not None and store.exists(tables.UPGRADE_PLANS) and store.exists(tables.FINDINGS):
         of: Wanted = ("run", "=", newest)
         silent = clusters(tables.FINDINGS, of, ("code", "=", code_of("no_data")))

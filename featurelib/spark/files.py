@@ -33,7 +33,7 @@ class Folder:
             if folder := name.rpartition("/")[0]:
                 self._files.create_dir(folder, recursive=True)
             content = text.encode()
-            size = len(content) + 1  # buffered: deltalake's stream takes bytes, and not Arrow's
+            size = len(content) + 1  # buffered: deltalake's stream takes bytes, but not Arrow's
             with self._files.open_output_stream(f"{name}.part", buffer_size=size) as stream:
                 stream.write(content)
             self._files.move(f"{name}.part", name)

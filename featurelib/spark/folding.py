@@ -26,8 +26,8 @@ from featurelib.snapshot.records import SET_ASIDE
 from featurelib.tables import CHANGED, Table
 
 BATCH_CLUSTERS = 500
-LATE = (1 << 63) - 1  # in the place of a run: lines that are not folded yet come last
-ENTRY = pa.schema(  # a line to fold (`state`: null, empty for a quarantined one), or what is known
+LATE = (1 << 63) - 1  # in place of a run: lines that are not folded yet come last
+ENTRY = pa.schema(  # a line to fold (`state`: null, empty for a quarantined one), or a state
     [
         ("run", pa.int64()),
         ("cluster", pa.string()),
@@ -60,7 +60,7 @@ def fold_batches(
         yield _batch(rows)
 
 
-# With rows of SET_ASIDE, null where there is none; and whether the state is void by them.
+# With rows of SET_ASIDE, or null; and whether they make the state void.
 _Folded = tuple[str, ClusterState, bytes | None, list[tuple[int, str]] | None, bool]
 
 
@@ -71,7 +71,7 @@ def _fold(cluster: str, entries: Iterator[_Entry], done: int, since: int) -> _Fo
     fold, is_anew = begin(first[4] or None, load()), not first[4]
     is_known = not is_anew
     for run, of_run in groupby(chain([first], entries), key=itemgetter(0)):
-        is_new = max(done, since) < run < LATE  # else the histories have it
+        is_new = max(done, since) < run < LATE  # otherwise the histories have it
         fold.run, fold.learned = run, learned if is_new else None
         take = fold.wait if run == LATE else fold.add
         for _, _, line_id, raw, quarantined in of_run:

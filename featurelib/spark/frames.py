@@ -48,7 +48,7 @@ from featurelib.spark.lines import SCHEMA, limit_of, line_column, parse_lines, w
 
 SORTED = ("cluster", "run", "line_id")
 _LINE = ["content_hash", "line_id", "kind", "cluster", "observed_at", "reason", "raw"]
-_AS_OF = "as_of"  # microseconds, on each snapshot row that is judged
+_AS_OF = "as_of"  # microseconds, on each judged snapshot row
 _TEXT_TYPES, _NUMBERS = (T.StringType, T.BinaryType), (T.ShortType, T.IntegerType, T.LongType)
 
 
@@ -82,7 +82,7 @@ def snapshots(lines: DataFrame, as_of: datetime | str | None = None) -> DataFram
     nothing else. Its binary columns are for the audit. Raises InputError.
     """
     parsed, limit = parse(lines), limit_of(as_of)
-    # A damaged line of a znode still says that its path was read.
+    # A damaged line of a znode still shows that its path was read.
     unread = (F.col("kind") == ZNODE) & F.col("cluster").isNotNull()
     accepted = parsed.accepted.unionByName(parsed.quarantined.where(unread))
     run = F.lit(1)
@@ -156,7 +156,7 @@ def incompatible(supported: DataFrame, finalized: DataFrame) -> DataFrame:
 class Audit:
     """The result of an audit, a DataFrame per table: gold's columns without the run."""
 
-    judged: DataFrame  # a row a batch of clusters, the core's tables in it as Arrow streams
+    judged: DataFrame  # a row per batch of clusters, with the core's tables as Arrow streams
     fleet: Fleet
     catalogue: Catalogue
 
@@ -229,7 +229,7 @@ def audit(
 def create_views(session: SparkSession, root: str) -> None:
     """Create the views of views.sql: permanent in a catalog's schema; for a folder or URI temporary
     for the session, with a view of each table."""
-    from featurelib.spark.store import Store  # workers import this module, and not deltalake
+    from featurelib.spark.store import Store  # workers import this module, but not deltalake
 
     store = Store(session, root)
     kind, place = ("VIEW", f"{root}.") if store.is_named else ("TEMP VIEW", "")

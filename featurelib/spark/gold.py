@@ -34,7 +34,7 @@ from featurelib.spark.judging import PARTS
 from featurelib.tables import CLUSTERS, FINDINGS, Table
 from featurelib.words import clean, metadata_first
 
-RESULTS = {  # of an audit, by the names that users of the library know
+RESULTS = {  # of an audit, by their names in the library
     "clusters": tables.CLUSTERS,
     "readiness": tables.FEATURE_READINESS,
     "incompatible_brokers": tables.INCOMPATIBLE_BROKERS,
@@ -42,7 +42,7 @@ RESULTS = {  # of an audit, by the names that users of the library know
     "findings": tables.FINDINGS,
     "plans": tables.UPGRADE_PLANS,
 }
-NOWHERE = (NO_SITE.landing, NO_SITE.inventory)  # the places in commands where none is known
+NOWHERE = (NO_SITE.landing, NO_SITE.inventory)  # the placeholders in commands for unknown places
 _PART_OF = {table: part for part, (table, _) in PARTS.items()}
 
 
@@ -134,7 +134,7 @@ def _levels(
     known = np.flatnonzero(level != NONE)
     is_known = np.bincount(cluster[known], minlength=len(position)) > 0
     rows = known[level[known] > 0]
-    by = cluster[rows] * len(rank) + rank[feature.codes[rows]]  # nearly in order, as they come
+    by = cluster[rows] * len(rank) + rank[feature.codes[rows]]  # nearly sorted already
     rows = rows[np.argsort(by, kind="stable")]
     size = np.where(is_known, np.bincount(cluster[rows], minlength=len(position)), -1)
     entries: dict[str, Column | Int] = {"feature": feature.take(rows), "level": level[rows]}

@@ -33,12 +33,12 @@ from featurelib.faults import explaining
 
 LOCK_NAME = ".featurelib.lock"
 LEASE_NAME = ".featurelib.hold"
-HOLDER = "featurelib.holder"  # of a commit to the lease
+HOLDER = "featurelib.holder"  # the key in a commit of the lease
 BEAT = 15.0  # seconds
 LOOK = 1.0
-EXPIRED = 90.0  # a holder that made no commit for so long makes one before it goes on
-DEAD = 120.0  # and after so long another may take its place
-RECENT = 20  # commits of a lease: those of other writers do not count
+EXPIRED = 90.0  # a holder without a commit for this long commits before it continues
+DEAD = 120.0  # after this time another run may take over
+RECENT = 20  # commits of a lease; those of other writers do not count
 _NO_ROWS = pa.schema([("nothing", pa.int64())])
 
 
@@ -88,7 +88,7 @@ def hold_folder(folder: Path, run: int, job: str) -> Iterator[str]:
         os.ftruncate(descriptor, 0)
         me = HoldingRun.this(job, run)
         os.pwrite(descriptor, msgspec.json.encode(me) + b"\n", 0)
-        os.fsync(descriptor)  # for executors that look from another machine
+        os.fsync(descriptor)  # for executors that read from another machine
         yield me.token
         os.ftruncate(descriptor, 0)
     finally:
@@ -146,10 +146,10 @@ class Lease:
         self, uri: str, options: Mapping[str, str], me: HoldingRun, say: Callable[[str], None]
     ) -> None:
         self._uri, self._options, self._me, self._say = uri, dict(options), me, say
-        self._beaten = 0.0  # before the last commit that was made began
+        self._beaten = 0.0  # the start of the last successful commit
         self._ended = Event()
-        self._lost = ""  # why the tables are not ours any more
-        self._beating = Lock()  # two threads do not beat at once
+        self._lost = ""  # the reason why the lock is lost
+        self._beating = Lock()  # only one thread commits at a time
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -163,7 +163,7 @@ class Lease:
         finally:
             self._ended.set()
             thread.join(BEAT)
-            # The store is out of reach: the lease ends by its age. What is lost is another's.
+            # The store is out of reach: the lease ends by its age. A lost one is another run's.
             with suppress(DeltaError, OSError):
                 if not self._lost and _holder(opened := self._open()) == self._me:
                     self._put(opened, b"")
@@ -180,7 +180,7 @@ class Lease:
         return DeltaTable(f"{self._uri}/{LEASE_NAME}", storage_options=self._options)
 
     def _take(self) -> None:
-        with suppress(CommitFailedError):  # another made it at the same time
+        with suppress(CommitFailedError):  # another run committed at the same time
             DeltaTable.create(
                 f"{self._uri}/{LEASE_NAME}",
                 _NO_ROWS,
@@ -196,7 +196,7 @@ class Lease:
         try:
             self._put(opened, msgspec.json.encode(self._me))
         except CommitFailedError as error:
-            # A request whose answer got lost is sent again, and is refused because of itself.
+            # A request with a lost response is sent again, and is refused because of itself.
             if (holder := _holder(self._open())) != self._me:
                 raise self._busy(holder) from error
         self._beaten = begun
@@ -238,7 +238,7 @@ class Lease:
 
     def _go_on_beating(self) -> None:
         while not self._ended.wait(BEAT):
-            # expect() says what is wrong, before the next commit.
+            # expect() raises the error before the next commit.
             with suppress(DeltaError, OSError):
                 self._beat()
 

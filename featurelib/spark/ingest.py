@@ -34,7 +34,7 @@ from featurelib.tables import CHANGED, CLUSTER_SNAPSHOT, FILE, INGEST_RUN, LANDI
 from featurelib.words import count
 
 NAMES = f"*.{{{','.join(ENDINGS)}}}"
-SHOWN = 5  # quarantined lines that are said at once
+SHOWN = 5  # quarantined lines that are printed at once
 MAX_FILE_BYTES = 1 << 30  # of a remote file: it crosses from the JVM to its worker in one piece
 
 
@@ -42,7 +42,7 @@ MAX_FILE_BYTES = 1 << 30  # of a remote file: it crosses from the JVM to its wor
 class IngestCounts:
     """The counts of one run. `lines` = `accepted` + `repeated` + `quarantined`."""
 
-    files: int = 0  # read now: new, or changed since they were read
+    files: int = 0  # read now: new, or changed since
     lines: int = 0
     accepted: int = 0
     repeated: int = 0
@@ -71,7 +71,7 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
     say(f"ingest: {len(files):,} new file{'' if len(files) == 1 else 's'}")
     if not files:
         return IngestCounts()
-    # Every run that read a file committed there; and what was folded is told by its run.
+    # Each run's commit lists its files; folded runs are known by their number.
     store.expect_newer(run, LANDING_LINE, CLUSTER_SNAPSHOT)
     counts = _commit(store, landing, files, run)
     bronze = store.newest_commit(LANDING_LINE).get("commit")
@@ -82,7 +82,7 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
     )
     if counts.quarantined:
         count, lines = read_quarantine(store.rows, [("run", "=", run)], SHOWN)
-        for place, reason, _ in lines:  # a file name may hold anything
+        for place, reason, _ in lines:  # a file name may contain anything
             say(f"ingest: quarantined {ascii(f'{place} {reason}')[1:-1]}")
         if count > SHOWN:
             hint = "… and more: bronze.landing_line holds them all, with their reasons"
@@ -220,7 +220,7 @@ ORDER = ("cluster", "observed_at", "source_file", "line_number")
 def _commit(store: Store, landing: str, files: Sequence[Landed], run: int) -> IngestCounts:
     """Commit the new lines of these files, which workers read."""
     with _say_unreadable(landing):
-        # Parsed once; on disk, because a night's lines need not fit into a driver's heap.
+        # Parsed once, and kept on disk, because a run's lines may not fit into the driver's heap.
         lines = read_lines(store.session, [file.source_file for file in files])
         lines = lines.persist(StorageLevel.DISK_ONLY)
         total = sum_lines(lines).collect()[0]
@@ -237,7 +237,7 @@ def _commit(store: Store, landing: str, files: Sequence[Landed], run: int) -> In
         F.count_if(~F.col("repeated") & F.col("reason").isNotNull()).alias("quarantined"),
     )
     fresh = marked.filter(~F.col("repeated")).withColumn("run", F.lit(run))
-    # Neighbours resemble each other: a quarter less to store than in the order of hashes.
+    # Neighbours are similar: a quarter less to store than in the order of hashes.
     store.append(LANDING_LINE, fresh.sortWithinPartitions(*ORDER), run)
     lines.unpersist()
     counted = observation.get
@@ -275,7 +275,7 @@ def _say_unreadable(landing: str) -> Iterator[None]:
         with explaining(f"landing {landing}"):
             try:
                 yield
-            except FileNotFoundError as error:  # taken away since it was listed
+            except FileNotFoundError as error:  # deleted since it was listed
                 raise missing(landing) from error
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":

@@ -56,7 +56,7 @@ def judge_by(
     def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         dialect, known = load_dialect(STRICT), catalogue or load_catalogue()
         for batch in batches:
-            # In equal pieces: what is left over would cost nearly as much as a whole one.
+            # Equal pieces, because a small rest would cost nearly as much as a whole one.
             size = ceil(batch.num_rows / (ceil(batch.num_rows / BATCH_CLUSTERS) or 1)) or 1
             for start in range(0, batch.num_rows, size):
                 rows = batch.slice(start, size)

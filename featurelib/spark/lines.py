@@ -28,8 +28,8 @@ from featurelib.schema import LONG, Schema
 from featurelib.tables import LANDING_LINE
 from featurelib.words import microseconds
 
-# On the last row of a file stand `counted`, how many lines it has by its newlines, and `doubled`,
-# how many of them repeat the line before them and have no row.
+# The last row of a file has `counted`, its number of lines by newlines, and `doubled`, the number
+# of lines that repeat the line before them and have no row.
 _COLUMNS = [(name, kind) for name, kind in LANDING_LINE.schema.fields if name != "run"]
 _SCHEMA = Schema.of([*_COLUMNS, ("counted", LONG), ("doubled", LONG)])
 SCHEMA = schema_of(_SCHEMA)
@@ -38,7 +38,7 @@ BATCH_BYTES = 16 << 20
 BATCH_LINES = 2048
 CHUNK_BYTES = 1 << 18  # small enough to stay in a processor's cache
 NEWLINE = ord("\n")
-EMPTY_LINES = re.compile(rb"\n{3,}|(?:\r\n){3,}")  # worth more than a look at each
+EMPTY_LINES = re.compile(rb"\n{3,}|(?:\r\n){3,}")  # faster than reading each
 
 Pieces = Callable[[], Iterator[bytes]]  # a file's stored bytes, from the start at every call
 
@@ -63,7 +63,7 @@ class Content:
 
     def __iter__(self) -> Iterator[bytes]:
         for chunk in self._believed() if self._zipped else self._stored():
-            # Some times as fast as bytes.count, which looks at one byte after the other.
+            # Several times as fast as bytes.count, which checks one byte after the other.
             self._newlines += int(np.count_nonzero(np.frombuffer(chunk, np.uint8) == NEWLINE))
             self._last = chunk[-1:] or self._last
             yield chunk
@@ -121,7 +121,7 @@ def parse_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for path, content in zip(*batch.select(["path", "content"]).columns, strict=True):
             name = path.as_py()
-            opening = partial(FileIO, name.removeprefix("file:"))  # nothing in it is escaped
+            opening = partial(FileIO, name.removeprefix("file:"))  # the path is not escaped
             if content.is_valid:
                 opening = partial(pa.BufferReader, content.as_buffer())
             yield from parse_file(name, partial(read_pieces, opening))
@@ -175,7 +175,7 @@ def parse_file(path: str, stored: Pieces) -> Iterator[pa.RecordBatch]:
         if raw == before:
             continue
         before = raw
-        # Before the row, so that the last batch is never empty and can carry the counts.
+        # Before the row, so that the last batch has a row for the counts.
         if len(rows) >= BATCH_LINES or size >= BATCH_BYTES:
             yield _batch(path, rows)
             size, rows = 0, []
@@ -183,7 +183,7 @@ def parse_file(path: str, stored: Pieces) -> Iterator[pa.RecordBatch]:
         size += len(rows[-1][1])
     if content.fault is not None:
         reason = f"gzip stream is damaged after {content.size} bytes: {content.fault}"
-        # The text is this row's content, so that two damaged files are not one repeated line.
+        # The text is this row's content, so that two damaged files do not count as a repeated line.
         rows.append((number + 1, f"{path}: {reason}".encode(), reason, None, None, None))
     if rows:
         yield _batch(path, rows, content.line_count, doubled)
@@ -223,7 +223,7 @@ def _cut_at_empty_lines(chunk: bytes) -> Iterator[tuple[bytes, int]]:
     """Yield pieces of a chunk, and the number of empty lines after each, which are left out."""
     start = 0
     for match in EMPTY_LINES.finditer(chunk) if b"\n\n\n" in chunk or b"\n\r\n" in chunk else ():
-        end = chunk.index(b"\n", match.start()) + 1  # of the line that is under way
+        end = chunk.index(b"\n", match.start()) + 1  # of the current line
         yield chunk[start:end], chunk.count(b"\n", end, match.end())
         start = match.end()
     yield chunk[start:], 0

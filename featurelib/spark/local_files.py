@@ -73,10 +73,10 @@ def list_local(root: str, say: Callable[[str], None]) -> Iterator[Landed]:
         if status is None or not stat.S_ISREG(status.st_mode) or status.st_size == 0:
             empty += status is not None and stat.S_ISREG(status.st_mode)
             continue
-        if any("\ud800" <= letter <= "\udfff" for letter in entry.path):  # Spark looks for UTF-8
+        if any("\ud800" <= letter <= "\udfff" for letter in entry.path):  # Spark needs UTF-8
             say(f"ingest: {ascii(entry.path)[1:-1]} is left out: its name is not UTF-8. Rename it")
             continue
-        # To the millisecond, as Spark has it in the tables that are there.
+        # To the millisecond, like Spark in existing tables.
         at = status.st_mtime_ns // 1_000_000 * 1000
         yield Landed(f"file:{entry.path}", status.st_size, at)
     if empty:
@@ -88,5 +88,5 @@ def _stat(entry: os.DirEntry[str]) -> os.stat_result | None:
         return entry.stat()
     except PermissionError:
         raise
-    except OSError:  # a link that leads nowhere, a file that has gone
+    except OSError:  # a broken link, or a deleted file
         return None

@@ -40,14 +40,14 @@ from featurelib.tables import Table
 
 LOCAL = "file:"
 PLAIN_WRITER, PLAIN_FEATURES = 4, {"appendOnly", "invariants", "changeDataFeed"}
-RULES = ("delta.constraints.", "delta.generationExpression")  # which it would have to keep
+RULES = ("delta.constraints.", "delta.generationExpression")  # a writer would have to apply them
 CHANGE_FEED = "delta.enableChangeDataFeed"
-SMALL_FILES = 200  # of a table, until they are joined
+SMALL_FILES = 200  # of a table; with more they are joined
 CODEC: Literal["ZSTD"] = "ZSTD"  # of every table, whoever writes it
-GROUP_ROWS = 1 << 15  # of a file: whoever asks for one cluster reads a group or two
+GROUP_ROWS = 1 << 15  # of a file: a query for one cluster reads a group or two
 
 Mode = Literal["append", "overwrite"]
-Rows: TypeAlias = "DataFrame | pa.Table"  # of Spark, or few that the driver has
+Rows: TypeAlias = "DataFrame | pa.Table"  # of Spark, or few in the driver
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +55,11 @@ class Head:
     """The newest commit of a table."""
 
     version: int
-    run: int | None  # the greatest that was committed; None = none was
-    note: str | None  # what its writer left in it
+    run: int | None  # the greatest committed one; None = none
+    note: str | None  # its writer's note
     schema: T.StructType
     properties: Mapping[str, str]
-    commits: Iterable[Commit]  # all, the newest first
+    commits: Iterable[Commit]  # all, newest first
 
 
 Commit = tuple[int, str, str | None]  # version, Delta's name of the operation, writer's note
@@ -151,13 +151,13 @@ class PathLog:
             description=self._table.comment,
             configuration=properties,
             storage_options=self._options,
-            raise_if_key_not_exists=False,  # of ours it knows nothing
+            raise_if_key_not_exists=False,  # featurelib's own tables are not registered there
         )
 
     def write(self, session: SparkSession, rows: Rows, run: int, note: str, mode: Mode) -> None:
         """Write one run's rows as one commit with the run and the note; `overwrite`: replace all
         rows. A run that is not greater than the newest adds nothing, without an error."""
-        opened = self._opened()  # what comes after this is a conflict
+        opened = self._opened()  # a later commit is a conflict
         if not _is_plain(opened):
             fitted = _frame_of(session, self._table, rows).to(row_schema(self._table))
             writing = fitted.write.format("delta").options(**_options(self._table, run, note))
@@ -170,8 +170,8 @@ class PathLog:
             added = self._write_files(rows, run)
             opened.create_write_transaction(added, mode, opened.schema(), commit_properties=commit)
             return None
-        # Texts may be coded: made plain here, before they are written, they would fill memory with
-        # what stands there a thousand times.
+        # Texts may be dictionary-encoded: if they were decoded before the write, repeated ones
+        # would fill the memory.
         coded = any(map(pa.types.is_dictionary, rows.schema.types))
         deltalake.write_deltalake(
             opened,
@@ -227,7 +227,7 @@ class PathLog:
         opened = self._opened(version)
         if opened.protocol().min_reader_version > 1:
             return None
-        # Arrow's own file system: through deltalake's, threads call Python while the process ends.
+        # Arrow's own file system, because deltalake's threads call Python while the process ends.
         return opened.to_pyarrow_dataset(filesystem=files_at(self._place, self._options))
 
     def files(self, dataset: Dataset, conditions: Sequence[Wanted]) -> list[str]:
@@ -275,7 +275,7 @@ class CatalogLog:
                 f"table {self._name}: expected one of Delta's, found {in_a_line(str(error))}. Name "
                 "another schema with --tables, or move what stands there away."
             ) from error
-        # Sorted by Spark they would take two jobs.
+        # Sorting by Spark would take two jobs.
         commits = sorted(((r.version, r.operation, r.userMetadata) for r in rows), reverse=True)
         if lost := [version for version, operation, _ in commits if operation is None]:
             raise damaged(f"version {min(lost)} of its log is empty", self._table.path)
@@ -302,7 +302,7 @@ class CatalogLog:
     def frame(
         self, session: SparkSession, version: int | None, conditions: Sequence[Wanted]
     ) -> DataFrame:
-        del conditions  # Delta looks for bounds by itself
+        del conditions  # Delta uses the bounds itself
         reader = session.read if version is None else session.read.option("versionAsOf", version)
         return reader.table(self._name)
 
@@ -323,11 +323,11 @@ class CatalogLog:
         writing = writing.options(**_options(self._table, run, note))
         if mode == "append":
             writing.append()
-        else:  # not replace(), which would take the table's properties along
+        else:  # not replace(), which would copy the table's properties
             writing.overwrite(F.lit(True))
 
 
-# Hadoop's name of a setting of S3, and deltalake's.
+# Hadoop's and deltalake's names of an S3 setting.
 _S3 = {
     "access.key": "aws_access_key_id",
     "secret.key": "aws_secret_access_key",

@@ -67,7 +67,7 @@ def refine(
     if change is not None:
         say(f"warning: table {change}. All clusters are folded again from bronze.")
     elif done is not None:
-        _follow_up(store, done, say, anew=True)  # what the crash left is not known: look
+        _follow_up(store, done, say, anew=True)  # the state after a crash is unknown: check it
         columns = ["cluster", "observed_at", "waiting", "checksum"]
         known = _known(store.fetch(CLUSTER_SNAPSHOT, columns=columns), done, until)
         part = _waited(known, until)

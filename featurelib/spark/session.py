@@ -31,7 +31,7 @@ from featurelib.faults import explain, in_a_line
 REPOSITORY = Path(__file__).parents[2]
 
 DELTA, _DELTA = "tables are Delta", "org.apache.spark.sql.delta"
-# What must hold for the tables to mean the same everywhere, and why.
+# The settings that tables depend on to mean the same everywhere, and why.
 REQUIRED = (
     ("spark.sql.session.timeZone", "UTC", "every time in the tables is UTC"),
     ("spark.sql.ansi.enabled", "true", "a cast that does not fit must fail, not wrap"),
@@ -54,7 +54,7 @@ def open_session(app_name: str, overrides: Mapping[str, str] | None = None) -> S
             "spark.master": "local[*]",
             "spark.jars": find_jars(),
             "spark.log.level": "ERROR",
-            # Nothing is kept there, but Spark makes the folder: not where somebody works.
+            # Spark makes this folder, although it stays empty: keep it out of the working folder.
             "spark.sql.warehouse.dir": _scratch_folder(),
             **read_settings(),
         }
@@ -106,7 +106,7 @@ def check_settings(session: SparkSession) -> None:
     for key, expected, reason in REQUIRED:
         try:
             actual = session.conf.get(key) or "nothing"
-        except PySparkException:  # neither set nor with a default of its own
+        except PySparkException:  # not set, and without a default
             actual = "nothing"
         if expected in actual.split(","):  # extensions are a list
             continue
@@ -123,7 +123,7 @@ def _find_no_delta(session: SparkSession) -> str:
     path = "/featurelib/no-table"
     try:
         session.sql(f"SELECT * FROM delta.`{path}`").schema  # noqa: B018  # Spark Connect looks now
-    except Exception as error:  # a store's own errors come as Java's
+    except Exception as error:  # a store's own errors are Java's
         condition = (isinstance(error, PySparkException) and error.getCondition()) or ""
         if condition == "PATH_NOT_FOUND" or condition.startswith("DELTA_"):
             return ""

@@ -42,7 +42,7 @@ USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 KEEPS_ROWS = re.compile(
     "OPTIMIZE|VACUUM|SET |UNSET |ADD |CHANGE |UPGRADE |CLUSTER |CREATE |REORG|ROW TRACKING"
 )
-RETENTION_DAYS = 90  # longer than any approved plan lives
+RETENTION_DAYS = 90  # longer than any approval is valid
 
 
 class Store:
@@ -53,12 +53,12 @@ class Store:
         self.session = session
         self.is_named = is_name(root)
         self.root = root if self.is_named else resolve_uri(root)
-        # Where the files are; empty = the catalog does not say.
+        # The place of the files; empty = unknown to the catalog.
         self.folder = find_schema(session, root) if self.is_named else self.root
         self._options = log.storage_options(session, self.folder)
-        self._made: set[str] = set()  # as this release writes them
-        self._runs: dict[str, int] = {}  # the newest of each table when it was last looked at
-        self._expect: list[Callable[[], None]] = []  # what has to hold before a commit
+        self._made: set[str] = set()  # tables in this release's form
+        self._runs: dict[str, int] = {}  # the newest run of each table at its last read
+        self._expect: list[Callable[[], None]] = []  # checks before a commit
 
     def path(self, table: Table) -> str:
         """Return the table's URI, or its name in the catalog."""
@@ -109,7 +109,7 @@ class Store:
         in the log exclude them are not opened."""
         self._expect_readable(table)
         frame = self._log(table).frame(self.session, version, conditions)
-        rows = frame.to(log.row_schema(table))  # by names at every depth; what is missing is null
+        rows = frame.to(log.row_schema(table))  # by names at every depth; missing columns are null
         return rows.filter(log.as_column(table, conditions)) if conditions else rows
 
     def fetch(
@@ -127,7 +127,7 @@ class Store:
             with explaining(self.path(table)):
                 if (opened := own.dataset(version)) is not None:
                     return arrow.read(opened, table.schema, conditions, names)
-        # Not Spark's own idea of these types, which is another for times and what may be null.
+        # Spark infers other types for times and nullability.
         types = arrow.schema_of(table.schema.select(names))
         return self.read(table, version, conditions).select(*names).toArrow().cast(types)
 
@@ -300,7 +300,7 @@ class Store:
         known = self._runs[table.full_name]
         head = self._head(table)
         if head is not None and head.note == note:
-            try:  # S3 lets a run that slept within its commit write over another's
+            try:  # on S3 a run that slept in its commit can overwrite another's
                 self._expect_fit()
             except BusyError as lost:
                 raise BusyError(
@@ -331,7 +331,7 @@ class Store:
 
     def _check_columns(self, table: Table, head: Head) -> None:
         """Check the columns: an earlier or later release's table may differ in optional ones."""
-        # Not nullability of what both have: Delta holds the required columns by itself.
+        # Ignore nullability of common columns: Delta checks the required ones itself.
         own, stored = _types(log.spark_schema(table)), _types(head.schema)
         needed = {f.name for f in (*log.spark_schema(table), *head.schema) if not f.nullable}
         differ = [
@@ -351,7 +351,7 @@ class Store:
         null."""
         fields, known = log.spark_schema(table).fields, {f.name: f.metadata for f in head.schema}
         parts, stored = log.flatten(log.spark_schema(table)), log.flatten(head.schema)
-        # A new column brings its parts along.
+        # A new column includes its parts.
         new = [
             log.column_of(field, name)
             for name, field in parts.items()
@@ -399,7 +399,7 @@ def resolve_uri(root_uri: str) -> str:
     if colon and scheme != "file" and "/" not in scheme:
         return root_uri.rstrip("/")
     path = tail if scheme == "file" and colon else root_uri
-    # One slash: Delta takes file:///x and file:/x for two places (DELTA_AMBIGUOUS_PATHS).
+    # One slash: Delta treats file:///x and file:/x as two places (DELTA_AMBIGUOUS_PATHS).
     return "file:" + os.path.abspath("/" + path.lstrip("/") if path.startswith("//") else path)
 
 
@@ -424,7 +424,7 @@ def _note(table: Table, run: int, folded: str | None) -> str:
 def _properties(table: Table) -> dict[str, str]:
     return {
         VERSION_PROPERTY: str(table.version),
-        "delta.enableDeletionVectors": "false",  # readers that know only Parquet must be right
+        "delta.enableDeletionVectors": "false",  # plain Parquet readers must be right, too
         **_retention(RETENTION_DAYS),
         **({log.CHANGE_FEED: "true"} if table in GOLD else {}),
         **({"delta.dataSkippingStatsColumns": ",".join(table.skip_by)} if table.skip_by else {}),
@@ -445,7 +445,7 @@ def find_schema(session: SparkSession, name: str) -> str:
             is_local = place.startswith(LOCAL)
             return f"{LOCAL}/{place.removeprefix(LOCAL).strip('/')}" if is_local else place
         actual = "none of that name"
-    except PySparkException as error:  # of the catalog: not reachable, not allowed
+    except PySparkException as error:  # of the catalog: unreachable, or a missing permission
         actual = in_a_line(str(error))
     raise ConfigError(
         f"--tables {name}: expected a schema of a catalog that this Spark knows, found {actual}. "

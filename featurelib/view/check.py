@@ -16,7 +16,7 @@ from featurelib.words import count, time_text
 
 POINT = "point of no return"
 MOST_NOTES = 3
-NextStep = tuple[str, tuple[str, ...]]  # what to do, and its command, if there is one
+NextStep = tuple[str, tuple[str, ...]]  # the next step, and its command, if any
 
 
 def next_step(cluster: ReportedCluster, name: str, ways: str, *, is_live: bool) -> NextStep:

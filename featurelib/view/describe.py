@@ -19,7 +19,7 @@ from featurelib.words import (
 
 WHO_WIDTH = 36
 MOST = 20  # findings that are shown
-_NODE = re.compile(r"^(Broker|Controller) (\d+)\b")  # at the beginning of a finding's message
+_NODE = re.compile(r"^(Broker|Controller) (\d+)\b")  # at the start of a finding's message
 NOTHING = "-"
 ZOOKEEPER_MODE = "ZooKeeper mode"  # featurelib.questions.describe.Description.mode
 RUNNING = "running"  # NodeShown.state

@@ -23,12 +23,12 @@ from featurelib.words import clean, code_text, count, metadata_first, nodes, som
 
 HOLDS_BACK = frozenset({Severity.BLOCKER, Severity.UNKNOWN})
 WARNS = frozenset({Severity.CRITICAL, Severity.UNKNOWN, Severity.WARNING})
-# A person has to look even where conf/audit.toml made light of the findings.
+# A person must check the cluster even if conf/audit.toml lowered the severities.
 OPEN = frozenset({Verdict.UNKNOWN, Verdict.BLOCKED})
 IDLE = "nothing to do"
 TAKE_OUT = "take it out of the settings file"
-FEATURES = 1  # named in one line; the others are counted
-MUTED_FEATURES = 3  # named in one line
+FEATURES = 1  # named in one line; others are counted
+MUTED_FEATURES = 3  # named in one line; others are counted
 
 _Row = TypeVar("_Row")
 Findings = Sequence[model.ReportedFinding]
@@ -99,9 +99,9 @@ def parts(
     return our_steps, [s for s in cluster.steps if s.managed_by is not None]
 
 
-# What holds the fleet back most: findings that block or hide a verdict, by what they share. Nodes
-# of one old release are one cause, whatever features they hold back: they are known by their range
-# of metadata.version or, where that is not in the way, by the range that is.
+# The main causes: findings that block or hide a verdict, by their common properties. Nodes
+# of one old release are one cause for all features that they block: they are recognised by their
+# range of metadata.version or, if that does not block, by the range that does.
 
 
 class _Key(NamedTuple):
@@ -153,7 +153,7 @@ def _causes_of(cluster: model.ReportedCluster) -> Iterator[tuple[_Key, model.Rep
     for finding in plain or holding:
         key = _Key(finding.code, finding.severity)
         if titles_of(finding.code)[1] and (finding.role, finding.node_id) in ghosts:
-            key = key._replace(stale=True)  # to be unregistered, whatever it supported
+            key = key._replace(stale=True)  # to be unregistered, whatever its range
         elif finding.code in by_range and finding.node_id in metadata:
             key = key._replace(feature=METADATA_VERSION, supported=metadata[finding.node_id])
         elif finding.code in by_range:
@@ -210,7 +210,7 @@ def summarize_cluster(
     """Return the worst findings of the cluster as a phrase, then what can be finalized anyway."""
     active = unmuted(findings)
     parts = [_problem(active, Severity.CRITICAL)]
-    if verdict in (Verdict.UNKNOWN, Verdict.BLOCKED):  # what is known to block comes first
+    if verdict in (Verdict.UNKNOWN, Verdict.BLOCKED):  # known blockers come first
         parts += [_in_the_way(active), _problem(active, Severity.UNKNOWN)]
     if not any(parts) and not steps:
         parts.append(_problem(active, Severity.WARNING))
@@ -238,7 +238,7 @@ def _problem(findings: Findings, severity: Severity) -> str:
         return ""
     first = [finding for finding in grave if finding.code == codes[0]]
     nodes_text = nodes_of(first)
-    # Why nodes did not answer, where all of them failed alike, or how many voters did.
+    # Why nodes did not respond, if all failed alike, or how many voters did.
     known = [f.facts for f in first if f.code in tagged("not_answering", "no_majority")]
     reasons = {facts.get("reason", facts.get("response")) for facts in known}
     reason = reasons.pop() if len(reasons) == 1 else None
@@ -268,7 +268,7 @@ def nodes_of(findings: Collection[model.ReportedFinding | SetAside]) -> str:
     return nodes(roles.pop() if len(roles) == 1 else None, ids) if ids else ""
 
 
-# Clusters from which nothing landed, or where nobody answered.
+# Clusters without data, or without a response.
 
 
 def has_landed(findings: Findings) -> bool:
@@ -311,7 +311,7 @@ class FindingGroup:
 
     severity: Severity
     messages: tuple[str, ...]
-    others: str  # the further nodes every message holds for, or nothing
+    others: str  # further nodes with the same messages, or nothing
     first: model.ReportedFinding
     commands: tuple[str, ...]
 
@@ -367,11 +367,11 @@ def _remedy(finding: model.ReportedFinding) -> tuple[str, str]:
 
 
 def _fact(row: model.ReportedFinding) -> Hashable:
-    # Without a node a finding is a fact of its own, told from others by all it says.
+    # A finding without a node is identified by all of its facts.
     if row.node_id is None:
         return row
     about = (row.role, row.feature, row.finalized, row.level, row.supported, *row.facts.items())
-    # One of them may be gone, and is not to be upgraded as the others are.
+    # One of them may be stale, and needs another remedy.
     return *about, todo_of(row), row.source, row.muted, row.muted_until
 
 
@@ -388,7 +388,7 @@ def _gather(rows: Sequence[_Row], key: Callable[[_Row], Hashable]) -> list[list[
     return list(groups.values())
 
 
-# Mutes: what is set aside stands apart, and stays in every count; it asks nobody for anything.
+# Mutes: muted findings stand apart, stay in every count, and need no action.
 
 
 def unmuted(findings: Iterable[model.ReportedFinding]) -> list[model.ReportedFinding]:
@@ -514,7 +514,7 @@ def ahead_lines(cluster: model.ReportedCluster) -> list[str]:
     now = {ready.feature: ready.finalized for ready in cluster.readiness}
     then = now | {step.feature: step.to_level for step in cluster.steps}
     today, after = _lower(cluster.readiness, now), _lower(cluster.returns, then)
-    # Of a level that no step moves nobody worked out how far it goes today.
+    # The downgrade of an unchanged level today is not computed.
     known = [row.feature for row in cluster.readiness if row.downgrade_floor]
     has_more = any(r.downgrade_floor and r.feature not in known for r in cluster.returns)
     of = f" (of {', '.join(known)})" if has_more else ""
@@ -548,7 +548,7 @@ def _lower(
     return f"down to {', '.join(lower)}" if lower else "nothing" * bool(floors)
 
 
-# How levels moved.
+# The history of levels.
 
 
 def history_lines(cluster: model.ReportedCluster) -> list[tuple[str, str]]:
@@ -556,7 +556,7 @@ def history_lines(cluster: model.ReportedCluster) -> list[tuple[str, str]]:
     lines, first = [], min((move.at for move in cluster.history or ()), default=None)
     read = groupby(cluster.history or (), lambda move: (move.at, move.epoch, move.epoch_before))
     for (at, epoch, back), moved in [(key, list(of)) for key, of in read]:
-        # What the first look shows is no change, as far as anybody knows.
+        # The first reading is no change.
         is_first = at == first and not any(move.before.number for move in moved)
         time = ("first " * is_first) + f"read {time_text(at)}"
         same = ["" if is_first or m.before == m.after else f"{m.before.text} → " for m in moved]

@@ -17,7 +17,7 @@ from featurelib.feature import Role
 
 VERSION = 1
 Levels = dict[str, int]
-# What each exit code of an error is called, for a program.
+# The name of each exit code for programs.
 ERROR_WORDS = {2: "usage", 3: "refused", 4: "unknown", 5: "could not look", 70: "fault"}
 
 

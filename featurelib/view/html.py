@@ -36,17 +36,17 @@ from featurelib.view.trend import HEIGHT, gather_levels, gather_moves, setbacks
 from featurelib.view.trend import WIDTH as LONG
 from featurelib.words import code_text, metadata_first
 
-# Of each of them where there are more clusters: the rest stands on its own page.
+# If there are more clusters, the others are on their own pages.
 PLOTS = 8
 FOLDER = "clusters"
 PAGE, UP = "report.html", "../"
 HOME = f"{UP}{PAGE}"  # from the page of a cluster or of a part
-# Of a plot, and of the track within it: as wide as a phone, so that words stay legible there.
+# Widths of a plot, and of its track: as wide as a phone, so that texts stay legible there.
 WIDTH, LEFT, RIGHT = 360, 14, 346
 DIGIT = 7.5  # of a number on the axis
-LINEAR = 40  # levels that still have room side by side; of more only the ends are places
+LINEAR = 40  # levels with room side by side; with more, only the ends have places
 COLUMNS = 10  # features with a column of their own
-FEW = 4  # clusters of a cause or a change that are named; a filter shows them all
+FEW = 4  # clusters of a cause or a change that are named; a filter shows all
 
 
 def render_html(
@@ -93,7 +93,7 @@ Changed = Sequence[
 
 def _groups(report: model.Report, moves: Changed) -> Groups:
     """Return the clusters that each cause blocks, and those of each change."""
-    alike = Counter(c.name for c in report.clusters)  # no link to the wrong one of two
+    alike = Counter(c.name for c in report.clusters)  # no link if two have the same name
     keyed = {c.name: c.key for c in report.clusters if alike[c.name] == 1}
     held = {c.title: [keyed.get(name, name) for name in c.held] for c in report.causes}
     return {"cause": held, "change": {move: [c.key for c in moved] for move, moved in moves}}
@@ -152,7 +152,7 @@ def draw_scales(report: model.Report) -> dict[str, tuple[int, int]]:
                 now = ready.finalized.number
                 levels[cluster.key] = now, max(now, *target, 0)
     newest = max((to for _, to in levels.values()), default=0)
-    # The lowest of the fleet is a fifth of the scale: a difference of some levels is seen.
+    # The fleet's lowest level is at a fifth of the scale, so that small differences are visible.
     least = min((now for now, _ in levels.values()), default=0)
     wide = max(newest - least, 1)
     return {
@@ -187,7 +187,7 @@ def pages_of(
 
 
 OWNERS, VIEWS = "owners", "views"  # folders of pages
-NOBODY = "\0"  # no owner is called so
+NOBODY = "\0"  # no owner has this name
 
 
 def part_pages(
@@ -348,7 +348,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    # What the other rooms of words have, templates may say.
+    # Functions of other modules for templates.
     known = (of for module in (digest, sentences, trend, words) for of in vars(module).items())
     environment.globals.update(
         {name: of for name, of in known if callable(of) and not name.startswith("_")},
@@ -372,7 +372,7 @@ def _environment() -> Environment:
         style="".join(map(_text, ("colours.css", "style.css", "plot.css"))),
         figure_style="".join(map(_text, ("colours.css", "plot.css"))),
     )
-    # A name may go on in a new line behind each of its dots.
+    # A name may continue on a new line after each of its dots.
     environment.filters["breakable"] = lambda name: Markup(".<wbr>").join(name.split("."))
     return environment
 

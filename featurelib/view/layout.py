@@ -22,7 +22,7 @@ _STYLES = {
 _ESCAPE = re.compile(r"\x1b\[[\d;]*m")
 _WORD = re.compile(r"[^ \n]+")
 _PIECES = re.compile(r" +|[^ ]+")
-_MARKS = "/.:,;=@-_"  # after which a word that is too wide is parted
+_MARKS = "/.:,;=@-_"  # a word that is too wide is split after these
 _REFERENCE = re.compile(r"\S+:\d+:?")
 
 
@@ -174,7 +174,7 @@ class Page:
         its first cell, then `head cell` for the others. `most`: the maximum width of each column, 0
         = as wide as its cells; wider words are split."""
         full = [i for i, cells in enumerate(zip(*rows, strict=True)) if any(cells[head:])]
-        if not full:  # a head alone says nothing
+        if not full:  # a head without rows
             return
         kept = [[row[i] for i in full] for row in rows]
         columns = list(zip(*kept, strict=True))

@@ -23,7 +23,7 @@ Count = Annotated[int, Meta(ge=0)]
 Time = Annotated[datetime, Meta(tz=True)]
 COMMAND = 400  # characters of a command
 
-# Worst first: the enums list them so.
+# Worst first, in the order of the enums.
 SEVERITY_RANK = {severity: rank for rank, severity in enumerate(Severity)}
 VERDICT_RANK = {verdict: rank for rank, verdict in enumerate(Verdict)}
 
@@ -535,7 +535,7 @@ def render_json(report: Report) -> bytes:
     text = msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
     if all(cluster.key.isprintable() for cluster in report.clusters):
         return text
-    # Keys are exact, but whoever looks at the file must not obey them.
+    # Keys are exact, but must not control the reader's terminal.
     lines = text.decode().split("\n")
     return "\n".join("".join(map(_escape, line)) for line in lines).encode()
 

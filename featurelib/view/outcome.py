@@ -284,7 +284,7 @@ def _go_on(ending: Ending, args: ClusterArgs | None, again: str, approve: str) -
     codes = {u.code for u in updates if u.fate in {Fate.REJECTED, Fate.OVERTAKEN}}
     if codes == {NOT_AUTHORIZED}:
         return f" Run the same plan and approval again, as a user with ALTER: {again}"
-    if codes:  # it can be carried out no more
+    if codes:  # no part of it can still be applied
         return f" Make a new plan: {args.plan}" if args else ""
     again = f" Go on with the same plan: {again}" if again else ""
     return f" Approve the plan again: {approve}" if approve else again
@@ -374,7 +374,7 @@ def resumed_end(resumed: Resumed) -> str:
     if unknown:
         waiting = [str(entry.number) for entry in resumed.settled if entry.is_open]
         which = f" for journal entry {', '.join(waiting)}" if resumed.lost else ""
-        again = f" Run this again{which}." if waiting else ""  # of the lost it is said what helps
+        again = f" Run this again{which}." if waiting else ""  # lost requests have their own advice
         return f"Still unknown: {unknown} of {count(number, 'request')}.{again}{tail}"
     if number:
         return f"Settled: {count(number, 'request')}; resume itself wrote nothing.{tail}"

@@ -23,12 +23,12 @@ from featurelib.view.model import Level, Readiness, ReportedCluster, ReportedRet
 from featurelib.words import brokers_and_controllers, count
 
 NOT_LISTED = (0, 0)
-LABEL = 24  # letters above a bar, before what it says
-BARS = 30  # of one plot, and of those of one cluster where it has a page of its own
+LABEL = 24  # letters above a bar, before its text
+BARS = 30  # in one plot, and in those of one cluster on its own page
 STATES = {"unfit": "does not fit", "holds": "in the way", "fits": "", "silent": "not known"}
 Node = tuple[str, int]  # its role and its id
 Ends = tuple[int, int]
-Seen = Sequence[tuple[list[Node], dict[str, Ends] | None]]  # None = nobody knows
+Seen = Sequence[tuple[list[Node], dict[str, Ends] | None]]  # None = unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +66,9 @@ class Plot:
     feature: str
     bars: tuple[Bar, ...]
     marks: tuple[Mark, ...]
-    levels: tuple[int, ...]  # where a bar ends or a mark stands
+    levels: tuple[int, ...]  # the ends of bars, and the marks
     words: str
-    troubled: bool  # some node is in the way, or does not fit
+    troubled: bool  # some node blocks or does not fit
     quiet: bool  # nothing is to be done
 
 

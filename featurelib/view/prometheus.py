@@ -19,7 +19,7 @@ from featurelib.view.model import Report, ReportedCluster
 
 PREFIX = "featurelib_"
 EPOCH = date(1970, 1, 1)
-Sample = tuple[str, float | None]  # its labels, and its value; None = it has none
+Sample = tuple[str, float | None]  # its labels, and its value; None = unknown
 
 
 def render_prometheus(report: Report) -> str:
@@ -107,7 +107,7 @@ def _of_features(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
         ("ceiling", "Highest level that the audit aims at."),
         ("downgrade_floor", "Lowest level that can be had again without losing metadata."),
     ):
-        # A ceiling from evidence that decides nothing is not known.
+        # A ceiling from evidence that does not count is unknown.
         known = [row for row in rows if (name, row[1].verdict) != ("ceiling", Verdict.UNKNOWN)]
         levels = [(_labels(**about), getattr(ready, name)) for about, ready in known]
         numbers = [(labels, None if level is None else level.number) for labels, level in levels]

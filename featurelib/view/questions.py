@@ -130,9 +130,9 @@ def _rule(proofs: Sequence[Proof], page: Page) -> None:
     if source := next((proof.source for proof in proofs if proof.source), ""):
         page.text(source, 4)
     quoted = set[str]()
-    for proof in sorted(proofs, key=lambda p: not p.is_answer):  # else as they stand
+    for proof in sorted(proofs, key=lambda p: not p.is_answer):  # else in their order
         if proof.judge in quoted or (proof.judge == STRICT and proof.node):
-            continue  # it would name the first node only; its row says it
+            continue  # it would name only the first node; the node's row has it
         message = words.clean(proof.statement, 1000)
         if proof.judge in GENERATIONS:
             quoted.add(proof.judge)
@@ -183,7 +183,7 @@ def _way_out(answer: WhyNot, page: QuestionPage) -> None:
     if answer.unknown:
         page.line("  and find out what is not known")
     if any(proof.code in tagged("lossy") for proof in answer.proofs):
-        return  # nothing that is done to the cluster unlocks it
+        return  # no change of the cluster unlocks it
     if now != later:
         page.item(LOOK_AGAIN if page.later == later else COLLECT_AGAIN, 2)
     page.line(f"  then: {command}{page.later}")

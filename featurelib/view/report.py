@@ -61,11 +61,11 @@ from featurelib.words import (
 
 HOUR = 3_600_000_000  # microseconds
 IN_FULL = 100  # clusters in the one page, with their history
-MOST = 5000  # clusters that are looked at closely, and have a page of their own: the worst ones
+MOST = 5000  # clusters with details and pages of their own: the worst ones
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONGEST_REASON = 250
 _LEVEL = model.Level, model.Level | None
-LEVELS: dict[type, list[str]] = {  # the fields that are levels
+LEVELS: dict[type, list[str]] = {  # the fields with levels
     kind: [name for name, hint in get_type_hints(kind).items() if hint in _LEVEL]
     for kind in (
         model.ReportedFinding,
@@ -317,7 +317,7 @@ class _Reader:
             labels=tuple(clean(f"{key}={entry.labels[key]}") for key in sorted(entry.labels)),
             verdict=verdict,
             severity=_worst(findings),
-            phase=Phase(row["phase"].replace("rolling", Phase.MIXED)),  # as older tables call it
+            phase=Phase(row["phase"].replace("rolling", Phase.MIXED)),  # the name in older tables
             nodes=nodes,
             needs_person=late is not None or digest.needs_person(verdict, findings, steps),
             summary=digest.summarize_cluster(
@@ -496,7 +496,7 @@ def _finding_order(finding: model.ReportedFinding) -> tuple[object, ...]:
         finding.role or "",
         -1 if finding.node_id is None else finding.node_id,
         metadata_first(finding.feature or ""),
-        # Rows that are alike so far are told apart by what they say and where it was read.
+        # Equal rows are distinguished by their text and place.
         finding.statement,
         finding.line_id or "",
     )

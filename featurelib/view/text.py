@@ -29,10 +29,10 @@ from featurelib.words import (
 LIMIT = 20
 ALL = "--limit 0 shows all"
 CAUSES = 5
-NAMES = 3  # of the clusters or features a cause holds back
-LINES = 4  # of alike messages, features or steps shown unless everything is asked for
+NAMES = 3  # of the clusters or features that a cause blocks
+LINES = 4  # equal messages, features or steps that are shown by default
 NARROW = 72  # columns
-LABEL = 12  # columns that the labels of one cluster's details take
+LABEL = 12  # columns for the labels of one cluster's details
 Entry = tuple[str, Sequence[str]]  # a label, and the lines beside it
 NAME, PHASE = 30, 23  # the widest columns of names and of phases
 
@@ -61,7 +61,7 @@ def write_text(
     no_colour = width is None or environment.get("NO_COLOR") or environment.get("TERM") == "dumb"
     text = render_text(report, width=width or WIDEST, colour=not no_colour, limit=limit)
     encoding = stream.encoding or "utf-8"
-    # A terminal that cannot show a letter gets a question mark, not a stack trace.
+    # A letter that the terminal lacks becomes a question mark, not a stack trace.
     stream.write(text.encode(encoding, "replace").decode(encoding))
 
 
@@ -84,7 +84,7 @@ def render_text(
     page.line()
     sentence, command = next_step(report)
     page.text(f"{paint('Next', 'bold')}  {sentence}", below=0)
-    page.lines([paint(line, "bold") for line in command.splitlines()])  # as they are: to be copied
+    page.lines([paint(line, "bold") for line in command.splitlines()])  # unchanged, to be copied
     text = f"{page}\n"
     return text if colour else plain(text)
 
@@ -145,7 +145,7 @@ def _today(report: model.Report, limit: int, page: Page) -> None:
     if hidden := report.today[len(tasks) :]:
         verbs = [f"{task.verb}: {code_text(''.join(task.codes))}" for task in hidden]
         page.text(_dim(f"… and {count(len(hidden), 'more group')} ({', '.join(verbs)}): {ALL}"))
-    for task in tasks:  # a command that was broken at the end of a column is another one
+    for task in tasks:  # a command that is broken at a column's end cannot be pasted
         if task.command:
             page.text(f"{task.verb} {named[task.clusters[0]]}:")
             page.lines(paint(line, "bold") for line in task.command.splitlines())

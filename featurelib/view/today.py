@@ -30,8 +30,8 @@ from featurelib.view.trend import METADATA_FELL, setbacks
 from featurelib.view.words import FEATURES, after_ours, by_managers, one_way
 from featurelib.words import count, some, time_text
 
-MOST = 7  # groups that are shown at once
-NAMES = 3  # of clusters, named in one line
+MOST = 7  # groups that are shown
+NAMES = 3  # of clusters in one line
 # The rank of a finding without its own, or with a changed severity.
 USUAL = {
     Severity.CRITICAL: Todo(verb="Fix", rank=10),
@@ -60,7 +60,7 @@ def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tup
     fallen = setbacks(clusters, change)
     went = [(ASK, task) for task in _ask(fallen, change)]
     late = [(COLLECT, task) for task in _late(clusters, run)]
-    # By what is so, whatever severity the settings give it.
+    # By subject, whatever severity the settings assign.
     held = {cluster.key for kept in fallen.values() for cluster in kept}
     ready = [c for c in clusters if c.steps and c.key not in held and not _has_no_data(c, run)]
     groups += [*went, *late, *_waiting(ready)]
@@ -154,7 +154,7 @@ def _fix(todo: Todo, code: str, rows: Rows) -> Task:
     elif how:
         is_urgent = todo.rank < USUAL[Severity.UNKNOWN].rank
         how = _how_of_several(rows, f"{group.messages[0]} " * is_urgent)
-    # What unregisters stands in the cluster's part alone, beside when that is right.
+    # Commands that unregister are only in the cluster's part, with their conditions.
     is_told = todo.verb == COLLECT.verb or not (clusters[1:] or code in tagged("stale", "removes"))
     commands = group.commands * is_told
     how = f"{how} {digest.fill_in(group.first.command) * bool(commands)}".strip()
@@ -172,7 +172,7 @@ def _how_of_several(rows: Rows, message: str) -> str:
     nodes_of = {name: digest.nodes_of(group) for name, group in helped.items()}
     first, *same = [f"{name} ({ids})" if ids else name for name, ids in nodes_of.items()]
     node, alike = digest.nodes_of([finding]), nodes_of[first_cluster.name]
-    how = finding.action  # of several nodes the first row's names one
+    how = finding.action  # with several nodes the first row's names one
     how = how.replace(node, alike) if node and alike else how
     how = f"In {first}: {message}{how}" + f" Likewise in {some(same, NAMES)}." * bool(same)
     is_rest = sum(map(len, helped.values())) < len(rows)
@@ -187,7 +187,7 @@ def next_step(report: Report) -> tuple[str, str]:
     named = {cluster.key: cluster.name for cluster in report.clusters}
     place = some([named[key] for key in task.clusters], FEATURES)
     owners = f" ({some(task.owners, FEATURES)})" if task.owners else ""
-    # A remedy's command stands with its task: whether it fits is for a person to say.
+    # A remedy's command stands with its task: a person decides whether it fits.
     command = task.command if task.verb in ("Approve", "Hand over", "Collect") else ""
     return f"{task.verb} {place}{owners}: {task.text} {task.how}".rstrip(), command
 

@@ -59,7 +59,7 @@ _FEATURES = (
     *("zk_migration_ready", "api_keys"),
 )
 _WITH_ID = "Write it as ID@HOST:PORT"
-FORWARDERS = 3  # brokers that are tried where the active controller cannot be reached
+FORWARDERS = 3  # brokers to try if the active controller cannot be reached
 
 
 def open_kafka(entry: Entry, *, timeout: float) -> Backend:
@@ -231,7 +231,7 @@ def _answered(talk: Talk, step: Step, *, validate_only: bool) -> Reply:
     answer = talk.update_features(step, validate_only=validate_only)
     try:
         response = reply(answer)
-    except ProtocolError as error:  # it was sent, and something came
+    except ProtocolError as error:  # it was sent, and got some response
         raise OutcomeUnknownError(
             f"UpdateFeatures was sent, and its answer is none: {error}"
         ) from error
@@ -249,7 +249,7 @@ def _look(reach: Reach, say: Say) -> Search:
     if search.known.is_full:
         say(f"{reach.where}: {MOST_NODES:,} nodes or more are named; no more than that are asked")
     if search.znodes is None and len(silent) == len(nodes):
-        cluster_id = search.known.cluster_id  # "" = nobody of it said anything
+        cluster_id = search.known.cluster_id  # "" = no node returned it
         own = [line for n in nodes for line in lines_of(n, cluster_id)] if cluster_id else ()
         raise _nobody(reach, (*_nameless(search.known), *search.failures, *silent), own)
     for text in (*search.failures, *silent)[:SHOWN]:
@@ -277,7 +277,7 @@ def _nobody(reach: Reach, reasons: Iterable[str], own: Sequence[bytes]) -> Unrea
     given = (*reach.bootstrap, *reach.controllers)
     is_named = all(split_id(address)[1] in text for address in given) and bool(given)
     prefix = "" if is_named else f"{reach.where}: "
-    # A node that refuses a login was reached, and a controller without an id, too.
+    # A node that refuses a login was reached, also a controller without an id.
     secured = (REFUSED_LOGIN, OTHER_SECURITY)
     is_reached = _WITH_ID in every or all(any(w in part for w in secured) for part in parts)
     hint = "Check the address first, then the network, then whether the nodes run."
@@ -333,7 +333,7 @@ def lines_of(node: NodeAnswers, cluster_id: str) -> Iterator[bytes]:
             continue
         keys = {"version": version}
         if answer.api is Api.DESCRIBE_CLUSTER:
-            body.pop("authorized_operations", None)  # never asked for
+            body.pop("authorized_operations", None)  # never requested
             keys["endpoint_type"] = body.get("endpoint_type")  # version 0 knows brokers only
             keys["include_fenced_brokers"] = version >= SHOWS_FENCED_FROM
         is_configured = answer.api is Api.DESCRIBE_CONFIGS

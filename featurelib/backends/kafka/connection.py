@@ -35,17 +35,17 @@ from featurelib.words import OTHER_SECURITY, REFUSED_LOGIN, clean
 # a thousand nodes list each other in 50 to 300 kB, one node's ranges of a thousand features are
 # 60 kB.
 MEGABYTE = 1_000_000
-LONGEST_WORDS = 500  # characters, of those of others
-LISTS = 4 * MEGABYTE  # answers that list nodes
+LONGEST_WORDS = 500  # characters of another program's message
+LISTS = 4 * MEGABYTE  # responses with lists of nodes
 LONGEST_ANSWER_BYTES = {
     Api.METADATA: LISTS,
     Api.DESCRIBE_CLUSTER: LISTS,
     Api.DESCRIBE_QUORUM: LISTS,
-    Api.LIST_PARTITION_REASSIGNMENTS: 4 * LISTS,  # of all partitions; none of a look
+    Api.LIST_PARTITION_REASSIGNMENTS: 4 * LISTS,  # of all partitions; not part of a reading
 }
 LONGEST_OTHER_ANSWER_BYTES = MEGABYTE
 LONGEST_OF_ALL = max(LONGEST_ANSWER_BYTES.values())
-MOST_BYTES = 64 * MEGABYTE  # of all answers of one look; parsing them takes up to half a minute
+MOST_BYTES = 64 * MEGABYTE  # of all responses of one reading; parsing takes up to half a minute
 MOST_NODES = 5_000  # of each role
 MOST_ADDRESSES = 8  # of a node
 TIME_LIMITS, LEAST_SECONDS = 30, 60.0  # a look takes so many time limits, and may always take these
@@ -94,7 +94,7 @@ _NUMBER = re.compile(r"^\[Error -?\d+\] ")
 _AUTHENTICATION = "SaslAuthenticationFailedError"
 _KERBEROS = "GSSError"  # no ticket, or the realm does not know the listener
 NO_LENGTH = 0x15000000  # bytes; TLS and HTTP begin with what would be a longer frame
-TLS_ALERT = range(NO_LENGTH, 0x16000000)  # the first four bytes of an alert, as a length
+TLS_ALERT = range(NO_LENGTH, 0x16000000)  # the first four bytes of a TLS alert, read as a length
 _TIMES = {"RequestTimedOutError", "KafkaTimeoutError"}
 _CLOSED = "socket disconnected"
 
@@ -201,7 +201,7 @@ class Connection:
         except FeatureLibError:
             self.close()
             raise
-        except Exception as error:  # mechanisms raise what they like
+        except Exception as error:  # mechanisms raise any class
             self.close()
             reason = self._socket.fault or words(error, credentials, connect_ms)
             raise UnreachableError(f"{address}: {reason}") from None

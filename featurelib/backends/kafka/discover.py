@@ -60,7 +60,7 @@ class Map:
     active: int = NOBODY
     voters: set[int] = field(default_factory=set)
     nameless: list[str] = field(default_factory=list)
-    modes: set[str] = field(default_factory=set)  # of the nodes that answered
+    modes: set[str] = field(default_factory=set)  # of the nodes that responded
 
     @property
     def mode(self) -> str:
@@ -93,7 +93,7 @@ class Map:
     def learn_id(self, cluster_id: str) -> None:
         """Note the cluster's id, "" = not returned. Raises ConfigError for another cluster's id."""
         if self.cluster_id and cluster_id not in ("", self.cluster_id):
-            first, second = sorted((clean(self.cluster_id), clean(cluster_id)))  # not by speed
+            first, second = sorted((clean(self.cluster_id), clean(cluster_id)))  # not by arrival
             raise ConfigError(
                 f"expected nodes of one cluster, found some of {first} and some of "
                 f"{second}. Fix the addresses of bootstrap and controller_bootstrap."
@@ -209,8 +209,8 @@ def _leader(talk: Talk) -> Iterator[ListenerAnswer]:
 
 AT_ONCE = 64  # listeners; most of them only wait
 TOLD_EVERY = 25  # listeners
-FURTHER = 5  # brokers that are tried where no given one answers
-PAUSE_SECONDS = 0.5  # how long those who introduce others are waited for
+FURTHER = 5  # brokers to try if no given one responds
+PAUSE_SECONDS = 0.5  # how long nodes that list others are awaited
 
 _T = TypeVar("_T")
 Key = tuple[Role, int]
@@ -248,9 +248,9 @@ class Search:
         self.znodes: Znodes | None = None
         self._reach, self._say, self._share = reach, say, Share()
         self._running, self._done = 0, SimpleQueue[Callable[[], None]]()  # what is done then
-        self._may_be_new = True  # whether somebody may have to be asked
+        self._may_be_new = True  # whether a node may still have to be queried
         self._tried: dict[Key, set[str]] = {}
-        self._given: set[str] = set()  # brokers that were or are asked who there is
+        self._given: set[str] = set()  # brokers that are queried for their lists
         self._introducing, self._has_list = 0, False
         self._began = self._next_broker_at = time.monotonic()
         allowance = Allowance(max(wire.timeout for wire in reach.wires.values()))
@@ -299,7 +299,7 @@ class Search:
         job = self._pool.submit(work)
         job.add_done_callback(lambda done: self._done.put(partial(then, done)))
 
-    # Who introduces others
+    # Nodes that list others
 
     def _introduce_next_broker(self) -> None:
         """Query the next broker for its list only if the one before fails or is slow."""
@@ -392,7 +392,7 @@ class Search:
         self.asked[answer.target.key] = answer
         before = self.known.size
         self.known.learn(answer)
-        for node, address in answer.configured_voters:  # one that was given without its id
+        for node, address in answer.configured_voters:  # for an address given without its id
             if node is not None and address in self._reach.controllers:
                 self.known.place(node, address)
         self._may_be_new |= self.known.size > before or answer.error is not None

@@ -43,8 +43,8 @@ from featurelib.feature import KRAFT_VERSION, Role
 from featurelib.landing.responses import NO_ERROR, NOT_CONTROLLER
 from featurelib.model import Move, NotPassed, Passed, Recipient, Step
 
-CONNECTIONS = 32  # to one node; num.network.threads is 3 where nobody chose otherwise
-TIMES = 2  # that each of them is asked
+CONNECTIONS = 32  # to one node; the default of num.network.threads is 3
+TIMES = 2  # queries per connection
 LONGEST_WAIT_S = 5.0  # for a further record, twice a second on an idle cluster (KIP-835)
 _PAUSE_S = 0.1
 
@@ -53,7 +53,7 @@ _NOBODY_HAS_IT = Move(
 )
 _HARMLESS = Step(updates=(_NOBODY_HAS_IT,), timeout_ms=30_000)
 _JUDGED = frozenset({42, 95})  # INVALID_REQUEST, INVALID_UPDATE_VERSION: it came to its turn
-_IN_TURN = frozenset({NO_ERROR, NOT_CONTROLLER})  # a controller, and one that is none any more
+_IN_TURN = frozenset({NO_ERROR, NOT_CONTROLLER})  # a controller, or a former one
 
 
 def passed(
@@ -182,14 +182,14 @@ class _Passing:
                 f"the address of {title}, which may hold the request, is not known"
             )
         try:
-            # Whatever fails, the pool waits for all, and then all that were opened are closed.
+            # After a failure the pool waits for all, and then all opened connections are closed.
             with ExitStack() as stack, ThreadPoolExecutor(CONNECTIONS) as pool:
 
                 def connect(_: int) -> Talk:
                     return stack.enter_context(self.reach.wires[role].connect(addresses[0]))
 
                 first = connect(0)
-                question(first)  # who is silent is not asked by many
+                question(first)  # do not send many queries to a silent node
                 talks = [first, *pool.map(connect, range(1, CONNECTIONS))]
                 for _ in range(TIMES):
                     list(pool.map(question, talks))

@@ -49,9 +49,9 @@ VERSIONS = {
 }
 ASKED_API_VERSIONS = VERSIONS[Api.API_VERSIONS][1]  # by the client, before anything else
 VALIDATES_FROM = 1  # UpdateFeatures version 0 has no such field: it would be applied
-AGAIN_PART, AGAIN_AT_LEAST_MS = 5, 1000  # of the time limit, for whoever was silent before
-_LIST_MS = 30_000  # a controller that is behind is not hurried
-ALL_OF_IT = 0.9  # clocks differ a little
+AGAIN_PART, AGAIN_AT_LEAST_MS = 5, 1000  # of the time limit, for a node that was silent before
+_LIST_MS = 30_000  # a controller that lags needs time
+ALL_OF_IT = 0.9  # tolerates small differences of clocks
 _T = TypeVar("_T")
 NOT_KNOWN = -1  # an offset
 LONGEST_HOST = 255  # characters
@@ -425,7 +425,7 @@ class Talk(Connection):
         return version
 
 
-WITNESSES = 2  # brokers that are asked for a list, of each version of it
+WITNESSES = 2  # brokers that are asked for a list, of each version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -451,7 +451,7 @@ class Silence(NamedTuple):
     api: Api
     at: datetime
     why: str
-    code: int | None = None  # None = nothing came, or it was not asked
+    code: int | None = None  # None = no response, or not queried
 
 
 def _now() -> datetime:
@@ -471,10 +471,10 @@ class NodeAnswers:
     at: datetime = field(default_factory=_now)
     error: str | None = None
     is_kraft: bool = False
-    answers: tuple[ListenerAnswer, ...] = ()  # those without an error
+    answers: tuple[ListenerAnswer, ...] = ()  # the responses without an error
     silent: tuple[Silence, ...] = ()
     principal: str = ""
-    own_id: int | None = None  # of a controller that said nothing else that names it
+    own_id: int | None = None  # of a controller that no other response identifies
 
     @property
     def configured_voters(self) -> list[tuple[int | None, str]]:
@@ -544,7 +544,7 @@ def _everything(target: Target, talk: Talk, share: Share) -> NodeAnswers:
         (Api.DESCRIBE_QUORUM, talk.describe_quorum),
     )
     requests = [of for of in lists if not share.is_enough(target, of[0], talk.version_of(of[0]))]
-    if talk.is_kraft:  # of itself; and whoever lists the cluster, of the default of all brokers
+    if talk.is_kraft:  # its own; and with the cluster's list, the default of all brokers
         resources = [str(target.node_id)]
         if target.role is Role.BROKER and requests:
             resources.append(responses.BROKER_DEFAULT)

@@ -94,8 +94,8 @@ class _Walk:
     """A scenario of a recording, with the state that earlier steps leave for the next one."""
 
     def __init__(self) -> None:
-        self._records: set[int] = {0, 1}  # what the hidden record of kraft.version may hold
-        self._due = 0  # how many records of nodes that register again may still come
+        self._records: set[int] = {0, 1}  # possible levels in the hidden record of kraft.version
+        self._due = 0  # records of nodes that register again, still expected
         self._levels: Levels = {}  # after the step before
         self._epoch: int | None = None  # the same
 
@@ -103,7 +103,7 @@ class _Walk:
         self, exchange: Exchange, dialect: Dialect, tables: Tables, report: ReplayReport
     ) -> None:
         began, gap = exchange.cluster.finalized, exchange.epoch != self._epoch
-        if gap:  # something was written since, and no step of ours shows what
+        if gap:  # an unrecorded step wrote something
             self._records = {0, 1}
         for before, after in ((self._levels, began), (began, exchange.after)):
             self._due += len(exchange.cluster.nodes) * _moves_more(before, after)
@@ -138,7 +138,7 @@ class _Walk:
     ) -> None:
         before, after = exchange.epoch, exchange.epoch_after
         moved, kraft = before != after, exchange.mode == "kraft"
-        # The node of ZooKeeper mode counts its writes; a log also holds records of others.
+        # The znode of ZooKeeper mode counts its writes; a log also has other records.
         by_one = kraft or before is None or after == before + 1
         back = before is not None and after is not None and after < before
         if not back and moved == answered.writes and (by_one or not moved):
@@ -247,7 +247,7 @@ def _moved_by_nodes(exchange: Exchange) -> bool:
 def _moves_more(before: Levels, after: Levels) -> bool:
     """Return true if the change of state needs more records than the request's own."""
     old, new = (_level(levels, METADATA_VERSION) for levels in (before, after))
-    if not old:  # a walk begins
+    if not old:  # the start of a scenario
         return False
     crossed = any(min(old, new) < level <= max(old, new) for level in REGISTER_AGAIN)
     return crossed or any(before.get(name) != after.get(name) for name in MOVES_MORE)

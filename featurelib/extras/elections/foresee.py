@@ -75,12 +75,12 @@ def is_protocol_version(text: str) -> bool:
 class Doubt(StrEnum):
     """The reason why the effect of an election is not known."""
 
-    MALFORMED = "malformed"  # its snapshot row
+    MALFORMED = "malformed"  # its snapshot row is damaged
     NOT_ZOOKEEPER = "not_zookeeper"  # no controller of ZooKeeper mode is elected there
-    NOT_READ = "not_read"  # whether there is a features node
-    TOO_OLD = "too_old"  # the reading of the node
-    NO_DIALECT = "no_dialect"  # no release that may run there knows the protocol version
-    NO_BROKER = "no_broker"  # nobody is there to be elected
+    NOT_READ = "not_read"  # whether `/feature` exists
+    TOO_OLD = "too_old"  # the reading of the znode
+    NO_DIALECT = "no_dialect"  # no possible release knows the protocol version
+    NO_BROKER = "no_broker"  # no broker can be elected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +92,8 @@ class ElectionOutcome:
     leaders: tuple[int, ...]
     election: ElectionResult
     version: int
-    ends: Mapping[int, tuple[str, ...]]  # broker → the features it could not live with
-    certain: bool  # False: a broker of unknown range may be elected, and leave something else
+    ends: Mapping[int, tuple[str, ...]]  # broker → the features that it does not support
+    certain: bool  # False: a broker of unknown range may be elected, with another effect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ class Foreseen:
     before: ZnodeContent | None  # as the first dialect reads it; None = not readable, or none
     outcomes: tuple[ElectionOutcome, ...]
     doubt: Doubt | None
-    silent: tuple[int, ...]  # brokers of which nobody knows what their software supports
+    silent: tuple[int, ...]  # brokers whose software's ranges are not known
 
     @property
     def settled(self) -> ElectionOutcome | None:
@@ -164,7 +164,7 @@ def _keep_dialect(sight: ClusterView, terms: Terms) -> Terms:
     if told_release(sight, terms) or len(sight.dialects) != 1:
         return terms
     known = [entry for entry in terms.fleet.cluster if entry.id == sight.cluster_id]
-    release = load(sight.dialects[0]).releases[-1]  # stands for its generation
+    release = load(sight.dialects[0]).releases[-1]  # represents its generation
     return with_entry(terms, known[0] if known else Entry(id=sight.cluster_id), release=release)
 
 

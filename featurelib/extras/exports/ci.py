@@ -30,13 +30,13 @@ from featurelib.view.digest import late_since, unmuted
 from featurelib.view.model import Report, ReportedCluster, ReportedFinding, render_json
 from featurelib.words import code_text
 
-WHOLE = "cluster"  # the case of what is about no feature
+WHOLE = "cluster"  # the case of findings without a feature
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 # Of critical, blocker, unknown, warning and info.
 SARIF_LEVELS = dict(zip(Severity, ("error", "error", "warning", "warning", "note"), strict=True))
 UNKNOWN, BLOCKED = Verdict.UNKNOWN, Verdict.BLOCKED
 _HOLDS = {BLOCKED: Severity.BLOCKER, UNKNOWN: Severity.UNKNOWN}
-_GAP = re.compile(r"(?<!\w)\{(\w+)\}|\{\w+\}")  # what follows a word at once adds to it
+_GAP = re.compile(r"(?<!\w)\{(\w+)\}|\{\w+\}")  # after a word, the text continues at once
 
 
 class CiForm(StrEnum):
@@ -167,8 +167,8 @@ def write_sarif(run: dict[str, Any]) -> str:
 def _rule(code: str) -> dict[str, Any]:
     """Return the text of a code, and its remedy; parts that vary are in capitals."""
     rule = {"shortDescription": code_text(code), "fullDescription": code_text(code)}
-    if words := wordings(load(STRICT)).get(code):  # those of another release are not known
-        advice = way_of(Action.START_AGAIN).text  # the least; each result has its own
+    if words := wordings(load(STRICT)).get(code):  # codes of another release have no texts
+        advice = way_of(Action.START_AGAIN).text  # without a release; each result has its own
         remedy = words.remedy.replace("{way}", advice).replace("{newer}", "")
         helps = f"{remedy[:1].upper()}{remedy[1:]} It rests on: {words.source}"
         rule |= {"fullDescription": words.statement, "help": helps}
@@ -190,10 +190,10 @@ def _result(
         "level": SARIF_LEVELS[item.severity],
         "message": {"text": "\n".join(filter(None, (item.statement, item.action, item.command)))},
         "locations": [{"logicalLocations": [named], "physicalLocation": place}],
-        # As `featurelib diff` knows a finding again in another night.
+        # The keys by which `featurelib diff` recognises a finding.
         "partialFingerprints": {"finding/v1": "/".join((item.code, cluster.id, *about[1:]))},
         "properties": {"severity": item.severity, "owner": cluster.owner},
-        # Of all results or of none, SARIF asks.
+        # SARIF requires it of all results or of none.
         "suppressions": [{"kind": "external", "justification": item.muted}] * bool(item.muted),
     }
 

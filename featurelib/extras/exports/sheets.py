@@ -35,9 +35,9 @@ from featurelib.view.model import (
 from featurelib.words import printable
 
 FORMULA = tuple("=+-@|%＝＋－＠")
-# Where a semicolon separates cells, as in many languages, the part after it is a cell of its own.
+# Spreadsheets in many languages split cells at semicolons, so each part is checked.
 _LATER_FORMULA = re.compile(rf"(;\s*)(?=[{re.escape(''.join(FORMULA))}])")
-OF_CLUSTER = ("cluster", "name", "owner")  # before the columns of what a cluster has many of
+OF_CLUSTER = ("cluster", "name", "owner")  # before the columns of the cluster's parts
 Path = tuple[str, ...]
 
 
@@ -68,7 +68,7 @@ class ProfileRow:
     max_version: int | None = None
 
 
-# The type of a row, and the field of a report that has the rows.
+# The type of a row, and the field of a report with these rows.
 WHOLE: dict[Sheet, tuple[type, str]] = {
     Sheet.TODAY: (Task, "today"),
     Sheet.CAUSES: (Cause, "causes"),
@@ -85,7 +85,7 @@ OF_CLUSTERS: dict[Sheet, tuple[type, str]] = {
     Sheet.RANGES: (ProfileRow, "profiles"),
     Sheet.HISTORY: (ReportedMove, "history"),
 }
-_NOT_SHOWN = "key"  # the id is there to be shown
+_NOT_SHOWN = "key"  # the column `id` has it
 
 
 def render_sheet(report: Report, sheet: Sheet) -> str:

@@ -32,7 +32,7 @@ from featurelib.view.documents import Document, fill
 Row = dict[str, object]
 FINALIZED = "finalized"
 _CHANGE = ("since", "until", "who", "feature", "before", "after", "epoch", "went_back")
-MOST = 20  # clusters, and findings of each, in the text of a difference; the rows have all
+MOST = 20  # clusters, and findings of each, in the text; the rows have all
 KEYS |= {
     Timeline: row_of("regressions levels ranges epochs_back=epochs sent journal"),
     LevelChange: row_of("at epoch epoch_before changes went_down"),

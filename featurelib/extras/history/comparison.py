@@ -246,7 +246,7 @@ class _Night:
         if is_blocker and not is_new and halves in self.found:
             return Why.FINALIZED
         ready = self.readiness.get((cluster, feature))
-        # Where nobody answers, nobody may list the feature.
+        # If no node responds, none may list the feature.
         verdict = self.verdicts[cluster] if ready is None else ready["verdict"]
         if verdict == Verdict.UNKNOWN:
             return Why.UNKNOWN

@@ -62,7 +62,7 @@ def _who_is_not_known(line: Timeline) -> str:
 
 
 def _level_row(change: LevelChange, line: Timeline, catalogue: Catalogue) -> tuple[str, ...]:
-    is_first, moves = change is line.levels[0], list[str]()  # nobody read what was before that
+    is_first, moves = change is line.levels[0], list[str]()  # earlier levels were never read
     for name, was, now in change.changes:
         before = "" if is_first or was == now else f"{level_text(catalogue, name, was)} → "
         moves.append(f"{clean(name, 60)} {before}{level_text(catalogue, name, now)}")

@@ -145,7 +145,7 @@ def read_timeline(lake: Lake, cluster_id: str, run: int | None = None) -> Timeli
 def find_senders(levels: Sequence[LevelChange], entries: Sequence[JournalEntry]) -> list[SentLevel]:
     """Return the sender of each level: of the last request that wrote it, sent between the last
     reading of another level and the first reading of this one. `entries`: the cluster's."""
-    senders, since = [], dict[str, tuple[datetime, datetime]]()  # the last two times it was read
+    senders, since = [], dict[str, tuple[datetime, datetime]]()  # the last two reading times
     for change in levels:
         for name, _, level in change.changes:
             earlier, last = since.get(name, (_EPOCH, _EPOCH))
@@ -173,8 +173,8 @@ def find_senders(levels: Sequence[LevelChange], entries: Sequence[JournalEntry])
     return senders
 
 
-_Who = tuple[str, int]  # a role, or what keeps registrations, and a node id
-_Saying = tuple[datetime, int, int]  # when, at which epoch, in which line
+_Who = tuple[str, int]  # a role, or the system with the registrations, and a node id
+_Saying = tuple[datetime, int, int]  # time, epoch and line
 
 
 def _range_changes(rows: Iterable[RangeRow]) -> Iterator[RangeChange]:
@@ -196,7 +196,7 @@ def _registered(
     """Yield the changed registrations of brokers, and whether it is the first record in the log of
     a broker that responds itself."""
     for (role, node_id), of_node in sayings:
-        # The log does not say here which half of a process registered.
+        # The log does not show which half of a process registered.
         if role == REGISTRATION or (role == LOG and (CONTROLLER, node_id) not in answering):
             is_answering = role == LOG and (BROKER, node_id) in answering
             for change in _of_node(BROKER, node_id, of_node, registered=True):
@@ -209,7 +209,7 @@ def _sayings(rows: Iterable[RangeRow]) -> dict[_Who, dict[_Saying, dict[str, End
     for row in rows:
         role = row["witness"]
         epoch = -1 if row["epoch"] is None else row["epoch"]
-        # Several records of the log stand in dumps of one time; only their offsets tell them apart.
+        # Several records of one dump have equal times; only their offsets distinguish them.
         line = 0 if role == LOG else row["line_id"]
         saying = sayings[role, row["node_id"]].setdefault((row["observed_at"], epoch, line), {})
         if row["feature"] is not None:

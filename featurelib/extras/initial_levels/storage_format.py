@@ -51,7 +51,7 @@ class Initial:
     """The levels of the new cluster, or why there are none. Not listed = 0, not finalized."""
 
     levels: dict[str, int]  # metadata.version first, then levels above 0 by feature name
-    refusals: tuple[FormatRefusal, ...]  # in the order of the tool, which says the first
+    refusals: tuple[FormatRefusal, ...]  # in the tool's order; the tool prints the first
 
     @property
     def records(self) -> dict[str, int]:
@@ -61,7 +61,7 @@ class Initial:
 
 def initial_levels(software: ReleaseCatalogue, request: FormatRequest) -> Initial:
     """Return the levels that kafka-storage format of `software` writes, or its refusals."""
-    # A vendor build answers as the release it is based on.
+    # A vendor build counts as the release it is based on.
     own = (tool for tool in _TOOLS if software.based_on in tool.releases)
     tool = next(own, _TOOLS[-1])
     formatting, says = _Format(software, request, tool), tool.says | _DATA["migration"]["says"]
@@ -90,7 +90,7 @@ class _Tool:
     """A generation of kafka-storage format: a row of storage_format.toml."""
 
     releases: list[str]
-    says: dict[str, str]  # question → words; a question without words is not asked
+    says: dict[str, str]  # check → message; checks without a message are skipped
     ignores_unknown_features: bool = False
     defaults_of_latest: bool = False
     unstable_by_default: bool = False
@@ -105,7 +105,7 @@ _DATA: Final = tomllib.loads(
 _TOOLS: Final = tuple(_Tool(**row) for row in _DATA["tool"])
 
 
-_Asked = tuple[str, bool, dict[str, object]]  # a question's code, is it so, values of its words
+_Asked = tuple[str, bool, dict[str, object]]  # a check's code, its result, values for its message
 
 
 class _Format:
@@ -114,7 +114,7 @@ class _Format:
 
     def __init__(self, software: ReleaseCatalogue, request: FormatRequest, tool: _Tool) -> None:
         self.software, self.request, self.tool = software, request, tool
-        # Whether a name of an unstable version is one the tool does not know.
+        # Whether the tool lacks the names of unstable versions.
         self.names_unstable = request.unstable or not tool.unstable_names_unknown
         self.version = self._chosen_version()
         self.before_kraft = self._old_name() if "before_kraft" in tool.says else None
@@ -214,7 +214,7 @@ class _Format:
     def _of_level(self, name: str, level: int) -> Iterator[_Asked]:
         values: dict[str, object] = {"feature": name, "level": level}
         if not self.software.knows(name, level, unstable=self.request.unstable):
-            # The default of an unstable version is refused with it, not once more.
+            # The default of an unstable version is refused with it, not twice.
             yield "unknown_feature_level", name in self.features or not self.is_unstable, values
             return
         if self.version is None or (name == KRAFT_VERSION and self.tool.kraft_needs_nothing):

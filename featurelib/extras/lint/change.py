@@ -22,7 +22,7 @@ from featurelib.source import Source
 from featurelib.words import level_text, range_text
 
 POLICY = "strict"  # the judge whose reasons name every node
-MOST = 3  # reasons that a finding repeats
+MOST = 3  # reasons that a finding lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ def _first(reasons: list[str]) -> tuple[str, ...]:
 
 
 Number = tuple[int, ...]
-KRAFT_ONLY = (4, 0)  # Kafka 4.0 knows no ZooKeeper mode
+KRAFT_ONLY = (4, 0)  # Kafka 4.0 has no ZooKeeper mode
 DYNAMIC_FROM = (4, 1)  # the first release that upgrades kraft.version (KAFKA-16538)
 _RELEASE = re.compile(r"\d{1,3}(?:\.\d{1,3}){1,3}")
 

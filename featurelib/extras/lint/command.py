@@ -34,12 +34,12 @@ class LintForm(StrEnum):
 class LintDocument(Document):
     """featurelib lint"""
 
-    files: list[str]  # that were judged
-    skipped: list[str]  # none of Kafka's, or a pattern that no file matches
-    before: str | None  # the file or revision that was compared with
-    clusters: list[str]  # whose evidence was read
+    files: list[str]  # the judged files
+    skipped: list[str]  # files that are not Kafka's, and patterns without a file
+    before: str | None  # the file or revision of the comparison
+    clusters: list[str]  # the clusters with evidence
     findings: list[LintFinding]
-    faults: list[Fault]  # files, or parts of them, that were not judged
+    faults: list[Fault]  # files, or parts of them, that could not be judged
 
 
 def lint(

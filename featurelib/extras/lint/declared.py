@@ -34,7 +34,7 @@ CONNECT, MIGRATES = "zookeeper.connect", "zookeeper.metadata.migration.enable"
 UNSTABLE = "unstable.feature.versions.enable"
 UNSTABLE_BEFORE = "unstable.metadata.versions.enable"  # its name in 3.7
 NODE_IDS = ("node.id", "broker.id")
-# Properties that decide about levels, quorum or the way back.
+# Properties that decide about levels, quorum or downgrades.
 WATCHED = {VOTERS, SERVERS, ROLES, PROTOCOL, CONNECT, MIGRATES, UNSTABLE, *NODE_IDS}
 # A properties file with any of these is one of a broker or controller.
 OF_KAFKA = WATCHED | {"listeners", "log.dirs", "log.dir", "advertised.listeners"}
@@ -70,7 +70,7 @@ class Scope:
     name: str
     file: str
     line: int
-    node: str = ""  # the kind of nodes, where the file does not say it by process.roles
+    node: str = ""  # the kind of nodes, if the file has no process.roles
     settings: dict[str, Setting] = field(default_factory=dict)
 
     def known(self, key: str) -> str | None:

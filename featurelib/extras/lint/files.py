@@ -62,7 +62,7 @@ def _read_yaml(text: str, file: str, into: Declared) -> bool:
     is_read = False
     for document in _documents(text, file, into):
         try:
-            for resource in _resources(document):  # others may stand beside Kafka's
+            for resource in _resources(document):  # other kinds may be among them
                 is_read |= _read_resource(resource, file, into)
         except RecursionError:
             message = "expected YAML, found an anchor within itself."
@@ -123,7 +123,7 @@ def _read_resource(node: Node, file: str, into: Declared) -> bool:
     title, place = f"{namespace}/{name}" if namespace else name, str(PurePath(file).parent)
     twin = into.scopes.get(("strimzi", place, title))
     if kind == "Kafka" and twin is not None and {of.VERSION, of.METADATA} & twin.settings.keys():
-        place = file  # two clusters of this name in one folder
+        place = file  # two clusters with this name in one folder
     scope = into.scope("strimzi", place, title, file, line_of(node))
     if api not in KNOWN_APIS:
         add(scope, of.API, node, file, "apiVersion")

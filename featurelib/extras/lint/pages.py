@@ -20,7 +20,7 @@ from featurelib.words import clean_place, count, some
 MARK = "<!-- featurelib lint -->"
 NOTHING = "Nothing to report."
 COUNTED = (Severity.BLOCKER, Severity.WARNING)  # words with a plural
-SHOWN = 10  # skipped files that are named
+SHOWN = 10  # skipped files that are listed
 NOT_JUDGED = "not_judged"  # the rule of a fault, in SARIF
 _SPECIAL = re.compile(r"[\\`*_\[\]|#~]")
 
@@ -112,7 +112,7 @@ def render_sarif(findings: Sequence[LintFinding], faults: Sequence[Fault]) -> st
             "level": level,
             "message": {"text": text},
             "locations": [{"physicalLocation": sarif_place(f"{file}:{line}")}],
-            # The finding of a setting stays the same while lines move.
+            # A fingerprint that stays equal when lines move.
             "partialFingerprints": {"lint/v1": f"{code}/{file}/{subject}"},
         }
         for code, level, text, (file, line, subject) in rows

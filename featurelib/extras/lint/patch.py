@@ -88,7 +88,7 @@ def patch(
             say(f"{clean(entry.title)}: {place} no {', '.join(names)}.{command}")
     diffs = [write_diff(file, lines) for file, lines in edits.items()]
     sys.stdout.flush()
-    sys.stdout.buffer.write("".join(diffs).encode())  # each character as in the file
+    sys.stdout.buffer.write("".join(diffs).encode())  # unchanged characters of the file
     return 0 if is_held else RefusedError.exit_code
 
 

@@ -115,7 +115,7 @@ def _place(change: FileChange, keys: Sequence[str]) -> Setting:
 BRIDGE_BELOW = (3, 3)  # the upgrade notes of Kafka 4.0 ask for software of 3.3 or later
 MIGRATES_FROM = (3, 4)  # KIP-866
 ON_ZOOKEEPER = ("zookeeper", "migrating")
-# Texts that are settings.
+# Settings that texts may name.
 _SETTINGS = {
     "version": of.VERSION,
     "level": of.METADATA,
@@ -189,7 +189,7 @@ def _steps(change: FileChange, mode: str, before: str) -> str:
     now, then = change.numbers(of.VERSION)
     if now is None or now < KRAFT_ONLY:
         return "fine"
-    # The migration ends on 3.9, and then comes the software.
+    # The migration ends on 3.9, before the new software.
     is_next = before in ON_ZOOKEEPER and then and then < KRAFT_ONLY
     if is_next or mode in ON_ZOOKEEPER:
         return "needs_kraft"

@@ -190,7 +190,7 @@ def _bitnami(chart: Node | None, file: str, items: list[_Item]) -> Iterator[_Ite
         yield _Item("", of.VOTERS if is_static else of.SERVERS, Setting("", file, line))
         word = "migration" if migrates else "enabled"
         yield _Item("", of.MIGRATION, Setting(word, file, line))
-        # From 4.1 on an upgrade of kraft.version may have followed the chart's 0.
+        # From 4.1 on kraft.version may have been upgraded after the chart set 0.
         if (is_static and (is_old or (number or DYNAMIC_FROM) < DYNAMIC_FROM)) or level not in (
             None,
             "0",

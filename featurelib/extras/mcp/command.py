@@ -28,7 +28,7 @@ from featurelib.source import find_tables
 from featurelib.view.report import narrow
 
 Json = dict[str, Any]
-# What `fleet` says of each cluster; `check` says everything.
+# The keys of each cluster in `fleet`; `check` has all.
 OF_CLUSTER = "id name owner labels verdict severity phase needs_person summary release nodes"
 MOST = 50  # clusters of `fleet`
 INSTRUCTIONS = resources.files(__package__).joinpath("instructions.txt").read_text(encoding="utf-8")

@@ -28,7 +28,7 @@ from featurelib.view.report import narrow
 from featurelib.words import clean
 
 TARGETS = "notify.toml"
-NOBODY = "\0"  # no owner is called so
+NOBODY = "\0"  # no owner has this name
 LONGEST_FAULT = 400  # characters
 State = Literal["sent", "failed", "waits", "dry_run"]
 
@@ -95,7 +95,7 @@ def notify(
         history = History(lake, night.run, now)
         sender = None if dry_run else MessageSender(chosen, timeout)
         if not dry_run:
-            history.write()  # before anything is sent that could not be recorded
+            history.write()  # before a message is sent that could not be recorded
         try:
             messages = list(send_due(night, chosen, history, sender, now))
         finally:

@@ -97,7 +97,7 @@ def write_message(report: Report, owner: str, sent: Items, link: str, fleet: str
             names = some([named[key] for key in task.clusters], NAMES)
             text = f"{task.verb} {names}: {task.text} {task.how}".rstrip()
             commands = [*task.command.splitlines()]
-            if task.verb in WAITS:  # each plan has its own
+            if task.verb in WAITS:  # each plan has its own command
                 own = [each for each in part.clusters if each.key in task.clusters][:MOST]
                 commands = [each.owner_command or "" for each in own]
                 if task.verb == WAITS[0]:

@@ -50,7 +50,7 @@ class History:
         self._sent = dict[tuple[str, str], Sent]()
         try:
             rows = lake.read(NOTIFICATION).to_pylist()
-        except NoEvidenceError:  # nothing was ever sent
+        except NoEvidenceError:  # no message was sent yet
             rows = []
         for row in sorted(rows, key=lambda row: (row["sent_at"], not row["resolved"])):
             self._remember(row)

@@ -47,7 +47,7 @@ class NotifyTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """A `[[target]]`: a webhook or mail addresses, and the owners whose messages it gets."""
 
     name: str
-    owner: tuple[str, ...] = ()  # empty: owners that no other target names
+    owner: tuple[str, ...] = ()  # empty: owners without a target of their own
     slack: str = ""  # references
     teams: str = ""
     webhook: str = ""

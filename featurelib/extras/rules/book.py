@@ -36,7 +36,7 @@ from featurelib.view.layout import Page, wrap
 
 DIALECTS = (*GENERATIONS, KIP, STRICT)
 _ROWS = resources.files(__package__).joinpath("unrecorded.toml").read_text(encoding="utf-8")
-# Rows that no recorded exchange reaches, and why none does.
+# Rows that no recorded exchange reaches, with the reason.
 UNRECORDED: dict[str, str] = {
     f"{dialect}.{row['id']}": row["reason"]
     for row in tomllib.loads(_ROWS)["row"]
@@ -51,7 +51,7 @@ class Question:
     id: str
     dialect: str
     row: RuleRow
-    at_door: bool  # about the request as a whole, before any update is looked at
+    at_door: bool  # about the whole request, before its updates are read
     position: int  # from 1, within the door or within the rules
 
 
@@ -123,7 +123,7 @@ def rulebook() -> dict[str, RulebookEntry]:
 
 
 WIDTH = 96
-TOGETHER = "\u00a0"  # no line ends between a dialect and its number
+TOGETHER = "\u00a0"  # keeps a dialect and its number on one line
 
 
 class RulesDocument(Document, kw_only=True):

@@ -39,7 +39,7 @@ from featurelib.model import NotPassed, Passed, Recipient, Step
 
 ASKED_VERSION = 4  # of ApiVersions; version 3 leaves out ranges from 0 (KAFKA-17011)
 KNOWS_ALL_RANGES = (3, 9)
-CONTROLLERS_SHOW_LEVELS = (3, 6)  # before, a controller's listener says -1 and nothing
+CONTROLLERS_SHOW_LEVELS = (3, 6)  # before that, a controller's listener returns -1 and no levels
 DESCRIBE_CLUSTER = ((4, 0), 2), ((3, 7), 1), ((0, 0), 0)  # from which release, which version
 CONTROLLERS_DESCRIBE = (3, 7)
 NAMES_DIRECTORIES = (3, 9)  # DescribeQuorum version 2
@@ -79,7 +79,7 @@ class EmbeddedBackend:
     def describe(self, say: Say) -> tuple[bytes, ...]:
         """Read every node once, as landing lines. Raises UnreachableError if none runs."""
         nodes = sorted(self._cluster.cluster.nodes, key=lambda n: (n.node_id, -n.role))
-        if self._cluster.mode == "zk":  # nobody knows of a broker that is not registered
+        if self._cluster.mode == "zk":  # an unregistered broker is unknown
             nodes = [node for node in nodes if node.registered]
         if not any(node.running for node in nodes):
             raise UnreachableError(
@@ -219,7 +219,7 @@ def _members(state: EmbeddedState, node: Node, dialect: Dialect, cluster_id: str
     fenced = version >= wire.SHOWS_FENCED_FROM
     kind = wire.CONTROLLERS if of_controllers else wire.BROKERS
     level = state.cluster.level(METADATA_VERSION)
-    # In KRaft a broker names any broker, so that requests to the controller are forwarded.
+    # In KRaft a broker returns any broker, so that requests are forwarded.
     forwards = dialect.mode != "zk" and not of_controllers
     able = [n for n in state.cluster.nodes if n.role is node.role and n.registered]
     listed = [n for n in able if not n.ignored and (of_controllers or fenced or not n.fenced)]
@@ -279,7 +279,7 @@ def _quorum(state: EmbeddedState, node: Node) -> Keys:
         error_code=wire.NO_ERROR if leads else NOT_LEADER,
         error_message=no_words,
         leader_id=state.cluster.active,
-        leader_epoch=0,  # it was never elected anew
+        leader_epoch=0,  # it was elected only once
         high_watermark=state.epoch + 1 if leads else -1,
         current_voters=replicas(voters),
         observers=replicas(observers[at] for at in sorted(observers)),
@@ -346,7 +346,7 @@ def _configured(state: EmbeddedState, node: Node) -> Iterator[wire.Configuration
 def _znodes(state: EmbeddedState, cluster_id: str) -> Iterator[Keys]:
     """Yield every znode that a collector reads; no znode is created again here."""
     cluster, text = state.cluster, state.text
-    # Bytes that are no UTF-8 are as a reader of ZooKeeper shows them.
+    # Bytes that are no UTF-8 look the same as to a reader of ZooKeeper.
     stored = text and text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     znodes: list[tuple[str, int, object]] = [("/cluster/id", 0, {"version": "1", "id": cluster_id})]
     znodes += [("/feature", state.epoch, stored), ("/features", 0, None)]

@@ -50,8 +50,8 @@ _SCHEMA = (
     " for_good INTEGER NOT NULL)",
 )
 FORM = "2"  # of the file; another one is refused
-LONGEST_WAIT_S = 30  # for another process that holds the file
-NOBODY = -1  # leads the cluster
+LONGEST_WAIT_S = 30  # for another process that has the file
+NOBODY = -1  # the cluster has no leader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,13 +43,13 @@ _ADDRESSES = ("--bootstrap-server", "--bootstrap-controller", "--command-config"
 _VALUES = ("--release-version", "--metadata", "--feature")
 _FLAGS = ("--dry-run", "--unsafe")
 _DEPRECATED = " `metadata` flag is deprecated and may be removed in a future release."
-_UNKNOWN = (  # since which release, and the words of the tool
+_UNKNOWN = (  # the first release, and the tool's message
     ("4.2", "Unknown metadata.version '{text}'. Supported metadata.version are: {known}"),
     ("4.0", "Unknown metadata.version {text}. Supported metadata.version are {known}"),
     ("3.8", "Unsupported metadata.version {text}. Supported metadata.version are {known}"),
     (FIRST, "Unsupported metadata version {text}. Supported metadata versions are {known}"),
 )
-_OLDEST_NAMED = 4  # 3.3-IV0: the tools up to 3.9 name no older level in their errors
+_OLDEST_NAMED = 4  # 3.3-IV0: the tools up to 3.9 have no names of older levels in their errors
 _TIMEOUT_MS = 60_000
 
 
@@ -86,10 +86,10 @@ class ToolRun:
     stderr: tuple[str, ...]
     exit_code: int
     moves: tuple[Move, ...] = ()
-    unmoved: tuple[str, ...] = ()  # printed as moved, and left as they are (KAFKA-18992)
-    ignores_dry_run: bool = False  # it was given, and the tool applies all the same
+    unmoved: tuple[str, ...] = ()  # printed as changed, and not changed (KAFKA-18992)
+    ignores_dry_run: bool = False  # --dry-run was given, and the tool applies the command anyway
     unsure: bool = False  # whether kraft.version moves depends on the order of a hash map
-    ahead: StepOutlook | None = None  # what the moves bring and cost; None = nothing moves
+    ahead: StepOutlook | None = None  # the effects of the moves; None = no move
 
     @property
     def side_effects(self) -> tuple[SideEffect, ...]:
@@ -243,7 +243,7 @@ class Tool:
         if command.release_version is not None:
             if command.metadata is not None or command.features:
                 raise _EndedError("Can not specify `release-version` with other feature flags.")
-            goes_up = command.does == _UPGRADE  # then what maps to 0 is not sent
+            goes_up = command.does == _UPGRADE  # a level of 0 is then not sent
             mapped = self.own.defaults(self._version(command.release_version))
             yield from ((name, level) for name, level in mapped.items() if level or not goes_up)
         if command.metadata is not None:

@@ -102,7 +102,7 @@ class Watch:
     def see(self, sight: ClusterView) -> Watched:
         """Add a reading. Raises ConfigError if `until` has an unknown name."""
         at = moment(sight.newest)
-        assert at is not None  # a look is of a time
+        assert at is not None  # a reading has a time
         if self._texts and self._until is None:
             self._until = read_target(self._texts, sight, self._catalogue)
         features = tuple(_features(sight, self._until))
@@ -274,7 +274,7 @@ def _level(name: str, text: str, sight: ClusterView, catalogue: Catalogue) -> in
         raise ConfigError(f"--until {name}={text}: expected a level above 0, found 0.")
     ends = (node.supported[name][1] for node in sight.cluster.nodes if name in node.supported)
     newest = max(catalogue.newest_known(name), *ends, 0)
-    if name in catalogue.features and level > newest:  # it would be waited for without an end
+    if name in catalogue.features and level > newest:  # it would be awaited without an end
         raise ConfigError(
             f"--until {clean(name)}={clean(text)}: expected a level that a release of the catalogue"
             f" or a node knows, up to {level_text(catalogue, name, newest)}, found {level}."

@@ -36,7 +36,7 @@ FORMAT: Literal["featurelib.waves"] = "featurelib.waves"
 VERSION: Literal[1] = 1
 UPGRADE_ALL = "upgrade-all"  # a target: every feature as far as it is READY
 NO_LABEL = ""  # the value of a cluster that has no such label
-EARLY = 5  # without a label one cluster in so many comes before the others
+EARLY = 5  # without a label, one in five clusters comes before the others
 AGAIN = "Make it again: featurelib waves plan TARGET --out FILE"
 
 Why = Literal["UNKNOWN", "BLOCKED", "critical", "software", "part", "order", "operator"]
@@ -199,7 +199,7 @@ class WaveFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     waves: WavePlan
 
 
-# --- From what can move to rings ------------------------------------------------------------------
+# --- From candidates to rings --------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +210,7 @@ class Candidate:
     downgraded. `labels` are the inventory's.
     """
 
-    works: tuple[tuple[bool, WaveWork], ...]  # whether that step has a way back
+    works: tuple[tuple[bool, WaveWork], ...]  # whether that step can be downgraded
     kind: tuple[object, ...]
     nodes: int
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -336,7 +336,7 @@ def _ring(name: str, about: str, members: Sequence[Candidate], options: Waving) 
     and others; a cluster takes part in the next step of the kind that it needs."""
     steps: list[list[WaveWork]] = []
     kinds: list[bool] = []
-    begins = any(c.works[0][0] for c in members)  # something has a way back to begin with
+    begins = any(c.works[0][0] for c in members)  # some step can be downgraded
     for member in members:
         at = 0
         for way_back, work in member.works:

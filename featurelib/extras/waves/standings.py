@@ -55,7 +55,7 @@ from featurelib.schema import SNAPSHOT
 from featurelib.words import clean, level_text, levels_text, time_text
 
 Row = dict[str, Any]
-SHOWN = 3  # things in the way of a cluster that are listed
+SHOWN = 3  # obstacles of a cluster that are listed
 _HOLDING = (Severity.CRITICAL, Severity.BLOCKER, Severity.UNKNOWN)
 _TEXTS = ("message", "consequence", "action", "command")  # of a finding
 _LONGEST_COMMAND = 400
@@ -349,7 +349,7 @@ def _said(rows: Iterable[Row]) -> list[Advice]:
     return list(dict.fromkeys(Advice(**{key: row[key] for key in _TEXTS}) for row in rows))
 
 
-LONGEST = timedelta(days=30)  # what comes later is not laid to a step
+LONGEST = timedelta(days=30)  # later trouble is not attributed to a step
 
 
 def find_setbacks(
