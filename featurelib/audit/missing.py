@@ -242,14 +242,21 @@ def _anomalies(report: BatchFindings) -> None:
     _strangers(report)
     without = node.listed_nothing & ~evidence.levels.system_off[node.cluster]
     report.of_nodes("registration_without_features", without)
-    observers = snapshots["observers"]
-    known = distinct(node_key(node.cluster, 0, node.node_id))
-    keys = node_key(observers.row, 0, observers.field("node_id"))
-    cluster, _, node_id = split_key(keys[find(known, keys) < 0])
+    cluster, node_id = _unlisted_observers(evidence)
     proven = evidence.membership.registrations_proven[cluster]
     for code, hit in (("observer_not_registered", proven), ("observer_not_listed", ~proven)):
         place = evidence.membership.quorum_place
         report.of_clusters(code, cluster[hit], place, node_id=node_id[hit])
+
+
+def _unlisted_observers(evidence: Evidence) -> tuple[Int, Int]:
+    """Return cluster and id of each observer of the quorum that is none of the nodes that count."""
+    observers, node = evidence.snapshots["observers"], evidence.subjects
+    keys = node_key(observers.row, 0, observers.field("node_id"))
+    cluster, _, node_id = split_key(
+        keys[find(distinct(node_key(node.cluster, 0, node.node_id)), keys) < 0]
+    )
+    return cluster, node_id
 
 
 # The meaning of a missing permission: the request's name, and what its response shows.
@@ -426,7 +433,14 @@ def _registrations(judge: Judge, agreed: Agreed, proven: Bool, sink: BatchFindin
     role, node, at, line = (nodes_of.field(n)[rows] for n in ("role", "node_id", "at", "line"))
     clusters = nodes_of.row[rows]
     count = sink.of_clusters("lists_disagree", clusters, role=role, node_id=node, at=at, line=line)
-    return np.where(settled, 0, count + sink.of_clusters("registrations_unproven", unproven))
+    count += sink.of_clusters("registrations_unproven", unproven)
+    # In a dynamic quorum a registered controller may follow without a vote.
+    hidden = evidence.dynamic()[1] & ~(member.controllers_lately | evidence.controllers_vouched)
+    hidden &= ~member.migrating & ~proven
+    cluster, node_id = _unlisted_observers(evidence)
+    where, of = hidden[cluster], member.quorum_place
+    count += sink.of_clusters("observer_unknown", cluster[where], of, node_id=node_id[where])
+    return np.where(settled, 0, count)
 
 
 def _not_asked(evidence: Evidence, rows: Bool) -> list[str]:

@@ -51,7 +51,7 @@ class Membership:
     quorum_at: Int
     quorum_line: Int
     controllers_known: Bool  # something lists the registered controllers
-    controllers_lately: Bool  # … and is not too old
+    controllers_lately: Bool  # … and is of the newest look
     disputed: Int  # positions of nodes about which the lists that count differ
 
     @property
@@ -333,8 +333,6 @@ def read_nodes(
     quorum_seen, zookeeper = base.quorum_at > 0, snapshots.scalar("zookeeper") > 0
     by_list, log_at = base.lists.field("role") == CONTROLLER, snapshots.scalar("log_at")
     listed = base.log_is_complete | base.having(base.lists, by_list)
-    lately = base.having(base.lists, by_list & fresh(base.lists.field("at")))
-    lately |= base.log_is_complete & fresh(log_at)
     listeners = base.listeners
     # Controllers are KRaft's, and so are brokers with such metrics (KIP-1180).
     of_kraft = (listeners.field("scraped") >= 0) & ~zookeeper[listeners.row]
@@ -351,6 +349,9 @@ def read_nodes(
     counted = counted[first_of_equals(counted >> 2)]
     keys, way = counted >> 2, counted & 3
     look = base.newest_look(keys) - ONE_LOOK
+    at = base.lists.field("at")
+    lately = base.having(base.lists, by_list & fresh(at) & (at >= look[base.lists.row]))
+    lately |= base.log_is_complete & fresh(log_at) & (log_at >= look)
     is_current = (base.authority_at >= look) | (zookeeper & ~kraft)
     membership = Membership(
         zookeeper=zookeeper,

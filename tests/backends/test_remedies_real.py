@@ -184,6 +184,11 @@ def test_a_ghost_controller_below_33_registers_anew_and_no_command_is_printed(
     until(lambda: "Controller 101" in validated(cluster, 29))  # it fetches before it is registered
     before = lines_of(cluster, tmp_path / "before")
     assert "unsupported_by_node" in {code for code, _, _ in findings(judged(before))}
+    # Without a line of its own and without a list, DescribeQuorum alone shows that it is there.
+    lists = re.compile(rb'"kind": ?"describe_cluster".*"listener": ?"controller"')
+    rest = [line for line in before if b'"node_id":101' not in line and not lists.search(line)]
+    assert ("observer_unknown", None, 101) in findings(judged(rest))
+    assert verdict(judged(rest)) == "UNKNOWN"
     cluster.stop_node(101)
     gone()
     sight = judged([*before, *lines_of(cluster, tmp_path / "gone")])

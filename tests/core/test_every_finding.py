@@ -263,6 +263,14 @@ FIRES: dict[str, Callable[[], list[Found]]] = {
     "no_majority_answers": lambda: judged(with_nodes(replace(UNASKED, failed=0), voters=(8, 9))),
     "silent_broker": lambda: judged(with_nodes(replace(FENCED, fenced=False), of=ZOOKEEPER)),
     "observer_not_listed": lambda: judged(replace(UNPROVEN, voters=None), FOLLOWED),
+    "observer_unknown": lambda: judged(
+        with_both(
+            of=replace(GOOD, registry="fenced", voters=None),
+            ranges={METADATA: (7, 29), "kraft.version": (0, 1)},
+            levels={METADATA: 25, "kraft.version": 1},
+        ),
+        FOLLOWED,
+    ),
     "observer_not_registered": lambda: judged(replace(GOOD, voters=None), FOLLOWED),
     "side_effect_by_name": lambda: judged(with_both(ranges=WITH_ELR)),
     "metadata_version_not_recorded": lambda: judged(

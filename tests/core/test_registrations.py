@@ -688,6 +688,31 @@ def test_two_lists_of_one_moment_that_differ_prove_nothing(
 DYNAMIC_LEVELS: dict[str, Any] = {
     "levels": LEVELS | {"kraft.version": 1}, "ranges": NEW | {"kraft.version": (0, 1)},
 }  # fmt: skip
+MAY_BE_CONTROLLER = [
+    answer(1, **DYNAMIC_LEVELS), answer(1, CONTROLLER, **DYNAMIC_LEVELS), ALONE,
+    quorum([(1, 0)], [(1, 0), (7, 3)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict"),
+    [
+        ([], "UNKNOWN"),
+        ([listing((1, False), kind=2, age=24)], "UNKNOWN"),
+        ([listing((1, False), kind=2)], "READY"),
+        (log(*ME, age=1), "READY"),
+    ],
+    ids=["no list", "a list of an earlier run", "a list", "a dump"],
+)
+def test_who_follows_a_dynamic_quorum_may_be_a_registered_controller(
+    lines: list[bytes], verdict: str
+) -> None:
+    said = judge_lines([*MAY_BE_CONTROLLER, *lines])
+    assert readiness(said, METADATA)["verdict"] == verdict
+    found = [row["node_id"] for row in findings(said, "observer_unknown")]
+    assert found == [7] * (verdict == "UNKNOWN")
+
+
 DIRECTORY = b'"replica_id": 3, "replica_directory_id": "970315ca-0f0b-4ee0-b456-edaad2d4b465"'
 
 
