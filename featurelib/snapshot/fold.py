@@ -83,7 +83,11 @@ class Fold:
         is_lost = isinstance(content, kinds.NodeDescription) and not (
             content.answered or content.error_code
         )
-        if not (isinstance(content, _OF_NO_NODE) or is_lost):
+        if isinstance(content, kinds.NodeDescription) and is_lost:
+            request = content.request
+            text = f"node {request.asked_node}: {request.error or request.why}"
+            self._lose(kept.NotReached(at, line_id, text, alone=True))
+        elif not isinstance(content, _OF_NO_NODE):
             self.state.observed_at = max(self.state.observed_at, at)
         add = _ADDERS.get(type(landing.content))
         if add is not None:  # otherwise its kind is not known yet
@@ -347,8 +351,11 @@ class Fold:
         self.state.strimzi = max(self.state.strimzi or new, new, key=_NEWEST)
 
     def _add_not_reached(self, content: kinds.NotReachedLine, at: int, line: int) -> None:
-        new = kept.NotReached(at, line, content.error)
-        self.state.not_reached = max(self.state.not_reached or new, new, key=_NEWEST)
+        self._lose(kept.NotReached(at, line, content.error))
+
+    def _lose(self, new: kept.NotReached) -> None:
+        newest = max(self.state.not_reached or new, new, key=attrgetter("after", "line"))
+        self.state.not_reached = newest
 
     def _add_tool(self, content: kinds.ToolLine, at: int, line: int) -> None:
         entry = kinds.tool_feature(content.line)

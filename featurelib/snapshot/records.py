@@ -349,7 +349,7 @@ class _Row:
         self._state = state
         # 0 = nothing counts yet
         self._answered = state.observed_at or (state.strimzi.at if state.strimzi else 0)
-        newest = max(self._answered, state.not_reached.at if state.not_reached else 0)
+        newest = max(self._answered, state.not_reached.after if state.not_reached else 0)
         self._row = StoredRow(
             cluster=cluster,
             observed_at=newest if self._answered else None,
@@ -550,7 +550,7 @@ class _Row:
         its metrics may be of the same reading."""
         lost = self._state.not_reached
         scraped = max((entry.scraped_at for entry in self._state.listeners), default=0)
-        if lost and lost.at > max(self._state.observed_at, scraped + ONE_LOOK):
+        if lost and lost.after > max(self._state.observed_at, scraped + ONE_LOOK):
             yield self._row.text_code(lost.error), self._answered or NONE, lost.at, lost.line
 
     def _strimzi_nodes(self) -> Iterator[tuple[object, ...]]:

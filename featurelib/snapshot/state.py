@@ -253,11 +253,18 @@ class StrimziState(msgspec.Struct, array_like=True, gc=False):
 
 
 class NotReached(msgspec.Struct, array_like=True, gc=False):
-    """The newest reading that reached no node, by (time, line)."""
+    """The newest look that reached nobody, by (time, line); or `alone`: one node did not describe
+    the cluster, which says so if nobody answered in that look."""
 
     at: int
     line: int
     error: str
+    alone: bool = False
+
+    @property
+    def after(self) -> int:
+        """The time after which an answer shows that the look reached somebody, microseconds."""
+        return self.at - ONE_LOOK * self.alone
 
 
 class ClusterState(msgspec.Struct, array_like=True):

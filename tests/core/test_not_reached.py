@@ -60,6 +60,8 @@ ZOOKEEPER = Cluster(
 CODE = "cluster_not_reached"
 LOST = not_reached_line("c", 0, 60)
 BEFORE = not_reached_line("c", 30)
+NEVER = line_of("describe_cluster", "c", -1, asked_node=1, listener="broker", error="timed out")
+SINCE = NEVER.replace(at(-1).encode(), at(0, 60).encode())
 READY, UNKNOWN = {METADATA: "READY"}, {METADATA: "UNKNOWN"}
 
 
@@ -137,6 +139,10 @@ def test_a_known_node_that_says_no_blocks_all_the_same() -> None:
         ((BEFORE,), READY),  # somebody answered since
         ((LOST, metrics_line(1, seconds=30)), READY),  # its processes run: it is one look
         ((LOST, metrics_line(1, seconds=-600)), UNKNOWN),
+        ((NEVER,), UNKNOWN),  # one node did not describe the cluster, and nobody answered since
+        ((NEVER.replace(b"cluster", b"quorum", 1), LOST), UNKNOWN),
+        ((SINCE,), READY),  # in the look in which others answered
+        ((SINCE, LOST), UNKNOWN),
         ((LOST, strimzi_line(age=-1)), UNKNOWN),  # it is Kubernetes that answered
     ],
 )
