@@ -31,7 +31,15 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from featurelib.audit.columns import broker_key, distinct, find, is_fresh, marked, node_key
+from featurelib.audit.columns import (
+    broker_key,
+    distinct,
+    find,
+    is_fresh,
+    marked,
+    node_key,
+    split_key,
+)
 from featurelib.audit.features import Answering, Questions, answer, ask
 from featurelib.audit.finalized import Levels, read_levels
 from featurelib.audit.findings import Findings, Mute
@@ -253,6 +261,14 @@ class Evidence:
         levels = self.snapshots["levels"]
         unknown = np.isin(levels.field("feature"), _unknown(self.snapshots.names, catalogue))
         return marked(len(self.clusters), levels.row[unknown]) & ~self.membership.on_zookeeper
+
+    def unlisted_observers(self) -> tuple[Int, Int]:
+        """Return cluster and id of each observer of a quorum that is none of the counted nodes."""
+        observers, node = self.snapshots["observers"], self.subjects
+        keys = node_key(observers.row, 0, observers.field("node_id"))
+        listed = distinct(node_key(node.cluster, 0, node.node_id))
+        cluster, _, node_id = split_key(keys[find(listed, keys) < 0])
+        return cluster, node_id
 
     def strangers(self) -> Int:
         """Return listeners that are known only by their metrics and missing in the cluster's own

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from featurelib.audit.checks import outdated
-from featurelib.audit.columns import distinct, find, latest, marked, node_key, split_key
+from featurelib.audit.columns import find, latest, marked
 from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.finalized import UNSEEN, witness_text
 from featurelib.audit.majority import report_dead_voters, report_majority
@@ -242,21 +242,11 @@ def _anomalies(report: BatchFindings) -> None:
     _strangers(report)
     without = node.listed_nothing & ~evidence.levels.system_off[node.cluster]
     report.of_nodes("registration_without_features", without)
-    cluster, node_id = _unlisted_observers(evidence)
+    cluster, node_id = evidence.unlisted_observers()
     proven = evidence.membership.registrations_proven[cluster]
     for code, hit in (("observer_not_registered", proven), ("observer_not_listed", ~proven)):
         place = evidence.membership.quorum_place
         report.of_clusters(code, cluster[hit], place, node_id=node_id[hit])
-
-
-def _unlisted_observers(evidence: Evidence) -> tuple[Int, Int]:
-    """Return cluster and id of each observer of the quorum that is none of the nodes that count."""
-    observers, node = evidence.snapshots["observers"], evidence.subjects
-    keys = node_key(observers.row, 0, observers.field("node_id"))
-    cluster, _, node_id = split_key(
-        keys[find(distinct(node_key(node.cluster, 0, node.node_id)), keys) < 0]
-    )
-    return cluster, node_id
 
 
 # The meaning of a missing permission: the request's name, and what its response shows.
@@ -437,9 +427,10 @@ def _registrations(judge: Judge, agreed: Agreed, proven: Bool, sink: BatchFindin
     # In a dynamic quorum a registered controller may follow without a vote.
     hidden = evidence.dynamic()[1] & ~(member.controllers_lately | evidence.controllers_vouched)
     hidden &= ~member.migrating & ~proven
-    cluster, node_id = _unlisted_observers(evidence)
-    where, of = hidden[cluster], member.quorum_place
-    count += sink.of_clusters("observer_unknown", cluster[where], of, node_id=node_id[where])
+    cluster, node_id = evidence.unlisted_observers()
+    unlisted, place = hidden[cluster], member.quorum_place
+    ids = node_id[unlisted]
+    count += sink.of_clusters("observer_unknown", cluster[unlisted], place, node_id=ids)
     return np.where(settled, 0, count)
 
 
