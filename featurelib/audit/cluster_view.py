@@ -31,11 +31,11 @@ from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, Severity
 from featurelib.landing import Landing, read
 from featurelib.rows import NONE, Int, TableRows, join_rows, make_rows, texts_of
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
-from featurelib.words import moment
+from featurelib.words import count, moment
 
 NO_FLEET = Fleet()  # an inventory that expects nothing
 NEXT = "docs/landing.md describes them. To write some: featurelib collect CLUSTER --out FOLDER"
-_SHOWN = 5  # reasons and clusters in an error
+_SHOWN = 5  # clusters in an error
 _REGISTER_FROM = load(STRICT).can.controllers_register_from
 
 
@@ -217,18 +217,20 @@ def _choose(
         )
     if ids and (own_id is None or own_id in ids):
         return next(iter(ids)) if own_id is None else own_id
-    reasons = _some([f"line {number}: {reason}" for number, reason in rejected], "; ")
-    tail = f"; quarantined: {reasons}" if rejected else ""
     hint = f"; there are lines of {_some(sorted(ids))}" if ids else ""
+    if rejected and not ids:
+        number, reason = rejected[0]
+        hint = f" in {count(len(rejected), 'line')}, so this is no landing file. Line {number}: "
+        hint += f"{reason}. collect --from FILE makes one of the output of a Kafka tool"
     which = "" if own_id is None else f" of cluster {own_id}"
     raise NoEvidenceError(
-        f"expected landing lines{which}, found none that is accepted{hint}{tail}. {NEXT}"
+        f"expected landing lines{which}, found none that is accepted{hint}. {NEXT}"
     )
 
 
-def _some(texts: Sequence[str], between: str = ", ") -> str:
+def _some(texts: Sequence[str]) -> str:
     rest_count = len(texts) - _SHOWN
-    return between.join(texts[:_SHOWN]) + (f" and {rest_count} more" if rest_count > 0 else "")
+    return ", ".join(texts[:_SHOWN]) + (f" and {rest_count} more" if rest_count > 0 else "")
 
 
 class PlainCluster:
