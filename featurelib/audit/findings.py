@@ -397,8 +397,11 @@ class FindingWords:
         level, finalized = columns["level"], columns["finalized_level"]
         low, high = columns["min_version"], columns["max_version"]
         ends = None if low is None or high is None else (low, high)
-        now = "an unknown level" if finalized is None else level_text(catalogue, feature, finalized)
         name = clean(site.name or "CLUSTER")
+
+        def named(number: int | None, unknown: str) -> str:
+            return unknown if number is None else level_text(catalogue, feature, number)
+
         values = _Values(
             cluster_and_folder=lambda: _into(name, site),
             collect=lambda: site.collect * (site.landing != NO_SITE.landing),
@@ -406,13 +409,13 @@ class FindingWords:
         )
         values |= {
             "role": columns["role"] or "node",
-            "node": "?" if node is None else str(node),
-            "feature": "a feature" if feature is None else clean(feature),
+            "node": _or("?", node),
+            "feature": _or("a feature", feature),
             "range": range_text(catalogue, feature, ends),
-            "level": "?" if level is None else level_text(catalogue, feature, level),
-            "number": "LEVEL" if level is None else str(level),
+            "level": named(level, "?"),
+            "number": _or("LEVEL", level),
             "version": _argument(catalogue.level_name(METADATA_VERSION, finalized), "VERSION"),
-            "finalized": now,
+            "finalized": named(finalized, "an unknown level"),
             "dated": catalogue.label,
             "software": software(""),
             "inventory": site.inventory,
@@ -444,6 +447,11 @@ class FindingWords:
     def _add_name(self, match: re.Match[str]) -> str:
         named = level_text(self.catalogue, METADATA_VERSION, int(match[1]))
         return f"{METADATA_VERSION} {named}"
+
+
+def _or(unknown: str, value: str | int | None) -> str:
+    """Return the value, safe to show, or the text for an unknown one."""
+    return unknown if value is None else clean(str(value))
 
 
 class _Values(dict[str, str]):

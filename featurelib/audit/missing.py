@@ -15,7 +15,7 @@ those that vote (QuorumFeatures.quorumNodeIds; docs/decisions/0011-configured-vo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 import msgspec
@@ -23,7 +23,7 @@ import numpy as np
 
 from featurelib.audit.checks import outdated
 from featurelib.audit.columns import find, latest, marked
-from featurelib.audit.evidence import BatchFindings, Evidence
+from featurelib.audit.evidence import BatchFindings, Evidence, StaticVoters
 from featurelib.audit.finalized import UNSEEN, witness_text
 from featurelib.audit.majority import report_dead_voters, report_majority
 from featurelib.audit.profiles import ranges_of
@@ -528,29 +528,14 @@ def least_software(judge: Judge, clusters: Int) -> Texts:
 def _static_voters(report: BatchFindings) -> None:
     """Report controllers of a dynamic quorum that still have static voters, and those of a static
     quorum that have none."""
-    evidence, nodes = report.evidence, report.evidence.subjects
+    evidence, known = report.evidence, report.evidence.configurations.static_voters
     dynamic, may_be = evidence.dynamic()
-    unsure = {at for at, name, _ in evidence.levels.disputed if name == KRAFT_VERSION}
-    static = evidence.configurations.static_voters
-    lists = [v for v in static if dynamic[v.cluster] and v.ids]
-    controllers = nodes.registered & (nodes.role == Role.CONTROLLER)
-    controllers &= marked(len(dynamic), [v.cluster for v in lists])[nodes.cluster]
-    keys = nodes.cluster[controllers].tolist(), nodes.node_id[controllers].tolist()
-    registered = set(zip(*keys, strict=True))
-    details = []
-    for voters in lists:
-        lost = {i for i in voters.ids if (voters.cluster, i) not in registered} - {voters.node_id}
-        is_listed = lost and evidence.membership.controllers_known[voters.cluster]
-        extra = f"; {_ids(lost)} not registered" if is_listed else ""
-        details.append(f"{_ids(voters.ids)}{extra}")
-    bare = [
-        v
-        for v in static
-        if not (v.ids or may_be[v.cluster] or v.cluster in unsure)
-        and evidence.membership.kraft[v.cluster]
-    ]
+    static = evidence.membership.kraft & ~may_be
+    static[[at for at, name, _ in evidence.levels.disputed if name == KRAFT_VERSION]] = False
+    lists = [v for v in known if dynamic[v.cluster] and v.ids]
+    bare = [v for v in known if static[v.cluster] and not v.ids]
     for code, found, text in (
-        ("dynamic_quorum_with_static_voters", lists, details),
+        ("dynamic_quorum_with_static_voters", lists, [*_voter_texts(evidence, lists)]),
         ("static_quorum_without_voters", bare, None),
     ):
         rows = [(v.cluster, v.node_id, v.at, v.line) for v in found]
@@ -564,6 +549,20 @@ def _static_voters(report: BatchFindings) -> None:
             at=at,
             line=line,
         )
+
+
+def _voter_texts(evidence: Evidence, lists: Sequence[StaticVoters]) -> Iterator[str]:
+    """Yield the ids of each list, and those that are not registered."""
+    nodes = evidence.subjects
+    controllers = nodes.registered & (nodes.role == Role.CONTROLLER)
+    controllers &= marked(len(evidence.clusters), [v.cluster for v in lists])[nodes.cluster]
+    keys = nodes.cluster[controllers].tolist(), nodes.node_id[controllers].tolist()
+    registered = set(zip(*keys, strict=True))
+    for voters in lists:
+        lost = {i for i in voters.ids if (voters.cluster, i) not in registered} - {voters.node_id}
+        is_listed = lost and evidence.membership.controllers_known[voters.cluster]
+        extra = f"; {_ids(lost)} not registered" if is_listed else ""
+        yield f"{_ids(voters.ids)}{extra}"
 
 
 def _ids(ids: Iterable[int]) -> str:
