@@ -21,7 +21,7 @@ from featurelib.model import Move, Reason, Recipient
 from featurelib.planning.files import Approval, ForPeople
 from featurelib.planning.goal import Stay
 from featurelib.planning.outlook import StepOutlook
-from featurelib.questions.describe import Description
+from featurelib.questions.describe import Description, FindingShown
 from featurelib.questions.roll import Roll
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import Proof, WhyNot
@@ -34,7 +34,8 @@ def row_of(keys: str) -> dict[str, str]:
     return {key: attribute or key for key, _, attribute in parts}
 
 
-KEYS = {
+KEYS: dict[type, dict[str, str]] = {
+    FindingShown: row_of("code severity role node_id message"),
     WhyNot: row_of(
         "feature level finalized_level=current answer moves dialects proofs unknown agreed unlock "
         "plan=words outlook=ahead"

@@ -83,7 +83,10 @@ class FindingShown:
 
     code: str
     severity: str
+    role: str | None
+    node_id: int | None
     message: str
+    of_any: str  # the message without the node, equal for equal nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,8 +292,11 @@ def _findings(findings: Sequence[Row], catalogue: Catalogue) -> Iterator[Finding
     words = FindingWords(catalogue)
     for row in sorted(findings, key=lambda row: _SEVERITIES.index(Severity(row["severity"]))):
         if row["severity"] != Severity.BLOCKER:
-            message = words.of(row).statement
-            yield FindingShown(code=row["code"], severity=row["severity"], message=message)
+            yield FindingShown(
+                **{name: row[name] for name in ("code", "severity", "role", "node_id")},
+                message=words.of(row).statement,
+                of_any=words.of(row | {"node_id": None}).statement,
+            )
 
 
 def _time(microseconds: int) -> datetime:

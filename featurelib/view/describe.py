@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -19,7 +18,6 @@ from featurelib.words import (
 
 WHO_WIDTH = 36
 MOST = 20  # findings that are shown
-_NODE = re.compile(r"^(Broker|Controller) (\d+)\b")  # at the start of a finding's message
 NOTHING = "-"
 ZOOKEEPER_MODE = "ZooKeeper mode"  # featurelib.questions.describe.Description.mode
 RUNNING = "running"  # NodeShown.state
@@ -187,11 +185,10 @@ def _findings(described: Description, page: Page) -> None:
 
 def _folded(findings: Sequence[FindingShown]) -> Iterator[tuple[str, str]]:
     """Yield severity and message, once for all nodes with the same finding."""
-    alike = defaultdict[tuple[str, str], list[FindingShown]](list)
+    alike = defaultdict[tuple[str, str | None, str], list[FindingShown]](list)
     for finding in findings:
-        alike[finding.severity, _NODE.sub(r"\1", finding.message)].append(finding)
-    for (severity, _), (first, *rest_alike) in alike.items():
-        named = [match for f in (first, *rest_alike) if (match := _NODE.match(f.message))]
-        ids = [int(m[2]) for m in named[1:]]
-        also = f" The same holds for {nodes(named[0][1].lower(), ids)}." if ids else ""
+        alike[finding.severity, finding.role, finding.of_any].append(finding)
+    for (severity, role, _), (first, *rest_alike) in alike.items():
+        ids = [finding.node_id for finding in rest_alike if finding.node_id is not None]
+        also = f" The same holds for {nodes(role, ids)}." if ids else ""
         yield severity, f"{first.message}{also}"

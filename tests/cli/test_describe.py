@@ -219,9 +219,13 @@ def test_a_dynamic_quorum_without_static_voters_is_nothing_to_say(
 
 
 def test_what_holds_for_several_nodes_is_said_once() -> None:
-    texts = [f"Controller {i} still has static voters." for i in (1, 2, 3)]
-    found = [FindingShown(code="a", severity="warning", message=text) for text in texts]
-    found.append(FindingShown(code="b", severity="warning", message="Controller 1 is gone."))
+    def shown_of(code: str, node_id: int, text: str) -> FindingShown:
+        names = {"severity": "warning", "role": "controller", "of_any": text}
+        message = text.replace("?", str(node_id))
+        return FindingShown(code=code, node_id=node_id, message=message, **names)
+
+    found = [shown_of("a", i, "Controller ? still has static voters.") for i in (1, 2, 3)]
+    found.append(shown_of("b", 1, "Controller ? is gone."))
     described = replace(description("k40-fresh"), findings=tuple(found))
     shown = "\n".join(describe_page(described, FleetEntry(id="x"), "here"))
     said = "Controller 1 still has static voters. The same holds for controllers 2-3."
