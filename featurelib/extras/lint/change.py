@@ -7,7 +7,6 @@ software in the file, and with all its levels where the file enables unstable on
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,14 +14,12 @@ from featurelib.catalogue import Catalogue, ReleaseCatalogue
 from featurelib.extras.lint import declared as of
 from featurelib.extras.lint.declared import Scope
 from featurelib.feature import METADATA_VERSION
-from featurelib.model import Reason
 from featurelib.questions.roll import roll
 from featurelib.questions.why_not import LevelStatus, why_not
 from featurelib.source import Source
 from featurelib.words import level_text, range_text
 
 POLICY = "strict"  # the judge whose reasons name every node
-MOST = 3  # reasons that a finding lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +57,7 @@ class KnownCluster:
             f"{range_text(self.catalogue, misfit.feature, misfit.supported)}."
             for misfit in answer.misfits
         ]
-        return _first([*reasons, *(refusal.message for refusal in answer.refused)])
+        return (*reasons, *(refusal.message for refusal in answer.refused))
 
     def blockers(self, level: int) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
         """Return the reasons against a metadata.version, and those of nodes that are off and still
@@ -73,21 +70,12 @@ class KnownCluster:
         off = {f"{node.role.text} {node.node_id}" for node in sight.cluster.nodes if node.gone}
         if not proofs and answer.answer is LevelStatus.UNKNOWN:
             return None
-        return _messages(proofs), _messages(proof for proof in proofs if proof.node in off)
-
-
-def _messages(proofs: Iterable[Reason]) -> tuple[str, ...]:
-    return _first([proof.message for proof in proofs])
-
-
-def _first(reasons: list[str]) -> tuple[str, ...]:
-    """Return the reasons, each once; of many the first and their number."""
-    known = list(dict.fromkeys(reasons))
-    tail = [f"And {len(known) - MOST} more."] if len(known) > MOST else []
-    return (*known[:MOST], *tail)
+        stale = tuple(proof.message for proof in proofs if proof.node in off)
+        return tuple(proof.message for proof in proofs), stale
 
 
 Number = tuple[int, ...]
+Meaning = Number | int | str | None
 KRAFT_ONLY = (4, 0)  # Kafka 4.0 has no ZooKeeper mode
 DYNAMIC_FROM = (4, 1)  # the first release that upgrades kraft.version (KAFKA-16538)
 _RELEASE = re.compile(r"\d{1,3}(?:\.\d{1,3}){1,3}")
@@ -121,7 +109,7 @@ class FileChange:
         """Return the version in a setting after the change, and before it."""
         return number_of(self.value(key), parts), number_of(self.value_before(key), parts)
 
-    def turn(self, key: str, now: Number | int | None, then: Number | int | None) -> str:
+    def turn(self, key: str, now: Meaning, then: Meaning) -> str:
         """Return the change of a setting whose value now means `now`, and before `then`."""
         if key not in self.after.settings:
             had = self.before is not None and key in self.before.settings
@@ -200,6 +188,19 @@ class FileChange:
         return self.cluster.blockers(self.next_level or 0) if is_up else None
 
     @cached_property
+    def node_ids(self) -> tuple[str, str]:
+        """The ids of a node before and now: of the first that gets another one, if there is any."""
+        keys = (key for key in self.after.settings if key.startswith(of.NODE_ID))
+        pairs = ((self.value_before(key), self.value(key)) for key in keys)
+        changed = ((then, now) for then, now in pairs if then and now and then != now)
+        return next(changed, (self.before.node_id if self.before else "", self.after.node_id))
+
+    @property
+    def log_dirs(self) -> tuple[str, str]:
+        """The folder of the metadata, before and now; "" where it is not known."""
+        return self.before.log_dir if self.before else "", self.after.log_dir
+
+    @cached_property
     def voter_ids(self) -> tuple[set[int], set[int]] | None:
         """The ids of voters that the change removes, and those that it adds; None: not known."""
         then, now = voters_of(self.before), voters_of(self.after)
@@ -215,20 +216,15 @@ def mode_of(scope: Scope | None) -> str:
     """Return where the metadata of a scope is kept."""
     if scope is None:
         return "unknown"
-    has, word = scope.settings.keys(), scope.known(of.MIGRATION)
+    has, word = scope.settings.keys(), (scope.known(of.MIGRATION) or "").lower()
     if word in ("migration", "rollback") or scope.known(of.MIGRATES) == "true":
         return "migrating"
     if word == "enabled" or (of.ROLES in has and of.CONNECT not in has):
         return "kraft"
-    if {of.CONNECT, of.ZOOKEEPER} & has:
+    is_old = (number_of(scope.known(of.VERSION)) or KRAFT_ONLY) < KRAFT_ONLY
+    if {of.CONNECT, of.ZOOKEEPER} & has or (word == "disabled" and is_old):
         return "zookeeper"
     return "kraft" if scope.kind == "strimzi" and of.VERSION in has else "unknown"
-
-
-def roles_of(scope: Scope | None) -> set[str]:
-    """Return the roles of process.roles; none: not known, or ZooKeeper mode."""
-    text = scope.known(of.ROLES) if scope is not None else None
-    return {part.strip() for part in (text or "").split(",")} & {"broker", "controller"}
 
 
 def voters_of(scope: Scope | None) -> set[int] | None:

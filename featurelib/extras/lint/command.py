@@ -8,6 +8,7 @@ from enum import StrEnum
 from featurelib.cli.entrance import say
 from featurelib.config.files import open_catalogue
 from featurelib.errors import ConfigError, InputError, LandingError, NoEvidenceError, install_line
+from featurelib.extras.lint import declared as of
 from featurelib.extras.lint.change import FileChange, KnownCluster
 from featurelib.extras.lint.contents import content_of, expand, old_content
 from featurelib.extras.lint.declared import Declared, Fault, Scope
@@ -72,15 +73,13 @@ def lint(
     catalogue = open_catalogue(overlay, say)
     names, now, then = read_change(files, before, before_revision)
     clusters = _Evidence(Chosen(wanted=evidence, catalogue=catalogue, say=say))
-    changes = [
-        FileChange(before=then.scopes.get(key), after=scope, cluster=clusters.of(scope))
-        for key, scope in now.scopes.items()
-    ]
-    changes += [
-        FileChange(scope, replace(scope, settings={}), clusters.of(scope), is_removed=True)
-        for key, scope in then.scopes.items()
-        if key not in now.scopes
-    ]
+    changes = list[FileChange]()
+    for key, scope in (then.scopes | now.scopes).items():
+        before_it = then.scopes.get(key)
+        has, had = scope.settings.keys(), before_it.settings.keys() if before_it else set[str]()
+        is_removed = key not in now.scopes or of.RESOURCE in had - has
+        after = replace(scope, settings={}) if is_removed else scope
+        changes.append(FileChange(before_it, after, clusters.of(scope), is_removed))
     unique = dict.fromkeys(finding for change in changes for finding in find(change))
     findings = sorted(unique, key=lambda of: (_SEVERITIES.index(of.severity), of.file, of.line))
     document = fill(
@@ -121,8 +120,10 @@ def read_change(
         if content is not None:
             read_file(content, file, now)
         if old is not None:
+            then.charts.update(now.charts)
             read_file(old, file, then)
     if before is not None:
+        then.charts.update(now.charts)
         read_file(content_of(before, now.faults) or b"", (names or files)[0], then)
         now.faults.extend(Fault(before, fault.line, fault.message) for fault in then.faults)
     if now.skipped == files and revision is None:

@@ -12,6 +12,9 @@ Kafka's own names. Settings that Kafka has no name for:
     kraft           the kraft.version that a chart is told, or made its clusters with
     vendor          the software is no Apache build, so its levels are not known
     api             an apiVersion that this release does not know
+    resource        a Kafka resource of Strimzi's, and not node pools alone
+    cluster.id      the id that an image or a chart formats with
+    node.id PLACE   the id of a node in a file of several
 
 A value of a template, as {{ version }} or ${VERSION}, is not known: its setting has TEMPLATE.
 """
@@ -27,18 +30,20 @@ import msgspec
 
 VERSION, METADATA, CONTROLLERS = "version", "metadata", "controllers"
 ZOOKEEPER, MIGRATION, KRAFT, API = "zookeeper", "migration", "kraft", "api"
-VENDOR, POOLS = "vendor", "pools"
+VENDOR, POOLS, RESOURCE, CLUSTER_ID = "vendor", "pools", "resource", "cluster.id"
 VOTERS, SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 ROLES, PROTOCOL = "process.roles", "inter.broker.protocol.version"
 CONNECT, MIGRATES = "zookeeper.connect", "zookeeper.metadata.migration.enable"
-UNSTABLE = "unstable.feature.versions.enable"
-UNSTABLE_BEFORE = "unstable.metadata.versions.enable"  # its name in 3.7
-NODE_IDS = ("node.id", "broker.id")
+UNSTABLE, NODE_ID = "unstable.feature.versions.enable", "node.id"
+LOG_DIRS = ("metadata.log.dir", "log.dirs", "log.dir")  # the first that is set has the metadata
 # Properties that decide about levels, quorum or downgrades.
-WATCHED = {VOTERS, SERVERS, ROLES, PROTOCOL, CONNECT, MIGRATES, UNSTABLE, *NODE_IDS}
+WATCHED = {VOTERS, SERVERS, ROLES, PROTOCOL, CONNECT, MIGRATES, UNSTABLE, NODE_ID, *LOG_DIRS}
+WATCHED.add("controller.listener.names")
+# Other names of these; the first is that of 3.7.
+ALIASES = {"unstable.metadata.versions.enable": UNSTABLE, "broker.id": NODE_ID}
 # A properties file with any of these is one of a broker or controller.
-OF_KAFKA = WATCHED | {"listeners", "log.dirs", "log.dir", "advertised.listeners"}
-OF_KAFKA |= {"controller.listener.names", "listener.security.protocol.map"}
+OF_KAFKA = {*WATCHED, *ALIASES, "listeners", "advertised.listeners"}
+OF_KAFKA.add("listener.security.protocol.map")
 TEMPLATE = "__template__"
 # Go templates and Jinja, ${VAR} and $(VAR) of shells and kustomize, ERB, @VAR@ of CMake and Maven.
 _TEMPLATES = re.compile(
@@ -78,6 +83,18 @@ class Scope:
         setting = self.settings.get(key)
         return setting.value if setting is not None and setting.is_known else None
 
+    @property
+    def node_id(self) -> str:
+        """The id of its node; "" where it is not known, or several nodes are there."""
+        ids = {self.known(key) for key in self.settings if key.startswith(NODE_ID)}
+        return (ids.pop() or "") if len(ids) == 1 else ""
+
+    @property
+    def log_dir(self) -> str:
+        """The folder of the metadata; "" where it is not known."""
+        key = next((key for key in LOG_DIRS if key in self.settings), "")
+        return (self.known(key) or "").partition(",")[0].strip()
+
 
 class Fault(msgspec.Struct, frozen=True):
     """A file, or a part of it, that cannot be judged, and what to do about it."""
@@ -89,12 +106,13 @@ class Fault(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """The scopes of files by place and name, the faults, and files that declare nothing of
-    Kafka's."""
+    """The scopes of files by place and name, the faults, and files that declare nothing of Kafka's.
+    `charts`: files that are values of bitnami's chart, whatever else they say."""
 
     scopes: dict[tuple[str, str, str], Scope] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    charts: set[str] = field(default_factory=set)
 
     def scope(
         self, kind: str, place: str, name: str, file: str, line: int, node: str = ""
@@ -126,6 +144,6 @@ def read_properties(text: str) -> Iterator[tuple[str, str, int]]:
 def add_properties(scope: Scope, pairs: Iterable[tuple[str, str, int]], file: str) -> None:
     """Add the watched properties among these to a scope; the last value of a key holds."""
     for key, value, line in pairs:
-        name = UNSTABLE if key == UNSTABLE_BEFORE else key
+        name = ALIASES.get(key, key)
         if name in WATCHED:
             scope.settings[name] = Setting(value, file, line)

@@ -122,7 +122,7 @@ def _read_resource(node: Node, file: str, into: Declared) -> bool:
     namespace = text_at(node, "metadata", "namespace")
     title, place = f"{namespace}/{name}" if namespace else name, str(PurePath(file).parent)
     twin = into.scopes.get(("strimzi", place, title))
-    if kind == "Kafka" and twin is not None and {of.VERSION, of.METADATA} & twin.settings.keys():
+    if kind == "Kafka" and twin is not None and of.RESOURCE in twin.settings:
         place = file  # two clusters with this name in one folder
     scope = into.scope("strimzi", place, title, file, line_of(node))
     if api not in KNOWN_APIS:
@@ -138,6 +138,7 @@ def _read_kafka(scope: Scope, node: Node, file: str) -> None:
     add(scope, of.VERSION, node, file, "spec", "kafka", "version")
     add(scope, of.METADATA, node, file, "spec", "kafka", "metadataVersion")
     add(scope, of.MIGRATION, node, file, "metadata", "annotations", KRAFT_ANNOTATION)
+    add(scope, of.RESOURCE, node, file, "kind")
     config = entries(get(node, "spec", "kafka", "config")).items()
     of.add_properties(scope, ((key, str(v.value), line_of(v)) for key, v in config), file)
     ensemble = get(node, "spec", "zookeeper")

@@ -60,7 +60,7 @@ def patch(
     declared = read_change(files, None, None)[1]
     for fault in declared.faults:
         raise ConfigError(f"{clean(fault.file, 250)}:{fault.line}: {fault.message}")
-    resources = [s for s in declared.scopes.values() if {of.VERSION, of.METADATA} & {*s.settings}]
+    resources = [s for s in declared.scopes.values() if of.RESOURCE in s.settings]
     edits, is_held = defaultdict[str, dict[int, str]](dict), False
     for entry, moves in read_moves(answer, step, inventory):
         own = [s for s in resources if s.kind == "strimzi" and entry.managed_as in ("", s.name)]

@@ -20,7 +20,6 @@ from featurelib.extras.lint.change import (
     FileChange,
     Number,
     mode_of,
-    roles_of,
     voters_of,
 )
 from featurelib.extras.lint.declared import Scope, Setting
@@ -43,7 +42,7 @@ class LintCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class LintRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A row. `at`: the settings whose line is shown; the first that the file has."""
+    """A row. `at`: the settings whose line is shown, the first of them."""
 
     title: str
     at: list[str]
@@ -76,7 +75,7 @@ def rules() -> dict[str, LintRule]:
 
 def find(change: FileChange) -> Iterator[LintFinding]:
     """Yield the findings of all rules about one change."""
-    facts, texts = facts_of(change), texts_of(change)
+    facts, texts = Facts(change), texts_of(change)
     for code, rule in rules().items():
         if (code == REMOVED) is not change.is_removed or not holds(rule.conditions, facts):
             continue
@@ -98,23 +97,26 @@ def find(change: FileChange) -> Iterator[LintFinding]:
 
 def holds(conditions: Conditions, facts: Mapping[str, str]) -> bool:
     """Return true if every condition names the word of its fact; a list names several words."""
-    return all(facts[name] in _words(words) for name, words in conditions.items())
-
-
-def _words(words: str | list[str]) -> Sequence[str]:
-    return [words] if isinstance(words, str) else words
+    pairs = ((facts[name], words) for name, words in conditions.items())
+    return all(fact == words if isinstance(words, str) else fact in words for fact, words in pairs)
 
 
 def _place(change: FileChange, keys: Sequence[str]) -> Setting:
-    """Return the first of these settings, or the beginning of its scope."""
-    own = change.after
-    settings = (own.settings[key] for key in keys if key in own.settings)
-    return next(settings, Setting("", own.file, own.line))
+    """Return the first of these settings, if possible one that the change touches; without any the
+    beginning of its scope."""
+    own, had = change.after, change.before.settings if change.before else {}
+    shown = [own.settings[key] for at in keys for key in own.settings if key.split(" ")[0] == at]
+    old = {setting.value for setting in had.values()}
+    new = (setting for setting in shown if setting.value not in old)
+    return next(new, shown[0] if shown else Setting("", own.file, own.line))
 
 
 BRIDGE_BELOW = (3, 3)  # the upgrade notes of Kafka 4.0 ask for software of 3.3 or later
 MIGRATES_FROM = (3, 4)  # KIP-866
+MOST = 3  # reasons that a finding lists
 ON_ZOOKEEPER = ("zookeeper", "migrating")
+ROLES = {"broker", "controller"}
+ANNOTATIONS = ("enabled", "disabled", "migration", "rollback")  # values of strimzi.io/kraft
 # Settings that texts may name.
 _SETTINGS = {
     "version": of.VERSION,
@@ -124,6 +126,8 @@ _SETTINGS = {
     "protocol": of.PROTOCOL,
     "roles": of.ROLES,
     "api": of.API,
+    "migration": of.MIGRATION,
+    "cluster_id": of.CLUSTER_ID,
 }
 
 
@@ -131,6 +135,9 @@ def facts_of(change: FileChange) -> dict[str, str]:
     """Return the word of each fact."""
     has = change.after.settings
     mode, before = mode_of(change.after), mode_of(change.before)
+    number, ids = change.after.node_id, voters_of(change.after) or set[int]()
+    annotation = (change.value(of.MIGRATION) or "enabled").lower()
+    words = {word.strip() for word in (change.value(of.ROLES) or "broker").split(",")}
     return _level_facts(change) | {
         "kind": change.after.kind,
         "api": "unknown" if of.API in has else "known",
@@ -139,15 +146,29 @@ def facts_of(change: FileChange) -> dict[str, str]:
         "mode_before": before,
         "steps": _steps(change, mode, before),
         "kraft": _kraft(change),
-        "quorum": _named(change.after),
-        "quorum_before": _named(change.before),
         "voters": _voters(change),
         "controllers": _controllers(change),
-        "roles": _roles(roles_of(change.before), roles_of(change.after)),
         "node": _node(change.after),
-        "conflict": _conflict(change.after),
-        "start": _start(change),
+        "node_before": _node(change.before),
+        "voter": "unknown" if not (number.isdecimal() and ids) else _yes(int(number) in ids),
+        "annotation": "known" if annotation in ANNOTATIONS else "strange",
+        "strange_roles": _yes(not words <= ROLES),
+        "node_id_changes": _yes(all(change.node_ids) and len({*change.node_ids}) > 1),
+        "log_dir_moves": _yes(all(change.log_dirs) and len({*change.log_dirs}) > 1),
     }
+
+
+class Facts(dict[str, str]):
+    """The facts by name. The name of a setting is one, too: how the change treats it."""
+
+    def __init__(self, change: FileChange) -> None:
+        super().__init__(facts_of(change))
+        self._change = change
+
+    def __missing__(self, key: str) -> str:
+        then, now = self._change.value_before(key), self._change.value(key)
+        turn = self._change.turn(key, now, then)
+        return "changed" if turn in ("raised", "lowered") else turn
 
 
 def _level_facts(change: FileChange) -> dict[str, str]:
@@ -201,16 +222,10 @@ def _kraft(change: FileChange) -> str:
     listed voters has 0 until an upgrade."""
     known, release = change.cluster.kraft, change.numbers(of.VERSION)[1]
     word = change.value_before(of.KRAFT) if known is None else str(known)
-    if word is None and _named(change.before) == "voters" and release and release < DYNAMIC_FROM:
+    names = change.before.settings.keys() & {of.VOTERS, of.SERVERS} if change.before else set()
+    if word is None and names == {of.VOTERS} and release and release < DYNAMIC_FROM:
         return "0"
     return word if word in ("0", "1") else "unknown"
-
-
-def _named(scope: Scope | None) -> str:
-    has = scope.settings.keys() if scope is not None else set[str]()
-    if of.VOTERS in has:
-        return "both" if of.SERVERS in has else "voters"
-    return "servers" if of.SERVERS in has else "none"
 
 
 def _voters(change: FileChange) -> str:
@@ -223,71 +238,33 @@ def _voters(change: FileChange) -> str:
 
 
 def _controllers(change: FileChange) -> str:
-    """Return the change of their number; `gone` where the files before had some, `moved` where
-    other node pools have them now."""
-    now, then = change.value(of.CONTROLLERS), change.value_before(of.CONTROLLERS)
-    if then and of.CONTROLLERS not in change.after.settings:
-        return "gone"
+    """Return the change of their number; `moved` where other node pools have them now."""
     pools, pools_before = (
         set((value or "").split(", ")) - {""}
         for value in (change.value(of.POOLS), change.value_before(of.POOLS))
     )
     if pools - pools_before and pools_before - pools:
         return "moved"
-    if not (now and then and now.isdecimal() and then.isdecimal()):
+    numbers = (change.value(of.CONTROLLERS), change.value_before(of.CONTROLLERS))
+    now, then = (int(text) if text and text.isdecimal() else None for text in numbers)
+    return change.turn(of.CONTROLLERS, now, then)
+
+
+def _node(scope: Scope | None) -> str:
+    if scope is None:
         return "unknown"
-    return "same" if int(now) == int(then) else "fewer" if int(now) < int(then) else "more"
-
-
-def _roles(then: set[str], now: set[str]) -> str:
-    for role in ("controller", "broker") if then and now else ():
-        if role in then ^ now:
-            return f"{role}_removed" if role in then else f"{role}_added"
-    return "same"
-
-
-def _node(scope: Scope) -> str:
-    roles = roles_of(scope)
+    roles = ROLES & {role.strip() for role in (scope.known(of.ROLES) or "").split(",")}
     return "both" if len(roles) > 1 else next(iter(roles), scope.node or "unknown")
 
 
-def _conflict(scope: Scope) -> str:
-    """Return the contradiction of roles and voters, with which a node does not start
-    (KafkaConfig.validateValues)."""
-    node_id = _node_id(scope)
-    roles, voters = roles_of(scope), voters_of(scope)
-    if not (node_id.isdecimal() and roles and voters):
-        return "none"
-    is_voter, is_controller = int(node_id) in voters, "controller" in roles
-    if is_voter == is_controller:
-        return "none"
-    return "voter_without_role" if is_voter else "role_without_vote"
+def _yes(holds: bool) -> str:
+    return "yes" if holds else "no"
 
 
-def _start(change: FileChange) -> str:
-    """Return the reason why a node ends at its start with these properties (KafkaConfig,
-    MetaPropertiesEnsemble); tried with 3.9.2 and 4.2.1."""
-    if change.after.kind != "properties" or change.before is None:
-        return "fine"
-    has, had = change.after.settings.keys(), change.before.settings.keys()
-    roles = change.value(of.ROLES)
-    if roles is not None and {role.strip() for role in roles.split(",")} - {"broker", "controller"}:
-        return "strange_roles"
-    if of.ROLES in had and not {of.ROLES, of.CONNECT} & has:
-        return "no_roles"
-    needs_connect = change.value(of.MIGRATES) == "true" or of.ROLES not in has
-    if of.CONNECT in had and of.CONNECT not in has and needs_connect:
-        return "no_connect"
-    if of.ROLES in has and {*of.NODE_IDS} & had and not {*of.NODE_IDS} & has:
-        return "no_node_id"
-    now, then = _node_id(change.after), _node_id(change.before)
-    return "node_id_changed" if now and then and now != then else "fine"
-
-
-def _node_id(scope: Scope | None) -> str:
-    """Return the node's id, by either of its names; "" where it is not known."""
-    known = (scope.known(key) for key in of.NODE_IDS) if scope is not None else ()
-    return next(filter(None, known), "")
+def _first(reasons: Sequence[str]) -> str:
+    """Return the reasons, each once; of many the first and their number."""
+    known = list(dict.fromkeys(reasons))
+    return " ".join([*known[:MOST], *[f"And {len(known) - MOST} more."] * (len(known) > MOST)])
 
 
 def texts_of(change: FileChange) -> dict[str, str]:
@@ -305,11 +282,13 @@ def texts_of(change: FileChange) -> dict[str, str]:
         "next_level": level(change.next_level),
         "finalized": level(change.finalized[0]),
         "no_return": level(change.no_return) if change.no_return else "none, each can be left",
-        "reasons": " ".join(stale or every),
-        "refusals": " ".join(change.refusals or ()),
+        "reasons": _first(stale or every),
+        "refusals": _first(change.refusals or ()),
         "removed": nodes("controller", sorted(removed)),
         "added": nodes("controller", sorted(added)),
-        "node_id": _node_id(change.after),
-        "node_id_before": _node_id(change.before),
+        "node_id": change.node_ids[1],
+        "node_id_before": change.node_ids[0],
+        "log_dir": change.log_dirs[1],
+        "log_dir_before": change.log_dirs[0],
     }
     return {name: clean(text, 1000) if text else "not known" for name, text in values.items()}

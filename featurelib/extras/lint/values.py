@@ -53,6 +53,11 @@ def line_of(node: Node) -> int:
 COMPONENTS = ("controller", "broker")
 ANSIBLE = {"kafka_broker", "kafka_controller", "confluent_package_version"}
 BITNAMI = {"kraft", "kraftVersion", "controller", "broker", "extraConfig", "clusterId", "zookeeper"}
+BITNAMI.add("externalZookeeper")
+LEVEL, CONTROLLER_ONLY = "kraftVersion", "controller.controllerOnly"
+# Names of ids, which do not make a file one of Kafka's: those of cp-ansible, charts and images.
+IDS = {"node_id": of.NODE_ID, "broker_id": of.NODE_ID, "minId": of.NODE_ID, of.NODE_ID: of.NODE_ID}
+IDS |= dict.fromkeys(("clusterId", "CLUSTER_ID", "cluster.id", "kraft.cluster.id"), of.CLUSTER_ID)
 # Confluent Platform 4.1 is built on Kafka 1.1, 6.0 on 2.6, 8.1 on 4.1. Its levels are its own.
 CONFLUENT = {4: (1, 0), 5: (2, 0), 6: (2, 6), 7: (3, 0), 8: (4, 0)}
 _ENVIRONMENT = re.compile(r"KAFKA_(?:CFG_)?([A-Z_]+)")
@@ -69,7 +74,7 @@ class _Item(NamedTuple):
 
 def read_values(root: Node, file: str, into: Declared) -> bool:
     """Add the settings of an inventory or of values; False if there are none."""
-    items = [*_walk(root, file, "", 0)]
+    items = [*_walk(root, file, "", text_at(root, "metadata", "name") or "")]
     keys = {
         *entries(root),
         *entries(get(root, "all", "vars")),
@@ -80,49 +85,58 @@ def read_values(root: Node, file: str, into: Declared) -> bool:
     if keys & ANSIBLE:
         kind = "ansible"
         items += [*_ansible(root, file)]
-    elif len(BITNAMI & entries(chart).keys()) > 1:
+    elif len(BITNAMI & entries(chart).keys()) > (file not in into.charts):
         kind = "bitnami"
+        into.charts.add(file)
         items += [*_bitnami(chart, file, items)]
+    is_read = kind == "ansible" and bool(items)
+    is_read |= any(not item.key.startswith((of.NODE_ID, of.CLUSTER_ID)) for item in items)
     for component in COMPONENTS:
         own = {item.key: item.setting for item in items if item.component in ("", component)}
-        if items:
+        if is_read:
             place = f"{file} {component}"
             into.scope(kind, place, file, file, 1, node=component).settings.update(own)
-    return bool(items)
+    return is_read
 
 
-def _walk(node: Node, file: str, component: str, depth: int) -> Iterator[_Item]:
-    """Yield the settings below a node."""
+def _walk(node: Node, file: str, component: str, path: str) -> Iterator[_Item]:
+    """Yield the settings below a node; `path` tells the nodes of a file apart."""
     if isinstance(node, SequenceNode):
         for item in node.value:
             name, value = text_at(item, "name"), get(item, "value")
             if name and value is not None:
-                yield from _scalar(name, value, file, component)
+                setting = Setting(str(value.value), file, line_of(value))
+                yield from _set(name, setting, component, path)
+            elif isinstance(item, ScalarNode):  # KEY=value, of a compose file
+                name, _, text = str(item.value).partition("=")
+                yield from _set(name, Setting(text, file, line_of(item)), component, path)
             else:
-                yield from _walk(item, file, component, depth + 1)
+                yield from _walk(item, file, component, path)
     for key, value in entries(node).items():
         own = next((name for name in COMPONENTS if name in key.lower()), component)
-        if isinstance(value, ScalarNode):
-            yield from _scalar(key, value, file, own)
-        else:
+        if not isinstance(value, ScalarNode):
             if (image := text_at(value, "repository")) and text_at(value, "tag"):
                 yield from _image(f"{image}:{text_at(value, 'tag')}", get(value, "tag"), file)
-            yield from _walk(value, file, own, depth + 1)
+            yield from _walk(value, file, own, f"{path}/{key}")
+        elif key == "image":
+            yield from _image(str(value.value), value, file)
+        elif "\n" in value.value or "=" in value.value:
+            first = line_of(value) - (value.style not in ("|", ">"))
+            for name, text, number in of.read_properties(value.value):
+                yield from _set(name, Setting(text, file, first + number), own, path)
+        else:
+            setting = Setting(value.value, file, line_of(value))
+            yield from _set(key, setting, own, path)
 
 
-def _scalar(key: str, value: Node, file: str, component: str) -> Iterator[_Item]:
-    """Yield the settings of a scalar: a property, those of a block, or the version of an image."""
-    variable, text, line = _ENVIRONMENT.fullmatch(key), str(value.value), line_of(value)
-    name = variable[1].lower().replace("_", ".") if variable else key
-    if name in of.WATCHED:
-        yield _Item(component, name, Setting(text, file, line))
-    elif key == "image":
-        yield from _image(text, value, file)
-    elif "\n" in text or "=" in text:
-        first = line if value.style in ("|", ">") else line - 1
-        for own, setting, number in of.read_properties(text):
-            if own in of.WATCHED:
-                yield _Item(component, own, Setting(setting, file, first + number))
+def _set(name: str, setting: Setting, component: str, path: str) -> Iterator[_Item]:
+    """Yield the setting of a name, if it is one that is watched, or an id."""
+    variable = _ENVIRONMENT.fullmatch(name)
+    name = variable[1].lower().replace("_", ".") if variable else name
+    name = of.ALIASES.get(name, name)
+    key = IDS.get(name, name)
+    if key in of.WATCHED or name in IDS:
+        yield _Item(component, f"{key} {path}" if key == of.NODE_ID else key, setting)
 
 
 def _image(text: str, node: Node, file: str) -> Iterator[_Item]:
@@ -166,33 +180,38 @@ def _bitnami(chart: Node | None, file: str, items: list[_Item]) -> Iterator[_Ite
     """Yield the settings of a chart: up to chart 31 (Kafka 3) controller.quorum.voters, later
     controller.quorum.bootstrap.servers, unless kraftVersion is 0 (bitnami/charts PR 34689)."""
     has, known = entries(chart), {item.key: item.setting for item in items}
+
+    def text(path: str) -> str | None:
+        return text_at(chart, *path.split("."))
+
+    def at(value: str, *paths: str) -> Setting:
+        places = (get(chart, *path.split(".")) for path in paths)
+        return Setting(value, file, next((line_of(node) for node in places if node is not None), 1))
+
     if of.VERSION not in known and (tag := get(chart, "image", "tag")) is not None:
         versions = [*_version(str(tag.value), tag, file, is_confluent=False)]
         known |= {item.key: item.setting for item in versions}
         yield from versions
-    version = known.get(of.VERSION)
-    number = number_of(version.value) if version else None
+    number, level = number_of(known[of.VERSION].value if of.VERSION in known else None), text(LEVEL)
     is_old = "kraft" in has or (number is not None and number < KRAFT_ONLY)
-    is_new = "clusterId" in has or "kraftVersion" in has or (number or (0,)) >= KRAFT_ONLY
-    replicas, level = get(chart, "controller", "replicaCount"), text_at(chart, "kraftVersion")
-    if replicas is not None:
-        yield _Item("", of.CONTROLLERS, Setting(str(replicas.value), file, line_of(replicas)))
-    migrates = text_at(chart, "controller", "zookeeperMigrationMode") == "true"
-    is_off = text_at(chart, "kraft", "enabled") == "false"
-    if not migrates and (is_off or text_at(chart, "zookeeper", "enabled") == "true"):
-        at = has.get("zookeeper") or has["kraft"]
-        yield _Item("", of.ZOOKEEPER, Setting("declared", file, line_of(at)))
-        return
-    at = has.get("kraftVersion") or get(chart, "image", "tag") or has.get("kraft")
-    line = line_of(at) if at is not None else 1
-    if (is_old or is_new) and not {of.VOTERS, of.SERVERS} & known.keys():
+    is_new = "clusterId" in has or LEVEL in has or (number or (0,)) >= KRAFT_ONLY
+    if replicas := text("controller.replicaCount"):
+        yield _Item("", of.CONTROLLERS, at(replicas, "controller.replicaCount"))
+    migrates, kraft = text("controller.zookeeperMigrationMode") == "true", text("kraft.enabled")
+    servers = get(chart, "externalZookeeper", "servers")
+    is_external = servers is not None and bool(servers.value) and kraft != "true"
+    if not migrates and (is_external or kraft == "false" or text("zookeeper.enabled") == "true"):
+        yield _Item("", of.ZOOKEEPER, at("declared", "zookeeper", "externalZookeeper", "kraft"))
+    elif is_old or is_new:
+        is_only, quorum = text(CONTROLLER_ONLY) == "true", (LEVEL, "image.tag", "kraft")
+        roles = at("controller" if is_only else "controller,broker", CONTROLLER_ONLY, *quorum)
+        yield _Item("controller", of.ROLES, roles)
+        if {of.VOTERS, of.SERVERS} & known.keys():
+            return
         is_static = level == "0" or not is_new
-        yield _Item("", of.VOTERS if is_static else of.SERVERS, Setting("", file, line))
-        word = "migration" if migrates else "enabled"
-        yield _Item("", of.MIGRATION, Setting(word, file, line))
+        yield _Item("", of.VOTERS if is_static else of.SERVERS, at("", *quorum))
+        yield _Item("", of.MIGRATION, at("migration" if migrates else "enabled", *quorum))
         # From 4.1 on kraft.version may have been upgraded after the chart set 0.
-        if (is_static and (is_old or (number or DYNAMIC_FROM) < DYNAMIC_FROM)) or level not in (
-            None,
-            "0",
-        ):
-            yield _Item("", of.KRAFT, Setting("0" if is_static else level or "", file, line))
+        is_zero = is_static and (is_old or (number or DYNAMIC_FROM) < DYNAMIC_FROM)
+        if is_zero or level not in (None, "0"):
+            yield _Item("", of.KRAFT, at("0" if is_static else level or "", *quorum))

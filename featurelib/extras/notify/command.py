@@ -110,12 +110,9 @@ def notify(
 
 def expect_owners(targets: Targets, night: NightTables, file: str) -> None:
     """Print a warning about owners of the targets file that no cluster has."""
-    owners = night.asked().fleet.owners
-    for name, owner in (
-        (target.name, owner) for target in targets.target for owner in target.owner
-    ):
-        if owner and owner not in owners:
-            place = f"{file}: target {name!r}: owner {clean(owner)!r}"
+    for target in targets.target:
+        for owner in sorted({*target.owner} - {*night.asked().fleet.owners, ""}):
+            place = f"{file}: target {target.name!r}: owner {clean(owner)!r}"
             say(f"warning: {place}: no cluster of {night.listed_in} has this owner.")
 
 

@@ -108,19 +108,15 @@ def find_standings(inputs: AuditInputs, lake: Lake, run: int, target: Aim) -> St
 
 def sort_out(inputs: AuditInputs, judged: Judged, target: Aim) -> Standings:
     """Return the place of each judged cluster."""
-    candidates, held, reached = list[Candidate](), list[WaveHeld](), list[WaveReached]()
     reader = _Reader(inputs, judged, target)
-    for row in judged.plans.select(_OF_PLANS).to_pylist():
-        place = reader.place(row)
-        if isinstance(place, Candidate):
-            candidates.append(place)
-        elif isinstance(place, WaveHeld):
-            held.append(place)
-        else:
-            reached.append(place)
-    held.sort(key=lambda c: (c.why, c.name, c.cluster))
-    reached.sort(key=lambda c: (c.name, c.cluster))
-    return Standings(candidates=tuple(candidates), held=tuple(held), reached=tuple(reached))
+    places = [reader.place(row) for row in judged.plans.select(_OF_PLANS).to_pylist()]
+    held = [place for place in places if isinstance(place, WaveHeld)]
+    reached = [place for place in places if isinstance(place, WaveReached)]
+    return Standings(
+        candidates=tuple(place for place in places if isinstance(place, Candidate)),
+        held=tuple(sorted(held, key=lambda c: (c.why, c.name, c.cluster))),
+        reached=tuple(sorted(reached, key=lambda c: (c.name, c.cluster))),
+    )
 
 
 def plan_waves(inputs: AuditInputs, lake: Lake, run: int, target: Aim, options: Waving) -> WavePlan:

@@ -19,7 +19,7 @@ import pytest
 from featurelib.catalogue import load
 from featurelib.extras.lint import rules as of_rules
 from featurelib.extras.lint.change import FileChange, KnownCluster
-from featurelib.extras.lint.declared import Scope
+from featurelib.extras.lint.declared import CLUSTER_ID, WATCHED, ZOOKEEPER, Scope
 from featurelib.extras.lint.rules import facts_of, rules, texts_of
 from tests.cli.commands import run
 
@@ -453,12 +453,12 @@ def test_nothing_to_report_is_said(tmp_path: Path) -> None:
 def test_rows_name_known_facts_words_and_texts() -> None:
     tables = tomllib.loads((files(of_rules.__package__) / of_rules.FILE).read_text())
     facts, texts = tables["facts"], {*tables["texts"]["names"]}
-    used: dict[str, set[str]] = {name: set() for name in facts}
+    settings = {*tables["texts"]["settings"]["words"]}
     for code, rule in rules().items():
         for conditions in (rule.conditions, *(case.conditions for case in rule.cases)):
             for name, words in conditions.items():
-                used[name] |= {words} if isinstance(words, str) else {*words}
-                assert used[name] <= {*facts[name]}, (code, name)
+                known = settings if name in WATCHED | {CLUSTER_ID, ZOOKEEPER} else {*facts[name]}
+                assert ({words} if isinstance(words, str) else {*words}) <= known, (code, name)
         for case in rule.cases:
             parts = Formatter().parse(case.message + case.consequence + case.remedy)
             assert {name for _, name, _, _ in parts if name is not None} <= texts, code

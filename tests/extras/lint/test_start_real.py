@@ -1,0 +1,75 @@
+"""What `featurelib lint` says about the start of a node, beside a real node with that change."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.backends.judged import until
+from tests.backends.rig.cluster import RunningCluster
+from tests.backends.rig.jars import UnavailableError
+from tests.backends.rig.java import Java
+from tests.backends.rig.kraft import Node, start_kraft
+from tests.cli.commands import run
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(params=["4.2.1", "3.9.2"])
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunningCluster]:
+    """One combined node, stopped, that was formatted and has run."""
+    try:
+        cluster = start_kraft(tmp_path / "kafka", [Node(id=1, release=request.param)])
+    except UnavailableError as missing:
+        pytest.skip(f"real Kafka: {missing}")
+    cluster.nodes[1].process.stop()
+    yield cluster
+    cluster.stop()
+
+
+def start(cluster: RunningCluster) -> str:
+    """Start the node, and return its log once it serves or has ended."""
+    node = cluster.nodes[1]
+    node.launch()
+    until(lambda: not node.process.running or node.process.is_ready)
+    return cluster.logs(1)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("/data\n", "/other\n"), "meta.properties"),
+        (("controller.listener.names=CONTROLLER\n", ""), "controller.listener.names"),
+    ],
+    ids=["log.dirs", "controller.listener.names"],
+)
+def test_a_node_ends_at_its_start_as_lint_says(
+    change: tuple[str, str], says: str, cluster: RunningCluster, tmp_path: Path
+) -> None:
+    [file] = tmp_path.rglob("server.properties")
+    before = tmp_path / "before.properties"
+    text = file.read_text()
+    before.write_text(text)
+    assert change[0] in text
+    file.write_text(text.replace(*change))
+    log = start(cluster)
+    assert not cluster.nodes[1].process.running, log[-2000:]
+    assert says in log
+    code, out, _ = run("lint", str(file), "--before", str(before), "--fail-on", "blocker")
+    assert (code, "node_does_not_start" in out) == (1, True), out
+
+
+def test_the_tool_refuses_to_format_for_another_cluster_id(
+    cluster: RunningCluster, tmp_path: Path
+) -> None:
+    """Images format with --ignore-formatted before each start, and end if that fails."""
+    [file] = tmp_path.rglob("server.properties")
+    java = Java.of(cluster.nodes[1].release)
+    for cluster_id, is_same in ((cluster.cluster_id, True), ("GwADMFzsGCPcwU2D3sfMnl", False)):
+        words = ("format", "--ignore-formatted", "-t", cluster_id, "-c", str(file))
+        command = java.command("kafka.tools.StorageTool", *words)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode == 0) is is_same, done.stdout + done.stderr
