@@ -105,8 +105,7 @@ class Diff:
 
     def new_at_least(self, severity: Severity) -> int:
         """Return the number of new findings, that severe or more, and not muted."""
-        order = list(Severity)
-        bad = set(order[: order.index(severity) + 1])
+        bad = set(_SEVERITIES[: _SEVERITIES.index(severity) + 1])
         new = (row for c in self.clusters for row in c.new)
         return sum(row["severity"] in bad and row["muted"] is None for row in new)
 

@@ -93,16 +93,11 @@ def render_sarif(findings: Sequence[LintFinding], faults: Sequence[Fault]) -> st
     known = {code: rule.title for code, rule in rules().items()}
     known[NOT_JUDGED] = "A file could not be judged"
     codes = list(known)
-    rows = [
-        (
-            finding.code,
-            SARIF_LEVELS[finding.severity],
-            " ".join(filter(None, (finding.message, finding.consequence, finding.remedy))),
-            (finding.file, finding.line, finding.subject),
-        )
-        for finding in findings
-    ]
-    rows += [(NOT_JUDGED, "warning", f.message, (f.file, f.line, f.file)) for f in faults]
+    rows = list[tuple[str, str, str, LintFinding | Fault, str]]()
+    for finding in findings:
+        text = " ".join(filter(None, (finding.message, finding.consequence, finding.remedy)))
+        rows.append((finding.code, SARIF_LEVELS[finding.severity], text, finding, finding.subject))
+    rows += [(NOT_JUDGED, "warning", fault.message, fault, fault.file) for fault in faults]
     rules_of = [{"id": code, "shortDescription": {"text": text}} for code, text in known.items()]
     driver = {"name": "featurelib lint", "version": featurelib.__version__, "rules": rules_of}
     results = [
@@ -111,10 +106,10 @@ def render_sarif(findings: Sequence[LintFinding], faults: Sequence[Fault]) -> st
             "ruleIndex": codes.index(code),
             "level": level,
             "message": {"text": text},
-            "locations": [{"physicalLocation": sarif_place(f"{file}:{line}")}],
-            # A fingerprint that stays equal when lines move.
-            "partialFingerprints": {"lint/v1": f"{code}/{file}/{subject}"},
+            "locations": [{"physicalLocation": sarif_place(f"{at.file}:{at.line}")}],
+            # The finding of a setting stays the same while lines move.
+            "partialFingerprints": {"lint/v1": f"{code}/{at.file}/{subject}"},
         }
-        for code, level, text, (file, line, subject) in rows
+        for code, level, text, at, subject in rows
     ]
     return write_sarif({"tool": {"driver": driver}, "results": results})

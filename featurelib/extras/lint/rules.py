@@ -97,24 +97,27 @@ def find(change: FileChange) -> Iterator[LintFinding]:
 
 def holds(conditions: Conditions, facts: Mapping[str, str]) -> bool:
     """Return true if every condition names the word of its fact; a list names several words."""
-    pairs = ((facts[name], words) for name, words in conditions.items())
-    return all(fact == words if isinstance(words, str) else fact in words for fact, words in pairs)
+    return all(
+        facts[name] in ([words] if isinstance(words, str) else words)
+        for name, words in conditions.items()
+    )
 
 
 def _place(change: FileChange, keys: Sequence[str]) -> Setting:
     """Return the first of these settings, if possible one that the change touches; without any the
     beginning of its scope."""
     own, had = change.after, change.before.settings if change.before else {}
-    shown = [own.settings[key] for at in keys for key in own.settings if key.split(" ")[0] == at]
+    places = [own.settings[key] for at in keys for key in own.settings if key.split(" ")[0] == at]
     old = {setting.value for setting in had.values()}
-    new = (setting for setting in shown if setting.value not in old)
-    return next(new, shown[0] if shown else Setting("", own.file, own.line))
+    new = (setting for setting in places if setting.value not in old)
+    return next(new, places[0] if places else Setting("", own.file, own.line))
 
 
 BRIDGE_BELOW = (3, 3)  # the upgrade notes of Kafka 4.0 ask for software of 3.3 or later
 MIGRATES_FROM = (3, 4)  # KIP-866
 MOST = 3  # reasons that a finding lists
 ON_ZOOKEEPER = ("zookeeper", "migrating")
+NO_YES = ("no", "yes")
 ROLES = {"broker", "controller"}
 ANNOTATIONS = ("enabled", "disabled", "migration", "rollback")  # values of strimzi.io/kraft
 # Settings that texts may name.
@@ -133,14 +136,12 @@ _SETTINGS = {
 
 def facts_of(change: FileChange) -> dict[str, str]:
     """Return the word of each fact."""
-    has = change.after.settings
     mode, before = mode_of(change.after), mode_of(change.before)
     number, ids = change.after.node_id, voters_of(change.after) or set[int]()
     annotation = (change.value(of.MIGRATION) or "enabled").lower()
     words = {word.strip() for word in (change.value(of.ROLES) or "broker").split(",")}
     return _level_facts(change) | {
         "kind": change.after.kind,
-        "api": "unknown" if of.API in has else "known",
         "unstable": "on" if change.value(of.UNSTABLE) == "true" else "off",
         "mode": mode,
         "mode_before": before,
@@ -150,11 +151,11 @@ def facts_of(change: FileChange) -> dict[str, str]:
         "controllers": _controllers(change),
         "node": _node(change.after),
         "node_before": _node(change.before),
-        "voter": "unknown" if not (number.isdecimal() and ids) else _yes(int(number) in ids),
+        "voter": "unknown" if not (number.isdecimal() and ids) else NO_YES[int(number) in ids],
         "annotation": "known" if annotation in ANNOTATIONS else "strange",
-        "strange_roles": _yes(not words <= ROLES),
-        "node_id_changes": _yes(all(change.node_ids) and len({*change.node_ids}) > 1),
-        "log_dir_moves": _yes(all(change.log_dirs) and len({*change.log_dirs}) > 1),
+        "strange_roles": NO_YES[not words <= ROLES],
+        "node_id_changes": NO_YES[all(change.node_ids) and len({*change.node_ids}) > 1],
+        "log_dir_moves": NO_YES[all(change.log_dirs) and len({*change.log_dirs}) > 1],
     }
 
 
@@ -255,10 +256,6 @@ def _node(scope: Scope | None) -> str:
         return "unknown"
     roles = ROLES & {role.strip() for role in (scope.known(of.ROLES) or "").split(",")}
     return "both" if len(roles) > 1 else next(iter(roles), scope.node or "unknown")
-
-
-def _yes(holds: bool) -> str:
-    return "yes" if holds else "no"
 
 
 def _first(reasons: Sequence[str]) -> str:

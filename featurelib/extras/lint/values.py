@@ -125,8 +125,7 @@ def _walk(node: Node, file: str, component: str, path: str) -> Iterator[_Item]:
             for name, text, number in of.read_properties(value.value):
                 yield from _set(name, Setting(text, file, first + number), own, path)
         else:
-            setting = Setting(value.value, file, line_of(value))
-            yield from _set(key, setting, own, path)
+            yield from _set(key, Setting(value.value, file, line_of(value)), own, path)
 
 
 def _set(name: str, setting: Setting, component: str, path: str) -> Iterator[_Item]:
@@ -160,9 +159,8 @@ def _ansible(root: Node, file: str) -> Iterator[_Item]:
     """Yield the version, the number of controllers, and the place of the metadata."""
     whole = get(root, "all")
     for place in (root, get(root, "vars"), get(whole, "vars")):
-        if (version := get(place, "confluent_package_version")) is not None:
-            text = text_at(place, "confluent_package_version") or ""
-            yield from _version(text, version, file, is_confluent=True)
+        if isinstance(version := get(place, "confluent_package_version"), ScalarNode):
+            yield from _version(version.value, version, file, is_confluent=True)
     groups = entries(root) | entries(get(whole, "children"))
     hosts = {name: get(group, "hosts") for name, group in groups.items()}
     controllers, ensemble = hosts.get("kafka_controller"), hosts.get("zookeeper")

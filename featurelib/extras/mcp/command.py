@@ -93,7 +93,7 @@ class TableTools:
         so. It is the JSON of `featurelib describe`, from the newest run."""
         return _document(describe_features(self._night()[cluster]))
 
-    def why_not(self, cluster: str, feature: str, level: str) -> Json:
+    def why_not(self, cluster: str, feature: str, level: str | int) -> Json:
         """Explain why a level of a feature cannot be finalized: each proof with its node, range and
         rule, and the smallest change that unlocks it. `answer` is blocked, unknown, nothing (no
         reason against it was found) or finalized.
@@ -101,7 +101,7 @@ class TableTools:
         `level` is a number, or of metadata.version a name or release: "29", "4.1-IV1", "4.1". It is
         the JSON of `featurelib why-not`. It predicts; only the controller itself decides.
         """
-        return _document(why_not(self._night()[cluster], feature, level))
+        return _document(why_not(self._night()[cluster], feature, str(level)))
 
     def what_if(
         self,
@@ -110,7 +110,7 @@ class TableTools:
         remove: list[int] | None = None,
         add: dict[int, str] | None = None,
         release: str | None = None,
-        finalize: dict[str, str] | None = None,
+        finalize: dict[str, str | int] | None = None,
     ) -> Json:
         """Show which verdicts of a cluster would differ after an imagined change; nothing is done.
 
@@ -118,16 +118,12 @@ class TableTools:
         gone for good. `add`: new brokers, id to release. `release`: all running nodes are of that
         release. `finalize`: feature to level. It is the JSON of `featurelib what-if`.
         """
-        return _document(
-            what_if(
-                self._night()[cluster],
-                nodes=nodes,
-                remove=remove or [],
-                add=add,
-                release=release,
-                finalize=dict(finalize or {}),
-            )
+        levels = {name: str(level) for name, level in (finalize or {}).items()}
+        night, gone_nodes = self._night()[cluster], remove or []
+        answer = what_if(
+            night, nodes=nodes, remove=gone_nodes, add=add, release=release, finalize=levels
         )
+        return _document(answer)
 
     def can_roll(self, cluster: str, to: str) -> Json:
         """Say whether nodes of Kafka release `to` can register now, and whether the software can be
@@ -207,6 +203,7 @@ def make_server(tools: TableTools) -> MCPServer:
     """Return a server with the public methods of `tools`. Raises ConfigError without the SDK."""
     try:
         from mcp.server import MCPServer
+        from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
         from mcp.types import ToolAnnotations
     except ImportError as error:
         raise ConfigError(
@@ -215,6 +212,8 @@ def make_server(tools: TableTools) -> MCPServer:
     server = MCPServer(
         "featurelib", version=featurelib.__version__, instructions=INSTRUCTIONS, log_level="ERROR"
     )
+    # An argument that no tool has is an error: left out, another question would be answered.
+    ArgModelBase.model_config["extra"] = "forbid"
     lock = threading.Lock()
     hints = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
     for name in dir(tools):

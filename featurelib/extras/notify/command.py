@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from shlex import quote
 from typing import Literal
 
 from featurelib.api.tables import NightTables
@@ -121,7 +122,9 @@ def due(
 ) -> Iterator[tuple[Message, NotifyTarget, str]]:
     """Yield each message that says something new, with its target and address. Items that are
     resolved are added to the history."""
-    fleet, report = night.asked().fleet, night.report
+    fleet, report, root = night.asked().fleet, night.report, f" --tables {quote(night.lake.root)}"
+    local = {f" --fleet {quote(night.listed_in)}": "", f" show {report.run.out}/": " show "}
+    local[root] = root * ("://" in root)
     pages = file_names([*fleet.owners, NOBODY], {NOBODY: "nobody"}, "owner")
     for owner, page in zip((*fleet.owners, ""), pages, strict=True):
         part = fleet.choose(Choice(owner=[owner]), night.listed_in)
@@ -129,7 +132,7 @@ def due(
         own = narrow(report, part)
         if not own.clusters:
             continue
-        link = f"featurelib report{part.options} --tables {night.lake.root}"
+        link = f"featurelib report{part.options}{local[root]}"
         if targets.report:
             at = f"owners/{page.removesuffix('.json')}.html" if fleet.owners else "report.html"
             link = f"{targets.report.rstrip('/')}/{at}"
@@ -140,7 +143,7 @@ def due(
         for target, address in ((t, address) for t in receivers for address in t.addresses):
             known = history.of(address, owner)
             history.add(address, owner, resolved_of(known.items, own), resolved=True)
-            message = write_message(own, owner, known.items, link, night.listed_in)
+            message = write_message(own, owner, known.items, link, local)
             if message.items:
                 yield message, target, address
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from shlex import quote
 
 from featurelib.config.fleet import FleetPart
 from featurelib.feature import Severity
@@ -79,15 +78,17 @@ def resolved_of(sent: Mapping[Key, bool], report: Report) -> Items:
     return {key: critical for key, critical in sent.items() if key not in still_open}
 
 
-def write_message(report: Report, owner: str, sent: Items, link: str, fleet: str = "") -> Message:
+def write_message(
+    report: Report, owner: str, sent: Items, link: str, local: Mapping[str, str]
+) -> Message:
     """Write the message about the items of `report` that are not in `sent`, or that were not
-    critical then. `report` is on the clusters of `owner` alone, and `link` leads to it. Commands
-    leave out `fleet`, the inventory of this machine."""
+    critical then. `report` is on the clusters of `owner` alone, and `link` leads to it. `local`:
+    parts of commands that name a file of this machine, and what replaces them."""
     items = open_items(report)
     new = {key: grave for key, grave in items.items() if key not in sent or grave > sent[key]}
     keys = frozenset(cluster for cluster, _ in new)
     part = narrow(report, FleetPart(text=owner, options="", ids=keys, unlisted=None))
-    texts = dict[str, list[str]]()
+    texts = {kind: list[str]() for kind in (URGENT, WAITING, NEW)}
     named = {cluster.key: cluster.name for cluster in part.clusters}
     for place, of in items_of(part).items():
         if fresh := of.keys() & new.keys():
@@ -102,13 +103,13 @@ def write_message(report: Report, owner: str, sent: Items, link: str, fleet: str
                 commands = [each.owner_command or "" for each in own]
                 if task.verb == WAITS[0]:
                     commands = [command for each in own for command in each.commands[:1]]
-            text = "\n    ".join([text, *commands]).replace(f" --fleet {quote(fleet)}", "")
-            texts.setdefault(kind, []).append(text)
-    counts = ((len(texts.get(kind, ())), kind.lower()) for kind in (URGENT, WAITING, NEW))
-    words = ", ".join(f"{number} {kind}" for number, kind in counts if number)
+            text = "\n    ".join([text, *commands])
+            for path, instead in local.items():
+                text = text.replace(path, instead)
+            texts[kind].append(text)
+    words = ", ".join(f"{len(tasks)} {kind.lower()}" for kind, tasks in texts.items() if tasks)
     sections = []
-    for kind in (URGENT, WAITING, NEW):
-        tasks = texts.get(kind, [])
+    for kind, tasks in texts.items():
         extra = [f"{count(len(tasks) - MOST, 'more task')}: see the report."] * (len(tasks) > MOST)
         sections += [(kind, (*tasks[:MOST], *extra))] * bool(tasks)
     known = len(items) - len(new)

@@ -73,6 +73,7 @@ def test_every_answer_is_the_json_of_its_command(tables: Path) -> None:
         why = await call("why_not", **of, feature=METADATA_VERSION, level="29")
         assert why == printed("why-not", CLUSTER, level, tables=tables)
         assert why["proofs"]
+        assert why == await call("why_not", **of, feature=METADATA_VERSION, level=29)
         change: dict[str, Any] = {"nodes": {"1": "4.2"}, "finalize": {METADATA_VERSION: "4.0"}}
         options = ("--node", "1=4.2", "--finalize", f"{METADATA_VERSION}=4.0")
         what_if = await call("what_if", **of, **change)
@@ -136,6 +137,9 @@ def test_errors_are_messages_and_the_server_goes_on(tables: Path) -> None:
         assert "before" in await call("diff")  # there is one run only
         assert "--run 7: expected one of the 1 runs" in await call("fleet", run=7)
         assert (await call("fleet", most=0))["clusters"] == []
+        # Left out, it would be the answer to another question.
+        assert "release" in await call("version_mapping", release="4.0")
+        assert "owners" in await call("fleet", owners=["payments"])
 
     served(tables, work)
 

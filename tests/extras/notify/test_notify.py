@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes, policy
 from email.message import EmailMessage
@@ -413,7 +414,7 @@ def test_a_dry_run_prints_whole_messages_and_writes_nothing(place: Place) -> Non
         assert said.startswith(
             "--- dry run, not sent to s: featurelib: payments: 1 new\n\nNEW\n\nUpgrade pay: Broker "
         )
-        assert "featurelib report --owner payments --tables" in said
+        assert said.rstrip().endswith("All of it: featurelib report --owner payments")
     assert not (place.root / NOTIFICATION.path).exists()
     assert place.notify("--dry-run", "--owner", "search") == (0, "Nothing new to send.\n", "")
     code, _, errors = place.notify()  # the secret is missing
@@ -467,7 +468,7 @@ def test_no_markup_of_a_name_is_obeyed(place: Place, hooks: Hooks) -> None:
     (place.folder / "fleet.toml").write_text(text, "utf-8")
     place.night(UNFIT)
     night = fl.open_tables(str(place.root), fleet=str(place.folder / "fleet.toml"))
-    message = write_message(night.report, "payments", {}, "link")
+    message = write_message(night.report, "payments", {}, "link", {})
     assert evil in message.text
     slack = BODIES["slack"](message)
     assert slack["mrkdwn"] is False
@@ -533,3 +534,20 @@ def test_commands_are_of_each_cluster_and_name_no_file_of_the_sender(place: Plac
         True,
     ]
     assert str(inventory) not in said
+
+
+def test_a_plan_file_and_the_tables_of_the_sender_are_named_as_others_have_them(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plans lie below the pages; a local folder of tables is nobody else's, a URI is."""
+    place.targets(hook("all", secret(place.folder, "https://hooks.example")))
+    place.night(plans=(plan("a", READY, steps=[step()], plan="{}"),))
+    report = fl.open_tables(str(place.root), fleet=str(place.folder / "fleet.toml")).report
+    command = f"featurelib show /srv/pages/plans/pay.json --tables {place.root}"
+    clusters = tuple(replace(cluster, commands=(command,)) for cluster in report.clusters)
+    report = replace(report, clusters=clusters, run=replace(report.run, out="/srv/pages"))
+    monkeypatch.setattr("featurelib.api.tables.NightTables.report", report)
+    code, said, errors = place.notify("--dry-run")
+    assert (code, errors) == (0, "")
+    assert "    featurelib show plans/pay.json\n" in said
+    assert str(place.root) not in said
