@@ -119,8 +119,9 @@ class Cells:
 
     def take(self, at: Int) -> Cells:
         """Return the bytes at these positions; -1 = none."""
-        cells = [*self.to_pylist(), b""]  # at -1
-        return cells_of([cells[i] for i in at.tolist()])
+        starts, ends = pick(self.ends[:-1], at, 0).tolist(), pick(self.ends[1:], at, 0).tolist()
+        cells = zip(starts, ends, strict=True)
+        return cells_of([bytes(self.data[start:end]) for start, end in cells])
 
     def to_pylist(self) -> list[Any]:
         """Return the bytes of each row."""

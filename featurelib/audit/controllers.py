@@ -172,12 +172,18 @@ class Software:
     def releases_of(self, subjects: Int) -> Texts:
         """Return the release of each node; of several equally likely ones the oldest, which knows
         least; null if nothing is known."""
-        evidence, kind = self._evidence, self._kind[subjects]
+        return Texts(words=self._tables.releases, codes=self._release[subjects])
+
+    @cached_property
+    def _release(self) -> Int:
+        """The release of each subject, as a position among the catalogue's; -1 = none."""
+        evidence, kind = self._evidence, self._kind
         size, release = self._kinds.sum(axis=1)[kind], self._kinds.argmax(axis=1)[kind]
-        release[size > 1] = self.weigh(subjects[size > 1]).argmin(axis=1)
-        unknown = evidence.membership.on_zookeeper[evidence.subjects.cluster[subjects]]
-        release[unknown | self.beyond[subjects] | (size == 0)] = NOBODY
-        return Texts(words=self._tables.releases, codes=release)
+        several = np.flatnonzero(size > 1)
+        release[several] = self.weigh(several).argmin(axis=1)
+        unknown = evidence.membership.on_zookeeper[evidence.subjects.cluster]
+        release[unknown | self.beyond | (size == 0)] = NOBODY
+        return release
 
     def span(self) -> tuple[Texts, Texts]:
         """Return by cluster the oldest and the newest release of its running nodes; without any, as

@@ -276,6 +276,8 @@ class Evidence:
         node, member, observers = self.subjects, self.membership, self.snapshots["observers"]
         times = np.maximum(self.listeners.field("full_at"), self.listeners.field("partial_at"))
         rows = np.flatnonzero((self.listeners.field("scraped") >= 0) & (times == 0))
+        if len(rows) == 0:  # what follows sorts all nodes
+            return rows
         keys, cluster = record_keys(self.listeners)[rows], self.listeners.row[rows]
         follow = node_key(observers.row, int(Role.CONTROLLER), observers.field("node_id"))
         own = node.key[node.registered | node.voter]

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from featurelib.audit.columns import node_key, place
+from featurelib.audit.columns import node_key, place, positions
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import STRICT, Dialect, load
 from featurelib.feature import METADATA_VERSION, Role, Severity
@@ -301,7 +301,7 @@ def without_blanks(row: Mapping[str, Any]) -> dict[str, Any]:
 # A row of featurelib.schema.FINDING, or the part that its texts use.
 FindingColumns = Mapping[str, Any]
 _OF_WORDS = "code role node_id feature finalized_level level min_version max_version observed_at"
-_WIDE, _WIDEST = 1 << 20, 1 << 62
+_DENSE = 4  # times as many possible kinds as rows: up to there a table is faster than sorting
 
 
 class FindingWords:
@@ -500,18 +500,22 @@ def _numbers(column: Column) -> Int:
 
 def _kinds(columns: Sequence[Int]) -> tuple[Int, Int]:
     """Return the first row of each kind, of rows alike in all columns, and each row's kind."""
-    kind, room = np.zeros_like(columns[0]), 1
+    kind, room, rows = np.zeros_like(columns[0]), 1, len(columns[0])
     for column in columns:
         low, high = int(column.min(initial=0)), int(column.max(initial=0))
+        if low == high:
+            continue
         values, width = column - low, high - low + 1
-        if width > _WIDE:
+        if width > _DENSE * rows:
             kinds, values = np.unique(column, return_inverse=True)
             width = len(kinds)
-        if room * width > _WIDEST:
-            kinds, kind = np.unique(kind, return_inverse=True)
+        if room * width > _DENSE * rows:
+            kinds, kind = positions(kind, room)
             room = len(kinds)
         kind, room = kind * width + values, room * width
-    _, first, kind = np.unique(kind, return_index=True, return_inverse=True)
+    kinds, kind = positions(kind, room)
+    first = np.empty(len(kinds), dtype=np.int64)
+    first[kind[::-1]] = np.arange(rows - 1, -1, -1)
     return first, kind
 
 

@@ -380,9 +380,10 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
         count += report.of_nodes(code, hit, place, detail, **fails)
     places = zip(was, evidence.membership.quorum_place, strict=True)
     seen_there = tuple(np.where(nodes.answers, own, of[nodes.cluster]) for own, of in places)
-    answers = np.where(nodes.not_asked, "answered before the newest run", "answers")
-    does = np.where(nodes.answers, answers, "reads the metadata log")[nodes.unregistered].tolist()
-    fix = old.take(np.flatnonzero(nodes.unregistered))
+    new = np.flatnonzero(nodes.unregistered)
+    answers = np.where(nodes.not_asked[new], "answered before the newest run", "answers")
+    does = np.where(nodes.answers[new], answers, "reads the metadata log").tolist()
+    fix = old.take(new)
     report.of_nodes("expected_node_not_registered", nodes.unregistered, seen_there, does, cause=fix)
     # Another source replaces these.
     line = np.where(nodes.failed_at > nodes.at, nodes.failed_line, nodes.line)
@@ -436,15 +437,15 @@ def _registrations(judge: Judge, agreed: Agreed, proven: Bool, sink: BatchFindin
 
 def _not_asked(evidence: Evidence, rows: Bool) -> list[str]:
     node, lately = evidence.subjects, "not asked in the newest run, although other nodes were"
-    offers = pick(evidence.listeners.field("releases_at"), node.listener, 0) > 0
+    offers = pick(evidence.listeners.field("releases_at"), node.listener[rows], 0) > 0
     never = np.where(offers, "asked only for its requests, which name no feature", "never asked")
-    return np.where(node.answers, lately, never)[rows].tolist()
+    return np.where(node.answers[rows], lately, never).tolist()
 
 
 def _errors(evidence: Evidence, rows: Int) -> list[str]:
     node = evidence.subjects
-    sees = np.where(node.follows, "; its leader sees it fetch", "; Kafka calls it live")
-    live = np.where(node.live, sees, "")[rows].tolist()
+    sees = np.where(node.follows[rows], "; its leader sees it fetch", "; Kafka calls it live")
+    live = np.where(node.live[rows], sees, "").tolist()
     return ["".join(pair) for pair in zip(evidence.errors(node.listener[rows]), live, strict=True)]
 
 
@@ -468,9 +469,12 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     metadata_version = np.where(known, judge.metadata_version, NONE)[node.cluster]
     # Nothing is fixed by unregistering the only broker, or one that runs what others do and was
     # there lately: it is to be started.
+    has_range = node.profile >= 0
+    lately = np.flatnonzero(broker & has_range & (node.answered_at > 0) & ~node.too_old)
+    near = marked(len(evidence.clusters), node.cluster[lately])[node.cluster]
     kind = node.cluster * (node.profile.max(initial=0) + 1) + node.profile
-    alike = (node.profile >= 0) & np.isin(kind, kind[brokers & node.answers & (node.profile >= 0)])
-    metadata_version[only | (broker & alike & (node.answered_at > 0) & ~node.too_old)] = NONE
+    alike = np.isin(kind[lately], kind[brokers & node.answers & has_range & near])
+    metadata_version[only] = metadata_version[lately[alike]] = NONE
 
     def no_answer(rows: Int) -> list[str]:
         failed = ((node.failed_at > 0) & ~node.answers)[rows].tolist()

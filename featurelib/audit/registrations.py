@@ -82,6 +82,7 @@ class Sources:
         self.clusters = len(snapshots)
         self.listeners, self.registrations = snapshots["listeners"], snapshots["registrations"]
         self.listener_key = record_keys(self.listeners)
+        self.listener_order = np.argsort(self.listener_key, kind="stable")
         self.answered_at = np.maximum(*map(self.listeners.field, ("full_at", "partial_at")))
         self.registration_key = record_keys(self.registrations)
         voters = snapshots["voters"]
@@ -191,7 +192,7 @@ class Sources:
         """Return which node halves were `seen_at` in the run in which the other half of the process
         responded, and not in the later run in which it did not. A time belongs to the nearer run.
         """
-        other = place(self.listener_key, np.argsort(self.listener_key), other_half(keys))
+        other = place(self.listener_key, self.listener_order, other_half(keys))
         answered_at = pick(self.answered_at, other, 0)
         failed_at = pick(self.listeners.field("failed_at"), other, 0)
         is_nearer = np.abs(seen_at - answered_at) < failed_at - seen_at
@@ -203,7 +204,7 @@ class Sources:
         looked_at, newest = self.looked_at.copy(), self.looked_at.copy()
         oldest = np.minimum(self.quorum_at, self.shown_at)
         times = np.maximum(self.answered_at, self.listeners.field("failed_at"))
-        asked_at = pick(times, place(self.listener_key, np.argsort(self.listener_key), keys), 0)
+        asked_at = pick(times, place(self.listener_key, self.listener_order, keys), 0)
         cluster, role, _ = split_key(keys)
         has_time = asked_at > 0
         np.maximum.at(newest, cluster, asked_at)
@@ -473,7 +474,7 @@ def _own_word(base: Sources, profiles: Profiles, keys: Int) -> _Own:
     The other half of a process is heard only of the same look, and while it is there: a node that
     was combined may have one role now, with other software."""
     _, role, _ = split_key(keys)
-    order = np.argsort(base.listener_key, kind="stable")
+    order = base.listener_order
     listener = place(base.listener_key, order, keys)
     own = profiles.of_listeners(base.listeners)
     newest = pick(profiles.metadata_max, own.profile, -1)
