@@ -7,7 +7,9 @@ nights of a small fleet warm the session up. What counts is the median of the la
 against the first; the second is shown too, because the first also makes the tables. Writing the
 lines is not counted. Seconds of the processors are shown as well: on a machine that others use
 only they tell one night from another. Last comes what each table grew by in a night after the
-first, in rows and in bytes with its log; docs/reference/settings.md has that for a year.
+first, in rows and in bytes with its log; docs/reference/settings.md has that for a year. With
+--vacuum each night also maintains its tables, as vacuum = true does, and keeps no older version: a
+year of nights of a small fleet shows joined files, checkpoints and logs.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shutil import rmtree
 from statistics import median
 
 from deltalake import DeltaTable
@@ -75,8 +78,8 @@ def land(shape: Shape, night: int, landing: Path) -> None:
     write_night(draw(shape, night), landing)
 
 
-def spend(store: Store, landing: Path, shape: Shape, number: int) -> Night:
-    """Land and judge one night."""
+def spend(store: Store, landing: Path, shape: Shape, number: int, *, vacuum: bool = False) -> Night:
+    """Land and judge one night. `vacuum`: delete what only older versions need."""
     apart(land, shape, number, landing)
     run, settings = FIRST_RUN + number, Settings()
     as_of = _as_of(shape, number)
@@ -96,7 +99,12 @@ def spend(store: Store, landing: Path, shape: Shape, number: int) -> Night:
             )
         ),
     }
-    return Night(**steps, used=processor(os.getpid()) - before)
+    used = processor(os.getpid()) - before
+    if vacuum:
+        for table in ALL:
+            store.maintain(table, 0, vacuum=True)
+        rmtree(landing)  # its lines are in bronze
+    return Night(**steps, used=used)
 
 
 def _as_of(shape: Shape, night: int) -> int:
@@ -104,14 +112,16 @@ def _as_of(shape: Shape, night: int) -> int:
     return facts.as_of
 
 
-def measure(shape: Shape, nights: int, folder: Path, session: SparkSession) -> list[Night]:
+def measure(
+    shape: Shape, nights: int, folder: Path, session: SparkSession, *, vacuum: bool = False
+) -> list[Night]:
     """Every night's seconds, printed as they come."""
     warm = replace(shape, clusters=min(shape.clusters, 50))
     for number in range(2):
         spend(Store(session, str(folder / "warm")), folder / "warm-landing", warm, number)
     store, spent = Store(session, str(folder / "tables")), []
     for number in range(nights):
-        night = spend(store, folder / "landing", shape, number)
+        night = spend(store, folder / "landing", shape, number, vacuum=vacuum)
         spent.append(night)
         if number == 0:
             first = sizes(folder / "tables")
@@ -126,7 +136,7 @@ def measure(shape: Shape, nights: int, folder: Path, session: SparkSession) -> l
     return spent
 
 
-Sizes = dict[str, tuple[int, int]]  # by table: rows, and bytes of all that lies in its folder
+Sizes = dict[str, tuple[int, int, int]]  # by table: rows, bytes of its files, and of its log
 
 
 def sizes(tables: Path) -> Sizes:
@@ -135,23 +145,30 @@ def sizes(tables: Path) -> Sizes:
     for table in ALL:
         place = tables / table.path
         rows = DeltaTable(str(place)).to_pyarrow_dataset().count_rows()
-        files = (path for path in place.rglob("*") if path.is_file())
-        found[table.full_name] = rows, sum(path.stat().st_size for path in files)
+        files = [path for path in place.rglob("*") if path.is_file()]
+        log = sum(path.stat().st_size for path in files if "_delta_log" in path.parts)
+        whole = sum(path.stat().st_size for path in files)
+        found[table.full_name] = rows, whole - log, log
     return found
 
 
 def show_growth(first: Sizes, last: Sizes, nights: int, of: str) -> None:
     """Print what each table grew by in a night after the first."""
     grown = {
-        name: ((rows - first[name][0]) / nights, (size - first[name][1]) / nights)
-        for name, (rows, size) in last.items()
+        name: [(now - then) / nights for now, then in zip(last[name], first[name], strict=True)]
+        for name in last
     }
-    grown["all"] = tuple(map(sum, zip(*grown.values(), strict=True)))  # type: ignore[assignment]
-    lines = [(name, f"{rows:,.0f}", f"{size / 1e6:.3f}") for name, (rows, size) in grown.items()]
-    show_table(f"growth of a night, {of}", ("", "rows", "MB"), lines)
+    grown["all"] = list(map(sum, zip(*grown.values(), strict=True)))
+    lines = [
+        (name, f"{rows:,.0f}", f"{size / 1e6:.3f}", f"{log / 1e6:.4f}")
+        for name, (rows, size, log) in grown.items()
+    ]
+    show_table(f"growth of a night, {of}", ("", "rows", "MB", "MB of log"), lines)
 
 
-def run(shape: Shape, nights: int = NIGHTS, folder: Path | None = None) -> list[Ratio]:
+def run(
+    shape: Shape, nights: int = NIGHTS, folder: Path | None = None, *, vacuum: bool = False
+) -> list[Ratio]:
     """Measure and print; returns what the summary repeats."""
     memory = Memory()
     with scratch(folder) as place:
@@ -161,7 +178,7 @@ def run(shape: Shape, nights: int = NIGHTS, folder: Path | None = None) -> list[
         )
         try:
             with memory.sampled(), watched() as machine:
-                spent = measure(shape, nights, place, session)
+                spent = measure(shape, nights, place, session, vacuum=vacuum)
         finally:
             session.stop()
     last = spent[1:][-LAST:]
@@ -194,11 +211,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_shape(parser)
     parser.set_defaults(nodes=NODES, features=FEATURES)
     parser.add_argument("--nights", type=int, default=NIGHTS)
+    parser.add_argument("--vacuum", action="store_true", help="maintain the tables every night")
     parser.add_argument("--scratch", type=Path, help="where to put lines and tables")
     given = parser.parse_args(arguments)
     if given.nights < 2:
         parser.error("--nights: expected 2 or more")
-    run(read_shape(given), given.nights, given.scratch)
+    run(read_shape(given), given.nights, given.scratch, vacuum=given.vacuum)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ Any Delta reader sees the same; this one needs no Java.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property
@@ -56,6 +56,7 @@ LeftOut = tuple[str, str, str | None]  # `file:line`, reason, and the cluster if
 Judgement = Mapping[str, tuple[str, bool]]  # a cluster's verdict, and whether it is critical
 MOST_LOCATED = 5000  # lines of findings that are located
 Row = Mapping[str, Any]
+Entries = list[tuple[str, int, int]]  # name, bytes and time of each file of a log
 VERSION_PROPERTY = "featurelib.tableVersion"
 INSTALL = f"Install it, {install_line('lake')}"
 FOUND = ("run", *FINDING.names)  # the keys of a finding; its texts are made again when shown
@@ -367,20 +368,20 @@ def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, lis
     return nights, judged, levels, silent
 
 
-def expect_whole_log(entries: Iterable[tuple[str, int]], uri: str) -> None:
-    """Raise SurroundingsError if an entry of a log (name, bytes) is empty, as after a power
-    failure: readers would take it for a commit of nothing, and lose rows silently."""
-    for name, size in sorted(entries):
+def expect_whole_log(entries: Entries, uri: str) -> None:
+    """Raise SurroundingsError if an entry of a log is empty, as after a power failure: readers
+    would take it for a commit of nothing, and lose rows silently."""
+    for name, size, _ in entries:
         if size == 0 and name.endswith(".json"):
             raise damaged(f"{uri}/_delta_log/{name} is empty", uri)
 
 
-def log_entries(path: str, options: Mapping[str, str] | None = None) -> list[tuple[str, int]]:
-    """Return name and size of each log file of a table that deltalake can open."""
+def log_entries(path: str, options: Mapping[str, str] | None = None) -> Entries:
+    """Return the log files of a table, sorted by name. Raises OSError."""
     from pyarrow.fs import FileSelector
 
     files = files_at(path, options).get_file_info(FileSelector("_delta_log"))
-    return [(file.base_name, file.size or 0) for file in files]
+    return sorted((file.base_name, file.size or 0, file.mtime_ns or 0) for file in files)
 
 
 def files_at(path: str, options: Mapping[str, str] | None = None) -> FileSystem:

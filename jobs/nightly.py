@@ -28,6 +28,7 @@ from featurelib.cli.standing import LastRun
 from featurelib.feature import Severity
 from featurelib.source import NIGHTS_BEFORE, SAMPLE_TABLES, SAMPLES_MARK
 from featurelib.tables import is_name
+from featurelib.view.html import compile_templates
 from featurelib.words import moment, time_text
 
 
@@ -66,6 +67,7 @@ def main(
     with ThreadPoolExecutor(max_workers=1) as beside:  # Spark's start is mostly Java's
         put = None if landing else beside.submit(put_nights_before, places.tables)
         beside.submit(import_module, "featurelib.spark.auditing")
+        beside.submit(compile_templates)
         session = open_session("featurelib nightly")
     if put is not None:
         put.result()

@@ -11,7 +11,7 @@ import functools
 import json
 import operator
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Literal, TypeAlias
@@ -33,8 +33,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from featurelib import arrow
 from featurelib.errors import ConfigError, TableError
 from featurelib.faults import damaged, in_a_line
+from featurelib.lake import Entries, expect_whole_log, files_at, log_entries
 from featurelib.lake import Wanted as Wanted
-from featurelib.lake import expect_whole_log, files_at, log_entries
 from featurelib.schema import TIME
 from featurelib.tables import Table
 
@@ -59,13 +59,14 @@ class Head:
     note: str | None  # its writer's note
     schema: T.StructType
     properties: Mapping[str, str]
-    commits: Iterable[Commit]  # all, newest first
+    commits: Callable[[], Iterable[Commit]]  # all, newest first
 
 
 Commit = tuple[int, str, str | None]  # version, Delta's name of the operation, writer's note
 RECENT = 20  # commits of a local log that are read first
 
 
+@functools.cache
 def row_schema(table: Table) -> T.StructType:
     """Return the table's columns in Spark's types; all of them and all parts may be null."""
     return from_arrow_schema(arrow.schema_of(table.schema))
@@ -73,27 +74,54 @@ def row_schema(table: Table) -> T.StructType:
 
 def spark_schema(table: Table) -> T.StructType:
     """Return the table's schema in Spark's types with comments; required columns are NOT NULL."""
-    fields = row_schema(table).fields
     about = {name: {"comment": comment} for name, comment in table.about.items()}
-    return T.StructType(
-        [
-            T.StructField(f.name, f.dataType, f.name not in table.required, about.get(f.name))
-            for f in fields
+
+    def commented(schema: T.StructType, required: Container[str]) -> T.StructType:
+        kinds = [
+            commented(f.dataType, ()) if isinstance(f.dataType, T.StructType) else f.dataType
+            for f in schema
         ]
-    )
+        named = zip(schema.names, kinds, strict=True)
+        return T.StructType(
+            [
+                T.StructField(name, kind, name not in required, about.get(name))
+                for name, kind in named
+            ]
+        )
+
+    return commented(row_schema(table), table.required)
+
+
+Fields = Mapping[str, T.StructField]  # by the names that flatten gives them
+
+
+def alter(
+    session: SparkSession, name: str, new: Fields, bare: Fields, properties: Mapping[str, str]
+) -> None:
+    """Add new columns and parts, comments of bare columns, and properties, by Spark's SQL. `name`
+    is the table's name in SQL."""
+
+    def path(name: str) -> str:
+        return ".".join(f"`{part}`" for part in name.split("."))
+
+    columns = [  # a new column includes its parts
+        f"{path(key)} {field.dataType.simpleString()}{comment_of(field)}"
+        for key, field in new.items()
+        if key.rpartition(".")[0].removesuffix(".element") not in new
+    ]
+    comments = [f"{path(key)}{comment_of(field)}" for key, field in bare.items()]
+    if columns:
+        session.sql(f"ALTER TABLE {name} ADD COLUMNS ({', '.join(columns)})")
+    if comments:
+        session.sql(f"ALTER TABLE {name} ALTER COLUMN {', '.join(comments)}")
+    if properties:
+        session.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({pairs(properties)})")
 
 
 def comment_of(field: T.StructField) -> str:
     """Return the comment of a column for SQL; empty = it has none."""
     comment = field.metadata.get("comment", "").replace("'", "\\'")
     return f" COMMENT '{comment}'" if comment else ""
-
-
-def column_of(field: T.StructField, name: str = "") -> str:
-    """Return a new column for SQL; `name` is that of a part, see flatten."""
-    required, path = "" if field.nullable else " NOT NULL", (name or field.name).split(".")
-    kind = f"{field.dataType.simpleString()}{required}{comment_of(field)}"
-    return f"{'.'.join(f'`{part}`' for part in path)} {kind}"
 
 
 def flatten(schema: T.StructType, prefix: str = "") -> dict[str, T.StructField]:
@@ -110,6 +138,22 @@ def flatten(schema: T.StructType, prefix: str = "") -> dict[str, T.StructField]:
     return columns
 
 
+class _Version:
+    """A version of a table; `entries` are the files of its log."""
+
+    def __init__(self, table: Table, opened: deltalake.DeltaTable, entries: object) -> None:
+        self.opened, self.entries = opened, entries
+        self.head = Head(
+            version=opened.version(),
+            run=opened.transaction_version(table.application),
+            note=next(iter(opened.history(1)), {}).get("userMetadata"),
+            schema=_schema_in(opened),
+            properties=opened.metadata().configuration,
+            commits=functools.partial(_commits, opened),
+        )
+        self.dataset: Dataset | None = None
+
+
 class PathLog:
     """The log of a table at a URI. deltalake reads the log and commits, on the condition that no
     other run of this table came since; Spark's workers read and write the files."""
@@ -118,41 +162,64 @@ class PathLog:
         """Open the log; `options` are those of storage_options."""
         self._table, self._uri, self._options = table, uri, dict(options)
         self._place = uri.removeprefix(LOCAL)
+        self._read: _Version | None = None
 
     def _opened(self, version: int | None = None) -> deltalake.DeltaTable:
         return deltalake.DeltaTable(self._place, version=version, storage_options=self._options)
 
     def head(self) -> Head | None:
         """Return the newest commit; None = there is no table."""
+        return newest.head if (newest := self._newest()) is not None else None
+
+    def _newest(self) -> _Version | None:
+        """Return the newest version. A log is read again only if its files changed."""
+        try:  # listed before it is read, so that no commit is missed
+            entries = log_entries(self._place, self._options)
+        except OSError:  # no table, or a fault that deltalake explains
+            entries = None
+        if entries is None or self._read is None or self._read.entries != entries:
+            self._read = self._read_newest(entries)
+        return self._read
+
+    def _read_newest(self, entries: Entries | None) -> _Version | None:
         try:
             opened = self._opened()
         except TableNotFoundError as error:
             if "Unknown scheme" in str(error):
                 raise
             return None
-        expect_whole_log(log_entries(self._place, self._options), self._place)
-        newest = next(iter(opened.history(1)), {})
-        return Head(
-            version=opened.version(),
-            run=opened.transaction_version(self._table.application),
-            note=newest.get("userMetadata"),
-            schema=T.StructType.fromJson(json.loads(opened.schema().to_json())),
-            properties=opened.metadata().configuration,
-            commits=_commits(opened),
-        )
+        entries = log_entries(self._place, self._options) if entries is None else entries
+        expect_whole_log(entries, self._place)
+        return _Version(self._table, opened, entries)
 
     def create(self, properties: Mapping[str, str], replace: bool) -> None:
         """Make the table if it is missing; with `replace`, empty an existing one."""
-        about = {name: {"comment": comment} for name, comment in self._table.about.items()}
         deltalake.DeltaTable.create(
             self._place,
-            pa.schema([field.with_metadata(about.get(field.name)) for field in self._schema()]),
+            deltalake.Schema.from_json(spark_schema(self._table).json()),
             mode="overwrite" if replace else "ignore",
             description=self._table.comment,
             configuration=properties,
             storage_options=self._options,
             raise_if_key_not_exists=False,  # featurelib's own tables are not registered there
         )
+
+    def alter(
+        self, session: SparkSession, new: Fields, bare: Fields, properties: Mapping[str, str]
+    ) -> None:
+        """Add columns, comments and properties, as the function `alter` does."""
+        opened = self._opened()
+        if not _is_plain(opened):
+            return alter(session, f"delta.`{self._uri.replace('`', '``')}`", new, bare, properties)
+        if new or bare:  # one commit; Spark would start jobs for each
+            schema, stored = spark_schema(self._table), flatten(_schema_in(opened))
+            for name, field in flatten(schema).items():
+                field.metadata = field.metadata if name in {*new, *bare} else {}
+                field.nullable = name in new or stored[name].nullable
+            opened.alter.add_columns(deltalake.Schema.from_json(schema.json()).fields)
+        if properties:
+            opened.alter.set_table_properties(dict(properties), raise_if_not_exists=False)
+        return None
 
     def write(self, session: SparkSession, rows: Rows, run: int, note: str, mode: Mode) -> None:
         """Write one run's rows as one commit with the run and the note; `overwrite`: replace all
@@ -224,11 +291,18 @@ class PathLog:
     def dataset(self, version: int | None) -> Dataset | None:
         """Return the files of a version, with their bounds in the log; None = Delta itself must
         read the table, because of deletion vectors or renamed columns."""
-        opened = self._opened(version)
+        newest = self._newest() if version is None else None
+        if newest is not None and newest.dataset is not None:
+            return newest.dataset
+        opened = self._opened(version) if newest is None else newest.opened
         if opened.protocol().min_reader_version > 1:
             return None
         # Arrow's own file system, because deltalake's threads call Python while the process ends.
-        return opened.to_pyarrow_dataset(filesystem=files_at(self._place, self._options))
+        files = files_at(self._place, self._options)
+        dataset: Dataset = opened.to_pyarrow_dataset(filesystem=files)
+        if newest is not None:
+            newest.dataset = dataset
+        return dataset
 
     def files(self, dataset: Dataset, conditions: Sequence[Wanted]) -> list[str]:
         """Return the files that may hold such rows."""
@@ -246,10 +320,9 @@ class PathLog:
             of = {} if version is None else {"versionAsOf": str(version)}
             return session.read.format("delta").options(**of).load(self._uri)
         files = [escape(path) for path in self.files(dataset, conditions)]
-        schema = spark_schema(self._table)
-        if not files:
-            return session.createDataFrame([], schema)
-        return session.read.schema(schema).parquet(*files)
+        if not files:  # an Arrow table, because Python's workers would read an empty list
+            return session.createDataFrame(arrow.schema_of(self._table.schema).empty_table())
+        return session.read.schema(spark_schema(self._table)).parquet(*files)
 
     def _schema(self, *, coded: bool = False) -> pa.Schema:
         """Return Arrow's schema; without comments, because a commit may not change those there."""
@@ -287,16 +360,15 @@ class CatalogLog:
             note=commits[0][2],
             schema=self._session.read.table(self._name).schema,
             properties={row.key: row.value for row in properties},
-            commits=commits,
+            commits=lambda: commits,
         )
 
     def create(self, properties: Mapping[str, str], replace: bool) -> None:
-        columns = ", ".join(map(column_of, spark_schema(self._table)))
         how = "CREATE OR REPLACE TABLE" if replace else "CREATE TABLE IF NOT EXISTS"
         comment = self._table.comment.replace("'", "\\'")
         self._session.sql(
-            f"{how} {self._name} ({columns}) USING delta COMMENT '{comment}' "
-            f"TBLPROPERTIES ({pairs(properties)})"
+            f"{how} {self._name} ({spark_schema(self._table).toDDL()}) USING delta "
+            f"COMMENT '{comment}' TBLPROPERTIES ({pairs(properties)})"
         )
 
     def frame(
@@ -305,6 +377,11 @@ class CatalogLog:
         del conditions  # Delta uses the bounds itself
         reader = session.read if version is None else session.read.option("versionAsOf", version)
         return reader.table(self._name)
+
+    def alter(
+        self, session: SparkSession, new: Fields, bare: Fields, properties: Mapping[str, str]
+    ) -> None:
+        alter(session, self._name, new, bare, properties)
 
     def clean(self, joining: bool) -> None:
         if joining:
@@ -367,6 +444,10 @@ def _is_plain(opened: deltalake.DeltaTable) -> bool:
         return set(protocol.writer_features) <= PLAIN_FEATURES
     text = f"{opened.metadata().configuration} {opened.schema().to_json()}"
     return protocol.min_writer_version <= PLAIN_WRITER and not any(rule in text for rule in RULES)
+
+
+def _schema_in(opened: deltalake.DeltaTable) -> T.StructType:
+    return T.StructType.fromJson(json.loads(opened.schema().to_json()))
 
 
 def _commits(opened: deltalake.DeltaTable) -> Iterator[Commit]:

@@ -56,7 +56,9 @@ class Store:
         # The place of the files; empty = unknown to the catalog.
         self.folder = find_schema(session, root) if self.is_named else self.root
         self._options = log.storage_options(session, self.folder)
+        self._logs: dict[Table, PathLog | CatalogLog] = {}
         self._made: set[str] = set()  # tables in this release's form
+        self._checked: dict[Table, Head] = {}
         self._runs: dict[str, int] = {}  # the newest run of each table at its last read
         self._expect: list[Callable[[], None]] = []  # checks before a commit
 
@@ -193,7 +195,7 @@ class Store:
     def newest_commit(self, table: Table) -> dict[str, Any]:
         """Return the note of the table's newest commit by featurelib: `commit` is its own id, and
         `folded` the id of the commit that its rows were made from. Empty = there is none."""
-        commits = head.commits if (head := self._head(table)) is not None else ()
+        commits = head.commits() if (head := self._head(table)) is not None else ()
         return next(filter(None, (log.read_note(note) for _, _, note in commits)), {})
 
     def find_change(self, table: Table, since: str | None = None) -> str | None:
@@ -204,7 +206,7 @@ class Store:
         """
         if (head := self._head(table)) is None:
             return None
-        for version, operation, note in head.commits:
+        for version, operation, note in head.commits():
             if own := log.read_note(note):
                 if since in (None, own.get("commit")):
                     return None
@@ -276,7 +278,7 @@ class Store:
         if any(known.get(key) != value for key, value in goal.items()):
             self._expect_fit()
             with explaining(self.path(table)):
-                self._alter(table, f"SET TBLPROPERTIES ({log.pairs(goal)})")
+                self._log(table).alter(self.session, {}, {}, goal)
         if vacuum:  # by the table's own retention
             self._expect_fit()
             with explaining(self.path(table)):
@@ -319,6 +321,8 @@ class Store:
         )
 
     def _check(self, table: Table, head: Head) -> None:
+        if self._checked.get(table) is head:
+            return
         version = head.properties.get(VERSION_PROPERTY, "none")
         if not version.isdecimal() or int(version) > table.version:
             raise TableError(
@@ -328,6 +332,7 @@ class Store:
             )
         if not _is_outdated(table, head):
             self._check_columns(table, head)
+        self._checked[table] = head
 
     def _check_columns(self, table: Table, head: Head) -> None:
         """Check the columns: an earlier or later release's table may differ in optional ones."""
@@ -349,29 +354,18 @@ class Store:
     def _carry_over(self, table: Table, head: Head) -> None:
         """Add this release's new columns and missing comments to the table; existing rows have
         null."""
-        fields, known = log.spark_schema(table).fields, {f.name: f.metadata for f in head.schema}
         parts, stored = log.flatten(log.spark_schema(table)), log.flatten(head.schema)
-        # A new column includes its parts.
-        new = [
-            log.column_of(field, name)
+        new = {name: field for name, field in parts.items() if name not in stored}
+        bare = {
+            name: field
             for name, field in parts.items()
-            if name not in stored
-            and name.rpartition(".")[0].removesuffix(".element") in ("", *stored)
-        ]
-        if new:
-            columns = ", ".join(new)
-            self._alter(table, f"ADD COLUMNS ({columns})")
-        bare = [f for f in fields if "comment" in f.metadata and known.get(f.name) == {}]
-        if bare:
-            columns = ", ".join(f"`{f.name}`{log.comment_of(f)}" for f in bare)
-            self._alter(table, f"ALTER COLUMN {columns}")
+            if name in stored and field.metadata and not stored[name].metadata
+        }
         own = {key: of for key, of in head.properties.items() if key != VERSION_PROPERTY}
         changed = {key: of for key, of in _properties(table).items() if key not in own}
-        if changed.items() - head.properties.items():
-            self._alter(table, f"SET TBLPROPERTIES ({log.pairs(changed)})")
-
-    def _alter(self, table: Table, change: str) -> None:
-        self.session.sql(f"ALTER TABLE {self.in_sql(table)} {change}")
+        properties = dict(changed.items() - head.properties.items())
+        if new or bare or properties:
+            self._log(table).alter(self.session, new, bare, properties)
 
     def _head(self, table: Table) -> Head | None:
         with explaining(self.path(table)):
@@ -380,9 +374,13 @@ class Store:
         return head
 
     def _log(self, table: Table) -> PathLog | CatalogLog:
-        if self.is_named:
-            return CatalogLog(self.session, table, self.in_sql(table))
-        return PathLog(table, self.path(table), self._options)
+        if table not in self._logs:
+            self._logs[table] = (
+                CatalogLog(self.session, table, self.in_sql(table))
+                if self.is_named
+                else PathLog(table, self.path(table), self._options)
+            )
+        return self._logs[table]
 
     def _refuse_old_run(self, table: Table, run: int, newest: int) -> NoReturn:
         """Raise BusyError if another run took the tables while this one slept, else ConfigError."""

@@ -377,6 +377,12 @@ def _environment() -> Environment:
     return environment
 
 
+def compile_templates() -> None:
+    """Make the templates of a report ready before the first report."""
+    for name in ("layout.html.j2", "cluster.html.j2", "charts.html.j2", "report.html.j2"):
+        _template(name)
+
+
 def _template(name: str) -> Template:
     return _environment().get_template(name)
 

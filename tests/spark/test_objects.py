@@ -72,7 +72,7 @@ def test_a_table_is_made_committed_to_and_read(
     [file] = log.files(opened, [("run", "=", RUN + 1)])
     assert file.startswith(f"{uri}/{RUN + 1}-")
     log.write(spark, frame, RUN + 1, "again", "append")  # the run is there
-    assert [commit[0] for commit in head.commits] == [2, 1, 0]
+    assert [commit[0] for commit in head.commits()] == [2, 1, 0]
 
 
 def test_tables_are_held_by_one_run(

@@ -506,6 +506,38 @@ def test_columns_have_comments_and_a_table_of_an_earlier_release_gets_those_that
     assert later.version(THING) == version
 
 
+@either
+def test_parts_of_a_column_have_comments_and_an_earlier_table_gets_them_in_one_commit(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def with_facts(names: str) -> Table:
+        return replace(THING, schema=THING.schema.with_last("facts", columns(names)))
+
+    def comments(table: Table) -> dict[str, str]:
+        parts = log.flatten(store.check(table).schema)
+        return {name: field.metadata.get("comment", "") for name, field in parts.items()}
+
+    sentences = {"columns": {"run": "A run."}}
+    monkeypatch.setattr(tables, "_sentences", lambda: sentences)
+    old, new = with_facts("reason"), with_facts("cause reason")
+    store.create(old)
+    before = store.version(old)
+    sentences["columns"] = {"run": "Other words.", "reason": "It's why.", "cause": "Whence."}
+    later = Store(store.session, store.root)
+    later.create(new)
+    assert comments(new) == {
+        "run": "A run.", "level": "", "note": "", "facts": "", "facts.reason": "It's why.",
+        "facts.cause": "Whence.",
+    }  # fmt: skip
+    assert later.version(new) == before + (2 if store.is_named else 1)
+    assert not log.flatten(store.check(new).schema)["run"].nullable
+    Store(store.session, store.root).create(new)
+    assert later.version(new) == before + (2 if store.is_named else 1)
+    fresh = replace(new, name="fresh")
+    later.create(fresh)
+    assert comments(fresh)["facts.reason"] == "It's why."
+
+
 def test_retention_is_set_and_vacuum_keeps_what_is_younger(store: Store) -> None:
     store.append(THING, things(store.session, RUN, 1), RUN)
     store.overwrite(THING, things(store.session, RUN + 1, 2), RUN + 1)
@@ -637,6 +669,48 @@ def test_an_empty_entry_of_a_log_is_not_read_past(store: Store) -> None:
         Store(store.session, store.root).read(THING)
     with pytest.raises(SurroundingsError, match="json is empty"):
         expect_whole_log(log_entries(f"file://{folder}"), f"file://{folder}")
+
+
+def test_a_log_is_read_again_only_if_its_files_changed(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, read = store.path(THING).removeprefix("file:"), list[int]()
+    opening = DeltaTable
+
+    def opened(*args: Any, **options: Any) -> DeltaTable:
+        read.append(1)
+        return opening(*args, **options)
+
+    def rows() -> list[int]:
+        read.clear()
+        assert store.version(THING) >= 0
+        return sorted(store.fetch(THING)["level"].to_pylist())
+
+    store.append(THING, pa.table(_thing(RUN, 1)), RUN)
+    shutil.copytree(place, tmp_path / "before")
+    monkeypatch.setattr(deltalake, "DeltaTable", opened)
+    assert (rows(), rows(), read) == ([1], [1], [])
+    deltalake.write_deltalake(place, pa.table(_thing(RUN, 2)), mode="append")  # of another writer
+    assert (rows(), len(read)) == ([1, 2], 1)
+    shutil.rmtree(place)
+    assert (store.exists(THING), store.newest_run(THING)) == (False, None)
+    shutil.copytree(tmp_path / "before", place)  # an older copy
+    assert (rows(), store.newest_run(THING)) == ([1], RUN)
+
+
+def test_a_table_without_rows_is_read_without_a_worker(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.create(THING)
+    frame = store.read(THING)
+    frame.explain()
+    assert "LocalTableScan" in capsys.readouterr().out  # a list's rows are made by Python
+    assert frame.collect() == []
+
+
+def _thing(run: int, level: int) -> dict[str, pa.Array]:
+    note = pa.array([None], pa.string())
+    return {"run": pa.array([run]), "level": pa.array([level], pa.int16()), "note": note}
 
 
 def test_deltalake_is_told_what_spark_was(session: SparkSession) -> None:
