@@ -1,4 +1,4 @@
-"""The supported ranges of a batch of snapshot rows, as maps that node halves share."""
+"""Read the supported ranges of a batch of snapshot rows, as maps that node halves share."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ NOBODY = -1
 
 
 class Answers(NamedTuple):
-    """The answers of listeners, or node halves, about themselves: a profile (-1 none), whether it
-    may leave features out, time, line."""
+    """The responses of listeners, or node halves, about themselves: a profile (-1 none), whether
+    it may leave features out, time, line."""
 
     profile: Int
     partial: Bool
@@ -26,7 +26,7 @@ class Answers(NamedTuple):
     line: Int
 
     def of(self, speaker: Int) -> Answers:
-        """Return what some listeners said; -1 = none."""
+        """Return the responses of some listeners; -1 = none."""
         return Answers(
             profile=pick(self.profile, speaker, NOBODY),
             partial=pick(self.partial.astype(np.int64), speaker, 0) > 0,
@@ -36,7 +36,7 @@ class Answers(NamedTuple):
 
 
 class Profiles:
-    """Profiles of a batch of snapshot rows; entries are flat and in profile order."""
+    """The profiles of a batch of snapshot rows; entries are flat and in profile order."""
 
     def __init__(self, rows: Snapshots) -> None:
         profiles, entries = rows["profiles"], rows["ranges"]
@@ -55,7 +55,7 @@ class Profiles:
         self.metadata_max[self.entry_profile[is_metadata]] = self.entry_max[is_metadata]
 
     def of_registrations(self, flat: Records) -> Int:
-        """The profile of each registration: none listed is `empty`, unreadable is -1."""
+        """Return the profile of each registration: without features `empty`, unreadable -1."""
         local = flat.field("profile")
         profile = np.where(local >= 0, self.first[flat.row] + local, self.empty)
         return np.where(local == UNREADABLE, -1, profile)
@@ -87,7 +87,7 @@ class Profiles:
         )
 
     def of_metrics(self, flat: Records) -> Answers:
-        """Return the profile that the process of each listener showed as metrics."""
+        """Return the profile in the metrics of each listener's process."""
         local = flat.field("scraped")
         return Answers(
             profile=np.where(local >= 0, self.first[flat.row] + local, NOBODY),
@@ -109,7 +109,7 @@ class Profiles:
 
 
 def ranges_of(snapshots: Snapshots, profile: int) -> dict[str, tuple[int, int]]:
-    """Feature → supported range of one of the batch's profiles; behind all stands the empty one."""
+    """Return feature → supported range of a profile of the batch; the last one is empty."""
     sizes, entries = snapshots["profiles"].field("size"), snapshots["ranges"]
     first = int(sizes[:profile].sum())
     own = range(first, first + int(sizes[profile]) if profile < len(sizes) else first)

@@ -1,4 +1,4 @@
-"""Who belongs to a cluster and must answer, and with which supported ranges.
+"""Find the nodes that belong to a cluster and must respond, with their supported ranges.
 
 A profile is one row for all nodes of a cluster that advertise the same map; row `empty` lists
 nothing. A node counts if it is registered (fenced too), a voter, expected by the fleet's inventory
@@ -33,7 +33,7 @@ from featurelib.rows import Bool, Int, pick
 from featurelib.snapshot.records import Records, Snapshots
 from featurelib.snapshot.state import ONE_LOOK
 
-Fresh = Callable[[Int], Bool]  # says which times still count
+Fresh = Callable[[Int], Bool]  # tells which times count
 LOG, ZOOKEEPER = int(Witness.METADATA_LOG), int(Witness.FEATURES_NODE)
 BROKER, CONTROLLER = int(Role.BROKER), int(Role.CONTROLLER)
 REGISTERED, VOTES_OR_ANSWERS, EXPECTED_AND_THERE, EXPECTED_ONLY = range(4)  # why a node counts
@@ -41,13 +41,13 @@ REGISTERED, VOTES_OR_ANSWERS, EXPECTED_AND_THERE, EXPECTED_ONLY = range(4)  # wh
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """One row a cluster: what is known about who belongs to it."""
+    """The known membership of each cluster, a row per cluster."""
 
     zookeeper: Bool
     kraft: Bool
     registrations_proven: Bool
-    brokers_listed: Bool  # … and what was read has a list of them
-    quorum_known: Bool  # and lately
+    brokers_listed: Bool  # … and the data has a list of them
+    quorum_known: Bool  # and recent
     quorum_at: Int
     quorum_line: Int
     controllers_known: Bool  # something lists the registered controllers
@@ -56,12 +56,12 @@ class Membership:
 
     @property
     def on_zookeeper(self) -> Bool:
-        """Clusters in ZooKeeper mode that do not migrate; all others are taken for KRaft's."""
+        """A mask of clusters in ZooKeeper mode that do not migrate; all others count as KRaft."""
         return self.zookeeper & ~self.kraft
 
     @property
     def migrating(self) -> Bool:
-        """Clusters between ZooKeeper and KRaft: nothing moves there."""
+        """A mask of clusters that migrate from ZooKeeper to KRaft: no level changes there."""
         return self.zookeeper & self.kraft
 
     @property
@@ -71,12 +71,12 @@ class Membership:
 
     @property
     def quorum_place(self) -> tuple[Int, Int]:
-        """Time and line of what is known of each quorum."""
+        """The time and line of the newest data about each quorum."""
         return self.quorum_at, self.quorum_line
 
 
 class Sources:
-    """Every statement about nodes in the batch, flat, and which lists of brokers count."""
+    """The statements about nodes in the batch, flat, and the lists of brokers that count."""
 
     def __init__(self, snapshots: Snapshots) -> None:
         self.clusters = len(snapshots)
@@ -90,14 +90,14 @@ class Sources:
         self.following_key = _controller_keys(voters, voters.field("follows") > 0)
         self.leader = snapshots.scalar("controller")
         self.follower_key = _controller_keys(snapshots["observers"])
-        # Which half of its process an observer is nothing says.
+        # No source shows which half of its process an observer is.
         self.follow_key = distinct(np.append(self.follower_key, broker_key(self.follower_key)))
         self.quorum_at = snapshots.scalar("quorum_at")
-        # When nodes were last asked about the whole cluster.
+        # When nodes were last queried about the whole cluster.
         self.looked_at = self.quorum_at.copy()
         for part in ("members", "configs", "leaderless"):
             np.maximum.at(self.looked_at, snapshots[part].row, snapshots[part].field("at"))
-        # Lists of DescribeCluster, and who is in them.
+        # Lists of DescribeCluster, and their members.
         self.lists, listed = snapshots["members"], snapshots["member"]
         at, role, shows = (self.lists.field(name) for name in ("at", "role", "fenced_shown"))
         owner = np.repeat(np.arange(len(self.lists)), self.lists.field("size"))
@@ -123,23 +123,23 @@ class Sources:
         np.maximum.at(self.zookeeper_at, self.registrations.row[stored], read_at)
 
     def having(self, records: Records, which: Bool) -> Bool:
-        """Return the clusters that have some of these records."""
+        """Return a mask of clusters that have some of these records."""
         return marked(self.clusters, records.row[which])
 
     def registered(self) -> Int:
-        """Return the keys of nodes that believed registrations and lists name."""
+        """Return the keys of nodes in trusted registrations and lists."""
         flat, member = self.registrations, self.member_key
         believed = (flat.field("witness") == ZOOKEEPER) | (flat.field("role") == CONTROLLER)
         cluster, role, _ = split_key(member)
         newer = self.plain_at[cluster] > self.authority_at[cluster]
         listed = np.where(self.member_shown, ~self.from_log[cluster], newer) | (role == CONTROLLER)
-        # A log that is not complete shows who registered, and not that nobody else did.
+        # An incomplete log shows some registrations, but not that there are no others.
         believed |= self.from_log[flat.row] | (flat.field("at") > self.shown_at[flat.row])
         return np.concatenate((self.registration_key[believed], member[listed]))
 
     def others(self, listed: Bool) -> Int:
-        """Return the keys of voters, and of listeners that no list of registrations is about.
-        `listed`: the clusters of which some list has all brokers."""
+        """Return the keys of voters, and of listeners that no list of registrations covers.
+        `listed`: the clusters with a complete list of brokers."""
         flat, cluster, answered = self.listeners, self.listeners.row, self.answered_at
         listed_at = np.where(flat.field("role") == BROKER, self.authority_at[cluster], 0)
         listed_at += np.where(flat.field("role") == CONTROLLER, self.quorum_at[cluster], 0)
@@ -152,8 +152,8 @@ class Sources:
         return np.concatenate((self.listener_key[unlisted], self.voter_key))
 
     def seen(self, counted: Int) -> Int:
-        """Return the keys of nodes that answered, or followed the metadata log without being of
-        those `counted`, in the look that registrations and the quorum are known from."""
+        """Return the keys of nodes that responded, or followed the metadata log and are not in
+        `counted`, in the reading of the registrations and the quorum."""
         flat, (cluster, _, _) = self.listeners, split_key(self.follower_key)
         listed_at = np.maximum(self.authority_at, self.quorum_at)
         listed_at = np.maximum(listed_at, self.zookeeper_at)
@@ -165,21 +165,21 @@ class Sources:
         return distinct(np.concatenate((self.listener_key[near], follow, broker_key(follow))))
 
     def follow(self, keys: Int, failed_at: Int) -> Bool:
-        """Return which of `keys` are voters that the leader saw fetch when they did not answer."""
+        """Return a mask of `keys`: voters that the leader saw fetch when they did not respond."""
         at = find(keys, self.following_key)
         near = self.quorum_at[split_key(keys)[0]] + ONE_LOOK >= failed_at
         return marked(len(keys), at[at >= 0]) & near
 
     def live(self, keys: Int, listed_at: Int, failed_at: Int) -> Bool:
-        """Return which of `keys` Kafka itself saw then: brokers it lists, and who follows."""
+        """Return a mask of `keys` that Kafka itself saw then: listed brokers, and followers."""
         cluster, role, node_id = split_key(keys)
         listed = (role == BROKER) & (listed_at > 0) & (listed_at + ONE_LOOK >= failed_at)
         return listed | (self.follow(keys, failed_at) & (node_id != self.leader[cluster]))
 
     def there(self, listeners: Int, answered_at: Int) -> Bool:
-        """Return which of these listeners, of brokers, did not fail to answer since they answered,
-        and are neither fenced in a list of brokers that was read since nor left out of it;
-        `answered_at` is of all listeners. A metadata log may be cut before it unfences a broker."""
+        """Return a mask of these brokers' listeners: no failed request since the last response, and
+        listed as unfenced in every later list of brokers. `answered_at` is of all listeners.
+        A metadata log may be cut before it unfences a broker, so it does not count."""
         keys, at = self.listener_key[listeners], answered_at[listeners]
         cluster = split_key(keys)[0]
         fenced = distinct(self.member_key[self.member_shown & (self.member_fenced == 1)])
@@ -189,9 +189,9 @@ class Sources:
         return ~(is_fenced | left_out | (self.listeners.field("failed_at")[listeners] > at))
 
     def half_left_out(self, keys: Int, seen_at: Int) -> Bool:
-        """Return which node halves were `seen_at` in the run in which the other half of the process
-        responded, and not in the later run in which it did not. A time belongs to the nearer run.
-        """
+        """Return a mask of node halves that were `seen_at` in the run in which the process' other
+        half responded, and not in the later run in which it did not. A time belongs to the nearer
+        run."""
         other = place(self.listener_key, self.listener_order, other_half(keys))
         answered_at = pick(self.answered_at, other, 0)
         failed_at = pick(self.listeners.field("failed_at"), other, 0)
@@ -217,18 +217,18 @@ class Sources:
         return looked_at
 
     def disputed(self, nodes: Records, log_at: Int) -> Int:
-        """Return which of these nodes lists differ about that nothing newer decides."""
+        """Return the nodes about which lists differ and that no newer list decides."""
         authority_at = np.where(nodes.field("role") == BROKER, self.authority_at[nodes.row], 0)
         return np.flatnonzero(nodes.field("at") >= np.maximum(authority_at, log_at[nodes.row]))
 
     def listed_at(self, keys: Int) -> Int:
-        """Return when each of `keys` stood last in a list of DescribeCluster, 0 = in none."""
+        """Return the time of the last DescribeCluster list with each of `keys`, 0 = none."""
         newest = firsts(self.member_key, -self.member_at)
         return pick(self.member_at, place(self.member_key, newest, keys), 0)
 
     def gone_controllers(self, keys: Int, registered_at: Int) -> Bool:
-        """Return which of `keys` are controllers that Kafka itself does not see: neither a voter
-        nor a follower by the quorum's leader, asked after they were seen to be registered."""
+        """Return a mask of `keys`: controllers that Kafka itself does not see. After their
+        registration was read, the quorum's leader listed them neither as voter nor as follower."""
         cluster, role, _ = split_key(keys)
         controllers = np.flatnonzero(role == CONTROLLER)
         asked_at = self.quorum_at[cluster[controllers]]
@@ -238,10 +238,10 @@ class Sources:
         return marked(len(keys), controllers[lost])
 
     def fenced(self, keys: Int, entry: Int) -> Int:
-        """Return what the newest witness says, when, and in which line: DescribeCluster with fenced
+        """Return fenced (1, 0), time and line from the newest source: DescribeCluster with fenced
         brokers, or `entry`, the registration. [3, keys], -1 for not known.
 
-        A list that leaves fenced brokers out is a witness, too: a broker that was registered when
+        A list without fenced brokers is a source, too: a broker that was registered when
         the log was dumped, and is not listed later, is fenced, or not registered any more.
         """
         fields = (self.registrations.field(name) for name in ("fenced", "at", "line", "witness"))
@@ -265,13 +265,13 @@ def record_keys(records: Records) -> Int:
 
 
 def _controller_keys(ids: Records, which: Bool | slice = slice(None)) -> Int:
-    """Node keys of lists of controllers, distinct."""
+    """Return the distinct node keys of lists of controllers."""
     return distinct(node_key(ids.row, CONTROLLER, ids.field("node_id"))[which])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subjects:
-    """One row a node half that must answer; all int64 or bool, times in microseconds.
+    """The node halves that must respond, a row each; all int64 or bool, times in microseconds.
 
     `profile` is a row of the batch's profiles, -1 = its range is not known. `fenced` 1, 0, or -1
     for not known. `at` and `line` are of the statement the range is taken from.
@@ -291,18 +291,18 @@ class Subjects:
     answered_at: Int
     failed_at: Int
     failed_line: Int
-    answers: Bool  # to the last call
+    answers: Bool  # its last request got a response
     listener: Int  # position among the batch's listeners, -1 = it was never asked
     registered: Bool
     voter: Bool
     gone: Bool  # Kafka itself does not see it: a fenced broker, a controller that does not follow
     follows: Bool  # a voter that the quorum's leader saw fetch when we asked it last
     live: Bool  # a broker that Kafka itself called live when we asked it last, or a follower
-    listed_nothing: Bool  # registered in ZooKeeper without a word about features
+    listed_nothing: Bool  # registered in ZooKeeper without features
     answered_with: Int  # the profile of its own answer, where that counts; -1 = none does
     expected_only: Bool
     unregistered: Bool  # it is expected and there, and no list of registrations names it
-    too_old: Bool  # or as far ahead: such a clock cannot be believed
+    too_old: Bool  # or too far ahead: such a clock is wrong
     not_answering: Bool
     not_asked: Bool
     past: Bool  # gone, and its range is of an answer before it stopped responding, or a look ago
@@ -313,7 +313,7 @@ class Subjects:
 
     @property
     def runs(self) -> Bool:
-        """The nodes that answer, or were never asked and are seen by Kafka itself."""
+        """A mask of nodes that respond, or were never queried and are seen by Kafka itself."""
         return self.answers | ((self.failed_at == 0) & ~self.gone)
 
 
@@ -325,10 +325,10 @@ def read_nodes(
     vouched: Bool,
     system_off: Bool,
 ) -> tuple[Subjects, Membership]:
-    """The nodes that must answer, and what is known of each cluster's membership.
+    """Return the nodes that must respond, and the known membership of each cluster.
 
-    `fresh` says which times still count; `expected` are node keys of the inventory, `vouched` says
-    by cluster whether its owner stands for the registrations being complete.
+    `fresh` tells which times count; `expected` are node keys of the inventory, `vouched` by cluster
+    whether its owner declares the registrations complete.
     """
     base = Sources(snapshots)
     quorum_seen, zookeeper = base.quorum_at > 0, snapshots.scalar("zookeeper") > 0
@@ -378,7 +378,7 @@ def _describe(
     fresh: Fresh,
     look: Int,
 ) -> Subjects:
-    """The subjects with these ascending keys; `way`: why each counts, `look`: since when it is."""
+    """Return the subjects with these ascending keys; `way`: why each counts, `look`: its time."""
     cluster, role, node_id = split_key(keys)
     listener, own, answered_at, by_broker_half, stable = _own_word(said, profiles, keys)
     failed_at = pick(said.listeners.field("failed_at"), listener, 0)
@@ -399,7 +399,7 @@ def _describe(
     fenced, fenced_at, fenced_line = said.fenced(keys, entry)
     listed_at = said.listed_at(keys)
     lost = said.gone_controllers(keys, np.maximum(entry_at, listed_at))
-    # What answered after the quorum was asked, or just before it, is there.
+    # A controller that responded after the quorum was read, or just before, exists.
     lost &= (way == REGISTERED) & ~(answered & (answered_at + ONE_LOOK >= said.quorum_at[cluster]))
     stale = (fenced == 1) | lost
     past = stale & ~by_entry & (word.profile >= 0) & fresh(word.at)
@@ -444,11 +444,11 @@ def _describe(
 def _beside_metrics(
     word: Answers, stands: Bool, metrics: Answers, failed_at: Int, fresh: Fresh
 ) -> tuple[Answers, Bool, Bool, Int]:
-    """Return the word that counts of each half, where `metrics` are its own and `stands` says which
-    stronger ones count by themselves; who is there by its metrics, whose word they are, and what
-    they show beside a stronger word that is no newer (-1 = nothing).
+    """Return of each half: its range, from `word` where that `stands` and else from `metrics`; the
+    masks of halves that run by their metrics, and that have their range from them; and the profile
+    of metrics beside a `word` that is no newer (-1 = none).
 
-    A process that shows metrics about when it did not answer us is there.
+    A process with metrics from about the time of its failed request runs.
     """
     present = (metrics.profile >= 0) & fresh(metrics.at) & (metrics.at + ONE_LOOK >= failed_at)
     stands = stands & (word.profile >= 0)
@@ -459,20 +459,20 @@ def _beside_metrics(
 
 
 class _Own(NamedTuple):
-    """The answers of node halves about themselves."""
+    """The responses of node halves about themselves."""
 
     listener: Int  # position among the batch's listeners, -1 = it was never asked
     word: Answers  # of its newest answer
-    answered_at: Int  # when the half itself did
-    by_broker_half: Bool  # whose word that is
+    answered_at: Int  # when the half itself responded
+    by_broker_half: Bool  # the source of `word`
     stable: Int  # the stable end of its range, where a controller half shows one; -1
 
 
 def _own_word(base: Sources, profiles: Profiles, keys: Int) -> _Own:
-    """Return what each node half said of itself in its newest answer.
+    """Return the newest response of each node half about itself.
 
-    The other half of a process is heard only of the same look, and while it is there: a node that
-    was combined may have one role now, with other software."""
+    A response of the other half counts only if it is of the same reading, and while that half runs:
+    a combined node may have one role now, with other software."""
     _, role, _ = split_key(keys)
     order = base.listener_order
     listener = place(base.listener_key, order, keys)

@@ -51,13 +51,13 @@ class _View:
     """A cluster: its resources, and the metadata.version that its nodes show, None = not known."""
 
     cluster: int
-    said: Resources
+    resources: Resources
     finalized: int | None
 
     @property
     def name(self) -> str:
         """Return its Kafka resource, safe to show."""
-        return clean(self.said.resource)
+        return clean(self.resources.resource)
 
 
 def report_strimzi(
@@ -73,11 +73,11 @@ def report_strimzi(
     for view in views:
         expected = conditions.inventory.get(evidence.clusters[view.cluster], UNEXPECTED)
         if not expected.managed_by:
-            by_code["strimzi_not_in_inventory"].append((view, view.said.resource))
+            by_code["strimzi_not_in_inventory"].append((view, view.resources.resource))
         wrong = [*_other_level(view, evidence, catalogue), *odd.get(view.cluster, ())]
         for code, texts in (
             ("metadata_version_not_pinned", _unpinned(view, catalogue)),
-            (NOT_CARRIED_OUT, _undone(view.said, catalogue)),
+            (NOT_CARRIED_OUT, _undone(view.resources, catalogue)),
             ("strimzi_contradicted", wrong),
         ):
             if text := "; ".join(texts):
@@ -91,13 +91,13 @@ def _report_views(
     report: BatchFindings, code: str, rows: Sequence[tuple[_View, str]], catalogue: Catalogue
 ) -> None:
     """Add a finding with its text for each of these clusters."""
-    columns = [(v.cluster, v.said.at, v.said.line, v.finalized or NONE) for v, _ in rows]
+    columns = [(v.cluster, v.resources.at, v.resources.line, v.finalized or NONE) for v, _ in rows]
     ids, at, line, now = np.array(columns, dtype=np.int64).T
     # What the resource asks for already nobody has to ask for again.
-    goals = [v.said.metadata_version or "" for v, _ in rows] if code == NOT_CARRIED_OUT else []
+    goals = [v.resources.metadata_version or "" for v, _ in rows] if code == NOT_CARRIED_OUT else []
     level = [catalogue.whole.level_of(text) or NONE for text in goals] or [NONE] * len(rows)
     facts = {"at": at, "line": line, "finalized_level": now, "level": np.array(level)}
-    names, texts = texts_of(v.said.resource for v, _ in rows), [text for _, text in rows]
+    names, texts = texts_of(v.resources.resource for v, _ in rows), [text for _, text in rows]
     report.of_clusters(code, ids, detail=texts, resource=names, **facts)
 
 
@@ -110,13 +110,15 @@ def _views(evidence: Evidence) -> Iterator[_View]:
     for cluster, resources in zip(records.row.tolist(), records.structs(Resources), strict=True):
         if is_fresh(np.array(resources.at), as_of=evidence.as_of, max_age=evidence.max_age):
             known = int(level[cluster])
-            yield _View(cluster=cluster, said=resources, finalized=None if known == NONE else known)
+            yield _View(
+                cluster=cluster, resources=resources, finalized=None if known == NONE else known
+            )
 
 
 def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
     """Yield the change of metadata.version that the operator makes by itself, if it may choose;
     nothing if no known release goes further."""
-    res, newest = view.said, catalogue.releases[-1]
+    res, newest = view.resources, catalogue.releases[-1]
     status = res.status_metadata_version
     now = view.finalized or catalogue.whole.level_of(status or "")
     if res.metadata_version is not None or not status or now is None:
@@ -165,11 +167,11 @@ def _undone(own: Resources, catalogue: Catalogue) -> Iterator[str]:
 
 def _other_level(view: _View, evidence: Evidence, catalogue: Catalogue) -> Iterator[str]:
     """Yield the status' metadata.version if it differs from the nodes', and was read no earlier."""
-    levels, status = evidence.levels, view.said.status_metadata_version
+    levels, status = evidence.levels, view.resources.status_metadata_version
     level = catalogue.whole.level_of(status) if status else None
     if level is None or view.finalized is None or not levels.believed[view.cluster]:
         return
-    if level != view.finalized and view.said.at + ONE_LOOK >= levels.at[view.cluster]:
+    if level != view.finalized and view.resources.at + ONE_LOOK >= levels.at[view.cluster]:
         nodes = _level(view.finalized, catalogue)
         yield f"its status says {METADATA_VERSION} {_level(level, catalogue)}, the nodes {nodes}"
 
@@ -184,7 +186,7 @@ def _other_software(
     np.logical_or.at(fits, node.cluster, runs)
     texts = {}
     for view in views:
-        version = view.said.status_version or ""
+        version = view.resources.status_version or ""
         code = catalogue.tables.release_code(catalogue.release_named(version) or "")
         fit_here = fits[view.cluster]
         if code >= 0 and fit_here.any() and not fit_here[code]:
@@ -202,9 +204,9 @@ def _unlisted(report: BatchFindings, views: Sequence[_View]) -> None:
     line = at.copy()
     names = dict[int, str]()
     for view in views:
-        if view.said.nodes_complete:
-            at[view.cluster], line[view.cluster] = view.said.at, view.said.line
-            names[view.cluster] = view.said.resource
+        if view.resources.nodes_complete:
+            at[view.cluster], line[view.cluster] = view.resources.at, view.resources.line
+            names[view.cluster] = view.resources.resource
     counts = (node.registered | node.voter | node.answers) & ~node.expected_only & ~node.gone
     newer = (at[node.cluster] > 0) & (at[node.cluster] + ONE_LOOK >= node.at)
     hit = counts & newer & (find(evidence.operated, node.key) < 0)

@@ -327,11 +327,11 @@ def known_cluster(sight: ClusterView, levels: Levels) -> Cluster:
     already.
     """
     evidence = sight.evidence
-    nodes, asked = evidence.subjects, evidence.questions
+    nodes, questions = evidence.subjects, evidence.questions
     hidden: dict[int, set[str]] = {}  # profile → features that it may have left out
-    for pair in np.flatnonzero(asked.pair_unclear).tolist():
-        name = asked.names[int(asked.feature[asked.pair_question[pair]])]
-        hidden.setdefault(int(asked.pair_profile[pair]), set()).add(name)
+    for pair in np.flatnonzero(questions.pair_unclear).tolist():
+        name = questions.names[int(questions.feature[questions.pair_question[pair]])]
+        hidden.setdefault(int(questions.pair_profile[pair]), set()).add(name)
     columns = (nodes.role, nodes.node_id, evidence.answering.of_subject)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     profiles = {(Role(role), node): profile for role, node, profile in rows}  # < 0: unknown
@@ -450,13 +450,13 @@ class Router:
         """Return all ordinary features in one request; kraft.version after it, or where others need
         it first: before it, or as late as it can be."""
         kraft = hops.get(KRAFT_VERSION, [])
-        ordinary = {name: way for name, way in hops.items() if name != KRAFT_VERSION}
+        ordinary = {name: moves for name, moves in hops.items() if name != KRAFT_VERSION}
         groups = _groups(ordinary)
         ways = [[*groups, kraft], [kraft, *groups]]
         if kraft and groups:
-            early = self._passing([way[-1] for way in ordinary.values()])
-            first = {name: way for name, way in ordinary.items() if name in early}
-            late = {name: way for name, way in ordinary.items() if name not in early}
+            early = self._passing([moves[-1] for moves in ordinary.values()])
+            first = {name: moves for name, moves in ordinary.items() if name in early}
+            late = {name: moves for name, moves in ordinary.items() if name not in early}
             ways.append([*_groups(first), kraft, *_groups(late)])
         refused = list[Route]()
         for hop in ways:

@@ -166,10 +166,10 @@ class Reasons:
         """Describe the lowest level without loss, by the catalogue of the controller's release."""
         known = software_of(self._sight.cluster, self._catalogue) or self._catalogue
         below = [level for level in known.loses_metadata_below if level <= current]
-        there = self._text(feature, max(below, default=0))
+        lowest = self._text(feature, max(below, default=0))
         if current in below:
-            return f"Every lower level loses metadata. Stay at {there}."
-        ask = f"{there} is the lowest level that loses nothing: ask for it or a higher one."
+            return f"Every lower level loses metadata. Stay at {lowest}."
+        ask = f"{lowest} is the lowest level that loses nothing: ask for it or a higher one."
         return ask if below else ""
 
     def _of_dependency(self, reason: Reason) -> Reason:

@@ -127,11 +127,11 @@ Row = dict[str, Any]
 def describe(sight: ClusterView, catalogue: Catalogue) -> Description:
     """Return the description of one cluster."""
     evidence = sight.evidence
-    who, member, read = evidence.subjects, evidence.membership, evidence.configured.get(0)
-    voters = set(who.node_id[who.voter].tolist())
+    subjects, member, read = evidence.subjects, evidence.membership, evidence.configured.get(0)
+    voters = set(subjects.node_id[subjects.voter].tolist())
     findings: list[Row] = sight.judged.findings.to_pylist()
     # The most common range comes first.
-    used = Counter(p for p in who.profile.tolist() if p >= 0)
+    used = Counter(p for p in subjects.profile.tolist() if p >= 0)
     order = {p: i for i, p in enumerate(sorted(used, key=lambda p: (-used[p], p)))}
     ranges = (ranges_of(evidence.snapshots, position) for position in order)
     profiles = tuple({name: Ends(*ends) for name, ends in r.items()} for r in ranges)

@@ -49,7 +49,7 @@ class Draft:
         [self._scalars] = self._parts["scalars"]
 
     def row(self) -> TableRows:
-        """The row as it is now, of featurelib.schema.SNAPSHOT; its `state` is empty."""
+        """Return the present row of featurelib.schema.SNAPSHOT; its `state` is empty."""
         parts = dict(self._parts)
         for lists, part in _LISTS.items():
             parts[lists] = [r | {"size": len(r["entries"])} for r in parts[lists]]
@@ -64,7 +64,7 @@ class Draft:
         return write_rows([self._row])
 
     def run(self, node_id: int, role: Role, ranges: Ranges) -> None:
-        """Let that half of the node run and register software that supports `ranges`."""
+        """Start that half of the node with software that supports `ranges`, and register it."""
         profile = self._map("profiles", {name: ranges[name] for name in sorted(ranges)})
         answered = dict.fromkeys(("partial_at", "partial_line", "failed_at", "failed_line"), 0)
         # Its requests told its old software.
@@ -94,7 +94,7 @@ class Draft:
             self._fence(node_id, FENCED)
 
     def add(self, node_id: int, ranges: Ranges) -> None:
-        """A broker that was not there registers, and answers."""
+        """Add a broker that registers and responds."""
         if self._scalars["zookeeper"] or self._scalars["log_end"] > 0:
             self._add_registration(node_id)
         for r in self._parts["members"]:
@@ -115,14 +115,14 @@ class Draft:
             self.depose()
 
     def forget_configured(self) -> None:
-        """Remove what is known of the controllers' configured voters."""
+        """Remove the controllers' configured voters from the evidence."""
         code = self._row.text_code(VOTERS)
         self._parts["configs"] = [r for r in self._parts["configs"] if r["key"] != code]
 
     def finalize(self, levels: Mapping[str, int]) -> None:
-        """Whoever shows what is finalized shows `levels` as well; 0 takes a feature away.
+        """Finalize `levels` in every source; 0 deletes a feature.
 
-        Raises ConfigError for a features node that cannot be read.
+        Raises ConfigError for a `/feature` znode that cannot be read.
         """
         for r in self._parts["level_maps"]:
             kept = {name: (name, low, level) for name, low, level in r["entries"]}
@@ -139,7 +139,7 @@ class Draft:
             self._row.features_node = _written(self._row.features_node, levels)
 
     def elect(self, text: str, version: int, content: ZnodeContent) -> None:
-        """A new controller left the features node so, and every broker has seen it."""
+        """Set `/feature` as a new controller leaves it; every broker has read it."""
         self._row.features_node = text
         new = {"version": version, "at": self._at, "line": 0}
         self._scalars |= {f"features_node_{name}": value for name, value in new.items()}
@@ -157,8 +157,8 @@ class Draft:
         self.register_features(on=is_on)
 
     def register_features(self, *, on: bool) -> None:
-        """Every broker of ZooKeeper mode registers what its software supports, or nothing of it:
-        by the protocol version it runs with."""
+        """Register the features of every broker's software in ZooKeeper mode, or none, by its
+        protocol version."""
         for r in self._parts["registrations"]:
             software = self._software(r)
             r["profile"] = software if on else NOTHING
@@ -168,14 +168,14 @@ class Draft:
         self._scalars["controller"] = NOTHING
 
     def _newest(self, registered: Record) -> int:
-        """The profile that a broker showed last, by its registration or its answers."""
+        """Return a broker's newest profile, from its registration or its responses."""
         listeners = self._of("listeners", registered["node_id"], registered["role"])
         profiles = [(r[f"{kind}_at"], r[kind]) for r in listeners for kind in _ANSWERS]
         profiles.append((registered["at"], registered["profile"]))
         return int(max(((number >= 0, at, number) for at, number in profiles))[2])
 
     def _software(self, registered: Record) -> int:
-        """The profile of a broker's software, by its registration or else by its answer."""
+        """Return the profile of a broker's software, from its registration or response."""
         half, profile = (registered["node_id"], registered["role"]), int(registered["profile"])
         known = self._of("listeners", *half)
         if profile >= 0 and not any(r[kind] >= 0 for r in known for kind in _ANSWERS):
@@ -184,7 +184,7 @@ class Draft:
         return profile if profile >= 0 else self._newest(registered)
 
     def _map(self, lists: str, ends: Ranges) -> int:
-        """The position of a map, which is added where it is new."""
+        """Return the position of a map; a new map is added."""
         entries = [(name, low, high) for name, (low, high) in ends.items()]
         maps = [r["entries"] for r in self._parts[lists]]
         if entries not in maps:
@@ -193,12 +193,12 @@ class Draft:
         return maps.index(entries)
 
     def _of(self, part: str, node_id: int, role: int) -> list[Record]:
-        """The records of one half of a node."""
+        """Return the records of one half of a node."""
         half = node_id, role
         return [r for r in self._parts[part] if (r["node_id"], r["role"]) == half]
 
     def _add(self, part: str, **values: int) -> Record:
-        """A record more; what `values` leaves out is 0."""
+        """Add a record; fields that `values` leaves out are 0."""
         self._parts[part].append(dict.fromkeys(LAYOUT[part].names or (), 0) | values)
         return self._parts[part][-1]
 
@@ -218,7 +218,7 @@ class Draft:
 
 
 def _written(text: str, levels: Mapping[str, int]) -> str:
-    """A features node with these levels besides, as a controller would write it."""
+    """Return the text of `/feature` with these levels, as a controller writes it."""
     readings = [decode(text, generation) for generation in Generation]
     good = next((r for r in readings if r.reading is Reading.ACCEPTED), None)
     if good is None:

@@ -22,14 +22,14 @@ NextStep = tuple[str, tuple[str, ...]]  # the next step, and its command, if any
 def next_step(cluster: ReportedCluster, name: str, ways: str, *, is_live: bool) -> NextStep:
     """Return the next step for a cluster. `name` is its argument, after a blank; "" if addresses
     alone choose it. `ways` are the options that reach it."""
-    ours, theirs = digest.parts(cluster)
+    our_steps, owner_steps = digest.parts(cluster)
     codes = {f.code for f in cluster.findings if f.severity is Severity.UNKNOWN}
     is_grave = cluster.severity is Severity.CRITICAL
-    if ours:
+    if our_steps:
         first = "Fix the critical finding first. " * is_grave
         sentence = f"{first}Make a plan. Nothing is sent before you approve and apply it."
         return sentence, (f"featurelib plan{name} upgrade-all{ways}",)
-    if theirs and cluster.owner_command:
+    if owner_steps and cluster.owner_command:
         return f"{cluster.managed_by} finalizes this:", (cluster.owner_command,)
     if is_live and codes and codes <= tagged("unproven"):
         sentence = "Ask the controller to validate, not to write. That needs ALTER on the cluster."

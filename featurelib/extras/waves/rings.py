@@ -299,7 +299,7 @@ def put_in_rings(candidates: Iterable[Candidate], options: Waving) -> tuple[Wave
         elif later:
             rings.append((name or "rest", f"all others{' of it' if name else ''}", later))
         kinds |= {one.kind for one in group}
-    return tuple(_ring(name, about, some, options) for name, about, some in rings)
+    return tuple(_ring(name, about, members, options) for name, about, members in rings)
 
 
 def label_orders(candidates: Iterable[Candidate], options: Waving) -> dict[str, list[str]]:
@@ -477,8 +477,8 @@ def read_waves(text: str | bytes, place: str) -> WavePlan:
             )
         plan = msgspec.convert(given, WaveFile).waves
     except (RecursionError, ValueError, msgspec.ValidationError) as error:
-        said = "lists in lists" if isinstance(error, RecursionError) else str(error)
-        raise PlanError(f"{place}: expected a plan of waves, found: {said}. {AGAIN}") from error
+        reason = "lists in lists" if isinstance(error, RecursionError) else str(error)
+        raise PlanError(f"{place}: expected a plan of waves, found: {reason}. {AGAIN}") from error
     if fault := next(faults(plan), None):
         raise PlanError(f"{place}: {fault}. Fix it there, or make the plan again.")
     return plan
