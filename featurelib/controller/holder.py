@@ -72,7 +72,7 @@ class Holder:
 
 
 def myself(command: str) -> Holder:
-    """Return this process, doing `command`."""
+    """Return this process as a holder; `command` is what it runs."""
     pid, host = os.getpid(), socket.gethostname()
     try:
         user = getpass.getuser()

@@ -105,7 +105,7 @@ class Batch:
         return len(self.dry_run)
 
     def having(self, of: Flags) -> Flags:
-        """Return [R] a mask of requests that have such an update, [U]."""
+        """Return [R] a mask of requests with an update in the mask `of` [U]."""
         hit = np.zeros(self.requests, dtype=bool)
         hit[self.updates.request[of]] = True
         return hit

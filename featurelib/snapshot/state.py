@@ -49,7 +49,7 @@ class Listener(msgspec.Struct, array_like=True, gc=False):
     failed_line: int = 0
     error: str | None = None
     highest_epoch: int = -1  # of this listener; a newest epoch below it fell
-    releases: str = ""  # possible ones by its offered requests, several with ;
+    releases: str = ""  # those that offer the same requests, separated by ;
     releases_at: int = 0
     releases_line: int = 0
     scraped: int = NOTHING  # of its process's metrics, features as in labels; by (at, line)

@@ -59,7 +59,7 @@ def walk(root: str, say: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
         for entry in listed:
             if entry.name.startswith((".", "_")):
                 continue
-            if os.path.isdir(entry.path):  # a link to itself is none
+            if os.path.isdir(entry.path):  # a link to itself is no folder
                 (links if entry.is_symlink() else folders).append(entry.path)
             elif entry.name.endswith(endings):
                 yield entry

@@ -125,7 +125,7 @@ def comment_of(field: T.StructField) -> str:
 
 
 def flatten(schema: T.StructType, prefix: str = "") -> dict[str, T.StructField]:
-    """Return each column, and each part of those that hold rows, by Delta's name of it: `a.b`,
+    """Return all columns and the parts of nested ones, by their names in Delta: `a.b`,
     `list.element.b`."""
     columns: dict[str, T.StructField] = {}
     for field in schema.fields:

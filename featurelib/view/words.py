@@ -154,7 +154,7 @@ FEATURES = 2  # of a plan, named in one line
 
 
 def by_managers(managers: Iterable[str]) -> str:
-    """Return the sentence about the owners, with advice for the first if it has no command."""
+    """Return a sentence that names the owners, with advice if the first has no command."""
     names = list(dict.fromkeys(managers))
     subject = some(names, 2) if names[2:] else " and ".join(names)
     subject += " finalize" if names[1:] else " finalizes"

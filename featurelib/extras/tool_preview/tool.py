@@ -43,7 +43,7 @@ _ADDRESSES = ("--bootstrap-server", "--bootstrap-controller", "--command-config"
 _VALUES = ("--release-version", "--metadata", "--feature")
 _FLAGS = ("--dry-run", "--unsafe")
 _DEPRECATED = " `metadata` flag is deprecated and may be removed in a future release."
-_UNKNOWN = (  # the first release, and the tool's message
+_UNKNOWN = (  # the release from which the tool prints a message, and that message
     ("4.2", "Unknown metadata.version '{text}'. Supported metadata.version are: {known}"),
     ("4.0", "Unknown metadata.version {text}. Supported metadata.version are {known}"),
     ("3.8", "Unsupported metadata.version {text}. Supported metadata.version are {known}"),
