@@ -283,11 +283,6 @@ def late_since(
     return history.late_since(newest_line, fleet, ((f.code, f.muted) for f in findings))
 
 
-def is_ahead(findings: Findings) -> bool:
-    """Return true if newer lines wait for their time: the collector's clock is ahead."""
-    return any(f.code in tagged("dated_ahead") for f in findings)
-
-
 def gone_nodes(findings: Findings) -> set[tuple[str | None, int | None]]:
     """Return role and id of the stale nodes: another collection shows nothing new of them."""
     return {(f.role, f.node_id) for f in findings if f.code in tagged("stale")}
