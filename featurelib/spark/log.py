@@ -321,7 +321,8 @@ class PathLog:
             return session.read.format("delta").options(**of).load(self._uri)
         files = [escape(path) for path in self.files(dataset, conditions)]
         if not files:  # an Arrow table, because Python's workers would read an empty list
-            return session.createDataFrame(arrow.schema_of(self._table.schema).empty_table())
+            empty = arrow.schema_of(self._table.schema).empty_table()
+            return session.createDataFrame(empty, row_schema(self._table))
         return session.read.schema(spark_schema(self._table)).parquet(*files)
 
     def _schema(self, *, coded: bool = False) -> pa.Schema:
