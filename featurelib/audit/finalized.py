@@ -143,6 +143,7 @@ def read_levels(
     cluster = listeners.row[levels.back]
     levels.went_back[cluster[_kinds(listeners, levels.back) == levels.kind[cluster]]] = True
     levels.disputed += _disputes(levels, maps, witnesses, listeners, chosen)
+    levels.disputed += _printed(levels, maps, witnesses, chosen, rows)
     levels.disputed += _newer_reads(levels, maps, listeners, rows)
     known = np.flatnonzero(chosen >= 0)
     stored = [(at, *row) for at, part in rows.items() for row in part]
@@ -183,6 +184,24 @@ def _disputes(
     split &= epoch[other] == levels.epoch[rows]
     for row in np.unique(rows[split]).tolist():
         yield from _says(levels, maps, listeners, row)
+
+
+def _printed(
+    levels: Levels, maps: _Maps, witnesses: Records, chosen: Int, rows: dict[int, Rows]
+) -> Iterator[tuple[int, str, str]]:
+    """Yield features for which kafka-features.sh printed another level later. It prints no feature
+    that the node does not support, and a line of its output may be lost."""
+    kind, at, local = (witnesses.field(name) for name in ("kind", "at", "levels"))
+    later = (kind == Witness.TOOL) & (at > levels.at[witnesses.row])
+    for i in np.flatnonzero(later & levels.trusted[witnesses.row]).tolist():
+        cluster = int(witnesses.row[i])
+        known = {name: level for name, _, level in rows.get(cluster, ())}
+        if chosen[cluster] >= 0:
+            known = maps.levels(cluster, int(chosen[cluster]))
+        printed = {n: level for n, level in maps.levels(cluster, int(local[i])).items() if level}
+        text = f"{witness_text(levels.kind[cluster])} says {{}} (0 = not finalized), and "
+        text += "kafka-features.sh printed {} later"
+        yield from _differences(cluster, known, known | printed, text)
 
 
 def _says(

@@ -31,7 +31,7 @@ from featurelib.audit.profiles import NOBODY, Answers, Profiles
 from featurelib.feature import Role, Witness
 from featurelib.rows import Bool, Int, pick
 from featurelib.snapshot.records import Records, Snapshots
-from featurelib.snapshot.state import ONE_LOOK
+from featurelib.snapshot.state import ONE_LOOK, ONE_MOMENT
 
 Fresh = Callable[[Int], Bool]  # tells which times count
 LOG, ZOOKEEPER = int(Witness.METADATA_LOG), int(Witness.FEATURES_NODE)
@@ -402,6 +402,7 @@ def _describe(
     # A controller that responded after the quorum was read, or just before, exists.
     lost &= (way == REGISTERED) & ~(answered & (answered_at + ONE_LOOK >= said.quorum_at[cluster]))
     stale = (fenced == 1) | lost
+    was_registered = in_zookeeper & (failed_at <= entry_at + ONE_LOOK)
     past = stale & ~by_entry & (word.profile >= 0) & fresh(word.at)
     past &= ~answered | (word.at < look[cluster])
     asked_at = np.maximum.reduce((answered_at, metrics.at, failed_at))
@@ -431,7 +432,7 @@ def _describe(
         expected_only=way == EXPECTED_ONLY,
         unregistered=way == EXPECTED_AND_THERE,
         too_old=(word.at > 0) & ~fresh(word.at),
-        not_answering=(failed_at > answered_at) & ~(stale | in_zookeeper | alive),
+        not_answering=(failed_at > answered_at) & ~(stale | was_registered | alive),
         not_asked=np.where(answered | alive, left_out, failed_at == 0) & ~(stale | in_zookeeper),
         past=past,
         by_metrics=by_metrics,
@@ -485,7 +486,7 @@ def _own_word(base: Sources, profiles: Profiles, keys: Int) -> _Own:
     controllers = controllers[own.profile[controllers] >= 0]
     brokers = place(base.listener_key, order, broker_key(base.listener_key[controllers]))
     joined = pick(own.profile, brokers, NOBODY) >= 0
-    joined &= np.abs(pick(own.at, brokers, 0) - own.at[controllers]) <= ONE_LOOK
+    joined &= np.abs(pick(own.at, brokers, 0) - own.at[controllers]) <= ONE_MOMENT
     joined[joined] = base.there(brokers[joined], own.at)
     controllers, brokers = controllers[joined], brokers[joined]
 

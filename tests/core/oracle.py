@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+PRINTED = 25  # the level of metadata.version that kafka-features.sh prints, where it does
 STALE = 100  # hours; the audit runs with 72
 FRESH = 72
 BROKER, CONTROLLER = "broker", "controller"
@@ -324,7 +325,8 @@ def believed(cluster: Cluster) -> Believed:
         levels = {name: short(level) for name, level in cluster.stored.items() if level}
         old = cluster.registry_age > FRESH
         problem = "levels_too_old" if old else ""
-        return Believed({} if reading == "off" else levels, not old, problem=problem)
+        levels = {} if reading == "off" else levels
+        return Believed(levels, not old, printed(cluster, 1, levels), problem)
     said: list[tuple[int, dict[str, int], list[dict[str, int]]]] = []  # age, levels, same epoch
     for kind in (BROKER, "log", CONTROLLER):
         if kind == "log":
@@ -354,7 +356,14 @@ def believed(cluster: Cluster) -> Believed:
         if levels.get(name, 0) != other.get(name, 0)
         if -1 not in (levels.get(name, 0), other.get(name, 0))  # that one cannot see it
     }
+    disputed |= printed(cluster, age, levels)
     return Believed(levels, bool(fresh), disputed, "" if fresh else "levels_too_old")
+
+
+def printed(cluster: Cluster, age: int, levels: dict[str, int]) -> set[str]:
+    """The features of which kafka-features.sh, at age 0, printed another level later."""
+    differs = cluster.tool and age > 0 and levels.get(METADATA, 0) not in (PRINTED, -1)
+    return {METADATA} if differs else set()
 
 
 def asked_age(node: Node) -> int | None:
@@ -425,7 +434,9 @@ def unknown_reasons(cluster: Cluster, who: list[Node], said: Believed) -> set[tu
         if word and node.role == CONTROLLER and not node.answers:
             continue
         settled = fencing_seen(cluster, node) and cluster.registry in ("log", "fenced")
-        settled |= cluster.zookeeper and node.listed
+        # Ages of ZooKeeper's lists and of answers are hours apart there.
+        since = node.failed is not None and node.failed < cluster.registry_age
+        settled |= cluster.zookeeper and node.listed and (node.answers or not since)
         age = evidence_age(cluster, node)
         if not node.answers and not settled:
             silent = node.failed is not None

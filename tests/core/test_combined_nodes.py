@@ -1,5 +1,5 @@
 """A combined node has a broker half and a controller half. Each is judged by its own newest answer;
-the broker half speaks for the controller half only in the same look, and while it is there."""
+the broker half speaks for the controller half only within ten seconds, and while it is there."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def seen(*nodes: tuple[int, bool]) -> bytes:
 
 
 ALONE, FENCED, BOTH = seen((1, False)), seen((1, False), (3, True)), seen((1, False), (3, False))
-MINUTE, LOOK = 60, 301
+MOMENT, MINUTE, LOOK = 9, 60, 301
 AT_ONCE, *_ = was_combined(NEW, 1)
 AGAIN = ONE[1].replace(at(1, 1).encode(), at(1, 3 + LOOK).encode())  # controller 1
 
@@ -50,12 +50,14 @@ AGAIN = ONE[1].replace(at(1, 1).encode(), at(1, 3 + LOOK).encode())  # controlle
         ([AT_ONCE, ALONE, controller(OLD, MINUTE)], 27, "BLOCKED", -1),
         ([AT_ONCE, FENCED, controller(OLD, MINUTE)], 27, "BLOCKED", -1),
         ([AT_ONCE, BOTH, moved(silence(3), MINUTE), controller(OLD, MINUTE)], None, "BLOCKED", -1),
-        ([was_combined(OLD, 1)[0], BOTH, controller(NEW, MINUTE)], 27, "BLOCKED", 0),
+        ([was_combined(OLD, 1)[0], BOTH, controller(NEW, MOMENT)], 27, "BLOCKED", 0),
+        ([AT_ONCE, BOTH, controller(OLD, MOMENT + 10)], 27, "BLOCKED", -1),
     ],
     ids=[
         "a controller of older software now", "a controller of newer software now",
         "a broker that was not asked since", "of two looks", "unregistered in between",
-        "fenced in between", "its broker half is silent since", "of one look",
+        "fenced in between", "its broker half is silent since", "of one moment",
+        "restarted with other software since",
     ],
 )  # fmt: skip
 def test_a_controller_half_is_not_judged_by_a_broker_half_of_before(

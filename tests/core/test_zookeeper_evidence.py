@@ -126,6 +126,37 @@ def test_a_broker_is_gone_only_where_something_says_so(
         assert readiness(said, "f")["target"] == 5
 
 
+def printed(level: int, seconds: int) -> bytes:
+    """A line of kafka-features.sh describe."""
+    line = "Feature: f\tSupportedMinVersion: 1\tSupportedMaxVersion: 6\t"
+    line += f"FinalizedVersionLevel: {level}\tEpoch: 2"
+    keys = {"observed_at": at(1, seconds), "line_number": 1, "line": line}
+    return line_of("features_describe", "c", 1, **keys)
+
+
+@pytest.mark.parametrize(
+    ("line", "verdict", "found"),
+    [
+        (silence(1), "READY", {"silent_broker"}),
+        (silence(1).replace(at(1, 1).encode(), at(0, 1).encode()),
+         "UNKNOWN", {"silent_broker", "node_not_answering"}),
+        (printed(4, 2), "READY", set()),
+        (printed(5, 2), "UNKNOWN", {"witnesses_disagree"}),
+        (printed(5, 0), "READY", set()),
+        (printed(0, 2), "READY", set()),
+    ],
+    ids=["silent in that reading", "silent an hour later", "printed the same level",
+         "printed another one later", "printed it before", "printed that it has none"],
+)  # fmt: skip
+def test_a_later_line_that_contradicts_what_was_read_is_heard(
+    line: bytes, verdict: str, found: set[str]
+) -> None:
+    lines = [line for line in BEFORE if line != answer(1, NARROW)]
+    said = judge_lines([*lines, line] if b"error" in line else [*BEFORE, line])
+    assert readiness(said, "f")["verdict"] == verdict
+    assert codes(said) & {"silent_broker", "node_not_answering", "witnesses_disagree"} == found
+
+
 def level(judged: Judged) -> tuple[str, int | None]:
     row = readiness(judged, "f")
     return row["verdict"], row["finalized_level"]
