@@ -402,7 +402,6 @@ def _describe(
     # A controller that responded after the quorum was read, or just before, exists.
     lost &= (way == REGISTERED) & ~(answered & (answered_at + ONE_LOOK >= said.quorum_at[cluster]))
     stale = (fenced == 1) | lost
-    was_registered = in_zookeeper & (failed_at <= entry_at + ONE_LOOK)
     past = stale & ~by_entry & (word.profile >= 0) & fresh(word.at)
     past &= ~answered | (word.at < look[cluster])
     asked_at = np.maximum.reduce((answered_at, metrics.at, failed_at))
@@ -432,7 +431,7 @@ def _describe(
         expected_only=way == EXPECTED_ONLY,
         unregistered=way == EXPECTED_AND_THERE,
         too_old=(word.at > 0) & ~fresh(word.at),
-        not_answering=(failed_at > answered_at) & ~(stale | was_registered | alive),
+        not_answering=(failed_at > answered_at) & ~(stale | in_zookeeper | alive),
         not_asked=np.where(answered | alive, left_out, failed_at == 0) & ~(stale | in_zookeeper),
         past=past,
         by_metrics=by_metrics,

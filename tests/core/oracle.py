@@ -434,9 +434,7 @@ def unknown_reasons(cluster: Cluster, who: list[Node], said: Believed) -> set[tu
         if word and node.role == CONTROLLER and not node.answers:
             continue
         settled = fencing_seen(cluster, node) and cluster.registry in ("log", "fenced")
-        # Ages of ZooKeeper's lists and of answers are hours apart there.
-        since = node.failed is not None and node.failed < cluster.registry_age
-        settled |= cluster.zookeeper and node.listed and (node.answers or not since)
+        settled |= cluster.zookeeper and node.listed
         age = evidence_age(cluster, node)
         if not node.answers and not settled:
             silent = node.failed is not None
