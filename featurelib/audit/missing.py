@@ -424,14 +424,15 @@ def _registrations(judge: Judge, agreed: Agreed, proven: Bool, sink: BatchFindin
     role, node, at, line = (nodes_of.field(n)[rows] for n in ("role", "node_id", "at", "line"))
     clusters = nodes_of.row[rows]
     count = sink.of_clusters("lists_disagree", clusters, role=role, node_id=node, at=at, line=line)
-    count += sink.of_clusters("registrations_unproven", unproven)
+    rows = np.flatnonzero(unproven)
+    causes = texts_of(Issue.ZNODE if of else None for of in member.on_zookeeper[rows].tolist())
+    count += sink.of_clusters("registrations_unproven", rows, cause=causes)
     # In a dynamic quorum a registered controller may follow without a vote.
     hidden = evidence.dynamic()[1] & ~(member.controllers_lately | evidence.controllers_vouched)
     hidden &= ~member.migrating & ~proven
     cluster, node_id = evidence.unlisted_observers()
-    unlisted, place = hidden[cluster], member.quorum_place
-    ids = node_id[unlisted]
-    count += sink.of_clusters("observer_unknown", cluster[unlisted], place, node_id=ids)
+    cluster, node_id = cluster[hidden[cluster]], node_id[hidden[cluster]]
+    count += sink.of_clusters("observer_unknown", cluster, member.quorum_place, node_id=node_id)
     return np.where(settled, 0, count)
 
 

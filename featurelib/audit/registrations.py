@@ -134,7 +134,9 @@ class Sources:
         newer = self.plain_at[cluster] > self.authority_at[cluster]
         listed = np.where(self.member_shown, ~self.from_log[cluster], newer) | (role == CONTROLLER)
         # An incomplete log shows some registrations, but not that there are no others.
-        believed |= self.from_log[flat.row] | (flat.field("at") > self.shown_at[flat.row])
+        # Two clocks differ: what a log has near a list may be newer than the list.
+        since = self.shown_at[flat.row] - ONE_MOMENT
+        believed |= self.from_log[flat.row] | (flat.field("at") > since)
         return np.concatenate((self.registration_key[believed], member[listed]))
 
     def others(self, listed: Bool) -> Int:
@@ -353,7 +355,9 @@ def read_nodes(
     at = base.lists.field("at")
     lately = base.having(base.lists, by_list & fresh(at) & (at >= look[base.lists.row]))
     lately |= base.log_is_complete & fresh(log_at) & (log_at >= look)
-    is_current = (base.authority_at >= look) | (zookeeper & ~kraft)
+    listed_at = np.where(zookeeper & ~kraft, base.zookeeper_at, base.authority_at)
+    # An incomplete log that was dumped after the list may have later registrations.
+    is_current = (listed_at >= look) & (-log_at <= base.shown_at + ONE_MOMENT)
     membership = Membership(
         zookeeper=zookeeper,
         kraft=kraft,

@@ -28,9 +28,9 @@ from featurelib.snapshot import state as kept
 from featurelib.snapshot.history import REGISTRATION, Learned, Shown
 from featurelib.snapshot.log import DumpLine, replay
 from featurelib.snapshot.state import DAMAGED, NOTHING, ClusterState, Map
+from featurelib.snapshot.zookeeper import ROUND
 
 # The paths that every reading of a ZooKeeper-mode cluster visits once.
-_ROUND = (kinds.BROKER_IDS, "/controller", "/feature")
 
 _NEWEST = attrgetter("at", "line")
 _ORDER_OF_QUORUM = attrgetter("leader_epoch", "at", "line")
@@ -79,13 +79,13 @@ class Fold:
         if at is None:  # a describe line about a missing response claims nothing
             return
         content = landing.content
-        # A missing response does not count as newer data; an error code does.
-        is_lost = isinstance(content, kinds.NodeDescription) and not (
-            content.answered or content.error_code
-        )
-        if isinstance(content, kinds.NodeDescription) and is_lost:
+        # A response without a description is no newer data, a missing permission is.
+        if isinstance(content, kinds.NodeDescription) and not (
+            content.answered or content.error_code == NOT_AUTHORIZED
+        ):
             request = content.request
-            text = f"node {request.asked_node}: {request.error or request.why}"
+            reason = request.error or request.why or f"error code {content.error_code}"
+            text = f"node {request.asked_node}: {reason}"
             self._lose(kept.NotReached(at, line_id, text, alone=True))
         elif not isinstance(content, _OF_NO_NODE):
             self.state.observed_at = max(self.state.observed_at, at)
@@ -274,7 +274,7 @@ class Fold:
             old.refused_at, old.line, old.principal = at, new.line, new.principal
 
     def _note_read(self, path: str, at: int) -> None:
-        if path.startswith(_ROUND):
+        if path.startswith(ROUND):
             earlier = self.state.read_twice.get(path, (0, 0))
             times = sorted({*earlier, at}, reverse=True)
             self.state.read_twice[path] = (times[0], times[1])

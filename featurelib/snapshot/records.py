@@ -421,7 +421,7 @@ class _Row:
             "quorum_line": state.quorum.line,
             "controller": state.quorum.leader_id if self._kraft else state.controller[2],
             "log_end": state.log.end,
-            "log_at": state.log.at if is_complete(state) else 0,
+            "log_at": state.log.at if is_complete(state) else -_dumped_at(state),
             "log_gap_end": _gap_end(state),
             "migration": state.log.migration,
             "features_node_at": max(node.at, node.absent_at),
@@ -571,6 +571,12 @@ class _Row:
 
 def _position(maps: dict[Map, int], entries: Map) -> int:
     return maps.setdefault(entries, len(maps))
+
+
+def _dumped_at(state: ClusterState) -> int:
+    """Return the time of the newest dump, 0 = none; it may have a gap."""
+    pending = (segment.at for segment in state.log.pending)
+    return max([state.log.at, *state.dumps_with_holes, *pending])
 
 
 def _gap_end(state: ClusterState) -> int:

@@ -12,6 +12,9 @@ from __future__ import annotations
 from featurelib.feature import Role
 from featurelib.snapshot.state import DAMAGED, NOTHING, ONE_LOOK, ClusterState, Registration
 
+ROUND = ("/brokers/ids", "/controller", "/feature")  # what each round reads
+ROUND_TIME = 1_000_000  # microseconds
+
 
 def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
     """Return the registrations that count, by broker, and the ids of brokers that left."""
@@ -21,8 +24,12 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
     newest = max([listed_at, *(entry.at for entry in state.registrations)])
     if not newest:
         return [], set()
-    # A round reads each path once: a path read twice since means a whole round since.
-    round_at = max((second for _, second in state.read_twice.values()), default=0)
+    # A round reads each path once: if one of each kind was read twice since, it was a whole round.
+    again = [
+        max((second for path, (_, second) in state.read_twice.items() if path.startswith(root)),
+            default=0)
+        for root in ROUND
+    ]  # fmt: skip
     entries, removed = list[Registration](), set[int]()
     for node_id in sorted({*known, *listed, *spoke}):
         entry = known.get(node_id, Registration(node_id, NOTHING, False, 0, 0))
@@ -30,7 +37,8 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
         # Listeners and ZooKeeper are asked at once, so an answer is of the look that is nearest:
         # one of the look in which its registration was read says nothing of a later look.
         is_of_this_look = at + ONE_LOOK >= newest and (not entry.at or at - entry.at > newest - at)
-        if entry.exists and entry.at >= max(listed_at, round_at):
+        is_whole = min(again) > 0 and min(again) + ROUND_TIME >= entry.at
+        if entry.exists and entry.at >= max(listed_at, max(again) * is_whole):
             entries.append(entry)
         elif node_id in listed and listed_at > entry.at:
             entries.append(Registration(node_id, DAMAGED, True, listed_at, listed_line))

@@ -379,7 +379,7 @@ def lines_of(cluster: Cluster) -> list[bytes]:
         keys = {"line_number": 2, "line": text}
         lines.append(line_of("features_describe", cluster.name, 0, **keys))
     # Kafka lists nodes in one look with who answered last, a minute before.
-    before = at(1 if cluster.zookeeper else 0, 0 if cluster.zookeeper else -60)
+    before = at(0, -60)
     return answers + [line.replace(at(1).encode(), before.encode()) for line in lines]
 
 

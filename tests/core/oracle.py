@@ -422,6 +422,7 @@ def unknown_reasons(cluster: Cluster, who: list[Node], said: Believed) -> set[tu
     fresh &= cluster.log or cluster.registry_age <= look_age(cluster, who)
     if cluster.zookeeper and not cluster.kraft:
         proven = any(node.listed for node in cluster.nodes)
+        proven &= cluster.registry_age <= look_age(cluster, who)
     else:
         proven = not cluster.zookeeper and cluster.registry in ("log", "fenced") and fresh
     if not proven and not cluster.vouched and said.problem != "levels_too_old":

@@ -12,7 +12,17 @@ from featurelib.audit.evidence import Expected
 from featurelib.catalogue import load as load_catalogue
 from featurelib.catalogue import with_overlay
 from tests.core.frozen import expect_frozen
-from tests.core.lines import codes, findings, judge_lines, line_of, lines_of, rows_of, steps, told
+from tests.core.lines import (
+    at,
+    codes,
+    findings,
+    judge_lines,
+    line_of,
+    lines_of,
+    rows_of,
+    steps,
+    told,
+)
 from tests.core.oracle import METADATA, Cluster, Node
 from tests.core.random_clusters import RELEASES
 
@@ -52,7 +62,9 @@ def answer(node_id: int, *, epoch: int, age: int = 0) -> bytes:
     keys = {"role": "broker", "endpoint": f"127.0.0.1:{9000 + node_id}", "error_code": 0}
     keys |= {"asked_version": 3, "answered_version": 3, "supported_features": []}
     keys |= {"finalized_features_epoch": epoch, "finalized_features": []}
-    return line_of("api_versions", "c", age, node_id=node_id, **keys)
+    line = line_of("api_versions", "c", age, node_id=node_id, **keys)
+    # With age 0 it is of the reading that began an hour ago.
+    return line if age else line.replace(at(0, node_id).encode(), at(1, 60 + node_id).encode())
 
 
 def blind(one: int, age: int = 0) -> list[bytes]:

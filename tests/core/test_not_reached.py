@@ -36,6 +36,7 @@ from tests.core.lines import (
     lines_of,
     metrics_line,
     not_reached_line,
+    quorum_line,
     snapshot,
     strimzi_line,
     verdicts,
@@ -61,6 +62,7 @@ CODE = "cluster_not_reached"
 LOST = not_reached_line("c", 0, 60)
 BEFORE = not_reached_line("c", 30)
 NEVER = line_of("describe_cluster", "c", -1, asked_node=1, listener="broker", error="timed out")
+NOT_LEADER = quorum_line("c", (9,), age=-1).replace(b'"error_code": 0', b'"error_code": 6')
 SINCE = NEVER.replace(at(-1).encode(), at(0, 60).encode())
 READY, UNKNOWN = {METADATA: "READY"}, {METADATA: "UNKNOWN"}
 
@@ -141,6 +143,7 @@ def test_a_known_node_that_says_no_blocks_all_the_same() -> None:
         ((LOST, metrics_line(1, seconds=-600)), UNKNOWN),
         ((NEVER,), UNKNOWN),  # one node did not describe the cluster, and nobody answered since
         ((NEVER.replace(b"cluster", b"quorum", 1), LOST), UNKNOWN),
+        ((NOT_LEADER,), UNKNOWN),
         ((SINCE,), READY),  # in the look in which others answered
         ((SINCE, LOST), UNKNOWN),
         ((LOST, strimzi_line(age=-1)), UNKNOWN),  # it is Kubernetes that answered

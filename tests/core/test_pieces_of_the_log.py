@@ -163,3 +163,22 @@ def test_a_hidden_registration_holds_nothing_back_at_the_ceiling(
     assert "registrations_unproven" in codes(said)
     silent = judge_lines([*lines[:2], quorum([(1, 0), (2, 0)]), lines[3], silence(2, CONTROLLER)])
     assert readiness(silent, METADATA)["verdict"] == "UNKNOWN"
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_who_registered_behind_a_gap_in_a_later_dump_is_not_known(lost: bool) -> None:
+    """The list is whole, and the dump of two hours later has a record that nobody had read then."""
+    before = [answer(1, epoch=5, answered=4), answer(1, CONTROLLER, epoch=2, answered=4)]
+    scene = [*before, watermark(5, 4), listing((1, False), age=4)]
+    dump = [line for line in WHOLE if not (lost and b"offset: 4 " in line)]
+    said = judge_lines([*scene, *dump])
+    assert readiness(said, METADATA)["verdict"] == ("UNKNOWN" if lost else "BLOCKED")
+    assert ("registrations_unproven" in codes(said)) is lost
+
+
+def test_a_registration_that_was_dumped_seconds_before_a_list_counts() -> None:
+    """Clocks differ, so the list may be the older one."""
+    lists = [listing((1, False), age=2).replace(at(2).encode(), at(2, second).encode())
+             for second in (5, 15)]  # fmt: skip
+    said = [judge_lines([*WHOLE, *NOW, line]) for line in lists]
+    assert [readiness(of, METADATA)["verdict"] for of in said] == ["BLOCKED", "READY"]

@@ -99,6 +99,9 @@ BEFORE = [*ROUND, registered(1, NARROW), answer(1, NARROW)]
          "UNKNOWN", {"range_unknown"}),
         ([*BEFORE, *LATER, listed(2, seconds=60), silence(1)], "READY", {"registration_gone"}),
         ([*ROUND, listed(2, seconds=-60), registered(1, NARROW)], "READY", set()),
+        ([*BEFORE, registered(2, WIDE, 60)], "READY", set()),
+        ([*BEFORE, registered(2, WIDE, HOUR - 60)], "READY", set()),
+        ([*BEFORE, answer(1, NARROW, HOUR), answer(2, WIDE, HOUR)], "UNKNOWN", set()),
     ],
     ids=[
         "both are registered", "the other was never there", "it answers", "it answered just before",
@@ -112,6 +115,7 @@ BEFORE = [*ROUND, registered(1, NARROW), answer(1, NARROW)]
         "the list is without it, and it answered just before",
         "the list is without it, and it is silent",
         "it came after the list",
+        "another one was read again", "and an hour later", "they answer an hour later",
     ],
 )  # fmt: skip
 def test_a_broker_is_gone_only_where_something_says_so(
