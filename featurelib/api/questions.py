@@ -170,7 +170,7 @@ def turn_row(turn: Turn) -> Row:
     return row
 
 
-def can_roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
+def can_roll(cluster: AnyCluster, to: str, journal: str | None = None) -> Answer[Roll]:
     """Say whether a release can register now, and be rolled back later.
 
     \b
@@ -191,7 +191,8 @@ def can_roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
     """
     chosen = choose(cluster)
     source = chosen.question()
-    answer = ask_roll(source.sight, to, source.terms, _levels_sent(source.sight.cluster_id))
+    sent = _levels_sent(source.sight.cluster_id, journal)
+    answer = ask_roll(source.sight, to, source.terms, sent)
     software = software_of_release(answer.release, answer.mode, chosen.catalogue)
     misfits = {misfit.feature for misfit in answer.misfits}
     rows: list[Row] = [
@@ -209,10 +210,10 @@ def can_roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
     )
 
 
-def _levels_sent(cluster: str) -> Iterator[tuple[str, int, int]]:
-    """Yield feature, level and time (microseconds) of each level that this machine's journal shows
-    as finalized: before a request, and after it unless nothing was written."""
-    path = journal_path(None)
+def _levels_sent(cluster: str, named: str | None) -> Iterator[tuple[str, int, int]]:
+    """Yield feature, level and time (microseconds) of each level that the journal shows as
+    finalized: before a request, and after it unless nothing was written."""
+    path = journal_path(named)
     if not path.is_file():
         return
     with closing(Journal(path)) as journal:

@@ -165,6 +165,11 @@ def test_a_dump_of_the_only_controller_proves_its_snapshot(started: Callable[...
     journal = " ".join(run("can-roll", *reach(world), "--to", "4.1")[1].split())
     assert "metadata.version 29 (4.2-IV1) was finalized before, says the journal" in journal
     assert NOT_YET in journal
+    other = Path("journal.sqlite").rename("other.sqlite")  # as `apply --journal other.sqlite`
+    words = ("can-roll", *reach(world), "--to", "4.1")
+    assert NOT_YET not in run(*words)[1]
+    assert NOT_YET in run(*words, "--journal", str(other))[1]
+    other.rename("journal.sqlite")
     assert promised(world, dump="before.jsonl") == NOT_YET
     assert ends(world, node)
     snapshot_written(world, node)
