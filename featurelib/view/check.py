@@ -101,7 +101,7 @@ def _cluster(cluster: ReportedCluster, page: Page) -> None:
 def _goal(ready: Readiness) -> str:
     """Return the level to finalize next, or the blocked or unproven one; and opt-in levels."""
     goal, ceiling = ready.target or ready.ceiling, ready.ceiling
-    text = goal.text if goal and goal != ready.finalized else ""
+    text = goal.text if goal and goal.number and goal != ready.finalized else ""
     if ready.target and ceiling and ceiling != ready.target:
         text += f", blocked up to {ceiling.text}"
     opt_in = f"opt-in: {ready.available.text}" if ready.available else ""

@@ -101,6 +101,16 @@ def test_landing_files_without_a_line_that_is_accepted_are_no_evidence(home: Pat
         assert "expected landing lines, found none that is accepted" in err
 
 
+def test_no_target_is_shown_of_what_is_not_known(home: Path) -> None:
+    line = {"kind": "features_describe", "cluster_id": "c", "observed_at": "2026-11-21T05:00:00Z"}
+    text = "Feature: f\tSupportedMinVersion: 0\tSupportedMaxVersion: 2\t"
+    text += "FinalizedVersionLevel: 0\tEpoch: 7"
+    lines = json.dumps(line | {"line_number": 1, "line": text})
+    Path("tool.jsonl").write_text(f"{lines}\n", "utf-8")
+    shown = run("check", "--capture", "tool.jsonl", "--as-of", "newest")[1].splitlines()
+    assert [row.split() for row in shown if row.startswith("f ")] == [["f", "?", "UNKNOWN"]]
+
+
 def test_every_blocker_is_named_with_all_its_nodes(home: Path) -> None:
     nodes = (*BLOCKED.nodes, broker(6, supported=OLD, release="4.0.1"))
     with Simulated("blocked.db", TABLES) as there:
