@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
+from pathlib import Path
 
 import msgspec
 
@@ -160,6 +161,7 @@ def _report(looks: Sequence[_Look], fleet: Fleet, listed_in: str) -> Report:
     number = int(f"{datetime.now(UTC):%Y%m%d%H%M%S}")
     age, latest = settings.max_age, int(plans.numbers("newest_line").max(initial=0))
     unread = (entry for entry in fleet.cluster if entry.id not in entries)
+    landing = Path(options.capture or NO_SITE.landing)
     report = summarize(
         replace(judged, plans=plans),
         report_run(catalogue, number, as_of, RunFacts(newest=latest, max_age=age)),
@@ -167,7 +169,7 @@ def _report(looks: Sequence[_Look], fleet: Fleet, listed_in: str) -> Report:
         inventory=Fleet(cluster=(*(look.entry for look in entries.values()), *unread)),
         links=Links(
             ways=lambda entry: entries.get(entry.id, looks[0]).chosen.wanted.ways[0],
-            places=(options.capture or NO_SITE.landing, listed_in),
+            places=(str(landing.parent if landing.is_file() else landing), listed_in),
         ),
         mutes=mutes,
     )

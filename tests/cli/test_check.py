@@ -101,13 +101,16 @@ def test_landing_files_without_a_line_that_is_accepted_are_no_evidence(home: Pat
         assert "expected landing lines, found none that is accepted" in err
 
 
-def test_no_target_is_shown_of_what_is_not_known(home: Path) -> None:
+def test_what_is_not_known_has_no_target_and_is_collected_beside_its_file(
+    home: Path,
+) -> None:
     line = {"kind": "features_describe", "cluster_id": "c", "observed_at": "2026-11-21T05:00:00Z"}
     text = "Feature: f\tSupportedMinVersion: 0\tSupportedMaxVersion: 2\t"
     text += "FinalizedVersionLevel: 0\tEpoch: 7"
     lines = json.dumps(line | {"line_number": 1, "line": text})
     Path("tool.jsonl").write_text(f"{lines}\n", "utf-8")
     shown = run("check", "--capture", "tool.jsonl", "--as-of", "newest")[1].splitlines()
+    assert any(row.startswith("    featurelib collect --out . --fleet ") for row in shown)
     assert [row.split() for row in shown if row.startswith("f ")] == [["f", "?", "UNKNOWN"]]
 
 
