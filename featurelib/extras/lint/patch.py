@@ -27,7 +27,8 @@ from featurelib.planning.owners import option_of
 from featurelib.source import open_fleet
 from featurelib.words import clean
 
-UNSAFE, UP = UpgradeType.UNSAFE_DOWNGRADE.name, {"upgrade_type": UpgradeType.UPGRADE.name}
+UNSAFE, UPGRADE = UpgradeType.UNSAFE_DOWNGRADE.name, UpgradeType.UPGRADE.name
+UP = {"upgrade_type": UPGRADE}
 _LINE = re.compile(r"[^\n]*\n|[^\n]+$")
 
 
@@ -61,9 +62,12 @@ def patch(
     for fault in declared.faults:
         raise ConfigError(f"{clean(fault.file, 250)}:{fault.line}: {fault.message}")
     resources = [s for s in declared.scopes.values() if of.RESOURCE in s.settings]
+    free = {s.name for s in resources} - {entry.managed_as for entry in inventory.cluster}
     edits, is_held = defaultdict[str, dict[int, str]](dict), False
     for entry, moves in read_moves(answer, step, inventory):
-        own = [s for s in resources if s.kind == "strimzi" and entry.managed_as in ("", s.name)]
+        # Without managed_as: of a plan the only resource that no cluster claims, of waves none.
+        names = {entry.managed_as} if entry.managed_as or step is not None else free
+        own = [s for s in resources if s.kind == "strimzi" and s.name in names]
         if len(own) > 1:
             raise ConfigError(
                 f"{clean(entry.title)}: expected one Kafka resource, found {len(own)} in these "
@@ -75,17 +79,20 @@ def patch(
                 other_moves.append(move)
                 continue
             is_held, present = True, own[0].known(of.METADATA)
-            if present is None or catalogue.whole.level_of(present) != move.to_level:
+            level_there = catalogue.whole.level_of(present or "") or 0
+            if level_there > move.to_level and move.upgrade_type == UPGRADE:
+                say(f"{clean(entry.title)}: {own[0].name} asks for {clean(present or '')} already.")
+            elif level_there != move.to_level:
                 level = catalogue.level_name(METADATA_VERSION, move.to_level)
                 edits[own[0].file] |= edit_level(own[0], level)
         if other_moves or not moves:
             missing = clean(entry.managed_as or "a Kafka resource")
             place = "A Kafka resource holds" if own else f"Files without {missing} hold"
-            names = [clean(move.feature) for move in other_moves] or ["level of this plan"]
+            held = [clean(move.feature) for move in other_moves] or ["level of this plan"]
             command = f"featurelib plan {quote(entry.argument)} update "
             command += " ".join(map(option_of, other_moves))
             command = f" Instead: {command}" * bool(other_moves)
-            say(f"{clean(entry.title)}: {place} no {', '.join(names)}.{command}")
+            say(f"{clean(entry.title)}: {place} no {', '.join(held)}.{command}")
     diffs = [write_diff(file, lines) for file, lines in edits.items()]
     sys.stdout.flush()
     sys.stdout.buffer.write("".join(diffs).encode())  # unchanged characters of the file

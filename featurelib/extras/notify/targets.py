@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import http.client
+import re
 import smtplib
 import ssl
 import threading
@@ -92,6 +93,9 @@ def _faults(targets: Targets) -> Iterator[str]:
         kinds = [kind for kind in (*WEBHOOKS, "mail") if getattr(target, kind)]
         if len(kinds) != 1:
             yield f"target {target.name!r}: expected one of slack, teams, webhook and mail."
+        for address in target.mail:
+            if re.fullmatch(r"[^\s@<>,;]+@[^\s@<>,;]+", address) is None:
+                yield f"target {target.name!r}: expected a mail address, found {plain(address)!r}."
         if target.mail and targets.smtp is None:
             yield f"target {target.name!r}: expected [smtp] beside mail, found none."
         if target.token and not target.webhook:

@@ -232,3 +232,23 @@ def test_a_plan_that_moves_nothing_is_no_patch(answers: Path, tmp_path: Path) ->
     code, out, error = run("patch", str(tmp_path / "answer.json"), str(tmp_path / "kafka.yaml"))
     assert (code, out) == (3, "")
     assert "no level of this plan" in error
+
+
+def test_a_resource_that_another_cluster_claims_is_never_changed(
+    answers: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "kafka.yaml").write_text(BLOCK)
+    words = ("patch", str(answers / "ours.json"), str(tmp_path / "kafka.yaml"), "--fleet")
+    code, out, _ = run(*words, str(answers / "ours.toml"))
+    assert (code, "+    metadataVersion: 4.2-IV1" in out) == (0, True)
+    other = '[[cluster]]\nid = "x"\nmanaged_by = "strimzi"\nmanaged_as = "kafka/orders"\n'
+    (tmp_path / "fleet.toml").write_text((answers / "ours.toml").read_text() + other)
+    code, out, error = run(*words, str(tmp_path / "fleet.toml"))
+    assert (code, out) == (3, "")
+    assert "Files without a Kafka resource hold no metadata.version" in error
+
+
+def test_an_upgrade_lowers_no_level_that_a_file_asks_for(answers: Path, tmp_path: Path) -> None:
+    (tmp_path / "kafka.yaml").write_text(BLOCK.replace("config: {}", "metadataVersion: 4.4-IV0"))
+    code, out, error = patch(answers, "theirs", str(tmp_path / "kafka.yaml"))
+    assert (code, out, error) == (0, "", "orders: kafka/orders asks for 4.4-IV0 already.\n")

@@ -506,6 +506,7 @@ def test_a_webhook_gets_items_and_a_token(place: Place, hooks: Hooks) -> None:
         ('[[target]]\nname = "a"\nslack = "env:A"\nteams = "env:B"', "expected one of slack"),
         ('[[target]]\nname = "a"\nslack = "https://h/S3CRET"', "Take the secret out of the file"),
         ('[[target]]\nname = "a"\nmail = ["a@x"]', r"expected \[smtp\] beside mail"),
+        ('[[target]]\nname = "a"\nmail = ["a@b.c>\\r\\nRCPT TO:<x"]', "expected a mail address"),
         ('[[target]]\nname = "a"\nslack = "env:A"\ntoken = "env:B"', "webhook beside token"),
         ('[[target]]\nname = "a"\nslack = "env:A"\n' * 2, "two targets are named 'a'"),
         (f'target = []\n{smtp(25, password="S3CRET")}', "Take the secret out of the file"),
