@@ -13,11 +13,10 @@ from featurelib.catalogue import ReleaseCatalogue, load, with_overlay
 from featurelib.extras.initial_levels.storage_format import (
     FormatRequest,
     Initial,
-    format_with,
     initial_levels,
-    is_for_itself,
     preview_levels,
 )
+from featurelib.questions.roll import format_with, is_for_itself
 from tests.core.frozen import expect_frozen
 from tests.core.recorded import Formatted, formats
 
