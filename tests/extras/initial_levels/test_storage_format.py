@@ -47,7 +47,7 @@ def test_the_levels_and_words_are_those_of_the_real_tool(recorded: Formatted) ->
 
 def test_every_release_has_a_tool_of_its_own() -> None:
     """Only a vendor build that is based on none answers as the newest tool."""
-    path = resources.files("featurelib.core").joinpath("storage_format.toml")
+    path = resources.files("featurelib.extras.initial_levels").joinpath("storage_format.toml")
     tools = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]
     listed = [release for tool in tools for release in tool["releases"]]
     assert listed == [release.release for release in load().releases]
