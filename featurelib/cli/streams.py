@@ -28,7 +28,7 @@ INTERRUPTED = 130
 MESSAGE = "error: interrupted; run it again, nothing is done twice"
 LOOKED = "error: interrupted; no cluster was changed"
 _says = [MESSAGE]
-_interrupted = threading.Lock()
+_interrupted = threading.RLock()
 _ESCAPED = "featurelib.escaped"  # the name of the error handler that writes escapes as in JSON
 
 
@@ -209,9 +209,11 @@ def _at_interrupt(number: int, frame: object) -> None:
 
 def say_interrupted() -> int:
     """Print one line on stderr, once per process; return the exit code."""
-    if _interrupted.acquire(blocking=False):  # the main thread and the driver's may both come here
-        with suppress(OSError):  # the disk may be full
-            os.write(2, f"{_says[-1]}\n".encode())
+    with _interrupted:  # the other of the main thread and the driver's waits for the line
+        if _says:
+            with suppress(OSError):  # the disk may be full
+                os.write(2, f"{_says[-1]}\n".encode())
+            _says.clear()
     return INTERRUPTED
 
 

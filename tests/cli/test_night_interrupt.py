@@ -33,6 +33,12 @@ JOBS = {
     "raises on the way out": (
         f"import time\ntry:\n    {WAITS}\nfinally:\n    raise OSError('Py4JNetworkError')"
     ),
+    # One thread writes the line, and the other has to wait for it.
+    "a slow standard error": (
+        "import os, time\nwrite = os.write\n"
+        "def late(number, text):\n    time.sleep(0.5)\n    return write(number, text)\n"
+        f"os.write = late\n{WAITS}"
+    ),
     "a job": (
         "import time\nfrom featurelib.cli.entrance import run_job\n"
         f"def main() -> int:\n    {WAITS}\n    return 0\nrun_job(main)"
