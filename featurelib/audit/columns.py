@@ -1,4 +1,4 @@
-"""Look-ups between flat numpy columns, and which evidence is fresh.
+"""Lookups between flat numpy columns, and which evidence is fresh.
 
 Nothing here knows what a feature is. Clocks of collectors differ, so evidence dated later than
 `latest` does not count yet. Times are microseconds.

@@ -284,7 +284,7 @@ class Software:
         # The responses of a vendor's controller are unknown, whatever other controllers run.
         sets[node.cluster[speaks & self.foreign]] = 0
         possible = (sets[:, None] & self._bits) > 0
-        # The inventory decides between look-alikes, or adds a candidate.
+        # The inventory decides between candidates, or adds a candidate.
         codes = self._told_codes()
         named = np.flatnonzero(codes >= 0)
         possible[named] &= ~possible[named, codes[named]][:, None]

@@ -291,7 +291,7 @@ class Evidence:
         their controller leaves them out of the live brokers and does not ask them
         (KafkaController.partitionOnFeatureCompatibility; recorded with 2.8.2, 3.3.2 and 3.9.2).
 
-        From 3.3 on controllers do not look at the finalized minimum. Whom that alone leaves out
+        From 3.3 on controllers ignore the finalized minimum. Whom that alone leaves out
         they would ask nothing but what the policy asks, so no verdict hangs on it.
         """
         query = self.questions

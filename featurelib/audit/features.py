@@ -1,7 +1,7 @@
 """The questions that rules answer: every feature of every cluster, with the ranges that count.
 
 Nodes advertise maps feature → range. Each distinct map of a cluster stands once, as a *profile*;
-nodes point to it, and rules look at profiles. A *question* is a (cluster, feature) that anybody
+nodes point to it, and rules read profiles. A *question* is a (cluster, feature) that anybody
 supports or has finalized; a *pair* is a question and a profile of the cluster that must answer it.
 Two clusters with three profiles:
 

@@ -29,7 +29,7 @@ from featurelib.core.features_znode import (
 from featurelib.feature import Role, Witness
 from featurelib.rows import Bool, Int, Texts, join_texts, spread, texts_of
 from featurelib.snapshot.records import Records, Snapshots
-from featurelib.snapshot.state import ONE_LOOK
+from featurelib.snapshot.state import ONE_READING
 from featurelib.words import nodes
 
 UNSEEN = -1  # a level that this source cannot see
@@ -212,7 +212,7 @@ def _says(
     local, node_id = listeners.field("levels"), listeners.field("node_id")
     rows = np.flatnonzero((listeners.row == cluster) & (local >= 0))
     own = _kinds(listeners, rows) == levels.kind[cluster]
-    now = np.abs(listeners.field("levels_at")[rows] - levels.at[cluster]) <= ONE_LOOK
+    now = np.abs(listeners.field("levels_at")[rows] - levels.at[cluster]) <= ONE_READING
     counts = np.where(own, listeners.field("epoch")[rows] == levels.epoch[cluster], now)
     maps_shown = [(maps.levels(cluster, int(local[i])), i) for i in rows[counts]]
     role = Role.BROKER if levels.kind[cluster] == Witness.BROKER else Role.CONTROLLER
@@ -245,7 +245,7 @@ def _newer_reads(
     version, read_at = levels.epoch[cluster], levels.at[cluster]
     other = (marked(len(levels.kind), list(rows)) & levels.trusted)[cluster] & (local >= 0)
     other &= (epoch != version) & (at >= read_at)
-    other &= (epoch > version) | (highest > epoch) | (at > read_at + ONE_LOOK)
+    other &= (epoch > version) | (highest > epoch) | (at > read_at + ONE_READING)
     columns = (values[other].tolist() for values in (cluster, local, epoch))
     for row, position, version_read in sorted(set(zip(*columns, strict=True))):
         text = (

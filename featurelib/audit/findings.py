@@ -4,7 +4,7 @@ The words of a code are in findings.toml, of a rule in rules.toml. Placeholders 
 pass with cleaned texts, so that no name smuggles in another placeholder, an escape sequence or a
 second command.
 
-A muted finding is still a row and still counted, its reason beside it, and no verdict looks at
+A muted finding is still a row and still counted, its reason beside it, and no verdict reads
 mutes. A mute ends with its last day, in UTC, by the time judged as of; then a finding says so.
 """
 

@@ -17,7 +17,7 @@ from featurelib.audit.registrations import record_keys
 from featurelib.feature import Role
 from featurelib.findings import Issue
 from featurelib.rows import Bool, Int, pick, texts_of
-from featurelib.snapshot.state import ONE_LOOK
+from featurelib.snapshot.state import ONE_READING
 from featurelib.words import nodes
 
 # A quorum without any sign of a leader is the most urgent finding.
@@ -36,18 +36,20 @@ def report_majority(report: BatchFindings, proven: Bool) -> Int:
     votes &= ~node.expected_only
     records, finders = _without_leader(evidence, votes)
     waited_at = _waited_at(evidence, votes, records, finders)
-    lost = votes & (waited_at > member.quorum_at + ONE_LOOK)[node.cluster]
-    lost &= node.answered_at <= waited_at[node.cluster] + ONE_LOOK
+    lost = votes & (waited_at > member.quorum_at + ONE_READING)[node.cluster]
+    lost &= node.answered_at <= waited_at[node.cluster] + ONE_READING
     half = find(node.key, broker_key(node.key))  # a combined process runs if either half responds
     runs = node.answers | node.follows
-    runs |= (half >= 0) & node.answers[half] & (node.answered_at[half] + ONE_LOOK >= node.failed_at)
+    runs |= (
+        (half >= 0) & node.answers[half] & (node.answered_at[half] + ONE_READING >= node.failed_at)
+    )
     voters, failed, answered, running, follow = (
         np.bincount(node.cluster[votes & which], minlength=clusters)
         for which in (votes, node.not_answering | lost, node.answers, runs, node.follows & ~lost)
     )
     newest = np.zeros(clusters, dtype=np.int64)
     np.maximum.at(newest, node.cluster, np.maximum(node.answered_at, node.failed_at))
-    alone = (follow > 0) & (2 * follow <= voters) & (member.quorum_at + ONE_LOOK >= newest)
+    alone = (follow > 0) & (2 * follow <= voters) & (member.quorum_at + ONE_READING >= newest)
     minority = (failed > 0) & (2 * (voters - failed) <= voters) & (2 * follow <= voters) & ~proven
     count = np.zeros(clusters, dtype=np.int64)
     for row in np.flatnonzero(minority | alone).tolist():
@@ -87,7 +89,7 @@ def report_dead_voters(report: BatchFindings) -> None:
     shows = is_dynamic & member.quorum_known & marked(len(is_dynamic), node.cluster[node.follows])
     at, line = (of[node.cluster] for of in member.quorum_place)
     dead = node.voter & ~node.answers & ~node.follows & shows[node.cluster]
-    dead &= at + ONE_LOOK >= node.failed_at
+    dead &= at + ONE_READING >= node.failed_at
     keys = node_key(voters.row, Role.CONTROLLER, voters.field("node_id"))
     at_voter = place(keys, np.argsort(keys, kind="stable"), node.key[dead])
     ids = texts_of(voters.texts("directory", at_voter))
@@ -100,8 +102,10 @@ def _without_leader(evidence: Evidence, votes: Bool) -> tuple[Int, Int]:
     node, records = evidence.subjects, evidence.snapshots["leaderless"]
     at, subject = records.field("at"), find(node.key, record_keys(records))
     since = evidence.membership.quorum_at.copy()
-    np.maximum.at(since, node.cluster[votes], node.failed_at[votes] - ONE_LOOK)
-    since_asked = pick(np.where(node.answers, node.answered_at - ONE_LOOK, NEVER), subject, NEVER)
+    np.maximum.at(since, node.cluster[votes], node.failed_at[votes] - ONE_READING)
+    since_asked = pick(
+        np.where(node.answers, node.answered_at - ONE_READING, NEVER), subject, NEVER
+    )
     counts = np.flatnonzero(at >= np.maximum(since_asked, since[records.row]))
     return counts, subject[counts]
 

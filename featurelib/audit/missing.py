@@ -362,7 +362,7 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
     vouched, is_late = _vouched_for(evidence), nodes.at > latest(evidence.as_of)
     counted = ~nodes.expected_only & ~vouched & ~covered
     is_operated = find(evidence.operated, nodes.key) >= 0
-    listed = nodes.expected_only & ~vouched & evidence.landed[nodes.cluster]  # else nobody looked
+    listed = nodes.expected_only & ~vouched & evidence.landed[nodes.cluster]  # else never read
     was, failed = (nodes.at, nodes.line), (nodes.failed_at, nodes.failed_line)
     count, old = np.zeros(len(evidence.clusters), dtype=np.int64), outdated(evidence)
     silent = counted & nodes.not_answering

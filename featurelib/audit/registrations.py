@@ -31,7 +31,7 @@ from featurelib.audit.profiles import NOBODY, Answers, Profiles
 from featurelib.feature import Role, Witness
 from featurelib.rows import Bool, Int, pick
 from featurelib.snapshot.records import Records, Snapshots
-from featurelib.snapshot.state import ONE_LOOK, ONE_MOMENT
+from featurelib.snapshot.state import ONE_MOMENT, ONE_READING
 
 Fresh = Callable[[Int], Bool]  # tells which times count
 LOG, ZOOKEEPER = int(Witness.METADATA_LOG), int(Witness.FEATURES_NODE)
@@ -51,7 +51,7 @@ class Membership:
     quorum_at: Int
     quorum_line: Int
     controllers_known: Bool  # something lists the registered controllers
-    controllers_lately: Bool  # … and is of the newest look
+    controllers_lately: Bool  # … in the newest reading
     disputed: Int  # positions of nodes about which the lists that count differ
 
     @property
@@ -94,9 +94,9 @@ class Sources:
         self.follow_key = distinct(np.append(self.follower_key, broker_key(self.follower_key)))
         self.quorum_at = snapshots.scalar("quorum_at")
         # When nodes were last queried about the whole cluster.
-        self.looked_at = self.quorum_at.copy()
+        self.read_at = self.quorum_at.copy()
         for part in ("members", "configs", "leaderless"):
-            np.maximum.at(self.looked_at, snapshots[part].row, snapshots[part].field("at"))
+            np.maximum.at(self.read_at, snapshots[part].row, snapshots[part].field("at"))
         # Lists of DescribeCluster, and their members.
         self.lists, listed = snapshots["members"], snapshots["member"]
         at, role, shows = (self.lists.field(name) for name in ("at", "role", "fenced_shown"))
@@ -160,22 +160,24 @@ class Sources:
         listed_at = np.maximum(self.authority_at, self.quorum_at)
         listed_at = np.maximum(listed_at, self.zookeeper_at)
         answered = self.answered_at
-        near = (answered + ONE_LOOK >= listed_at[flat.row]) & (answered >= flat.field("failed_at"))
+        near = (answered + ONE_READING >= listed_at[flat.row]) & (
+            answered >= flat.field("failed_at")
+        )
         near &= answered > 0
-        follow = self.follower_key[(self.quorum_at + ONE_LOOK >= self.authority_at)[cluster]]
+        follow = self.follower_key[(self.quorum_at + ONE_READING >= self.authority_at)[cluster]]
         follow = follow[find(distinct(broker_key(counted)), broker_key(follow)) < 0]
         return distinct(np.concatenate((self.listener_key[near], follow, broker_key(follow))))
 
     def follow(self, keys: Int, failed_at: Int) -> Bool:
         """Return a mask of `keys`: voters that the leader saw fetch when they did not respond."""
         at = find(keys, self.following_key)
-        near = self.quorum_at[split_key(keys)[0]] + ONE_LOOK >= failed_at
+        near = self.quorum_at[split_key(keys)[0]] + ONE_READING >= failed_at
         return marked(len(keys), at[at >= 0]) & near
 
     def live(self, keys: Int, listed_at: Int, failed_at: Int) -> Bool:
         """Return a mask of `keys` that Kafka itself saw then: listed brokers, and followers."""
         cluster, role, node_id = split_key(keys)
-        listed = (role == BROKER) & (listed_at > 0) & (listed_at + ONE_LOOK >= failed_at)
+        listed = (role == BROKER) & (listed_at > 0) & (listed_at + ONE_READING >= failed_at)
         return listed | (self.follow(keys, failed_at) & (node_id != self.leader[cluster]))
 
     def there(self, listeners: Int, answered_at: Int) -> Bool:
@@ -200,10 +202,10 @@ class Sources:
         is_nearer = np.abs(seen_at - answered_at) < failed_at - seen_at
         return (seen_at > 0) & (answered_at > 0) & (answered_at < failed_at) & is_nearer
 
-    def newest_look(self, keys: Int) -> Int:
+    def newest_reading_at(self, keys: Int) -> Int:
         """Return when the whole cluster, or about half of the nodes of a role among `keys`, was
         asked last; [clusters], microseconds, 0 = never."""
-        looked_at, newest = self.looked_at.copy(), self.looked_at.copy()
+        read_at, newest = self.read_at.copy(), self.read_at.copy()
         oldest = np.minimum(self.quorum_at, self.shown_at)
         times = np.maximum(self.answered_at, self.listeners.field("failed_at"))
         asked_at = pick(times, place(self.listener_key, self.listener_order, keys), 0)
@@ -211,12 +213,12 @@ class Sources:
         has_time = asked_at > 0
         np.maximum.at(newest, cluster, asked_at)
         np.minimum.at(oldest, cluster[has_time], asked_at[has_time])
-        at = np.flatnonzero(has_time & (oldest + ONE_LOOK < newest)[cluster])
+        at = np.flatnonzero(has_time & (oldest + ONE_READING < newest)[cluster])
         at = at[np.lexsort((-asked_at[at], role[at], cluster[at]))]
         start = np.flatnonzero(first_of_equals(node_key(cluster[at], role[at], at * 0)))
         middle = at[start + np.maximum(np.diff(np.append(start, len(at))) // 2, 1) - 1]
-        np.maximum.at(looked_at, cluster[middle], asked_at[middle])
-        return looked_at
+        np.maximum.at(read_at, cluster[middle], asked_at[middle])
+        return read_at
 
     def disputed(self, nodes: Records, log_at: Int) -> Int:
         """Return the nodes about which lists differ and that no newer list decides."""
@@ -234,7 +236,7 @@ class Sources:
         cluster, role, _ = split_key(keys)
         controllers = np.flatnonzero(role == CONTROLLER)
         asked_at = self.quorum_at[cluster[controllers]]
-        lost = (asked_at > 0) & (registered_at[controllers] <= asked_at + ONE_LOOK)
+        lost = (asked_at > 0) & (registered_at[controllers] <= asked_at + ONE_READING)
         for listed in (self.voter_key, self.follower_key):
             lost &= find(listed, keys[controllers]) < 0
         return marked(len(keys), controllers[lost])
@@ -301,17 +303,17 @@ class Subjects:
     follows: Bool  # a voter that the quorum's leader saw fetch when we asked it last
     live: Bool  # a broker that Kafka itself called live when we asked it last, or a follower
     listed_nothing: Bool  # registered in ZooKeeper without features
-    answered_with: Int  # the profile of its own answer, where that counts; -1 = none does
+    answered_with: Int  # the profile of its own response, if that response counts; else -1
     expected_only: Bool
     unregistered: Bool  # it is expected and there, and no list of registrations names it
-    too_old: Bool  # or too far ahead: such a clock is wrong
+    too_old: Bool  # or dated too far ahead, which means a wrong clock
     not_answering: Bool
     not_asked: Bool
-    past: Bool  # gone, and its range is of an answer before it stopped responding, or a look ago
-    by_metrics: Bool  # its range is taken from its metrics, because nothing stronger tells it now
-    scraped: Int  # the profile that its metrics show beside a stronger and no newer word; -1
-    own_word: Bool  # a controller's range that nothing but its own listener tells
-    stable_metadata: Int  # what its own controller listener calls the newest stable level; -1
+    past: Bool  # gone, and its range is older than its last failed request or this reading
+    by_metrics: Bool  # its range comes from its metrics, because no stronger source is current
+    scraped: Int  # the profile of its metrics, if they are newer than a stronger source; else -1
+    own_word: Bool  # a controller whose range is known only from its own listener
+    stable_metadata: Int  # the newest stable metadata.version by its controller listener; -1
 
     @property
     def runs(self) -> Bool:
@@ -351,44 +353,44 @@ def read_nodes(
     counted = np.sort(np.concatenate([keys << 2 | kind for kind, keys in ways]), kind="stable")
     counted = counted[first_of_equals(counted >> 2)]
     keys, way = counted >> 2, counted & 3
-    look = base.newest_look(keys) - ONE_LOOK
+    reading_start = base.newest_reading_at(keys) - ONE_READING
     at = base.lists.field("at")
-    lately = base.having(base.lists, by_list & fresh(at) & (at >= look[base.lists.row]))
-    lately |= base.log_is_complete & fresh(log_at) & (log_at >= look)
+    lately = base.having(base.lists, by_list & fresh(at) & (at >= reading_start[base.lists.row]))
+    lately |= base.log_is_complete & fresh(log_at) & (log_at >= reading_start)
     listed_at = np.where(zookeeper & ~kraft, base.zookeeper_at, base.authority_at)
     # An incomplete log that was dumped after the list may have later registrations.
-    is_current = (listed_at >= look) & (-log_at <= base.shown_at + ONE_MOMENT)
+    is_current = (listed_at >= reading_start) & (-log_at <= base.shown_at + ONE_MOMENT)
     membership = Membership(
         zookeeper=zookeeper,
         kraft=kraft,
         registrations_proven=(proven & is_current) | vouched,
         brokers_listed=brokers_listed,
-        quorum_known=quorum_seen & fresh(base.quorum_at) & (base.quorum_at >= look),
+        quorum_known=quorum_seen & fresh(base.quorum_at) & (base.quorum_at >= reading_start),
         quorum_at=base.quorum_at,
         quorum_line=snapshots.scalar("quorum_line"),
         controllers_known=listed,
         controllers_lately=lately,
         disputed=base.disputed(snapshots["disputed"], log_at),
     )
-    return _describe(base, profiles, keys, way, system_off, fresh, look), membership
+    return _describe(base, profiles, keys, way, system_off, fresh, reading_start), membership
 
 
 def _describe(
-    said: Sources,
+    base: Sources,
     profiles: Profiles,
     keys: Int,
     way: Int,
     system_off: Bool,
     fresh: Fresh,
-    look: Int,
+    reading_start: Int,
 ) -> Subjects:
-    """Return the subjects with these ascending keys; `way`: why each counts, `look`: its time."""
+    """Return the subjects with these ascending keys; `way`: why each counts."""
     cluster, role, node_id = split_key(keys)
-    listener, own, answered_at, by_broker_half, stable = _own_word(said, profiles, keys)
-    failed_at = pick(said.listeners.field("failed_at"), listener, 0)
+    listener, own, answered_at, by_broker_half, stable = _own_word(base, profiles, keys)
+    failed_at = pick(base.listeners.field("failed_at"), listener, 0)
     answered = (answered_at > 0) & (answered_at >= failed_at)
-    flat = said.registrations  # ZooKeeper's before the log's: a migrating broker has both
-    entry = place(said.registration_key, firsts(said.registration_key, flat.field("witness")), keys)
+    flat = base.registrations  # ZooKeeper's before the log's: a migrating broker has both
+    entry = place(base.registration_key, firsts(base.registration_key, flat.field("witness")), keys)
     entry_at, entry_line = (pick(flat.field(name), entry, 0) for name in ("at", "line"))
     entry_profile = pick(profiles.of_registrations(flat), entry, NOBODY)
     in_zookeeper = pick(flat.field("witness"), entry, LOG) == ZOOKEEPER
@@ -398,19 +400,19 @@ def _describe(
     pairs = zip((entry_profile, entry_at < 0, entry_at, entry_line), own, strict=True)
     word = Answers(*(np.where(by_entry, entry_value, value) for entry_value, value in pairs))
     stands = fresh(word.at) & (answered | by_entry)
-    metrics = profiles.of_metrics(said.listeners).of(listener)
+    metrics = profiles.of_metrics(base.listeners).of(listener)
     word, alive, by_metrics, scraped = _beside_metrics(word, stands, metrics, failed_at, fresh)
-    fenced, fenced_at, fenced_line = said.fenced(keys, entry)
-    listed_at = said.listed_at(keys)
-    lost = said.gone_controllers(keys, np.maximum(entry_at, listed_at))
+    fenced, fenced_at, fenced_line = base.fenced(keys, entry)
+    listed_at = base.listed_at(keys)
+    lost = base.gone_controllers(keys, np.maximum(entry_at, listed_at))
     # A controller that responded after the quorum was read, or just before, exists.
-    lost &= (way == REGISTERED) & ~(answered & (answered_at + ONE_LOOK >= said.quorum_at[cluster]))
-    stale = (fenced == 1) | lost
+    exists = answered & (answered_at + ONE_READING >= base.quorum_at[cluster])
+    stale = (fenced == 1) | (lost & (way == REGISTERED) & ~exists)
     past = stale & ~by_entry & (word.profile >= 0) & fresh(word.at)
-    past &= ~answered | (word.at < look[cluster])
+    past &= ~answered | (word.at < reading_start[cluster])
     asked_at = np.maximum.reduce((answered_at, metrics.at, failed_at))
-    left_out = (asked_at > 0) & (np.maximum(asked_at, entry_at) < look[cluster])
-    left_out |= said.half_left_out(keys, np.maximum(answered_at, metrics.at))
+    left_out = (asked_at > 0) & (np.maximum(asked_at, entry_at) < reading_start[cluster])
+    left_out |= base.half_left_out(keys, np.maximum(answered_at, metrics.at))
     return Subjects(
         key=keys,
         cluster=cluster,
@@ -422,14 +424,14 @@ def _describe(
         fenced_line=fenced_line,
         answered_at=answered_at,
         failed_at=failed_at,
-        failed_line=pick(said.listeners.field("failed_line"), listener, 0),
+        failed_line=pick(base.listeners.field("failed_line"), listener, 0),
         answers=answered | alive,
         listener=listener,
         registered=way == REGISTERED,
-        voter=marked(len(keys), find(keys, said.voter_key)),  # each voter counts, so it is found
+        voter=marked(len(keys), find(keys, base.voter_key)),  # each voter counts, so it is found
         gone=stale,
-        follows=said.follow(keys, failed_at),
-        live=said.live(keys, listed_at, failed_at) & ~stale,
+        follows=base.follow(keys, failed_at),
+        live=base.live(keys, listed_at, failed_at) & ~stale,
         listed_nothing=in_zookeeper & (entry_profile == profiles.empty),
         answered_with=np.where(answered & fresh(answered_at), own.profile, NOBODY),
         expected_only=way == EXPECTED_ONLY,
@@ -454,7 +456,7 @@ def _beside_metrics(
 
     A process with metrics from about the time of its failed request runs.
     """
-    present = (metrics.profile >= 0) & fresh(metrics.at) & (metrics.at + ONE_LOOK >= failed_at)
+    present = (metrics.profile >= 0) & fresh(metrics.at) & (metrics.at + ONE_READING >= failed_at)
     stands = stands & (word.profile >= 0)
     taken = present & ~stands
     words = (np.where(taken, own, other) for own, other in zip(metrics, word, strict=True))

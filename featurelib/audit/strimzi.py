@@ -25,7 +25,7 @@ from featurelib.core.dialect import STRICT
 from featurelib.core.downgrade import of_metadata_version, position
 from featurelib.feature import METADATA_VERSION
 from featurelib.rows import NONE, texts_of
-from featurelib.snapshot.state import ONE_LOOK
+from featurelib.snapshot.state import ONE_READING
 from featurelib.words import clean, level_text, releases_text
 
 NOT_CARRIED_OUT = "strimzi_not_carried_out"
@@ -171,7 +171,7 @@ def _other_level(view: _View, evidence: Evidence, catalogue: Catalogue) -> Itera
     level = catalogue.whole.level_of(status) if status else None
     if level is None or view.finalized is None or not levels.believed[view.cluster]:
         return
-    if level != view.finalized and view.resources.at + ONE_LOOK >= levels.at[view.cluster]:
+    if level != view.finalized and view.resources.at + ONE_READING >= levels.at[view.cluster]:
         nodes = _level(view.finalized, catalogue)
         yield f"its status says {METADATA_VERSION} {_level(level, catalogue)}, the nodes {nodes}"
 
@@ -208,7 +208,7 @@ def _unlisted(report: BatchFindings, views: Sequence[_View]) -> None:
             at[view.cluster], line[view.cluster] = view.resources.at, view.resources.line
             names[view.cluster] = view.resources.resource
     counts = (node.registered | node.voter | node.answers) & ~node.expected_only & ~node.gone
-    newer = (at[node.cluster] > 0) & (at[node.cluster] + ONE_LOOK >= node.at)
+    newer = (at[node.cluster] > 0) & (at[node.cluster] + ONE_READING >= node.at)
     hit = counts & newer & (find(evidence.operated, node.key) < 0)
     rows = np.flatnonzero(hit)
     details = [names[cluster] for cluster in node.cluster[rows].tolist()]

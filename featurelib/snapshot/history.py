@@ -9,8 +9,8 @@ it has read: the log's offset in KRaft mode, the znode's version in ZooKeeper mo
 the log, or the znode, tell one story. A controller's epoch is of another kind and a tool names
 none: they count where nobody else shows anything.
 
-An epoch only grows, unless the metadata went back: then most of who spoke within one look say a
-smaller one. What is read from then on stands after all that was read before, whatever its epoch.
+An epoch only grows, unless the cluster lost metadata. Then most nodes of one reading report a
+smaller epoch. All later rows are sorted after all earlier rows, whatever their epochs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from featurelib.feature import Verdict, Witness
 from featurelib.findings import tagged
 from featurelib.rows import Column, Int, TableRows, make_rows, numbers_of, spread, texts_of
 from featurelib.schema import Schema
-from featurelib.snapshot.state import ONE_LOOK, Map
+from featurelib.snapshot.state import ONE_READING, Map
 from featurelib.tables import FINALIZED_FEATURES, Table
 from featurelib.words import metadata_first
 
@@ -133,7 +133,7 @@ NODE, BROKER = Witness.FEATURES_NODE.name.lower(), Witness.BROKER.name.lower()
 TOGETHER = frozenset({LOG, NODE, BROKER})
 TOOL, CONTROLLER = Witness.TOOL.name.lower(), Witness.CONTROLLER.name.lower()
 IN_ORDER = (TOGETHER, {CONTROLLER}, {TOOL})
-_LOOK = timedelta(microseconds=ONE_LOOK)
+_READING = timedelta(microseconds=ONE_READING)
 
 
 class Row(TypedDict):
@@ -231,7 +231,7 @@ def _breaks(rows: Iterable[Row]) -> list[_Break]:
     by_source, breaks = _sayings(rows), list[_Break]()
     groups: list[list[EpochBack]] = []
     for step in sorted(_epochs_back(by_source), key=lambda step: step.at):
-        if not groups or step.at - groups[-1][0].at > _LOOK:
+        if not groups or step.at - groups[-1][0].at > _READING:
             groups.append([])
         groups[-1].append(step)
     for group in groups:
@@ -239,7 +239,7 @@ def _breaks(rows: Iterable[Row]) -> list[_Break]:
         spoke = [
             source
             for source, sayings in by_source.items()
-            if sayings[0][0] < at and any(abs(time - at) <= _LOOK for time, _ in sayings)
+            if sayings[0][0] < at and any(abs(time - at) <= _READING for time, _ in sayings)
         ]
         own = {(step.witness, step.node_id): step.at for step in reversed(group)}
         if 2 * len(own) > len(spoke):
@@ -252,7 +252,7 @@ def _early(rows: list[Row]) -> list[Row]:
     """Return rows of KRaft controllers from before any other witness reported a level: in ZooKeeper
     mode brokers know none."""
     times = (row["observed_at"] for row in rows if row["witness"] in TOGETHER and row["level"])
-    until = min(times, default=datetime.max.replace(tzinfo=UTC)) - _LOOK
+    until = min(times, default=datetime.max.replace(tzinfo=UTC)) - _READING
     return [row for row in rows if row["witness"] == CONTROLLER and row["observed_at"] < until]
 
 
@@ -284,10 +284,12 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
         if part[0]["witness"] == LOG:
             after = levels | after
         elif (
-            part[0]["node_id"] is not None and (since, epoch) == last[:2] and at - last[2] <= _LOOK
+            part[0]["node_id"] is not None
+            and (since, epoch) == last[:2]
+            and at - last[2] <= _READING
         ):
-            # Nodes in one look at one epoch: who says less is behind, as with kraft.version, which
-            # they take from their raft layer (KRaftMetadataCache.features).
+            # If nodes of one reading and one epoch differ, the lower level is out of date. Nodes
+            # take kraft.version from their raft layer, for example (KRaftMetadataCache.features).
             after = {n: max(levels.get(n, 0), after.get(n, 0)) for n in {*levels, *after}}
         after = {name: level for name, level in after.items() if level > 0}
         went_back = breaks[since - 1].before if since > passed else None

@@ -28,7 +28,7 @@ from featurelib.landing.metadata_log import parse_line
 from featurelib.snapshot.history import LOG, Shown
 from featurelib.snapshot.state import (
     NOTHING,
-    ONE_LOOK,
+    ONE_READING,
     ClusterState,
     Event,
     LoggedNode,
@@ -220,7 +220,7 @@ def expected_end(state: ClusterState) -> int:
     dumped_at = state.log.at
     ends = [segment.end for segment in state.log.pending if segment.at <= dumped_at]
     for at, offset in state.marks:
-        if at <= dumped_at + ONE_LOOK:
+        if at <= dumped_at + ONE_READING:
             ends.append(1 + written_by(at, offset, dumped_at))
     return max([1, *ends])
 
@@ -257,7 +257,7 @@ def _note_replayed(image: LogImage, segment: Segment) -> None:
 
 def level_map(image: LogImage) -> Map:
     """Return the levels at the log's end: (feature, level, level), by feature."""
-    # What was asked for at offset 0 is written into the log by 4.4, and 4.3 does not look at it. Up
+    # What was asked for at offset 0 is written into the log by 4.4, and 4.3 ignores it. Up
     # to 4.2 it is where the log begins, so that the log itself has no metadata.version.
     start = {} if METADATA_VERSION in image.levels else image.levels_at_start
     levels = {METADATA_VERSION: SILENT_METADATA_VERSION, **start, **image.levels}

@@ -1,16 +1,23 @@
 """Decide what ZooKeeper data still counts in a cluster with KRaft controllers (KIP-866).
 
-A migration lasts while, in the newest look, a controller is set up for it (`zk_migration_ready`) or
-a broker is in ZooKeeper mode: registered there, or without metadata.version in its answer. One that
-ended is judged as KRaft, whether or not ZooKeeper is still read. Seen on 3.9.2, phase by phase
-(tests/data/migration).
+A migration lasts while the newest reading shows one of these: a controller that is set up for it
+(`zk_migration_ready`), or a broker in ZooKeeper mode. Such a broker is registered in ZooKeeper, or
+its response lacks metadata.version. A cluster whose migration ended is judged as KRaft, even if
+ZooKeeper is still read. Each phase was recorded on 3.9.2 (tests/data/migration).
 """
 
 from __future__ import annotations
 
 from featurelib.feature import METADATA_VERSION, Role, Witness
 from featurelib.snapshot.log import level_map
-from featurelib.snapshot.state import NOTHING, ONE_LOOK, ClusterState, Listener, Map, Registration
+from featurelib.snapshot.state import (
+    NOTHING,
+    ONE_READING,
+    ClusterState,
+    Listener,
+    Map,
+    Registration,
+)
 
 _IN_MIGRATION = (1, 2)  # states of ZK_MIGRATION_STATE_RECORD
 
@@ -26,7 +33,7 @@ def is_on_zookeeper(state: ClusterState) -> bool:
     newest = controllers_at(state)
     if not newest:
         return bool(state.read_twice)
-    since = newest - ONE_LOOK
+    since = newest - ONE_READING
     if any(entry.ready and entry.at >= since for entry in state.migration_ready):
         return True
     if state.log.migration in _IN_MIGRATION and state.log.at >= since:
@@ -53,7 +60,9 @@ def outlived(entry: Registration, state: ClusterState) -> bool:
     """Return true if the broker registered in ZooKeeper has responded since: as a KRaft broker, or
     in a later reading without ZooKeeper."""
     own = (o for o in state.listeners if (o.role, o.node_id) == (Role.BROKER, entry.node_id))
-    return any(_answered_at(o) > entry.at + ONE_LOOK * is_in_zookeeper_mode(o, state) for o in own)
+    return any(
+        _answered_at(o) > entry.at + ONE_READING * is_in_zookeeper_mode(o, state) for o in own
+    )
 
 
 def registered_ranges(state: ClusterState) -> Map | None:

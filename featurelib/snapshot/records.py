@@ -56,7 +56,7 @@ from featurelib.snapshot.migration import (
 )
 from featurelib.snapshot.state import (
     NOTHING,
-    ONE_LOOK,
+    ONE_READING,
     ClusterState,
     FeaturesNode,
     Listener,
@@ -524,7 +524,7 @@ class _Row:
         answering = {request for (request, _), (at, refused) in newest.items() if at > refused}
         for acl in self._state.rights:
             answered, refused = newest[acl.request, acl.role]
-            if answered < acl.refused_at and refused <= acl.refused_at + ONE_LOOK:
+            if answered < acl.refused_at and refused <= acl.refused_at + ONE_READING:
                 elsewhere = acl.request in answering
                 node = (text(acl.request), acl.role, acl.node_id, elsewhere, text(acl.principal))
                 yield (*node, acl.refused_at, acl.line)
@@ -550,7 +550,7 @@ class _Row:
         its metrics may be of the same reading."""
         lost = self._state.not_reached
         scraped = max((entry.scraped_at for entry in self._state.listeners), default=0)
-        if lost and lost.after > max(self._state.observed_at, scraped + ONE_LOOK):
+        if lost and lost.after > max(self._state.observed_at, scraped + ONE_READING):
             yield self._row.text_code(lost.error), self._answered or NONE, lost.at, lost.line
 
     def _strimzi_nodes(self) -> Iterator[tuple[object, ...]]:

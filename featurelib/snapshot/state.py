@@ -26,7 +26,7 @@ NOTHING = -1  # no map
 DAMAGED = -2  # a map that cannot be read
 IDLE_WINDOW = 10_000_000  # microseconds
 IDLE_RECORD_INTERVAL = 500_000  # microseconds: Kafka's metadata.max.idle.interval.ms
-ONE_LOOK = 5 * 60 * 1_000_000  # microseconds: lines this close may belong to one reading
+ONE_READING = 5 * 60 * 1_000_000  # microseconds: lines this close may belong to one reading
 ONE_MOMENT = 10_000_000  # microseconds: lists of nodes this close must be equal
 
 
@@ -253,8 +253,8 @@ class StrimziState(msgspec.Struct, array_like=True, gc=False):
 
 
 class NotReached(msgspec.Struct, array_like=True, gc=False):
-    """The newest look that reached nobody, by (time, line); or `alone`: one node did not describe
-    the cluster, which says so if nobody answered in that look."""
+    """The newest reading that reached no node, by (time, line). `alone` = only one node failed to
+    describe the cluster; then the reading reached no node unless another node responded."""
 
     at: int
     line: int
@@ -263,8 +263,8 @@ class NotReached(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def after(self) -> int:
-        """The time after which an answer shows that the look reached somebody, microseconds."""
-        return self.at - ONE_LOOK * self.alone
+        """The time after which a response proves that the reading reached a node, microseconds."""
+        return self.at - ONE_READING * self.alone
 
 
 class ClusterState(msgspec.Struct, array_like=True):
@@ -332,9 +332,9 @@ def _settle_marks(state: ClusterState) -> None:
             highest = offset
     before = [mark for mark in rising if mark[0] <= state.log.at]
     later = rising[len(before) :]
-    of_look = [mark for mark in later if mark[0] <= state.log.at + ONE_LOOK]
+    of_reading = [mark for mark in later if mark[0] <= state.log.at + ONE_READING]
     telling = max(
-        of_look, key=lambda mark: written_by(mark[0], mark[1], state.log.at), default=None
+        of_reading, key=lambda mark: written_by(mark[0], mark[1], state.log.at), default=None
     )
     kept = [mark for mark in later[:-_MARKS] if mark == telling]
     state.marks = [*before[-1:], *kept, *later[-_MARKS:]]
@@ -354,7 +354,7 @@ def written_by(at: int, offset: int, time: int) -> int:
     """Return an offset that was surely written by `time`, where `offset` was seen at `at`.
 
     An idle log writes records by itself. Only those of a few seconds are subtracted: a dump that
-    ends early on a quiet cluster would look the same as a whole one.
+    ends early on a quiet cluster would be equal to a whole one.
     """
     since = min(max(0, at - time), IDLE_WINDOW)
     return offset + -since // IDLE_RECORD_INTERVAL
@@ -435,7 +435,7 @@ def levels_by_metrics(state: ClusterState) -> tuple[Map, int, int]:
     by_node = [(node, by_metrics(node, state)[1]) for node in state.listeners]
     telling = [(node.scraped_at, node.scraped_line, levels) for node, levels in by_node if levels]
     at, line, _ = max(telling, default=(0, 0, ()))
-    levels = [dict.fromkeys(of) for time, _, of in telling if at - time <= ONE_LOOK]
+    levels = [dict.fromkeys(of) for time, _, of in telling if at - time <= ONE_READING]
     agreed = [entry for entry in (levels[0] if levels else ()) if all(entry in of for of in levels)]
     level_of = {name: level for name, level, _ in agreed}
     names = sorted(_spellings(state).values())

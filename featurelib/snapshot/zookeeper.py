@@ -10,7 +10,7 @@ broker in a line is registered with an unknown range.
 from __future__ import annotations
 
 from featurelib.feature import Role
-from featurelib.snapshot.state import DAMAGED, NOTHING, ONE_LOOK, ClusterState, Registration
+from featurelib.snapshot.state import DAMAGED, NOTHING, ONE_READING, ClusterState, Registration
 
 ROUND = ("/brokers/ids", "/controller", "/feature")  # what each round reads
 ROUND_TIME = 1_000_000  # microseconds
@@ -34,15 +34,17 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
     for node_id in sorted({*known, *listed, *spoke}):
         entry = known.get(node_id, Registration(node_id, NOTHING, False, 0, 0))
         at, line = spoke.get(node_id, (0, 0))
-        # Listeners and ZooKeeper are asked at once, so an answer is of the look that is nearest:
-        # one of the look in which its registration was read says nothing of a later look.
-        is_of_this_look = at + ONE_LOOK >= newest and (not entry.at or at - entry.at > newest - at)
+        # A reading queries listeners and ZooKeeper together, so a response belongs to the reading
+        # with the nearest time. A response from the reading that also read the registration is no
+        # evidence for a later reading.
+        is_nearer = not entry.at or at - entry.at > newest - at
+        is_of_this_reading = at + ONE_READING >= newest and is_nearer
         is_whole = min(again) > 0 and min(again) + ROUND_TIME >= entry.at
         if entry.exists and entry.at >= max(listed_at, max(again) * is_whole):
             entries.append(entry)
         elif node_id in listed and listed_at > entry.at:
             entries.append(Registration(node_id, DAMAGED, True, listed_at, listed_line))
-        elif at and is_of_this_look:
+        elif at and is_of_this_reading:
             entries.append(Registration(node_id, DAMAGED, True, at, line))
         elif entry.exists and 0 < listed_at <= entry.at:  # the list of that round was lost
             entries.append(Registration(node_id, DAMAGED, True, entry.at, entry.line))
