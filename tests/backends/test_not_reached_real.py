@@ -12,7 +12,7 @@ from tests.backends.rig.cluster import RunningCluster
 from tests.cli.commands import run
 
 CODE = "cluster_not_reached"
-MESSAGE = " no node of this cluster could be read: 127.0.0.1:"
+MESSAGE = ", failed: 127.0.0.1:"
 
 
 def test_who_was_ready_is_unknown_once_nobody_is_reached_and_ready_when_somebody_answers(
