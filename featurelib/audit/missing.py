@@ -485,7 +485,7 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     def unregistered(rows: Int) -> list[str]:
         answers = (node.answers & evidence.membership.on_zookeeper[node.cluster])[rows].tolist()
         return [
-            f"{'; it answers, and no registration of it was read' * is_there}{error}"
+            f"{'; it answers' * is_there}{error}"
             for is_there, error in zip(answers, no_answer(rows), strict=True)
         ]
 

@@ -24,7 +24,7 @@ from tests.core.lines import (
 from tests.core.oracle import Node
 from tests.seeing import see
 
-WIDE, NARROW = {"f": (1, 6)}, {"f": (1, 5)}
+WIDE, NARROW, NOTHING_MORE = {"f": (1, 6)}, {"f": (1, 5)}, {"f": (1, 4)}
 RANK = {"f": 4}
 HOUR = 3600
 
@@ -72,6 +72,7 @@ def lead(seconds: int = 0) -> bytes:
 
 ROUND = [registered(2, WIDE), lead(1), feature(4, 1, 1), answer(2, WIDE)]
 LATER = [registered(2, WIDE, 60), lead(61), feature(4, 1, 61), answer(2, WIDE, 61)]
+FIVE = [*ROUND, *(f(n, NARROW) for n in (1, 3, 4, 5) for f in (registered, answer))]
 BEFORE = [*ROUND, registered(1, NARROW), answer(1, NARROW)]
 
 
@@ -102,6 +103,8 @@ BEFORE = [*ROUND, registered(1, NARROW), answer(1, NARROW)]
         ([*BEFORE, registered(2, WIDE, 60)], "READY", set()),
         ([*BEFORE, registered(2, WIDE, HOUR - 60)], "READY", set()),
         ([*BEFORE, answer(1, NARROW, HOUR), answer(2, WIDE, HOUR)], "UNKNOWN", set()),
+        ([*FIVE, answer(1, NARROW, HOUR)], "READY", set()),
+        ([*FIVE, answer(1, NOTHING_MORE, HOUR)], "UNKNOWN", {"range_unknown"}),
     ],
     ids=[
         "both are registered", "the other was never there", "it answers", "it answered just before",
@@ -116,6 +119,7 @@ BEFORE = [*ROUND, registered(1, NARROW), answer(1, NARROW)]
         "the list is without it, and it is silent",
         "it came after the list",
         "another one was read again", "and an hour later", "they answer an hour later",
+        "one of five answers as it registered", "one of five answers otherwise",
     ],
 )  # fmt: skip
 def test_a_broker_is_gone_only_where_something_says_so(
