@@ -306,7 +306,8 @@ def sweep(names: list[str], runs: int, seed: int) -> int:
     """`runs` runs shared out among the shapes; the number of wrong ones."""
     done = list[Run]()
     for number, name in enumerate(names):
-        mine = range(seed + number * 1000, seed + number * 1000 + max(1, runs // len(names)))
+        share = max(1, runs // len(names) + (number < runs % len(names)))
+        mine = range(seed + number * 1000, seed + number * 1000 + share)
         with tempfile.TemporaryDirectory() as home, shape(name, Path(home)) as play:
             before = play.stage.records(play.leader)
             for each in mine:
