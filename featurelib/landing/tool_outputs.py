@@ -13,6 +13,7 @@ anything lands.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -311,7 +312,8 @@ def _json_lines(kind: str, texts: Numbered, source: ToolOutput) -> Iterator[byte
             continue
         keys = _object(text)
         if keys is None or "ClusterInfo" in keys:
-            aws = " What aws kafka prints is for featurelib inventory import --from-msk FILE."
+            path = shlex.quote(source.where)
+            aws = f" What aws kafka prints is for featurelib inventory import --from-msk {path}."
             hint = aws if text.lstrip()[:1] == "{" else ""
             raise source.fault(f"expected one JSON object, found {show(text)}.{hint}", number)
         for name, expected in (("kind", kind), ("cluster_id", source.cluster_id)):
