@@ -400,7 +400,7 @@ def _describe(
     pairs = zip((entry_profile, entry_at < 0, entry_at, entry_line), own, strict=True)
     word = Answers(*(np.where(by_entry, entry_value, value) for entry_value, value in pairs))
     # A broker that answered otherwise a reading later was started again: its znode is another now.
-    rewritten = by_entry & in_zookeeper & (own.at > entry_at + ONE_LOOK) & (own.profile >= 0)
+    rewritten = by_entry & in_zookeeper & (own.at > entry_at + ONE_READING) & (own.profile >= 0)
     word.profile[rewritten & (own.profile != entry_profile)] = NOBODY
     stands = fresh(word.at) & (answered | by_entry)
     metrics = profiles.of_metrics(base.listeners).of(listener)

@@ -371,7 +371,8 @@ class StateFile:
 
     def _wrong_file(self, actual: str) -> InputError:
         return InputError(
-            f"{self.path}: expected a sandbox cluster's file, found: {actual}. A landing file is named by --capture."
+            f"{self.path}: expected a sandbox cluster's file, found: {actual}. "
+            "A landing file is named by --capture."
         )
 
     def close(self) -> None:
