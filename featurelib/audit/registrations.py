@@ -394,14 +394,10 @@ def _describe(
     entry_at, entry_line = (pick(flat.field(name), entry, 0) for name in ("at", "line"))
     entry_profile = pick(profiles.of_registrations(flat), entry, NOBODY)
     in_zookeeper = pick(flat.field("witness"), entry, LOG) == ZOOKEEPER
-    by_entry = ((entry_at >= own.at) & (entry_profile >= 0)) | in_zookeeper
     # With the system off nobody registers features; brokers' answers show what they have in memory.
-    by_entry &= ~((entry_profile == profiles.empty) & (own.profile >= 0) & system_off[cluster])
-    pairs = zip((entry_profile, entry_at < 0, entry_at, entry_line), own, strict=True)
-    word = Answers(*(np.where(by_entry, entry_value, value) for entry_value, value in pairs))
-    # A broker that answered otherwise a reading later was started again: its znode is another now.
-    rewritten = by_entry & in_zookeeper & (own.at > entry_at + ONE_READING) & (own.profile >= 0)
-    word.profile[rewritten & (own.profile != entry_profile)] = NOBODY
+    unused = (entry_profile == profiles.empty) & (own.profile >= 0) & system_off[cluster]
+    entry_word = Answers(entry_profile, entry_at < 0, entry_at, entry_line)
+    word, by_entry = _newer_word(own, entry_word, in_zookeeper, unused)
     stands = fresh(word.at) & (answered | by_entry)
     metrics = profiles.of_metrics(base.listeners).of(listener)
     word, alive, by_metrics, scraped = _beside_metrics(word, stands, metrics, failed_at, fresh)
@@ -448,6 +444,18 @@ def _describe(
         own_word=(role == CONTROLLER) & ~by_broker_half & ~by_entry & answered & ~by_metrics,
         stable_metadata=stable,
     )
+
+
+def _newer_word(own: Answers, entry: Answers, stored: Bool, unused: Bool) -> tuple[Answers, Bool]:
+    """Return of each half its range, by its own answer or its registration `entry`, and the mask of
+    those by registration. `stored`: in ZooKeeper; `unused`: without features, as the system is off.
+    """
+    by_entry = (((entry.at >= own.at) & (entry.profile >= 0)) | stored) & ~unused
+    word = Answers(*(np.where(by_entry, of, value) for of, value in zip(entry, own, strict=True)))
+    # A broker that answered otherwise a reading later was started again: its znode is another now.
+    rewritten = by_entry & stored & (own.at > entry.at + ONE_READING) & (own.profile >= 0)
+    word.profile[rewritten & (own.profile != entry.profile)] = NOBODY
+    return word, by_entry
 
 
 def _beside_metrics(

@@ -370,10 +370,8 @@ class StateFile:
         return description
 
     def _wrong_file(self, actual: str) -> InputError:
-        return InputError(
-            f"{self.path}: expected a sandbox cluster's file, found: {actual}. "
-            "A landing file is named by --capture."
-        )
+        expected = "expected a sandbox cluster's file (--capture names a landing file)"
+        return InputError(f"{self.path}: {expected}, found: {actual}.")
 
     def close(self) -> None:
         """Close the file; appended states are already on the disk."""
