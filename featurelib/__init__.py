@@ -29,6 +29,7 @@ __all__ = [
     "audit",
     "can_roll",
     "check",
+    "collect",
     "connect",
     "describe_features",
     "open_tables",

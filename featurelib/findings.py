@@ -29,7 +29,7 @@ ANY_ADDRESS = "HOST:PORT"  # placeholder in a command: a broker of the cluster
 # The placeholders of every row's texts; each fact of a row adds more, by its kind.
 _PLACES = {"role", "node", "feature", "level", "number", "finalized", "version", "range"}
 _PLACES |= {"observed_at", "dated", "software", "way", "stale", "cluster", "cluster_and_folder"}
-_PLACES |= {"inventory", "zookeeper", "collect", "options", "live"}
+_PLACES |= {"nodes", "inventory", "zookeeper", "collect", "options", "live"}
 _OF_KINDS = {"release": ("newer",), "resource": ("namespace", "name", "resource")}
 # A person fills in values that are blank or no valid argument.
 # A value is no part of a sentence.
@@ -217,6 +217,23 @@ class Advice:
     def statement(self) -> str:
         """The message and the consequence."""
         return joined(self.message, self.consequence)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAdvice(Advice):
+    """The texts of a finding. `remedy`: the action in parts, between which its node stands; empty
+    if the action names no node."""
+
+    remedy: tuple[str, ...] = ()
+
+    @property
+    def remedy_key(self) -> tuple[str, ...]:
+        """The action without its node: findings with the same one need the same."""
+        return self.remedy or (self.action,)
+
+    def action_for(self, nodes: str) -> str:
+        """Return the action for these nodes, as `brokers 2-5`."""
+        return nodes.join(self.remedy) or self.action
 
 
 def joined(*sentences: str) -> str:

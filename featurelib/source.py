@@ -24,7 +24,7 @@ from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.audit.findings import InForce, Mute
 from featurelib.backends.base import TIMEOUT_SECONDS, Backend, Say, look, open_backend
 from featurelib.catalogue import Catalogue
-from featurelib.collect import landing_lines
+from featurelib.collecting import landing_lines
 from featurelib.config import example
 from featurelib.config.files import (
     CHECKOUT,

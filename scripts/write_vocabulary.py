@@ -84,6 +84,7 @@ MEMBERS: dict[str, str] = {
 BRACES = {
     "role": "`broker` or `controller`",
     "node": "the node's id",
+    "nodes": "the node or, if several need the same, all of them: brokers 2-5",
     "feature": "the feature's name",
     "level": "the requested level, as `27 (4.1-IV1)`",
     "number": "the same as a number",

@@ -20,7 +20,7 @@ import pytest
 from featurelib.audit.cluster_view import ClusterView
 from featurelib.backends.base import Abilities, Backend, Check, Say, open_backend
 from featurelib.catalogue import load
-from featurelib.collect import (
+from featurelib.collecting import (
     Collected,
     ProbeResult,
     collect_one,

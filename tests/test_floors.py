@@ -49,7 +49,7 @@ FLOORS = {
     "featurelib.planning.planner": 4,
     "featurelib.planning.reasons": 4,
     "featurelib.source": 4,
-    "featurelib.collect": 4,
+    "featurelib.collecting": 4,
     "featurelib.questions": 4,
     "featurelib.view": 4,
     "featurelib.api": 5,

@@ -1,6 +1,7 @@
 """featurelib from Python: what a program or a notebook asks for; the commands do the same.
 
     connect, open_tables                the cluster it is about, or a whole fleet
+    collect                             landing files, of live clusters or of tools' output
     check                               what may be finalized now, in one cluster or in many
     audit                               a table of landing lines, of Arrow, Polars, DuckDB, pandas
     describe_features, update_features  KIP-584's Admin, by all nodes, and honest about outcomes
@@ -28,6 +29,7 @@ from featurelib.api.clusters import Live as Live
 from featurelib.api.clusters import Stored as Stored
 from featurelib.api.clusters import connect as connect
 from featurelib.api.clusters import describe_features as describe_features
+from featurelib.api.collect import collect as collect
 from featurelib.api.lines import audit as audit
 from featurelib.api.looks import check as check
 from featurelib.api.questions import can_roll as can_roll

@@ -396,19 +396,18 @@ def apply(
 ) -> Carried:
     """Carry out an approved plan on its cluster.
 
-    The cluster is the plan's, as the inventory reaches it, unless addresses are given. It is looked
-    at again first: if anything is not as the plan saw it, nothing is sent. Then one request a step
-    goes to the controller, and each is looked after until every node reports it. --dry-run and
-    --validate-only write nothing and need no approval.
+    The cluster is the plan's. It is read again first: if it differs from what the plan saw, nothing
+    is sent. Each step is followed until every node reports it. --dry-run and --validate-only write
+    nothing and need no approval.
 
     \b
         featurelib apply payments.json
         featurelib apply payments.json --dry-run --bootstrap kafka-1:9092
 
-    In Python: apply(plan, "payments-eu", approval=approve(plan, "1h")). Raises
-    RefusedError, BackendError, and OutcomeUnknownError where a request may have been applied.
-    Exit codes: 0 applied, or nothing to do; 1 stopped half way, or not every node reports it; 2
-    usage; 3 refused, nothing written; 4 unknown, run featurelib resume; 5 could not look.
+    In Python: apply(plan, "payments-eu", approval=approve(plan, "1h")). Raises RefusedError,
+    BackendError and OutcomeUnknownError. Exit codes: 0 applied, or nothing to do; 1 stopped half
+    way, or not every node reports it; 2 usage; 3 refused, nothing written; 4 unknown, run
+    featurelib resume; 5 could not look.
     """
     how = Applying(dry_run=dry_run, validate_only=validate_only, wait=wait, journal=journal)
     is_sent, file = how.mode is Mode.SEND, read_plan(plan)

@@ -78,19 +78,18 @@ def approve(
 ) -> Approved:
     """Approve a plan until it expires.
 
-    It shows each step, what goes down, what is deleted, and from where on there is no way back.
-    The approval, a file beside the plan, names the plan's digest: of a plan that is changed
-    afterwards it is none.
+    It shows each step, downgrades, deletions and the point of no return. The approval, a file
+    beside the plan, names the plan's digest, so it does not hold for a changed plan.
 
     \b
         featurelib approve payments.json --expires 24h --reason CHG-17
         featurelib approve payments.json --expires 2h --key ~/.ssh/id_ed25519 --by ann@example.com
         featurelib approve payments.json --withdraw --reason CHG-18
 
-    Whether a signature is needed, and whose counts, conf/audit.toml says. --withdraw takes the
-    approval back: its file is deleted, and from the next request on `apply` with this journal
-    refuses every copy of it. In Python: approve(plan, "1h", reason="CHG-17"), for `apply`.
-    Exit codes: 0 done, 2 usage, 3 refused, nothing written.
+    conf/audit.toml says whose signature is needed. --withdraw takes the approval back: its file is
+    deleted, and `apply` with this journal refuses every copy of it.
+    In Python: approve(plan, "1h", reason="CHG-17"). Exit codes: 0 done, 2 usage, 3 refused, nothing
+    written.
     """
     path = plan if isinstance(plan, str) else None
     target = given.out or (path and str(Path(path).with_suffix(".approval.json"))) or ""

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from featurelib.collect import Collected, Round
+from featurelib.collecting import Collected, Round
 from featurelib.controller.journal import Verified
 from featurelib.feature import Role
 from featurelib.model import Move, Reason, Recipient

@@ -20,7 +20,7 @@ from featurelib.api.clusters import Answer, AnyCluster, choose
 from featurelib.audit.cluster_view import Terms
 from featurelib.audit.findings import NO_SITE
 from featurelib.backends.base import id_of, look
-from featurelib.collect import landing_lines, silence
+from featurelib.collecting import landing_lines, silence
 from featurelib.config.files import find_settings, write_whole
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.config.settings import mutes_of
@@ -55,10 +55,9 @@ def check(
         featurelib check --all --fail-on blocker
         featurelib check --capture landing --html pages
 
-    Every listener of every node is asked, and the answers are judged as the nightly judges them.
-    For each feature: the finalized level, the verdict, the target. Then all blockers, the point of
-    no return, and the next command, the worst cluster first. Nothing is sent to a cluster.
-    --html writes the nightly's pages, without Spark and Java; --json prints its report.json.
+    Every listener is asked, and the answers are judged as the nightly judges them. Nothing is
+    changed. The worst cluster comes first. --html writes the nightly's pages without Spark and
+    Java; --json prints its report.json.
     In Python: check("payments-eu").value.clusters[0].verdict, or check(connect(...)).
 
     Exit codes: 0 done; 1 with --fail-on, if a finding is as severe; 2 usage; 5 a cluster could not

@@ -30,9 +30,9 @@ from featurelib.feature import METADATA_VERSION, Role, Severity
 from featurelib.findings import (
     ANY_ADDRESS,
     BLANKS,
-    Advice,
     FindingRow,
     Kind,
+    NodeAdvice,
     Remedy,
     filled,
     finding_rows,
@@ -56,7 +56,7 @@ from featurelib.rows import (
     texts_of,
 )
 from featurelib.schema import FACTS, FINDING, FINDING_TEXTS
-from featurelib.words import clean, code_text, level_text, range_text, time_text
+from featurelib.words import clean, code_text, level_text, nodes, range_text, time_text
 
 NOBODY = -1  # a finding about the whole cluster
 
@@ -251,6 +251,7 @@ def wordings(dialect: Dialect) -> dict[str, FindingRow]:
 
 COMPOSED_LENGTH = 1200  # of a fact composed of sentences
 _WAY, _STALE = "{way}", "{stale}"
+_NODES = "\0"  # the place of {nodes} in an action; no text that is safe to show has it
 _SERVICES = frozenset({"msk", "aiven", "confluent"})  # whose controllers nobody else can ask
 
 # A level of its own: no part of a version's name, as 4.1-IV1, and none that is named already.
@@ -313,7 +314,7 @@ class FindingWords:
 
     def of(
         self, columns: FindingColumns, site: Site = NO_SITE, ghost: FindingColumns | None = None
-    ) -> Advice:
+    ) -> NodeAdvice:
         """Return the texts of a finding's code, filled in for the cluster at this site. `ghost`:
         the finding that calls the node stale, if any; its remedy also fixes blocked levels."""
         row = self._wordings.get(columns["code"]) or _unworded(columns["code"])
@@ -322,19 +323,21 @@ class FindingWords:
         text, command = remedy.text, remedy.command
         if ghost is not None and text == _STALE:
             dead = self.of(ghost, site)
-            text, command = dead.action.replace("{", "{{").replace("}", "}}"), dead.command
+            text, command, values["stale"] = _STALE, dead.command, dead.action_for(_NODES)
         elif _WAY in text:
             fix = first_fit(ways(), known | {"stale": True})
             values["way"] = fix.text.format_map(values)
             command = filled(_fill_command(fix.command * (command == _WAY), values), site.address)
         else:
             command = filled(_fill_command(command, values), site.address)
-        return Advice(
+        parts = tuple(_open_sentence(text, values).split(_NODES))
+        return NodeAdvice(
             message=_open_sentence(remedy.message or row.message, values).rstrip(),
             consequence=row.consequence.format_map(values),
-            action=_open_sentence(text, values),
+            action=nodes(columns["role"], [columns["node_id"] or 0]).join(parts),
             command=command,
             source=row.source,
+            remedy=parts if parts[1:] else (),
         )
 
     def of_rows(self, findings: TableRows, sites: Mapping[str, Site]) -> dict[str, Texts]:
@@ -410,6 +413,7 @@ class FindingWords:
         values |= {
             "role": columns["role"] or "node",
             "node": _or("?", node),
+            "nodes": _NODES,
             "feature": _or("a feature", feature),
             "range": range_text(catalogue, feature, ends),
             "level": named(level, "?"),

@@ -142,12 +142,18 @@ def _asking(yes: bool = False, as_json: bool = False) -> Person:
     )
 
 
+def _speaker() -> Callable[[str], None]:
+    return say
+
+
 # By parameter of a function of the API: the options that make its value; None: its own. Extras add
 # those of their commands to this table and the next.
 CHOOSING: dict[str, Callable[..., Any] | None] = {
     "cluster": chosen,
     "journal.cluster": None,
     "clusters": several,
+    "collect.clusters": None,
+    "say": _speaker,
     "night": nights,
     "command": typed,
     "nodes": _nodes,

@@ -9,7 +9,7 @@ exactly the nodes that do not, for the level and for what it depends on.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -253,7 +253,11 @@ class Reasons:
             level=row["level"],
             node="" if row["node_id"] is None else f"{row['role'] or 'node'} {row['node_id']}",
             supported=None if low is None or high is None else (low, high),
-            **asdict(words),
+            message=words.message,
+            consequence=words.consequence,
+            action=words.action,
+            command=words.command,
+            source=words.source,
         )
 
     def _of_finding(self, row: dict[str, Any]) -> Reason:

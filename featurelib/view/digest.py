@@ -6,7 +6,6 @@ It reads the values of featurelib.view.model, and repeats none of their counts.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -352,9 +351,8 @@ def _of_facts(facts: Sequence[Findings]) -> FindingGroup:
     group = _group([alike[0] for alike in facts], also, facts[0])
     if not ids or first.node_id is None:
         return group
-    nodes_text = nodes(first.role, [first.node_id, *ids])
-    todo = re.sub(rf"\b{nodes(first.role, [first.node_id])}\b", nodes_text, group.first.action)
-    return replace(group, first=replace(group.first, action=todo))
+    action = first.action_for(nodes(first.role, [first.node_id, *ids]))
+    return replace(group, first=replace(group.first, action=action))
 
 
 def _remedy(finding: model.ReportedFinding) -> tuple[str, str]:
@@ -367,13 +365,7 @@ def _fact(row: model.ReportedFinding) -> Hashable:
         return row
     about = (row.role, row.feature, row.finalized, row.level, row.supported, *row.facts.items())
     # One of them may be stale, and needs another remedy.
-    return *about, todo_of(row), row.source, row.muted, row.muted_until
-
-
-def todo_of(row: model.ReportedFinding) -> tuple[str, str]:
-    """Return remedy and command without the node's number, to compare them."""
-    named = rf"(\b(?:brokers?|controllers?|nodes?) |--(?:controller-)?id |--node ){row.node_id}\b"
-    return re.sub(named, r"\1", row.action), re.sub(named, r"\1", row.command)
+    return *about, row.remedy_key, row.source, row.muted, row.muted_until
 
 
 def _gather(rows: Sequence[_Row], key: Callable[[_Row], Hashable]) -> list[list[_Row]]:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from featurelib.feature import ClusterMode, Phase, Severity, Verdict
-from featurelib.findings import Advice, Verb
+from featurelib.findings import NodeAdvice, Verb
 from featurelib.words import clean
 
 Count = Annotated[int, Meta(ge=0)]
@@ -255,10 +255,11 @@ class Readiness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportedFinding(Advice):
+class ReportedFinding(NodeAdvice):
     """Something wrong, missing or in the way: what is so, what follows from it, what to do, and the
     evidence.
 
+    `remedy`: the action in parts, between which its node stands; empty if it names no node.
     `facts`: what the texts name besides node, feature and levels; the row of the code says which.
     `supported` null = the node does not list the feature, or the finding is not about a range.
     `line_id`: the first eight bytes of the landing line's SHA-256. `line`: its file and number.

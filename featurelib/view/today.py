@@ -167,14 +167,12 @@ def _how_of_several(rows: Rows, message: str) -> str:
     first_cluster, finding = rows[0]
     helped = defaultdict[str, list[ReportedFinding]](list)  # as the first is, by the cluster's name
     for cluster, f in rows:
-        if digest.todo_of(f)[0] == digest.todo_of(finding)[0]:
+        if f.remedy_key == finding.remedy_key:
             helped[cluster.name].append(f)
     nodes_of = {name: digest.nodes_of(group) for name, group in helped.items()}
     first, *same = [f"{name} ({ids})" if ids else name for name, ids in nodes_of.items()]
-    node, alike = digest.nodes_of([finding]), nodes_of[first_cluster.name]
-    how = finding.action  # with several nodes the first row's names one
-    how = how.replace(node, alike) if node and alike else how
-    how = f"In {first}: {message}{how}" + f" Likewise in {some(same, NAMES)}." * bool(same)
+    how = f"In {first}: {message}{finding.action_for(nodes_of[first_cluster.name])}"
+    how += f" Likewise in {some(same, NAMES)}." * bool(same)
     is_rest = sum(map(len, helped.values())) < len(rows)
     return how + " The other findings of this kind say what helps there." * is_rest
 

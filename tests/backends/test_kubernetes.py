@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from featurelib.backends import kubernetes
-from featurelib.collect import strimzi_resources
+from featurelib.collecting import strimzi_resources
 from tests.cli.commands import run
 
 FILE = Path(__file__).parents[2] / "data" / "kubernetes" / "strimzi.json"

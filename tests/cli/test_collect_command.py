@@ -77,7 +77,7 @@ def test_all_clusters_are_read_and_the_one_that_failed_is_named(tmp_path: Path, 
 def test_a_long_round_says_how_far_it_is(
     tmp_path: Path, fleet: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("featurelib.cli.collect.PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(sys.modules["featurelib.api.collect"], "PROGRESS_SECONDS", 0.0)
     _, _, said = run("collect", "--fleet", fleet, "--out", str(tmp_path / "landing"))
     assert [line for line in said.splitlines() if line.startswith("collect: ")] == [
         f"collect: {done} of 3 clusters, about 1 minute left" for done in (1, 2)

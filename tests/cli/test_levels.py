@@ -103,10 +103,13 @@ def test_help_teaches_with_an_example(command: str) -> None:
 IN_A_GROUP = [f"plan {each}" for each in Command] + ["waves plan", "waves status"]
 
 
+@pytest.mark.parametrize("width", [80, 100])
 @pytest.mark.parametrize("command", [*COMMANDS, *IN_A_GROUP])
-def test_help_fits_a_screen_and_begins_with_the_command_s_own_options(command: str) -> None:
+def test_help_fits_a_screen_and_begins_with_the_command_s_own_options(
+    command: str, width: int
+) -> None:
     words = command.split()
-    out = CliRunner().invoke(make_app(words[0]), [*words, "--help"], terminal_width=100).stdout
+    out = CliRunner().invoke(make_app(words[0]), [*words, "--help"], terminal_width=width).stdout
     lines = out.splitlines()
     assert lines[0].startswith("Usage: ")
     assert len(lines) <= 40

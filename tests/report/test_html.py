@@ -16,7 +16,6 @@ from featurelib.config.fleet import Fleet, FleetPart
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.planning.files import read_plan
 from featurelib.snapshot.history import LevelMove
-from featurelib.view.digest import todo_of
 from featurelib.view.html import (
     IN_FULL,
     WIDTH,
@@ -421,15 +420,17 @@ def test_a_late_cluster_is_collected_though_a_stale_node_of_it_was_seen_too_long
 
 
 def test_what_helps_is_compared_without_the_node_and_with_the_release() -> None:
-    [one] = report(judged([plan("a", "BLOCKED")], [unfit("a", 2, "f", 1, 2)])).clusters[0].findings
-    told = {
-        (node, release): todo_of(
-            replace(one, node_id=node, command="", action=f"Start broker {node} with {release}.")
-        )
-        for node, release in ((2, "4.2"), (3, "4.3"), (2, "2.7"), (3, "2.7"))
-    }
-    assert told[2, "4.2"] != told[3, "4.3"]
-    assert told[2, "2.7"] == told[3, "2.7"]
+    rows = [
+        unfit("a", node, "f", 1, 2) | {"detail": release}
+        for node, release in ((2, "4.2"), (3, "4.3"), (4, "2.7"), (5, "2.7"))
+    ]
+    findings = report(judged([plan("a", "BLOCKED")], rows)).clusters[0].findings
+    of_2, of_3, of_4, of_5 = (finding.remedy_key for finding in findings)
+    assert of_2 != of_3
+    assert of_4 == of_5
+    assert findings[3].action_for("brokers 4-5") == (
+        "Upgrade the software of brokers 4-5 to Kafka 2.7 or later."
+    )
 
 
 def test_a_plan_of_a_cluster_whose_levels_went_down_waits_for_the_answer_why() -> None:

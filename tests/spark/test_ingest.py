@@ -14,7 +14,7 @@ from chispa.dataframe_comparer import assert_df_equality
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from featurelib.collect import PART, collect_one, name_of, write_lines
+from featurelib.collecting import PART, collect_one, name_of, write_lines
 from featurelib.errors import ConfigError, LandingError, NoEvidenceError, SurroundingsError
 from featurelib.lake import read_quarantine
 from featurelib.spark import ingest as module

@@ -19,7 +19,7 @@ from random import Random
 from featurelib.audit.cluster_view import ClusterView
 from featurelib.backends.base import Backend, open_backend
 from featurelib.catalogue import Catalogue, load
-from featurelib.collect import Collected, collect_one, probe
+from featurelib.collecting import Collected, collect_one, probe
 from featurelib.config.fleet import Fleet, FleetEntry
 from tests.backends.rig.kraft import Node
 from tests.backends.rig.process import NotReadyError

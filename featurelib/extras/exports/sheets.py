@@ -85,7 +85,7 @@ OF_CLUSTERS: dict[Sheet, tuple[type, str]] = {
     Sheet.RANGES: (ProfileRow, "profiles"),
     Sheet.HISTORY: (ReportedMove, "history"),
 }
-_NOT_SHOWN = "key"  # the column `id` has it
+_NOT_SHOWN = {"key", "remedy"}  # the columns `id` and `action` have them
 
 
 def render_sheet(report: Report, sheet: Sheet) -> str:
@@ -123,7 +123,7 @@ def _columns(kind: type) -> tuple[Path, ...]:
     for field in fields(kind):
         hint = hints[field.name]
         inner = next((h for h in (hint, *get_args(hint)) if is_dataclass(h)), None)
-        if field.name == _NOT_SHOWN or _is_sheet(hint):
+        if field.name in _NOT_SHOWN or _is_sheet(hint):
             continue
         if inner is Level:
             paths += [(field.name,), (field.name, "text")]

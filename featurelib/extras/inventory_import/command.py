@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from featurelib.backends.base import id_of, open_backend
 from featurelib.catalogue import load
 from featurelib.cli.entrance import say
-from featurelib.collect import read_text, strimzi_resources
+from featurelib.collecting import read_text, strimzi_resources
 from featurelib.config.fleet import Fleet
 from featurelib.errors import ConfigError
 from featurelib.extras.inventory_import.entries import FoundEntry, new_ones, of_msk, of_strimzi

@@ -55,8 +55,6 @@ def lint(
 ) -> int:
     """Judge files of clusters, or their change, before they are merged.
 
-    It says what they do to feature levels and to the quorum, and what cannot be undone:
-
     \b
         featurelib lint kafka.yaml --before-revision origin/main
         featurelib lint server.properties --before server.properties.old --capture landing
@@ -64,8 +62,7 @@ def lint(
 
     It reads resources of Strimzi, properties, inventories of cp-ansible and Helm values. With the
     evidence of a cluster it also knows finalized levels, stale registrations and software that
-    cannot start. Files that cannot be read are named, the others judged. Of several files, those
-    that are none of Kafka's are skipped.
+    cannot start. Of several files it skips those that are not Kafka's.
 
     Exit codes: 0 done; 1 with --fail-on, if a finding is as severe; 2 usage, or a file was not
     judged; 5 the named evidence is of none of these clusters, and they are judged without.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from featurelib.api.clusters import Live
 from featurelib.catalogue import NEWEST_RELEASE
-from featurelib.collect import landing_lines
+from featurelib.collecting import landing_lines
 from featurelib.config.files import open_catalogue
 from featurelib.errors import ConfigError
 from featurelib.extras.initial_levels.storage_format import choose_software

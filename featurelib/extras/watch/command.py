@@ -127,18 +127,15 @@ def watch(
 ) -> Looks:
     """Follow a rolling upgrade until a level is READY.
 
-    Who runs what, what could be finalized at this moment, and what is still missing:
-
     \b
         featurelib watch payments-eu
         featurelib watch payments-eu --until 4.2 --timeout 2h
         featurelib watch --label ring=canary --until metadata.version=4.2 --json
 
-    Every listener is asked every two seconds, and nothing is changed. On a terminal one screen is
-    kept up to date, a line a cluster where there are several; anywhere else there is a line for
-    each look that shows something new, with --json an object. READY is said where `featurelib plan`
-    would plan what --until names, in every cluster. Fenced brokers and silent nodes count, as they
-    do there. Ctrl-C ends it. In Python: for look in watch("payments-eu", until="4.2", timeout=60).
+    Every listener is asked every two seconds, and nothing is changed. A terminal has one screen
+    that is kept up to date. A pipe gets a line for each look with news, an object with --json. A
+    cluster is READY if `featurelib plan` would plan what --until names. Ctrl-C ends it.
+    In Python: for look in watch("payments-eu", until="4.2", timeout=60).
 
     Exit codes: 0 it is READY, or the time was up and nothing was waited for; 1 the time was up
     before it was READY; 2 usage; 5 nothing answered the first look, or a cluster not the last one;

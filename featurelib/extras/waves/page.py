@@ -291,11 +291,9 @@ def waves(
         featurelib waves plan 4.1 --by environment=test,production --by region --out waves.json
 
     Canaries go first, one cluster of each kind of change; then the values of a label, or the
-    clusters of least risk. Between two steps is a gate: it opens when all clusters of the steps
-    before are at their levels and none has a critical finding, and after the soak, which is longer
-    where trouble came later after an earlier step. What has no way back is never in one step with
-    what has one. A cluster that somebody else manages stands there with that owner's command.
-    UNKNOWN and BLOCKED ones are in no ring: what unlocks them is said.
+    clusters of least risk. A step's gate opens after the soak, when all clusters of the steps
+    before are at their levels without a critical finding. What has no way back is never in one
+    step with what has one. UNKNOWN and BLOCKED clusters stand apart, with what unlocks them.
 
     In Python: waves(open_tables(FOLDER), "4.1").value has rings, held and reached; a row is one
     cluster in one step. Exit codes: 0 answered; 2 usage; 5 there is no run.

@@ -1,7 +1,7 @@
-"""Write landing files from live clusters or from tool output: `featurelib collect`.
+"""Write landing files from live clusters or from tool output.
 
-Nothing here writes to a cluster. Progress is on stderr, one line per cluster; a cluster that fails
-does not stop the others.
+Nothing here writes to a cluster. Progress is told one line per cluster; a cluster that fails does
+not stop the others.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
+import msgspec
 
-from featurelib.api.documents import OfRound, document
-from featurelib.backends.base import open_backend
+from featurelib.api.clusters import Answer
+from featurelib.api.documents import OfRound, document, plain
+from featurelib.backends.base import Say, open_backend
 from featurelib.backends.kubernetes import PREFIX
 from featurelib.backends.prometheus import Prometheus, metrics_lines
 from featurelib.catalogue import load
-from featurelib.cli.entrance import say
-from featurelib.collect import (
+from featurelib.collecting import (
     STDIN,
     Collected,
     ReadOne,
@@ -35,22 +35,21 @@ from featurelib.collect import (
     strimzi_resources,
     write_lines,
 )
-from featurelib.collect import probe as ask_to_validate
+from featurelib.collecting import probe as ask_to_validate
 from featurelib.config import nearest
+from featurelib.config.files import quietly
 from featurelib.config.fleet import KAFKA_ID, Choice, Fleet, FleetEntry
 from featurelib.errors import BackendError, ConfigError
 from featurelib.feature import Role
-from featurelib.landing import KINDS
 from featurelib.landing.fields import write_time
 from featurelib.landing.samples import KIND as METRICS
 from featurelib.landing.strimzi import KIND as STRIMZI
 from featurelib.landing.tool_outputs import ToolOutput, convert
 from featurelib.source import Wanted, choose_entries, open_fleet
 from featurelib.view.documents import ConvertedDocument, fill
-from featurelib.view.documents import as_json as to_json
+from featurelib.view.layout import Page
 from featurelib.words import clean, count, progress, some
 
-Kind = Annotated[str | None, typer.Option("--kind", help=f"Of --from: {', '.join(KINDS)}.")]
 PROGRESS_SECONDS = 10.0  # between two lines about a round of many clusters
 SHOWN = 3  # silent listeners in a line
 
@@ -70,7 +69,7 @@ class ToolFile:
     """The options of a file that a tool printed."""
 
     from_: str | None = None
-    kind: Kind = None
+    kind: str | None = None
     of_cluster: str | None = None
     observed_at: str | None = None
     path: list[str] | None = None
@@ -100,18 +99,19 @@ class ToolFile:
 
 
 def collect(
-    choice: Choice,
     clusters: list[str] | None = None,
     out: str = "",
     *,
-    reading: LiveReading,
-    given: ToolFile,
-    options: Wanted,
-    as_json: bool = False,
-) -> int:
+    choice: Choice = Choice(),  # noqa: B008  nothing in these is ever changed
+    reading: LiveReading = LiveReading(),
+    given: ToolFile = ToolFile(),
+    options: Wanted = Wanted(),  # noqa: B008
+    say: Say = quietly,
+) -> Answer[Any]:
     """Read clusters, and write what their nodes say.
 
     A cluster's landing file has the responses of all nodes, and names nodes that did not respond.
+    In Python: collect(["payments-eu"], "landing").value.clusters[0].file.
 
     Exit codes: 0 done; 2 usage; 5 some clusters could not be read, the others are written.
 
@@ -136,22 +136,22 @@ def collect(
         source = ToolOutput(
             where=given.from_,
             cluster_id=given.of_cluster or "",
-            observed_at=_read_at(given.from_, given.observed_at),
+            observed_at=_read_at(given.from_, given.observed_at, say),
             paths=tuple(given.path or ()),
             chroot=given.chroot,
             node=given.node,
         )
-        return _take(kind, source, open_fleet(options.fleet, None)[1], Path(out), as_json)
+        return _take(kind, source, open_fleet(options.fleet, None)[1], Path(out), say)
     given.expect_none()
-    read_one, is_scraped = _way_to_read(reading, options, Path(out)), reading.prometheus is not None
-    entries = choose_entries(clusters or [], choice, options, say, by_metrics=is_scraped)
-    return _collect(entries, Path(out), read_one, reading.parallel, as_json)
+    read_one, by_metrics = _way_to_read(reading, options, Path(out), say), bool(reading.prometheus)
+    entries = choose_entries(clusters or [], choice, options, say, by_metrics=by_metrics)
+    return _collect(entries, Path(out), read_one, reading.parallel, say)
 
 
 # --- What people already have, as a landing file --------------------------------------------------
 
 
-def _read_at(name: str, text: str | None) -> int:
+def _read_at(name: str, text: str | None, say: Say) -> int:
     """Return when the file was read from its cluster, microseconds: the file's own time by default,
     because a dump of last week must not land as today's evidence. Raises ConfigError."""
     if text is not None:
@@ -178,15 +178,15 @@ def _read_at(name: str, text: str | None) -> int:
     return at
 
 
-def _take(kind: str, source: ToolOutput, inventory: Fleet, out: Path, as_json: bool) -> int:
+def _take(kind: str, source: ToolOutput, inventory: Fleet, out: Path, say: Say) -> Answer[Any]:
     """Write the content of a file; its cluster may be a name of the inventory. Raises LandingError,
     ConfigError."""
     entry = inventory.named(source.cluster_id, "--cluster: ") if source.cluster_id else None
     if entry is not None:
         source = replace(source, cluster_id=entry.id)
     if kind == STRIMZI:
-        return _take_resources(source, inventory, out, as_json)
-    code = _convert(kind, source, out, as_json)
+        return _take_resources(source, inventory, out, say)
+    answer = _convert(kind, source, out, say)
     if entry is None and not KAFKA_ID.fullmatch(source.cluster_id):
         titles = [entry.title for entry in inventory.cluster]
         say(
@@ -194,10 +194,10 @@ def _take(kind: str, source: ToolOutput, inventory: Fleet, out: Path, as_json: b
             "cluster id as Kafka makes them, found neither. It is taken as an id. "
             f"{nearest(source.cluster_id, titles, SHOWN) if titles else ''}".rstrip()
         )
-    return code
+    return answer
 
 
-def _convert(kind: str, source: ToolOutput, out: Path, as_json: bool) -> int:
+def _convert(kind: str, source: ToolOutput, out: Path, say: Say) -> Answer[ConvertedDocument]:
     """Write one landing file from one tool's output. Raises LandingError, ConfigError."""
     path = out / name_of(source.cluster_id, datetime.now(UTC), kind)
     read = read_lines(source.where)
@@ -207,9 +207,6 @@ def _convert(kind: str, source: ToolOutput, out: Path, as_json: bool) -> int:
         f"{source.where}: {count(source.lines, 'line')}, of which {source.left_out:,} left out; "
         f"{count(written, 'landing line')} of cluster {source.cluster_id}"
     )
-    if not as_json:
-        print(path)
-        return 0
     about = fill(
         ConvertedDocument,
         source,
@@ -219,11 +216,15 @@ def _convert(kind: str, source: ToolOutput, out: Path, as_json: bool) -> int:
         read=source.lines,
         lines=written,
     )
-    print(to_json(about))
-    return 0
+    return Answer(
+        value=about,
+        make_rows=lambda: [msgspec.structs.asdict(about)],
+        make_document=lambda: about,
+        page=lambda width: Page(width, lines=[str(path)]),
+    )
 
 
-def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, as_json: bool) -> int:
+def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, say: Say) -> Answer[Round]:
     """Write a landing file for each cluster of Strimzi's resources, or for the one of `source`.
     Raises LandingError, ConfigError."""
     resources, only = strimzi_resources(source.where), source.cluster_id
@@ -245,13 +246,13 @@ def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, as_json: bo
         done.append(Collected(entry=entry, id=id_, file=str(path), lines=lines))
         known = inventory.names.get(id_) or id_
         say(f"{resource.resource}: {resource.text}; cluster {known}")
-    return _end(done, out, as_json)
+    return _end(done, out)
 
 
 # --- Live clusters --------------------------------------------------------------------------------
 
 
-def _way_to_read(reading: LiveReading, options: Wanted, out: Path) -> ReadOne:
+def _way_to_read(reading: LiveReading, options: Wanted, out: Path, say: Say) -> ReadOne:
     """Return the reader of a cluster: its own listeners, or the metrics of its nodes in a
     Prometheus server. Raises ConfigError."""
     timeout, probe = options.timeout, reading.probe
@@ -273,8 +274,8 @@ def _way_to_read(reading: LiveReading, options: Wanted, out: Path) -> ReadOne:
 
 
 def _collect(
-    entries: list[FleetEntry], out: Path, read_one: ReadOne, parallel: int, as_json: bool
-) -> int:
+    entries: list[FleetEntry], out: Path, read_one: ReadOne, parallel: int, say: Say
+) -> Answer[Round]:
     results = read_all(entries, read_one, parallel=parallel, say=say)
     done, began = [], time.monotonic()
     reported_at = began
@@ -286,21 +287,23 @@ def _collect(
             seconds = (now - began) / len(done) * waiting
             say(f"collect: {progress(len(done), len(entries), 'cluster', seconds)}")
             reported_at = now
-    return _end(done, out, as_json)
+    return _end(done, out)
 
 
-def _end(done: list[Collected], out: Path, as_json: bool) -> int:
-    """Print the result of a round, and return its exit code."""
+def _end(done: list[Collected], out: Path) -> Answer[Round]:
+    """Return the result of a round."""
     failed = [result for result in done if result.error]
-    if as_json:
-        print(to_json(document(fill(OfRound, out=str(out)), Round(tuple(done)))))
-    else:
-        looked = f"{count(len(done) - len(failed), 'cluster')} looked at"
-        missed = f", {len(failed)} not: {', '.join(r.name for r in failed)}" if failed else ""
-        landed = any(result.file for result in done)
-        files = f"Landing files are in {out}" if landed else "Nothing landed"
-        print(f"{looked}{missed}. {files}")
-    return BackendError.exit_code if failed else 0
+    looked = f"{count(len(done) - len(failed), 'cluster')} looked at"
+    missed = f", {len(failed)} not: {', '.join(r.name for r in failed)}" if failed else ""
+    landed = any(result.file for result in done)
+    files = f"Landing files are in {out}" if landed else "Nothing landed"
+    return Answer(
+        value=Round(tuple(done)),
+        make_rows=lambda: map(plain, done),
+        make_document=lambda: document(fill(OfRound, out=str(out)), Round(tuple(done))),
+        page=lambda width: Page(width, lines=[f"{looked}{missed}. {files}"]),
+        exit_code=BackendError.exit_code if failed else 0,
+    )
 
 
 def _line(result: Collected, *, alone: bool) -> str:
