@@ -16,7 +16,7 @@ Values = tuple[dict[str, str | None], ...]  # name, value, source
 
 
 def config(config: str | None = None, fleet: str | None = None) -> Answer[Values]:
-    """Show which folders, files and settings rule, and what names each.
+    """Show each setting, and where it comes from.
 
     \b
         featurelib config

@@ -56,7 +56,7 @@ def journal(
     journal: str | None = None,
     overlay: str | None = None,
 ) -> Answer[Any]:
-    """Show the requests that were sent from here, and their outcomes.
+    """Show sent requests and their outcomes.
 
     Who approved it and why, too.
 

@@ -47,7 +47,7 @@ def check(
     html: str | None = None,
     parallel: int = 8,
 ) -> Answer[Report]:
-    """Check clusters: what can be raised, and what blocks it.
+    """Show what can be raised, and what blocks it.
 
     \b
         featurelib check payments-eu

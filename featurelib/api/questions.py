@@ -56,7 +56,7 @@ def answer_about(
 
 
 def why_not(cluster: AnyCluster, feature: str, level: int | str) -> Answer[WhyNot]:
-    """Explain why a level cannot be finalized, and what helps.
+    """Explain why a level cannot be finalized.
 
     All the proof, and the smallest change that unlocks it:
 
@@ -171,7 +171,7 @@ def turn_row(turn: Turn) -> Row:
 
 
 def can_roll(cluster: AnyCluster, to: str, journal: str | None = None) -> Answer[Roll]:
-    """Say whether a release can register now, and be rolled back later.
+    """Say whether nodes can run another release.
 
     \b
         featurelib can-roll payments-eu --to 4.2

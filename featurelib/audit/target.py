@@ -29,12 +29,13 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.dialect import GENERATIONS, HONOURED, Dialect, load
 from featurelib.core.dry_run import FAILS_AFTER_WRITING
-from featurelib.core.reply import Refuser, read_refusal
+from featurelib.core.reply import Refuser, is_about_another, read_refusal
 from featurelib.core.rules import dependency_unmet, metadata_version_unmet
 from featurelib.feature import METADATA_VERSION, Role
 from featurelib.rows import NONE, Bool, Int
 
 PROBE_AGREED, PROBE_REFUSED = "probe_agreed", "probe_refused"  # the findings
+PROBE_UNSETTLED = "probe_unsettled"
 UNLIMITED = -1  # the catalogue lacks the feature, so it sets no bound
 UNCLEAR = np.iinfo(np.int64).max
 
@@ -336,11 +337,12 @@ def report_probes(
 ) -> Agreed:
     """Compare the accepted levels with the controller's responses to probes, and report both.
 
-    A refused level returns to the current one, with all levels that depend on it. If nothing can
-    rise, the controller's agreement to the present level proves that no registration blocks it.
+    A refused level returns to the current one, with all levels that depend on it. A level whose
+    request was refused for another feature is unknown. If nothing can rise, the controller's agreement to the present level proves that no registration blocks it.
     """
     query, target, refusals = judge.asked, agreed.target.copy(), np.zeros_like(agreed.target)
     proof, controllers = dict[int, dict[str, tuple[int, int]]](), list[int]()
+    unanswered = agreed.unanswered.copy()
     for cluster, answers, (at, line), spoken in _answers(judge, agreed, own, conditions):
         moving = _moving(query, target, cluster, answers)
         met = [*_met(query, target, moving, answers), *_refused_unknown(query, cluster, answers)]
@@ -355,14 +357,20 @@ def report_probes(
             levels = ", ".join(f"{a.feature} {a.to_level}" for a in yes)
             report.of_clusters(PROBE_AGREED, {cluster: levels}, at=at, line=line)
         for question, a in met:
-            if a.code != 0:
-                place = {"at": at, "line": line, "level": np.array([a.to_level])}
-                refusals += _report_refused(judge, question, a, report, **place)
-                target[question] = query.current[question]
+            if a.code == 0:
+                continue
+            place = {"at": at, "line": line, "level": np.array([a.to_level])}
+            if is_about_another(a.message, a.feature, answers):
+                report.of_questions(PROBE_UNSETTLED, np.array([question]), [a.message], **place)
+                unanswered[question] = True
+                continue
+            refusals += _report_refused(judge, question, a, report, **place)
+            target[question] = query.current[question]
     if refusals.any():
         target = search(judge, target)
     refusals += agreed.refusals
-    return replace(agreed, target=target, refusals=refusals, probed=proof, controllers=controllers)
+    agreed = replace(agreed, target=target, refusals=refusals, unanswered=unanswered)
+    return replace(agreed, probed=proof, controllers=controllers)
 
 
 Answers = Mapping[str, Validated]  # by feature

@@ -32,7 +32,7 @@ from featurelib.words import clean
 
 PLANS = "plans"
 HELP = ("-h", "--help")
-PLAN_HELP = """Make a plan for one cluster, or say why there is none.
+PLAN_HELP = """Make a plan for one cluster, or say why not.
 
 \b
     featurelib plan payments-eu upgrade-all
@@ -176,7 +176,7 @@ def upgrade_all(stepwise: bool = False) -> Intent:
 
 @command(Command.DOWNGRADE_ALL)
 def downgrade_all(release_version: str, stepwise: bool = False) -> Intent:
-    """Lower every feature to what the software of a release knows.
+    """Lower every feature to what a release knows.
 
     For an emergency: the levels first, then the software. Nothing is raised; features that release
     does not know are deleted. A release that knows none at all (2.7 to 3.2) is refused.

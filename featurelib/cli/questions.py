@@ -10,7 +10,7 @@ from featurelib.view.text import LIMIT, write_text
 
 
 def report(night: NightTables, limit: int = LIMIT, as_json: bool = False) -> int:
-    """Print the report of a run, of all clusters or of some.
+    """Print the report of a run.
 
     As the nightly printed it:
 

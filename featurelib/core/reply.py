@@ -84,6 +84,12 @@ def read_refusal(message: str | None, feature: str) -> Refuser | None:
     return Refuser(*node, (int(own[1]), _OPEN_END if own[2] else int(own[3] or own[1])))
 
 
+def is_about_another(message: str, feature: str, features: Iterable[str]) -> bool:
+    """Return true if the refusal of a whole request names another of its features, and not this."""
+    named = {name for name in features if f"for feature {name}." in message}
+    return bool(named) and feature not in named
+
+
 class JudgedRequests:
     """The judgement of one dialect on requests, with its messages."""
 

@@ -179,6 +179,15 @@ def test_a_refusal_names_a_ghost_and_its_range_that_nobody_saw(
     row = findings(judged(lines))["unsupported_by_node", "broker", 4]
     assert (row["feature"], row["min_version"], row["max_version"]) == (METADATA, 7, 27)
     assert verdict(judged(lines)) == "BLOCKED"
+    # The request was refused as a whole, for metadata.version. Alone, each other is asked again.
+    unsettled = findings(judged(lines))["probe_unsettled", None, None]["feature"]
+    assert unsettled in {"share.version", "streams.version"}
+    alone = ("--feature", f"{unsettled}=1", *way, "--out", str(tmp_path / "alone.json"), "--probe")
+    code, out, said = run("plan", "upgrade", *alone)
+    assert (code, f"for feature {unsettled}. Broker 4 does not" in " ".join(out.split())) == (
+        3,
+        True,
+    )
     assert levels(cluster.nodes[1].broker) == before
 
 

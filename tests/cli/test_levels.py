@@ -132,7 +132,8 @@ def test_help_lists_every_command() -> None:
     code, out, _ = run("--help")
     assert code == 0
     assert [name for name in COMMANDS if f"\n  {name} " not in out] == []
-    assert "..." not in out.partition("Commands:")[2]
+    assert "..." not in out.partition("Look:")[2]
+    assert all("...\n" not in run(group, "--help")[1] for group in ("plan", "waves"))
 
 
 def test_the_module_is_the_command_and_needs_no_spark() -> None:

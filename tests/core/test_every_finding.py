@@ -99,9 +99,10 @@ def znode(data: str, created: int = 5) -> bytes:
     return line_of("znode", "c", 0, path="/feature", data=data, version=5, czxid=created)
 
 
-def probe(**answer: object) -> bytes:
-    """What the controller answers to a raise of metadata.version that it is to validate."""
+def probe(*others: str, **answer: object) -> bytes:
+    """Return the response to a validated raise of metadata.version and of `others` to level 1."""
     updates = [{"feature": METADATA, "from_level": 25, "to_level": 27}]
+    updates += [{"feature": name, "from_level": 0, "to_level": 1} for name in others]
     return line_of("probe", "c", 0, observed_at=at(0, 60), updates=updates, answer=answer)
 
 
@@ -196,6 +197,10 @@ FIRES: dict[str, Callable[[], list[Found]]] = {
     "lists_disagree": lambda: judged(UNPROVEN, listing((1, False)), listing((1, False), (7, True))),
     "probe_agreed": lambda: judged(UNPROVEN, probe(error_code=0)),
     "probe_refused": lambda: judged(UNPROVEN, probe(error_code=95, error_message="Broker 7")),
+    "probe_unsettled": lambda: judged(
+        UNPROVEN,
+        probe("f", error_code=95, error_message="Broker 7 lacks a level for feature f."),
+    ),
     "node_probed": lambda: judged(
         with_nodes(replace(UNASKED, failed=0), of=UNPROVEN, voters=(8, 9), controllers_listed=True),
         probe(error_code=0),

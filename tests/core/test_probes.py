@@ -92,6 +92,10 @@ MIGRATES = line_of("znode", "c", 0, path="/brokers/ids/1", version=1, data='{"fe
 ONE_REFUSED = {"error_code": 0, "results": [
     {"feature": METADATA, **REFUSED}, {"feature": "f", "error_code": 0},
 ]}  # fmt: skip
+# 4.1.2 and 4.3.1 refuse a request so, for one of its updates (tests/backends/test_probe_real.py).
+OF_ONE = "The update failed for all features since the following feature had an error: "
+OF_ONE += f"Invalid update version 19 for feature {METADATA}. Broker 7 only supports versions 7-14"
+REFUSED_FOR_ONE = {"error_code": 95, "error_message": OF_ONE}
 UNMENTIONED = {"error_code": 0, "results": [{"feature": "f", "error_code": 0}]}
 FAR = SKEW // 1_000_000
 READY, UNKNOWN, BLOCKED = {"READY"}, {"UNKNOWN"}, {"BLOCKED"}
@@ -117,6 +121,8 @@ SCENES: dict[str, tuple[Cluster, Iterable[bytes], set[str]]] = {
         PROVEN, [probe(answer=ONE_REFUSED)], BLOCKED | READY),
     "a request refused as a whole leaves nothing ready": (
         PROVEN, [probe(answer=REFUSED)], BLOCKED),
+    "what is refused for another feature may be accepted alone": (
+        PROVEN, [probe(answer=REFUSED_FOR_ONE)], BLOCKED | UNKNOWN),
     "nor where nothing was proven before": (UNPROVEN, [probe(answer=REFUSED)], BLOCKED),
     "a missing right to alter keeps nothing": (PROVEN, [probe(answer={"error_code": 31})], READY),
     "nor is it said once it was given": (
@@ -166,6 +172,15 @@ def test_a_finding_about_a_probe_says_what_was_asked_and_in_which_line() -> None
     [row] = findings(said, "probe_refused")
     assert (row["finalized_level"], row["severity"]) == (14, "blocker")
     assert readiness(said, METADATA)["blockers"] == 1
+
+
+def test_a_refusal_of_a_whole_request_blocks_the_feature_that_it_names() -> None:
+    said = judged(UNPROVEN, probe(answer=REFUSED_FOR_ONE))
+    assert verdicts(said) == {METADATA: "BLOCKED", "f": "UNKNOWN"}
+    assert [row["feature"] for row in findings(said, "probe_refused")] == [METADATA]
+    assert [row["feature"] for row in findings(said, "probe_unsettled")] == ["f"]
+    alone = judged(UNPROVEN, probe({"f": (1, 3)}, answer=OK | {"results": None}))
+    assert verdicts(alone)["f"] != "BLOCKED"
 
 
 def test_a_probe_as_old_as_other_evidence_may_not_be_proves_nothing() -> None:

@@ -380,7 +380,7 @@ class Election:
 
 
 def election(cluster: AnyCluster, ibp: str) -> Answer[Election]:
-    """Show what the next elected controller would write to /feature, and the verdicts after it.
+    """Show what the next controller would finalize.
 
     \b
         featurelib election old-cluster --ibp 2.6

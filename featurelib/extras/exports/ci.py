@@ -215,7 +215,7 @@ def export(
     csv: Sheet | None = None,
     as_json: bool = False,
 ) -> int:
-    """Print the report of a run for a spreadsheet or a CI server.
+    """Print a report for a spreadsheet or CI server.
 
     \b
         featurelib export --as sarif --tables TABLES > report.sarif

@@ -98,7 +98,7 @@ def diff(
     fail_on_new: Severity | None = None,
     limit: int = MOST,
 ) -> Answer[Diff]:
-    """Compare what two runs found: new, resolved, unchanged, incomparable.
+    """Compare what two runs found.
 
     Without `after` it is the newest run, without `before` the one before that:
 

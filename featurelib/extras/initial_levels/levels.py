@@ -84,7 +84,7 @@ def feature_dependencies(
     overlay: str | None = None,
     as_json: bool = False,
 ) -> int:
-    """Show what a level of a feature needs of other features.
+    """Show what a level needs of other features.
 
     \b
         featurelib feature-dependencies --feature eligible.leader.replicas.version=1
@@ -192,7 +192,7 @@ def initial_levels(
     overlay: str | None = None,
     as_json: bool = False,
 ) -> int:
-    """Show what a new cluster starts with, or why it cannot.
+    """Show the levels that a new cluster starts with.
 
     It runs nothing. It says what `kafka-storage.sh format` of that release would write, or all that
     it would refuse; the tool itself names only the first.

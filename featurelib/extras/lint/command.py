@@ -53,7 +53,7 @@ def lint(
     as_form: LintForm = LintForm.TEXT,
     as_json: bool = False,
 ) -> int:
-    """Judge files of clusters, or their change, before they are merged.
+    """Judge a change of cluster files before its merge.
 
     \b
         featurelib lint kafka.yaml --before-revision origin/main

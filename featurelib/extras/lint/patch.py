@@ -39,7 +39,7 @@ def patch(
     fleet: str | None = None,
     overlay: str | None = None,
 ) -> int:
-    """Print a plan as a patch of the files that clusters are deployed from.
+    """Print a plan as a patch of deployment files.
 
     \b
         featurelib plan orders upgrade-all --json > orders.json

@@ -182,7 +182,7 @@ def mcp(
     config: str | None = None,
     overlay: str | None = None,
 ) -> int:
-    """Serve read-only tools to an assistant (Model Context Protocol).
+    """Serve read-only tools to an assistant by MCP.
 
     \b
         featurelib mcp --tables TABLES

@@ -67,7 +67,7 @@ def notify(
     timeout: float = 20.0,
     as_json: bool = False,
 ) -> int:
-    """Send each owner what is new, urgent or waits for him.
+    """Send each owner what is new or urgent.
 
     \b
         featurelib notify --tables TABLES --dry-run

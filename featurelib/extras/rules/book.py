@@ -135,7 +135,7 @@ class RulesDocument(Document, kw_only=True):
 
 
 def rules(name: str | None = None, dialects: bool = False, as_json: bool = False) -> int:
-    """Show what a controller asks of an update, rule by rule.
+    """Show the rules of a controller for an update.
 
     \b
         featurelib rules

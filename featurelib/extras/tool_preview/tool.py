@@ -387,7 +387,7 @@ class ToolPreview:
 def kafka_features(
     cluster: AnyCluster, tool_command: str, *, tool: str | None = None
 ) -> Answer[ToolPreview]:
-    """Show what a command of kafka-features.sh would print, change and make irreversible.
+    """Show what a kafka-features.sh command would do.
 
     \b
         featurelib kafka-features payments-eu --command "upgrade --release-version 4.3"

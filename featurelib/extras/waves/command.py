@@ -12,7 +12,7 @@ from featurelib.cli.entrance import CommandGroup, JobCommand, guard
 from featurelib.cli.options import with_options
 from featurelib.extras.waves import page
 
-WAVES_HELP = """Plan a fleet upgrade in steps, and say how far it is.
+WAVES_HELP = """Plan a fleet upgrade in steps, and follow it.
 
 \b
     featurelib waves plan 4.1 --out waves.json --tables TABLES

@@ -322,7 +322,7 @@ def waves(
 
 
 def waves_status(tables: NightTables, path: str, *, limit: int = MOST) -> Answer[WaveStatus]:
-    """Say which gate of a plan in waves is open, and what may be done now.
+    """Say which gate is open, and what may be done.
 
     \b
         featurelib waves status waves.json --tables TABLES
