@@ -338,7 +338,8 @@ def report_probes(
     """Compare the accepted levels with the controller's responses to probes, and report both.
 
     A refused level returns to the current one, with all levels that depend on it. A level whose
-    request was refused for another feature is unknown. If nothing can rise, the controller's agreement to the present level proves that no registration blocks it.
+    request was refused for another feature is unknown. If nothing can rise, the controller's
+    agreement to the present level proves that no registration blocks it.
     """
     query, target, refusals = judge.asked, agreed.target.copy(), np.zeros_like(agreed.target)
     proof, controllers = dict[int, dict[str, tuple[int, int]]](), list[int]()
