@@ -133,7 +133,8 @@ def test_help_lists_every_command() -> None:
     assert code == 0
     assert [name for name in COMMANDS if f"\n  {name} " not in out] == []
     assert "..." not in out.partition("Look:")[2]
-    assert all("...\n" not in run(group, "--help")[1] for group in ("plan", "waves"))
+    for group in ("plan", "waves"):
+        assert "..." not in run(group, "--help")[1].partition("Commands:")[2]
 
 
 def test_the_module_is_the_command_and_needs_no_spark() -> None:

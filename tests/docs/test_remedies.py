@@ -50,6 +50,9 @@ COMMANDS_TRIED = {
     "featurelib plan {cluster} upgrade-all --probe{live}": (
         "backends/test_probe_real.py::test_a_plan_that_rests_on_a_probe_is_applied_by_asking_again"
     ),
+    "featurelib plan {cluster} upgrade --feature {feature}={number} --probe{live}": (
+        "backends/test_probe_real.py::test_a_refusal_names_a_ghost_and_its_range_that_nobody_saw"
+    ),
     "kafka-dump-log.sh --cluster-metadata-decoder --files CHECKPOINT,LOG": EVERY_OTHER,
     "featurelib plan {cluster} upgrade --feature {feature}={level}{options}": SIDE_EFFECT,
     "kubectl describe kafka {name} --namespace {namespace}": "cited: Kubernetes, kubectl describe",
