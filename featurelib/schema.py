@@ -102,13 +102,23 @@ def columns(names: str, **lists: ListOf | Schema) -> Schema:
 # The parts of a row of silver.cluster_snapshot: snapshot.toml says what each field holds.
 _TABLE = resources.files(__package__).joinpath("snapshot.toml").read_text(encoding="utf-8")
 _PARTS: dict[str, dict[str, str]] = tomllib.loads(_TABLE)
-LAYOUT = {part: np.dtype([*fields.items()]) for part, fields in _PARTS.items()}
+_STORED_AS = {"time": "<i8", "line": "<i8", "node": "<i4", "name": "<i4", "text": "<i4"}
+_LISTS = {"name": "names", "text": "texts"}
+
+
+def _stored_as(part: str, field: str) -> str:
+    """Return the storage type of a field of snapshot.toml. Raises ValueError if it has no mark."""
+    mark, _, kind = _PARTS[part][field].partition(" ")
+    if not (kind if mark == "content" else mark in _STORED_AS and not kind):
+        marks = f"{', '.join(_STORED_AS)}, or content with a type"
+        raise ValueError(f"snapshot.toml [{part}] {field}: write {marks}")
+    return kind or _STORED_AS[mark]
+
+
+LAYOUT = {part: np.dtype([(f, _stored_as(part, f)) for f in of]) for part, of in _PARTS.items()}
 # Fields with a position in a list of texts of the row, -1 = none, and which list: names of
 # features are alike in nearly every cluster.
-_TEXTS = "error releases resource key value request principal message version metadata_version"
-_TEXTS += " directory"
-_OF_STATUS = "status_version status_metadata_version refused"
-TEXT_FIELDS = {"feature": "names"} | dict.fromkeys(f"{_TEXTS} {_OF_STATUS}".split(), "texts")
+TEXT_FIELDS = {f: _LISTS[m] for of in _PARTS.values() for f, m in of.items() if m in _LISTS}
 
 _OF_SNAPSHOT = columns("cluster observed_at waiting features_node").fields
 _OF_PARTS = [(name, BYTES) for name in ("names", "texts", *LAYOUT)]

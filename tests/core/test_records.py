@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from featurelib import schema
 from featurelib.audit.audit import judge
 from featurelib.audit.evidence import Conditions, Expected
 from featurelib.catalogue import load as load_catalogue
@@ -165,9 +166,26 @@ def test_a_batch_has_the_records_and_texts_of_its_rows(start: int) -> None:
 def test_rows_of_another_layout_are_made_anew() -> None:
     """Rows of before cannot be read by another layout: whoever changes it raises the version of
     silver.cluster_snapshot, and writes both here."""
-    text = repr([(part, of.descr) for part, of in LAYOUT.items()]) + repr(TEXT_FIELDS)
+    text = repr([(part, of.descr) for part, of in LAYOUT.items()]) + repr(
+        sorted(TEXT_FIELDS.items())
+    )
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    assert (CLUSTER_SNAPSHOT.version, digest) == (10, "70fec6050ee5e828")
+    assert (CLUSTER_SNAPSHOT.version, digest) == (10, "d497086e0c0723ba")
+
+
+@pytest.mark.parametrize("mark", ["<i1", "content", "", "time <i8", "moment"])
+def test_a_field_without_a_mark_is_not_loaded(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(schema._PARTS["voters"], "follows", mark)
+    said = r"snapshot\.toml \[voters\] follows: write time, line, node, name, text, or content with"
+    with pytest.raises(ValueError, match=said):
+        schema._stored_as("voters", "follows")
+
+
+def test_every_time_and_line_of_a_row_is_marked() -> None:
+    for of in schema._PARTS.values():
+        for name, mark in of.items():
+            assert (mark == "time") == (name == "at" or name.endswith("_at")), name
+            assert (mark == "line") == (name == "line" or name.endswith("_line")), name
 
 
 def test_records_are_little_endian_without_padding() -> None:
