@@ -16,6 +16,7 @@ from featurelib.errors import BackendError, ConfigError, CredentialsError, Unrea
 from featurelib.extras.notify.digest import Message, resolved_of, write_message
 from featurelib.extras.notify.history import History, alone
 from featurelib.extras.notify.targets import (
+    SEE,
     MessageSender,
     NotifyTarget,
     Targets,
@@ -77,8 +78,8 @@ def notify(
     one message about an owner a day (UTC), and another if something critical is new. The table
     gold.notification beside the others remembers what was sent.
 
-    The targets file names webhooks and mail addresses (docs/how-to/notify.md). If an address fails,
-    the others get their messages, and the next call tries again.
+    The targets file names webhooks and mail addresses. If an address fails, the others get their
+    messages, and the next call tries again.
 
     Exit codes: 0 all that is new was sent, or nothing is; 2 usage; 3 another notify is sending; 5 a
     message was not sent, or there is no run.
@@ -86,8 +87,8 @@ def notify(
     file = find_file("--targets", targets, TARGETS)
     if file is None:
         raise ConfigError(
-            f"expected a targets file, found none. Write conf/{TARGETS} (docs/how-to/notify.md), "
-            "or name a file with --targets FILE."
+            f"expected a targets file, found none. Write conf/{TARGETS}, or name a file "
+            f"with --targets FILE. {SEE}"
         )
     chosen = parse_targets(read_file("--targets", file), str(file))
     expect_owners(chosen, night, str(file))
@@ -140,7 +141,10 @@ def due(
         if own.today and not receivers:
             clusters = f"owner {clean(owner)!r}" if owner else "clusters without an owner"
             say(f"warning: no target for {clusters}: nobody gets these messages.")
-        for target, address in ((t, address) for t in receivers for address in t.addresses):
+        places = dict[str, tuple[NotifyTarget, str]]()  # each once, whatever targets name it
+        for target, name, at in ((t, *pair) for t in receivers for pair in t.addresses.items()):
+            places.setdefault(at, (target, name))
+        for target, address in places.values():
             known = history.of(address, owner)
             history.add(address, owner, resolved_of(known.items, own), resolved=True)
             message = write_message(own, owner, known.items, link, local)
@@ -177,7 +181,8 @@ def print_messages(notifications: list[Notification]) -> None:
     for message in notifications:
         receiver = f"{message.address}: {message.subject}"
         if message.state == "failed":
-            say(f"error: not sent to {receiver}: {message.error}. The next call tries again.")
+            reason = (message.error or "").rstrip(".")
+            say(f"error: not sent to {receiver}: {reason}. The next call tries again.")
         elif message.state == "dry_run":
             print(f"--- dry run, not sent to {receiver}\n\n{message.text}")
         else:

@@ -31,6 +31,7 @@ from featurelib.extras.notify.digest import Message
 LOCAL = ("localhost", "127.0.0.1", "::1")
 LONGEST_RESPONSE_BYTES = 10_000
 WEBHOOKS = ("slack", "teams", "webhook")
+SEE = 'The page "Send messages to owners" of the docs shows the file.'
 
 
 class Smtp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,9 +57,11 @@ class NotifyTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     mail: tuple[str, ...] = ()
 
     @property
-    def addresses(self) -> tuple[str, ...]:
-        """The names of the addresses in the history."""
-        return tuple(f"{self.name} {address}" for address in self.mail) or (self.name,)
+    def addresses(self) -> dict[str, str]:
+        """The names of the addresses in the history, each with the address or its reference."""
+        if self.mail:
+            return {f"{self.name} {address}": address for address in self.mail}
+        return {self.name: self.slack or self.teams or self.webhook}
 
 
 class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -79,9 +82,9 @@ def parse_targets(text: str, source: str) -> Targets:
     try:
         targets = msgspec.toml.decode(text, type=Targets)
     except msgspec.MsgspecError as error:
-        raise ConfigError(f"{source}: {error}. See docs/how-to/notify.md.") from error
+        raise ConfigError(f"{source}: {error}. {SEE}") from error
     for fault in _faults(targets):
-        raise ConfigError(f"{source}: {fault} See docs/how-to/notify.md.")
+        raise ConfigError(f"{source}: {fault} {SEE}")
     return targets
 
 

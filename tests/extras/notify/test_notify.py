@@ -249,6 +249,29 @@ def test_each_owner_is_told_what_is_new_and_the_second_call_sends_nothing(
     assert len(place.rows()) == 5  # two findings to two addresses, and a plan
 
 
+def test_a_place_that_two_targets_name_gets_each_message_once(
+    place: Place, hooks: Hooks, mailbox: tuple[Mailbox, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box, port = mailbox
+    monkeypatch.setenv("HOOK", hooks.url("good"))
+    text = smtp(port)
+    for name in ("one", "two"):
+        text += f'[[target]]\nname = "{name}"\nowner = ["payments"]\nslack = "env:HOOK"\n'
+        text += f'[[target]]\nname = "m{name}"\nowner = ["payments"]\nmail = ["ann@x.example"]\n'
+    place.targets(text)
+    place.night(UNFIT)
+    _, planned, _ = place.notify("--dry-run")
+    code, said, _ = place.notify()
+    assert code == 0
+    assert planned.count("--- dry run") == 2
+    assert said.splitlines() == [
+        "sent to one: featurelib: payments: 1 new",
+        "sent to mone ann@x.example: featurelib: payments: 1 new",
+    ]
+    assert (len(hooks.got), len(box.mails)) == (1, 1)
+    assert place.notify()[1] == "Nothing new to send.\n"
+
+
 def test_what_is_new_waits_for_the_next_day_unless_it_is_critical(
     place: Place, hooks: Hooks
 ) -> None:
