@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import json
+import re
 import threading
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -31,6 +32,7 @@ Json = dict[str, Any]
 # The keys of each cluster in `fleet`; `check` has all.
 OF_CLUSTER = "id name owner labels verdict severity phase needs_person summary release nodes"
 MOST = 50  # clusters of `fleet`
+_OPTION = re.compile(r"--(?P<name>[a-z][a-z-]+)(?: [A-Z][A-Z=]+\b)?")
 INSTRUCTIONS = resources.files(__package__).joinpath("instructions.txt").read_text(encoding="utf-8")
 
 
@@ -235,6 +237,12 @@ def _one_at_a_time(tool: Callable[..., Any], lock: threading.Lock) -> Callable[.
             except Exception as error:
                 if (known := explain(error)) is None:
                     raise
-                raise ToolError(str(known)) from error
+                raise ToolError(_OPTION.sub(name_argument, str(known))) from error
+
+    def name_argument(option: re.Match[str]) -> str:
+        """Return the argument of the tool in place of the option of the command line."""
+        name = option["name"].replace("-", "_")
+        known = [argument for argument in (name, f"{name}s") if argument in tool.__annotations__]
+        return f"`{known[0]}`" if known else option[0]
 
     return call

@@ -135,7 +135,13 @@ def test_errors_are_messages_and_the_server_goes_on(tables: Path) -> None:
         assert "expected a change" in await call("what_if", cluster=CLUSTER)
         assert "Knows" not in await call("feature_dependencies", feature="no.such", level=1)
         assert "before" in await call("diff")  # there is one run only
-        assert "--run 7: expected one of the 1 runs" in await call("fleet", run=7)
+        assert "`run` 7: expected one of the 1 runs" in await call("fleet", run=7)
+        # The assistant has arguments, no options of a command line.
+        error = await call("what_if", cluster=CLUSTER, nodes={"99": "4.2"})
+        assert "`nodes` 99" in error
+        assert "--" not in error
+        error = await call("can_roll", cluster=CLUSTER, to="no-release")
+        assert ("`to`" in error, "--to" in error) == (True, False)
         assert (await call("fleet", most=0))["clusters"] == []
         # Left out, it would be the answer to another question.
         assert "release" in await call("version_mapping", release="4.0")
