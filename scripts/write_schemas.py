@@ -21,7 +21,8 @@ from featurelib.extras.history.comparison import ClusterDiff, Diff
 from featurelib.extras.history.timeline import Timeline
 from featurelib.extras.initial_levels import levels as of_levels
 from featurelib.extras.inventory_import import command as of_inventory
-from featurelib.extras.lint import command as of_lint
+from featurelib.extras.lint import pages as of_lint
+from featurelib.extras.lint import patch as of_patch
 from featurelib.extras.notify import command as of_notify
 from featurelib.extras.rules import book as of_rules
 from featurelib.extras.sandbox import command as of_sandbox
@@ -121,6 +122,7 @@ EXTRAS = (
     of_conformance,
     of_inventory,
     of_lint,
+    of_patch,
     of_notify,
     of_rules,
 )
@@ -140,6 +142,7 @@ def document_types() -> dict[str, type[msgspec.Struct]]:
     for module in (of_commands, of_clusters, *EXTRAS):
         for kind in vars(module).values():
             words = (isinstance(kind, type) and issubclass(kind, Document) and kind.__doc__) or ""
+            words = words.removeprefix("The JSON of ")
             if words.startswith("featurelib "):
                 found[words.split(";")[0].removeprefix("featurelib ")] = kind
     for command, (head, value) in (of_clusters.DOCUMENTS | QUESTIONS).items():

@@ -3,44 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 
 from featurelib.cli.entrance import say
 from featurelib.config.files import open_catalogue
-from featurelib.errors import ConfigError, InputError, LandingError, NoEvidenceError, install_line
+from featurelib.errors import ConfigError, InputError, LandingError, NoEvidenceError
 from featurelib.extras.lint import declared as of
+from featurelib.extras.lint import pages
 from featurelib.extras.lint.change import FileChange, KnownCluster
-from featurelib.extras.lint.contents import content_of, expand, old_content
-from featurelib.extras.lint.declared import Declared, Fault, Scope
-from featurelib.extras.lint.pages import basis, render_markdown, render_sarif, render_text
-from featurelib.extras.lint.rules import LintFinding, find
+from featurelib.extras.lint.contents import read_change
+from featurelib.extras.lint.declared import Scope
+from featurelib.extras.lint.rules import find
 from featurelib.feature import Severity
+from featurelib.lake import Lake
 from featurelib.source import Chosen, Wanted, open_fleet
-from featurelib.view.documents import Document, fill
 from featurelib.view.documents import as_json as to_json
+from featurelib.view.documents import fill
 from featurelib.words import clean
 
 _SEVERITIES = list(Severity)
-KINDS = "Strimzi resources, properties, an inventory or values of Kafka"
-
-
-class LintForm(StrEnum):
-    """A form of the output, as a command names it."""
-
-    TEXT = "text"
-    SARIF = "sarif"
-    MARKDOWN = "markdown"
-
-
-class LintDocument(Document):
-    """featurelib lint"""
-
-    files: list[str]  # the judged files
-    skipped: list[str]  # files that are not Kafka's, and patterns without a file
-    before: str | None  # the file or revision of the comparison
-    clusters: list[str]  # the clusters with evidence
-    findings: list[LintFinding]
-    faults: list[Fault]  # files, or parts of them, that could not be judged
 
 
 def lint(
@@ -50,7 +30,7 @@ def lint(
     before_revision: str | None = None,
     overlay: str | None = None,
     fail_on: Severity | None = None,
-    as_form: LintForm = LintForm.TEXT,
+    as_form: pages.LintForm = pages.LintForm.TEXT,
     as_json: bool = False,
 ) -> int:
     """Judge a change of cluster files before its merge.
@@ -72,23 +52,24 @@ def lint(
     clusters = _Evidence(Chosen(wanted=evidence, catalogue=catalogue, say=say))
     changes = list[FileChange]()
     for key, scope in (then.scopes | now.scopes).items():
-        before_it = then.scopes.get(key)
-        has, had = scope.settings.keys(), before_it.settings.keys() if before_it else set[str]()
-        is_removed = key not in now.scopes or of.RESOURCE in had - has
-        after = replace(scope, settings={}) if is_removed else scope
-        changes.append(FileChange(before_it, after, clusters.of(scope), is_removed))
+        nothing = replace(scope, settings={})
+        old = then.scopes.get(key, nothing)
+        is_removed = key not in now.scopes or of.RESOURCE in old.settings.keys() - scope.settings
+        after = nothing if is_removed else scope
+        changes.append(FileChange(old, after, clusters.of(scope), is_removed))
     unique = dict.fromkeys(finding for change in changes for finding in find(change))
     findings = sorted(unique, key=lambda of: (_SEVERITIES.index(of.severity), of.file, of.line))
     document = fill(
-        LintDocument,
+        pages.LintDocument,
         files=names,
         skipped=now.skipped,
-        before=before or before_revision,
+        unmatched=now.unmatched,
+        before=(before if then.scopes else None) or before_revision,
         clusters=clusters.names,
         findings=findings,
         faults=now.faults,
     )
-    print(to_json(document) + "\n" if as_json else _render(as_form, document), end="")
+    print(to_json(document) + "\n" if as_json else as_form.render(document), end="")
     for fault in now.faults:
         say(f"error: {clean(fault.file, 250)}:{fault.line}: {fault.message}")
     if now.faults:
@@ -96,50 +77,13 @@ def lint(
     worst = -1 if fail_on is None else _SEVERITIES.index(fail_on)
     if any(_SEVERITIES.index(finding.severity) <= worst for finding in findings):
         return 1
-    return NoEvidenceError.exit_code if clusters.is_of_others() else 0
-
-
-def read_change(
-    files: list[str], before: str | None, revision: str | None
-) -> tuple[list[str], Declared, Declared]:
-    """Return the files that are judged, their declarations, and those of before."""
-    try:
-        from featurelib.extras.lint.files import read_file
-    except ImportError as error:
-        raise ConfigError(f"lint needs pyyaml. Install it, {install_line('lint')}") from error
-    now, then, unmatched = Declared(), Declared(), list[str]()
-    names = list(dict.fromkeys(expand(files, revision, unmatched)))
-    if before is not None and (len(names) > 1 or revision is not None):
-        raise ConfigError("--before: expected one FILE, and no --before-revision beside it.")
-    for file in names:
-        old = None if revision is None else old_content(file, revision)
-        content = content_of(file, now.faults if old is None else [])
-        if content is not None:
-            read_file(content, file, now)
-        if old is not None:
-            then.charts.update(now.charts)
-            read_file(old, file, then)
-    if before is not None:
-        then.charts.update(now.charts)
-        read_file(content_of(before, now.faults) or b"", (names or files)[0], then)
-        now.faults.extend(Fault(before, fault.line, fault.message) for fault in then.faults)
-    if now.skipped == files and revision is None:
-        now.faults.extend(
-            Fault(file, 1, f"expected {KINDS}, found something else. Leave it out.")
-            for file in files
+    if changes and clusters.is_named and not clusters.names:
+        say(
+            "error: the evidence is not of the cluster of these files. Give --cluster NAME, or set "
+            'managed_as = "NAMESPACE/NAME" in its inventory entry.'
         )
-        now.skipped.clear()
-    names = [name for name in names if name not in now.skipped]
-    now.skipped.extend(unmatched)
-    return names, now, then
-
-
-def _render(form: LintForm, document: LintDocument) -> str:
-    if form is LintForm.SARIF:
-        return render_sarif(document.findings, document.faults)
-    render = render_markdown if form is LintForm.MARKDOWN else render_text
-    about = basis(document.files, document.skipped, document.before, document.clusters)
-    return render(document.findings, document.faults, about)
+        return NoEvidenceError.exit_code
+    return 0
 
 
 # --- The cluster ----------------------------------------------------------------------------------
@@ -150,9 +94,8 @@ class _Evidence:
 
     def __init__(self, chosen: Chosen) -> None:
         self._chosen, self._known = chosen, dict[str | None, KnownCluster]()
-        options = chosen.wanted
-        self._is_named = bool(options.is_stored or options.cluster or options.addresses)
-        self._unknown = KnownCluster(source=None, catalogue=chosen.catalogue)
+        self._unknown, options = KnownCluster(None, chosen.catalogue), chosen.wanted
+        self.is_named = bool(options.is_stored or options.cluster or options.addresses)
 
     @property
     def names(self) -> list[str]:
@@ -160,29 +103,26 @@ class _Evidence:
         return [known.source.name for known in self._known.values() if known.source is not None]
 
     def of(self, scope: Scope) -> KnownCluster:
-        """Return what is known of the cluster of a scope. Raises BackendError, ConfigError."""
-        if not self._is_named:
+        """Return what is known of the cluster of a scope: the one that options name, or the one
+        that Strimzi calls by this name. Raises BackendError, ConfigError."""
+        options = self._chosen.wanted
+        if not self.is_named:
             return self._unknown
-        cluster = self._chosen.wanted.cluster or self._managed_as(scope)
+        cluster = options.cluster
+        if cluster is None and scope.kind == "strimzi":
+            _, fleet = open_fleet(options.fleet, self._chosen.catalogue)
+            ids = (entry.id for entry in fleet.cluster if entry.managed_as == scope.name)
+            cluster = next(ids, None)
         if cluster not in self._known:
             self._known[cluster] = self._read(cluster, scope)
         return self._known[cluster]
-
-    def is_of_others(self) -> bool:
-        """Return true, and print an error, if the evidence belongs to none of the files."""
-        if not self._known or self.names:
-            return False
-        say(
-            "error: the evidence is not of the cluster of these files. Give --cluster NAME, or set "
-            'managed_as = "NAMESPACE/NAME" in its inventory entry.'
-        )
-        return True
 
     def _read(self, cluster: str | None, scope: Scope) -> KnownCluster:
         """Read the evidence; of one of several clusters it may be missing."""
         options = replace(self._chosen.wanted, cluster=cluster)
         try:
             if cluster is None and options.tables is not None:
+                Lake(options.tables).run(None)  # is it a folder of tables?
                 raise InputError("no cluster of the inventory has this managed_as.")
             source = replace(self._chosen, wanted=options).question()
         except (InputError, NoEvidenceError) as error:
@@ -190,10 +130,4 @@ class _Evidence:
                 raise
             say(f"warning: {clean(scope.name)} is judged without evidence: {error}")
             return self._unknown
-        return KnownCluster(source=source, catalogue=self._chosen.catalogue)
-
-    def _managed_as(self, scope: Scope) -> str | None:
-        """Return the id of the inventory's cluster that Strimzi calls by the name of a scope."""
-        _, fleet = open_fleet(self._chosen.wanted.fleet, self._chosen.catalogue)
-        ids = (entry.id for entry in fleet.cluster if entry.managed_as == scope.name)
-        return next(ids, None) if scope.kind == "strimzi" else None
+        return KnownCluster(source, self._chosen.catalogue)

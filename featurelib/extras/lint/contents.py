@@ -1,4 +1,4 @@
-"""Find the files to judge, and their contents before and after a change: on disk and in Git."""
+"""Find the files to judge, and read them before and after a change: on disk and in Git."""
 
 from __future__ import annotations
 
@@ -9,12 +9,47 @@ from glob import glob
 from pathlib import Path
 
 from featurelib.config.files import read_limited
-from featurelib.errors import ConfigError
-from featurelib.extras.lint.declared import Fault
+from featurelib.errors import ConfigError, install_line
+from featurelib.extras.lint.declared import Declared, Fault
 from featurelib.words import clean
 
 GIT_SECONDS = 60
 _GLOB = re.compile(r"[*?\[]")
+EXPECTED = "expected Strimzi resources, properties, an inventory or values of Kafka, found none."
+
+
+def read_change(
+    files: list[str], before: str | None, revision: str | None
+) -> tuple[list[str], Declared, Declared]:
+    """Return the files that are judged, their declarations, and those of before."""
+    try:
+        from featurelib.extras.lint.readers import read_file
+    except ImportError as error:
+        raise ConfigError(f"lint needs pyyaml. Install it, {install_line('lint')}") from error
+    now, then, unread = Declared(), Declared(), set[str]()
+    names = list(dict.fromkeys(expand(files, revision, now.unmatched)))
+    if before is not None and (len(names) > 1 or revision is not None):
+        raise ConfigError("--before: expected one FILE, and no --before-revision beside it.")
+    for file in names:
+        old = old_content(file, revision) if revision else None
+        content = content_of(file, now.faults if old is None else [])
+        old = content_of(before, now.faults) if before else old
+        if content is not None:
+            read_file(content, file, now)
+        elif before or old is None:
+            unread.add(file)
+        if old is not None:
+            then.charts.update(now.charts)
+            read_file(old, file, then)
+    if before and then.skipped:
+        then.faults.append(Fault(before, 1, f"expected the file as it was, {EXPECTED}"))
+    if before:
+        now.faults.extend(Fault(before, fault.line, fault.message) for fault in then.faults)
+    if now.skipped == files and revision is None:
+        now.faults.extend(Fault(file, 1, f"{EXPECTED} Leave it out.") for file in files)
+        unread.update(files)
+        now.skipped.clear()
+    return [name for name in names if name not in unread.union(now.skipped)], now, then
 
 
 def expand(names: Sequence[str], revision: str | None, unmatched: list[str]) -> Iterator[str]:
@@ -80,14 +115,8 @@ def _renamed_from(folder: Path, name: str, base: str) -> str | None:
 def git(folder: Path, *words: str) -> bytes | None:
     """Return the output of git in a folder; None if it fails. Raises ConfigError without git."""
     try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *words],
-            capture_output=True,
-            timeout=GIT_SECONDS,
-            check=False,
-        )
+        command = ["git", "-C", str(folder), *words]
+        done = subprocess.run(command, capture_output=True, timeout=GIT_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ConfigError(
-            f"--before-revision: git could not run: {error}. Use --before."
-        ) from error
+        raise ConfigError(f"git could not run: {error}. Use --before FILE.") from error
     return done.stdout if done.returncode == 0 else None

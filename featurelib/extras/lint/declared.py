@@ -7,6 +7,7 @@ Kafka's own names. Settings that Kafka has no name for:
     metadata        the metadata.version that the file asks for
     controllers     the number of controllers
     pools           Strimzi's node pools with controllers
+    brokers         the number of brokers in node pools, and `broker pools`: their names
     zookeeper       an ensemble is declared
     migration       Strimzi's annotation strimzi.io/kraft
     kraft           the kraft.version that a chart is told, or made its clusters with
@@ -22,8 +23,10 @@ A value of a template, as {{ version }} or ${VERSION}, is not known: its setting
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from importlib import resources
 from typing import NamedTuple
 
 import msgspec
@@ -31,25 +34,25 @@ import msgspec
 VERSION, METADATA, CONTROLLERS = "version", "metadata", "controllers"
 ZOOKEEPER, MIGRATION, KRAFT, API = "zookeeper", "migration", "kraft", "api"
 VENDOR, POOLS, RESOURCE, CLUSTER_ID = "vendor", "pools", "resource", "cluster.id"
+BROKERS, BROKER_POOLS = "brokers", "broker pools"
+# The settings of nodes with a role in node pools: their number, and the pools.
+MEMBERS = {"controller": (CONTROLLERS, POOLS), "broker": (BROKERS, BROKER_POOLS)}
+LISTENERS, CONTROLLER_LISTENERS = "listeners", "controller.listener.names"
 VOTERS, SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 ROLES, PROTOCOL = "process.roles", "inter.broker.protocol.version"
 CONNECT, MIGRATES = "zookeeper.connect", "zookeeper.metadata.migration.enable"
 UNSTABLE, NODE_ID = "unstable.feature.versions.enable", "node.id"
 LOG_DIRS = ("metadata.log.dir", "log.dirs", "log.dir")  # the first that is set has the metadata
-# Properties that decide about levels, quorum or downgrades.
-WATCHED = {VOTERS, SERVERS, ROLES, PROTOCOL, CONNECT, MIGRATES, UNSTABLE, NODE_ID, *LOG_DIRS}
-WATCHED.add("controller.listener.names")
-# Other names of these; the first is that of 3.7.
-ALIASES = {"unstable.metadata.versions.enable": UNSTABLE, "broker.id": NODE_ID}
+ROWS = tomllib.loads(resources.files(__package__).joinpath("readers.toml").read_text("utf-8"))
+WATCHED, ALIASES = set(ROWS["properties"]["watched"]), ROWS["properties"]["aliases"]
 # A properties file with any of these is one of a broker or controller.
-OF_KAFKA = {*WATCHED, *ALIASES, "listeners", "advertised.listeners"}
-OF_KAFKA.add("listener.security.protocol.map")
+OF_KAFKA = {*WATCHED, *ALIASES, *ROWS["properties"]["others"]}
+Number = tuple[int, ...]
+KRAFT_ONLY = (4, 0)  # Kafka 4.0 has no ZooKeeper mode
+DYNAMIC_FROM = (4, 1)  # the first release that upgrades kraft.version (KAFKA-16538)
+_RELEASE = re.compile(r"\d{1,3}(?:\.\d{1,3}){1,3}")
 TEMPLATE = "__template__"
-# Go templates and Jinja, ${VAR} and $(VAR) of shells and kustomize, ERB, @VAR@ of CMake and Maven.
-_TEMPLATES = re.compile(
-    r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}|\$\{[^}]*\}|\$\([^)]*\)|<%.*?%>|(?<!\w)@[A-Z][A-Z_.]*@",
-    re.DOTALL,
-)
+_TEMPLATES = re.compile("|".join(ROWS["templates"]), re.DOTALL)
 _TEMPLATE_LINE = re.compile(r"^[ \t]*(?:\{\{.*\}\}|\{%.*%\}|\{#.*#\}|<%.*%>)[ \t]*$", re.MULTILINE)
 
 
@@ -66,7 +69,7 @@ class Setting(NamedTuple):
         return TEMPLATE not in self.value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Scope:
     """The settings of one cluster, or of one kind of its nodes; `file` and `line`: where it
     begins."""
@@ -83,11 +86,53 @@ class Scope:
         setting = self.settings.get(key)
         return setting.value if setting is not None and setting.is_known else None
 
+    def number(self, key: str, parts: int = 2) -> Number | None:
+        """Return the first numbers of the version in a setting; None where it is not known."""
+        return number_of(self.known(key), parts)
+
+    def count(self, key: str) -> int | None:
+        """Return the number in a setting; None where it is not known."""
+        return int(text) if (text := self.known(key) or "").isdecimal() else None
+
+    def names(self, key: str) -> set[str]:
+        """Return the names in a list, of listeners those before ://; empty where not known."""
+        parts = (self.known(key) or "").split(",")
+        return {part.strip().partition("://")[0] for part in parts} - {""}
+
     @property
-    def node_id(self) -> str:
-        """The id of its node; "" where it is not known, or several nodes are there."""
-        ids = {self.known(key) for key in self.settings if key.startswith(NODE_ID)}
-        return (ids.pop() or "") if len(ids) == 1 else ""
+    def role(self) -> str:
+        """The kind of nodes: broker, controller, both, or unknown."""
+        roles = sorted(self.names(ROLES) & MEMBERS.keys())
+        return "both" if len(roles) > 1 else roles[0] if roles else self.node or "unknown"
+
+    @property
+    def voters(self) -> set[int] | None:
+        """The ids in controller.quorum.voters; None where they cannot be read."""
+        pairs = [part.strip().partition("@") for part in (self.known(VOTERS) or "").split(",")]
+        is_read = all(node.isdecimal() and at for node, at, _ in pairs)
+        return {int(node) for node, _, _ in pairs} if is_read else None
+
+    @property
+    def mode(self) -> str:
+        """The place of the metadata: zookeeper, migrating, kraft, or unknown."""
+        has, word = self.settings.keys(), (self.known(MIGRATION) or "").lower()
+        is_broker = self.known(ROLES) == "broker"  # which has left ZooKeeper
+        migrates = self.known(MIGRATES) == "true" and not is_broker
+        if migrates or word in ("migration", "rollback"):
+            return "migrating"
+        if word == "enabled" or ROLES in has:
+            return "kraft"
+        is_old = (self.number(VERSION) or KRAFT_ONLY) < KRAFT_ONLY
+        if {CONNECT, ZOOKEEPER} & has or (word == "disabled" and is_old):
+            return "zookeeper"
+        return "kraft" if self.kind == "strimzi" and VERSION in has else "unknown"
+
+    @property
+    def node_ids(self) -> list[str]:
+        """The known ids of its nodes; [] where nodes of other kinds may be among several."""
+        ids = [self.known(key) or "" for key in self.settings if key.startswith(NODE_ID)]
+        is_clear = len({*ids}) == 1 or self.kind == "ansible"
+        return [*filter(None, ids)] if is_clear else []
 
     @property
     def log_dir(self) -> str:
@@ -112,14 +157,18 @@ class Declared:
     scopes: dict[tuple[str, str, str], Scope] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    unmatched: list[str] = field(default_factory=list)  # globs without a file
     charts: set[str] = field(default_factory=set)
 
-    def scope(
-        self, kind: str, place: str, name: str, file: str, line: int, node: str = ""
-    ) -> Scope:
-        """Return the scope of this name at this place, a new one the first time."""
-        new = Scope(kind=kind, name=name, file=file, line=line, node=node)
-        return self.scopes.setdefault((kind, place, name), new)
+    def scope(self, place: str, new: Scope) -> Scope:
+        """Return the scope with the name of `new` at this place, the new one the first time."""
+        return self.scopes.setdefault((new.kind, place, new.name), new)
+
+
+def number_of(text: str | None, parts: int = 2) -> Number | None:
+    """Return (4, 1) for 4.1, 4.1.2 or 4.1-IV0; None for another text."""
+    match = _RELEASE.match(text or "")
+    return tuple(map(int, match[0].split(".")[:parts])) if match else None
 
 
 def mask(text: str) -> str:

@@ -7,79 +7,103 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from enum import StrEnum
 
 import featurelib
 from featurelib.extras.exports.ci import SARIF_LEVELS, sarif_place, write_sarif
 from featurelib.extras.lint.declared import Fault
 from featurelib.extras.lint.rules import LintFinding, rules
 from featurelib.feature import Severity
+from featurelib.view.documents import Document
 from featurelib.view.layout import Page
 from featurelib.words import clean_place, count, some
 
 MARK = "<!-- featurelib lint -->"
-NOTHING = "Nothing to report."
 COUNTED = (Severity.BLOCKER, Severity.WARNING)  # words with a plural
 SHOWN = 10  # skipped files that are listed
 NOT_JUDGED = "not_judged"  # the rule of a fault, in SARIF
 _SPECIAL = re.compile(r"[\\`*_\[\]|#~]")
 
 
-def summary(findings: Sequence[LintFinding], faults: Sequence[Fault]) -> str:
-    """Return the numbers of findings by severity, as `1 critical, 2 warnings`."""
-    numbers = Counter(finding.severity for finding in findings)
-    parts = [
-        count(number, severity) if severity in COUNTED else f"{number} {severity}"
-        for severity in Severity
-        if (number := numbers[severity])
-    ]
-    parts += [f"{count(len(faults), 'place')} not judged"] if faults else []
-    return ", ".join(parts) or NOTHING
+class LintForm(StrEnum):
+    """A form of the output, as a command names it."""
+
+    TEXT = "text"
+    SARIF = "sarif"
+    MARKDOWN = "markdown"
+
+    def render(self, document: LintDocument) -> str:
+        """Return the document in this form."""
+        renderers = {"text": render_text, "markdown": render_markdown, "sarif": render_sarif}
+        return renderers[self](document)
 
 
-def basis(
-    files: Sequence[str], skipped: Sequence[str], before: str | None, clusters: Sequence[str]
-) -> str:
-    """Return a sentence: the judged files, the comparison, and the skipped files."""
-    change = f"the change since {before}" if before else "the files as they are"
-    evidence = f"with the evidence of {', '.join(clusters)}" if clusters else "without evidence"
-    judged = f"Judged: {change} ({count(len(files), 'file')}), {evidence}."
-    text = judged if files else "Nothing was judged."
-    left_out = f" Skipped, since no settings of Kafka are there: {some(skipped, SHOWN)}."
-    return text + left_out * bool(skipped)
+class LintDocument(Document):
+    """The JSON of featurelib lint"""
+
+    files: list[str]  # the judged files
+    skipped: list[str]  # files that are not Kafka's
+    unmatched: list[str]  # globs without a file
+    before: str | None  # the file or revision of the comparison
+    clusters: list[str]  # the clusters with evidence
+    findings: list[LintFinding]
+    faults: list[Fault]  # files, or parts of them, that could not be judged
+
+    @property
+    def summary(self) -> str:
+        """The numbers of findings by severity, as `1 critical, 2 warnings`."""
+        numbers = Counter(finding.severity for finding in self.findings)
+        known = [(numbers[severity], severity) for severity in Severity if numbers[severity]]
+        parts = [count(n, word) if word in COUNTED else f"{n} {word}" for n, word in known]
+        parts += [f"{count(len(self.faults), 'place')} not judged"] if self.faults else []
+        return ", ".join(parts) or ("Nothing to report." if self.files else "Nothing was judged.")
+
+    @property
+    def basis(self) -> str:
+        """The sentences about the judged files, the comparison, and files that are not judged."""
+        change = f"the change since {self.before}" if self.before else "the files as they are"
+        evidence = f"the evidence of {', '.join(self.clusters)}" if self.clusters else "no evidence"
+        judged = f"Judged: {change} ({count(len(self.files), 'file')}), with {evidence}."
+        skipped = "Skipped, since no settings of Kafka are there"
+        parts = {
+            judged: self.files,
+            f"{skipped}: {some(self.skipped, SHOWN)}.": self.skipped,
+            f"No file matches {some(self.unmatched, SHOWN)}.": self.unmatched,
+        }
+        return " ".join(part for part, files in parts.items() if files)
 
 
-def render_text(findings: Sequence[LintFinding], faults: Sequence[Fault], basis: str) -> str:
+def render_text(document: LintDocument) -> str:
     """Return the findings for a terminal, the worst first."""
     page = Page()
-    for finding in findings:
+    for finding in document.findings:
         place = clean_place(f"{finding.file}:{finding.line}")
         page.text(f"{place}: {finding.severity}: {finding.message} [{finding.code}]")
-        page.text(finding.consequence, indent=2)
-        page.text(f"→ {finding.remedy}", indent=2)
+        for text in filter(None, (finding.consequence, f"→ {finding.remedy}")):
+            page.text(text, indent=2)
         page.line()
-    page.text(summary(findings, faults))
-    page.text(basis)
+    for text in filter(None, (document.summary, document.basis)):
+        page.text(text)
     return f"{page}\n"
 
 
-def render_markdown(findings: Sequence[LintFinding], faults: Sequence[Fault], basis: str) -> str:
+def render_markdown(document: LintDocument) -> str:
     """Return one comment for a pull request."""
-    lines = [MARK, "### Kafka feature levels", "", escape(summary(findings, faults)), ""]
-    if findings:
-        lines += ["| severity | place | finding | what to do |", "|---|---|---|---|"]
-    for finding in findings:
+    rows = ["| severity | place | finding | what to do |", "|---|---|---|---|"]
+    for finding in document.findings:
         text = f"{finding.message} {finding.consequence}".strip()
         place = f"{finding.file}:{finding.line}"
         cells = (f"**{finding.severity}**", *map(escape, (place, text, finding.remedy)))
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += [""] * bool(findings)
-    lines += [
-        f"- not judged: {escape(f'{fault.file}:{fault.line}: {fault.message}')}" for fault in faults
+        rows.append(f"| {' | '.join(cells)} |")
+    faults = [f"{fault.file}:{fault.line}: {fault.message}" for fault in document.faults]
+    parts = [
+        f"{MARK}\n### Kafka: levels, quorum and downgrades",
+        escape(document.summary),
+        "\n".join(rows) * bool(document.findings),
+        "\n".join(f"- not judged: {escape(fault)}" for fault in faults),
+        f"<sub>{escape(document.basis)} featurelib {featurelib.__version__}</sub>",
     ]
-    lines += [""] * bool(faults)
-    lines.append(f"<sub>{escape(basis)} featurelib {featurelib.__version__}</sub>")
-    return "\n".join(lines) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def escape(text: str) -> str:
@@ -88,22 +112,21 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\g<0>", text).replace("@", "@\u200b")
 
 
-def render_sarif(findings: Sequence[LintFinding], faults: Sequence[Fault]) -> str:
+def render_sarif(document: LintDocument) -> str:
     """Return one SARIF run; what was not judged is a result of its own."""
     known = {code: rule.title for code, rule in rules().items()}
     known[NOT_JUDGED] = "A file could not be judged"
-    codes = list(known)
-    rows = list[tuple[str, str, str, LintFinding | Fault, str]]()
-    for finding in findings:
-        text = " ".join(filter(None, (finding.message, finding.consequence, finding.remedy)))
-        rows.append((finding.code, SARIF_LEVELS[finding.severity], text, finding, finding.subject))
-    rows += [(NOT_JUDGED, "warning", fault.message, fault, fault.file) for fault in faults]
     rules_of = [{"id": code, "shortDescription": {"text": text}} for code, text in known.items()]
     driver = {"name": "featurelib lint", "version": featurelib.__version__, "rules": rules_of}
+    rows = list[tuple[str, str, str, LintFinding | Fault, str]]()
+    for finding in document.findings:
+        text = " ".join(filter(None, (finding.message, finding.consequence, finding.remedy)))
+        rows.append((finding.code, SARIF_LEVELS[finding.severity], text, finding, finding.subject))
+    rows += [(NOT_JUDGED, "warning", fault.message, fault, fault.file) for fault in document.faults]
     results = [
         {
             "ruleId": code,
-            "ruleIndex": codes.index(code),
+            "ruleIndex": [*known].index(code),
             "level": level,
             "message": {"text": text},
             "locations": [{"physicalLocation": sarif_place(f"{at.file}:{at.line}")}],

@@ -17,15 +17,24 @@ from featurelib.config.files import open_catalogue, read_file, read_limited
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.errors import ConfigError, RefusedError
 from featurelib.extras.lint import declared as of
-from featurelib.extras.lint.command import read_change
-from featurelib.extras.lint.contents import git
+from featurelib.extras.lint.contents import git, read_change
 from featurelib.extras.lint.declared import Declared, Scope
 from featurelib.extras.waves.rings import FORMAT, read_waves
 from featurelib.feature import METADATA_VERSION, UpgradeType
 from featurelib.model import Move
 from featurelib.planning.owners import option_of
 from featurelib.source import open_fleet
+from featurelib.view.documents import Document, fill
+from featurelib.view.documents import as_json as to_json
 from featurelib.words import clean
+
+
+class PatchDocument(Document):
+    """The JSON of featurelib patch"""
+
+    patch: str  # a unified diff; "" if no file changes
+    notes: list[str]  # sentences about levels that the patch does not set
+
 
 UNSAFE, UPGRADE = UpgradeType.UNSAFE_DOWNGRADE.name, UpgradeType.UPGRADE.name
 UP = {"upgrade_type": UPGRADE}
@@ -38,6 +47,7 @@ def patch(
     step: int | None = None,
     fleet: str | None = None,
     overlay: str | None = None,
+    as_json: bool = False,
 ) -> int:
     """Print a plan as a patch of deployment files.
 
@@ -63,7 +73,7 @@ def patch(
         raise ConfigError(f"{clean(fault.file, 250)}:{fault.line}: {fault.message}")
     resources = [s for s in declared.scopes.values() if of.RESOURCE in s.settings]
     free = {s.name for s in resources} - {entry.managed_as for entry in inventory.cluster}
-    edits, is_held = defaultdict[str, dict[int, str]](dict), False
+    edits, notes, is_held = defaultdict[str, dict[int, str]](dict), list[str](), False
     for entry, moves in read_moves(answer, step, inventory):
         # Without managed_as: of a plan the only resource that no cluster claims, of waves none.
         names = {entry.managed_as} if entry.managed_as or step is not None else free
@@ -73,29 +83,33 @@ def patch(
                 f"{clean(entry.title)}: expected one Kafka resource, found {len(own)} in these "
                 'files. Set managed_as = "NAMESPACE/NAME" in its inventory entry.'
             )
-        other_moves = list[Move]()
-        for move in moves:
-            if not own or move.feature != METADATA_VERSION or move.upgrade_type == UNSAFE:
-                other_moves.append(move)
-                continue
+        levels = [move for move in moves if move.feature == METADATA_VERSION and own]
+        levels = [move for move in levels if move.upgrade_type != UNSAFE]
+        other_moves, title = [move for move in moves if move not in levels], clean(entry.title)
+        for move in levels:
             is_held, present = True, own[0].known(of.METADATA)
             level_there = catalogue.whole.level_of(present or "") or 0
-            if level_there > move.to_level and move.upgrade_type == UPGRADE:
-                say(f"{clean(entry.title)}: {own[0].name} asks for {clean(present or '')} already.")
-            elif level_there != move.to_level:
+            is_there = level_there > move.to_level and move.upgrade_type == UPGRADE
+            if is_there or level_there == move.to_level:
+                notes.append(f"{title}: {own[0].name} asks for {clean(present or '')} already.")
+            else:
                 level = catalogue.level_name(METADATA_VERSION, move.to_level)
                 edits[own[0].file] |= edit_level(own[0], level)
         if other_moves or not moves:
             missing = clean(entry.managed_as or "a Kafka resource")
             place = "A Kafka resource holds" if own else f"Files without {missing} hold"
             held = [clean(move.feature) for move in other_moves] or ["level of this plan"]
-            command = f"featurelib plan {quote(entry.argument)} update "
-            command += " ".join(map(option_of, other_moves))
-            command = f" Instead: {command}" * bool(other_moves)
-            say(f"{clean(entry.title)}: {place} no {', '.join(held)}.{command}")
-    diffs = [write_diff(file, lines) for file, lines in edits.items()]
-    sys.stdout.flush()
-    sys.stdout.buffer.write("".join(diffs).encode())  # unchanged characters of the file
+            options = " ".join(map(option_of, other_moves))
+            command = f" Instead: featurelib plan {quote(entry.argument)} update {options}"
+            notes.append(f"{title}: {place} no {', '.join(held)}.{command * bool(other_moves)}")
+    diff = "".join(write_diff(file, lines) for file, lines in edits.items())
+    if as_json:
+        print(to_json(fill(PatchDocument, patch=diff, notes=notes)))
+    else:
+        for note in notes:
+            say(note)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(diff.encode())  # unchanged characters of the file
     return 0 if is_held else RefusedError.exit_code
 
 
@@ -112,6 +126,8 @@ def read_moves(
             if step is None or not 0 < step <= len(steps):
                 raise ConfigError(f"--step: expected one of the {len(steps)} steps of {path}.")
             rows = [msgspec.to_builtins(work) for work in steps[step - 1].works]
+        elif step is not None:
+            raise ConfigError(f"--step: expected waves, found a plan in {path}. Leave it out.")
         for row in rows:
             parts = [*row.get("does", ()), *((row.get("plan") or {}).get("steps", ()))]
             moves = [move for part in parts for move in part.get("moves") or part["updates"]]
@@ -150,7 +166,7 @@ def edit_level(resource: Scope, level: str) -> dict[int, str]:
 
 def write_diff(file: str, edits: dict[int, str]) -> str:
     """Return new lines of a file as a unified diff, with its path in the repository."""
-    from featurelib.extras.lint.files import read_file
+    from featurelib.extras.lint.readers import read_file
 
     before = _lines(file)
     after = "".join(edits.get(number, line) for number, line in enumerate(before, start=1))

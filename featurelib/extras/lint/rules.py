@@ -6,27 +6,25 @@ one there is none. Only the row REMOVED is about scopes that files no longer dec
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 
 import msgspec
 
 from featurelib.extras.lint import declared as of
-from featurelib.extras.lint.change import (
-    DYNAMIC_FROM,
-    KRAFT_ONLY,
-    FileChange,
-    Number,
-    mode_of,
-    voters_of,
-)
+from featurelib.extras.lint.change import FileChange, is_chosen
 from featurelib.extras.lint.declared import Scope, Setting
 from featurelib.feature import METADATA_VERSION, Severity
 from featurelib.words import clean, level_text, nodes
 
+ANY = "template"  # any setting that a template fills in
+NAMED = {*of.WATCHED, of.API, of.CLUSTER_ID, of.MIGRATION, of.ZOOKEEPER}  # settings in conditions
 FILE, TABLES = "rules.toml", ("facts", "texts")
+_NO_WORD = re.compile(r"\W")
 REMOVED = "declaration_removed"
 Conditions = dict[str, str | list[str]]
 
@@ -75,7 +73,7 @@ def rules() -> dict[str, LintRule]:
 
 def find(change: FileChange) -> Iterator[LintFinding]:
     """Yield the findings of all rules about one change."""
-    facts, texts = Facts(change), texts_of(change)
+    facts, texts = words_of(change)
     for code, rule in rules().items():
         if (code == REMOVED) is not change.is_removed or not holds(rule.conditions, facts):
             continue
@@ -87,205 +85,216 @@ def find(change: FileChange) -> Iterator[LintFinding]:
                 file=at.file,
                 line=at.line,
                 subject=change.after.name,
-                message=case.message.format_map(texts),
-                consequence=case.consequence.format_map(texts),
-                remedy=case.remedy.format_map(texts),
                 source=rule.source,
+                **{name: getattr(case, name).format_map(texts) for name in SENTENCES},
             )
             break
 
 
 def holds(conditions: Conditions, facts: Mapping[str, str]) -> bool:
-    """Return true if every condition names the word of its fact; a list names several words."""
-    return all(
-        facts[name] in ([words] if isinstance(words, str) else words)
-        for name, words in conditions.items()
-    )
+    """Return true if every condition names the word of its fact. A list names several words, or
+    none of them may be there, if it begins with "not"."""
+    pairs = ((name, [it] if isinstance(it, str) else it) for name, it in conditions.items())
+    return all((facts[name] in words) is (words[0] != "not") for name, words in pairs)
 
 
 def _place(change: FileChange, keys: Sequence[str]) -> Setting:
     """Return the first of these settings, if possible one that the change touches; without any the
     beginning of its scope."""
-    own, had = change.after, change.before.settings if change.before else {}
-    places = [own.settings[key] for at in keys for key in own.settings if key.split(" ")[0] == at]
+    own, had = change.after, change.before.settings
+    pairs = [(at, *pair) for at in keys for pair in own.settings.items()]
+    places = [it for at, key, it in pairs if at in (key.split(" ")[0], "" if it.is_known else ANY)]
     old = {setting.value for setting in had.values()}
-    new = (setting for setting in places if setting.value not in old)
-    return next(new, places[0] if places else Setting("", own.file, own.line))
+    places.sort(key=lambda setting: setting.value in old)
+    return places[0] if places else Setting("", own.file, own.line)
 
 
-BRIDGE_BELOW = (3, 3)  # the upgrade notes of Kafka 4.0 ask for software of 3.3 or later
-MIGRATES_FROM = (3, 4)  # KIP-866
+# What releases can do, by the first one that can more: 3.3 is the least before Kafka 4.0 (its
+# upgrade notes), 3.4 migrates to KRaft (KIP-866), 4.0 has no ZooKeeper mode.
+ERAS = {(3, 3): "before_3.3", (3, 4): "before_3.4", of.KRAFT_ONLY: "before_4"}
+SENTENCES = ("message", "consequence", "remedy")
 MOST = 3  # reasons that a finding lists
-ON_ZOOKEEPER = ("zookeeper", "migrating")
 NO_YES = ("no", "yes")
-ROLES = {"broker", "controller"}
-ANNOTATIONS = ("enabled", "disabled", "migration", "rollback")  # values of strimzi.io/kraft
-# Settings that texts may name.
-_SETTINGS = {
-    "version": of.VERSION,
-    "level": of.METADATA,
-    "controllers": of.CONTROLLERS,
-    "pools": of.POOLS,
-    "protocol": of.PROTOCOL,
-    "roles": of.ROLES,
-    "api": of.API,
-    "migration": of.MIGRATION,
-    "cluster_id": of.CLUSTER_ID,
-}
+Words = dict[str, str]
 
 
-def facts_of(change: FileChange) -> dict[str, str]:
-    """Return the word of each fact."""
-    mode, before = mode_of(change.after), mode_of(change.before)
-    number, ids = change.after.node_id, voters_of(change.after) or set[int]()
-    annotation = (change.value(of.MIGRATION) or "enabled").lower()
-    words = {word.strip() for word in (change.value(of.ROLES) or "broker").split(",")}
-    return _level_facts(change) | {
-        "kind": change.after.kind,
-        "unstable": "on" if change.value(of.UNSTABLE) == "true" else "off",
-        "mode": mode,
-        "mode_before": before,
-        "steps": _steps(change, mode, before),
-        "kraft": _kraft(change),
-        "voters": _voters(change),
-        "controllers": _controllers(change),
-        "node": _node(change.after),
-        "node_before": _node(change.before),
-        "voter": "unknown" if not (number.isdecimal() and ids) else NO_YES[int(number) in ids],
-        "annotation": "known" if annotation in ANNOTATIONS else "strange",
-        "strange_roles": NO_YES[not words <= ROLES],
-        "node_id_changes": NO_YES[all(change.node_ids) and len({*change.node_ids}) > 1],
-        "log_dir_moves": NO_YES[all(change.log_dirs) and len({*change.log_dirs}) > 1],
-    }
+def words_of(change: FileChange) -> tuple[Words, Words]:
+    """Return the words of all facts, and the texts that rules name. The name of a setting is a
+    fact, how the change treats it, and `value NAME` is its value. Among the texts its value has its
+    name, with _ for other characters, and with _before that of before."""
+    facts, texts = {"kind": change.after.kind}, {"name": change.after.name}
+    for key in NAMED:
+        turn = change.turn(key)
+        facts[key] = "changed" if turn in ("raised", "lowered") else turn
+        facts[f"value {key}"] = (change.after.known(key) or "").lower()
+    for end, scope in (("", change.after), ("_before", change.before)):
+        own = {key: scope.known(key) or "" for key in scope.settings}
+        vendor, version = own.get(of.VENDOR, ""), own.get(of.VERSION, "")
+        is_other = bool(vendor) and vendor.split()[-1] != version
+        own[of.VERSION] = f"{version} ({vendor})" if is_other else version
+        own |= {"release": ".".join(map(str, scope.number(of.VERSION) or ()))}
+        texts |= {f"{_NO_WORD.sub('_', key)}{end}": text for key, text in own.items()}
+    for add in (_software, _levels, _quorum, _nodes):
+        more_facts, more_texts = add(change)
+        facts.update(more_facts)
+        texts |= more_texts
+    known = {name: clean(text, 1000) for name, text in texts.items() if text}
+    return facts, defaultdict(lambda: "not known", known)
 
 
-class Facts(dict[str, str]):
-    """The facts by name. The name of a setting is one, too: how the change treats it."""
-
-    def __init__(self, change: FileChange) -> None:
-        super().__init__(facts_of(change))
-        self._change = change
-
-    def __missing__(self, key: str) -> str:
-        then, now = self._change.value_before(key), self._change.value(key)
-        turn = self._change.turn(key, now, then)
-        return "changed" if turn in ("raised", "lowered") else turn
-
-
-def _level_facts(change: FileChange) -> dict[str, str]:
-    version = change.turn(of.VERSION, *change.numbers(of.VERSION, 4))
-    start, end = change.ends or (0, 0)
-    refusals, (every, stale) = change.refusals, change.blockers or ((), ())
-    is_blocked = every and version != "raised"  # running nodes get the new software first
-    request = "stale" if stale else "blocked" if is_blocked else "free"
-    software, protocol = change.numbers(of.VERSION)[0], change.numbers(of.PROTOCOL)
-    is_left = change.ends is not None and of.METADATA not in change.after.settings
-    known = "unknown" if change.own is None else "known"
+def _software(change: FileChange) -> tuple[Words, Words]:
+    now, then = change.after, change.before
+    version = change.turn(of.VERSION, lambda scope: scope.number(of.VERSION, 4))
+    if version == "new" and of.VERSION in then.settings:
+        version = "unclear"
+    software, protocol, own = now.number(of.VERSION), change.protocol(now), change.software(now)
+    refusals = change.cluster.refusals(now.known(of.VERSION) or "") if own else None
+    known = "unknown" if own is None else "known"
     return {
         "version": version,
-        "software": "vendor" if of.VENDOR in change.after.settings else known,
-        "metadata": change.turn(of.METADATA, *map(change.asked, (change.after, change.before))),
-        "metadata_fits": change.fits(change.asked(change.after)),
-        "by_itself": ("rises" if end > start else "stays") if is_left else "unknown",
-        "way_back": ("closed" if change.no_return else "open") if change.ends else "unknown",
-        "finalized_fits": change.fits(change.finalized[0]),
-        "basis": change.finalized[1],
-        "protocol": change.turn(of.PROTOCOL, *protocol),
-        "protocol_fits": _protocol_fits(protocol[0], software, mode_of(change.after)),
+        "release": change.turn(of.VERSION, lambda scope: scope.number(of.VERSION)),
+        "version_form": "short" if (now.known(of.VERSION) or "").count(".") < 2 else "full",
+        "era": era_of(software),
+        "era_before": era_of(then.number(of.VERSION)),
+        "software": "vendor" if of.VENDOR in now.settings else known,
+        "protocol": change.turn(of.PROTOCOL, change.protocol),
+        "protocol_era": era_of(protocol),
+        "protocol_above": NO_YES[bool(protocol and software and protocol > software)],
         "register": "unknown" if refusals is None else "refused" if refusals else "joins",
-        "request": "unknown" if change.blockers is None else request,
+    }, {"refusals": _first(refusals or ())}
+
+
+def era_of(number: of.Number | None) -> str:
+    """Return the word of what a release can do."""
+    eras = (word for first, word in ERAS.items() if number and number < first)
+    return next(eras, "4" if number else "unknown")
+
+
+def _levels(change: FileChange) -> tuple[Words, Words]:
+    now, (start, basis), catalogue = change.after, change.finalized(), change.cluster.catalogue
+    own, is_left = change.software(now), of.METADATA not in now.settings
+    end = level = change.asked(now)
+    if is_left:
+        end = own.newest_stable if own and is_chosen(now) else None
+    is_known, is_up = start is not None and end is not None, (start or 0) < (end or 0)
+    low, high = sorted((start or 0, end or 0))
+    losing = (own or catalogue.whole).loses_metadata_below if is_known else ()
+    no_return = min((level for level in losing if low < level <= high), default=None)
+    blockers = change.cluster.blockers(end or 0) if is_known and is_up else None
+    every, stale = blockers or ((), ())
+    # Running nodes get the new software first.
+    is_raised = change.turn(of.VERSION, lambda scope: scope.number(of.VERSION, 4)) == "raised"
+    request = "stale" if stale else "blocked" if every and not is_raised else "free"
+
+    def fits(level: int | None) -> str:
+        """Return whether the software of the file supports a metadata.version."""
+        if level is None or own is None:
+            return "unknown"
+        levels = own.known_levels(METADATA_VERSION, unstable=now.known(of.UNSTABLE) == "true")
+        return "above" if level > levels[-1] else "below" if level < levels[0] else "fits"
+
+    text = partial(level_text, catalogue, METADATA_VERSION)
+    return {
+        "metadata": change.turn(of.METADATA, change.asked),
+        "metadata_fits": fits(level),
+        "by_itself": ("rises" if is_up else "stays") if is_left and is_known else "unknown",
+        "way_back": ("closed" if no_return else "open") if is_known else "unknown",
+        "finalized_fits": fits(start),
+        "basis": basis,
+        "request": "unknown" if blockers is None else request,
+    }, {
+        "next_level": text(end),
+        "finalized": text(start),
+        "no_return": text(no_return) if no_return else "none, each can be left",
+        "reasons": _first(stale or every),
     }
 
 
-def _protocol_fits(protocol: Number | None, software: Number | None, mode: str) -> str:
-    if protocol is not None and protocol >= KRAFT_ONLY and mode in ON_ZOOKEEPER:
-        return "no_zookeeper"
-    if protocol is not None and protocol < MIGRATES_FROM and mode == "migrating":
-        return "no_migration"
-    if protocol is None or software is None:
-        return "unknown"
-    return "above" if protocol > software else "fits"
-
-
-def _steps(change: FileChange, mode: str, before: str) -> str:
-    now, then = change.numbers(of.VERSION)
-    if now is None or now < KRAFT_ONLY:
-        return "fine"
-    # The migration ends on 3.9, before the new software.
-    is_next = before in ON_ZOOKEEPER and then and then < KRAFT_ONLY
-    if is_next or mode in ON_ZOOKEEPER:
-        return "needs_kraft"
-    return "needs_bridge" if then and then < BRIDGE_BELOW else "fine"
+def _quorum(change: FileChange) -> tuple[Words, Words]:
+    now, then = change.after.voters, change.before.voters
+    removed, added = (then or set()) - (now or set()), (now or set()) - (then or set())
+    voters = "removed" if removed else "added" if added else "same"
+    if removed and added:
+        voters = "majority" if len(added) * 2 > len(now or ()) else "exchanged"
+    # The ids of controllers that are no voters, and of brokers that are.
+    role, ids = change.after.role, [it for it in change.after.node_ids if it.isdecimal()]
+    is_known = now is not None and role != "unknown"
+    wrong = [it for it in ids if is_known and (int(it) in (now or ())) is (role == "broker")]
+    return {
+        "kraft": _kraft(change),
+        "voters": "unknown" if now is None or then is None else voters,
+        "voters_agree": NO_YES[not wrong],
+    }, {
+        "removed": nodes("controller", sorted(removed)),
+        "added": nodes("controller", sorted(added)),
+        "wrong_id": "".join(wrong[:1]),
+    }
 
 
 def _kraft(change: FileChange) -> str:
     """Return the kraft.version of the cluster, or the one that a chart made it with. A quorum with
     listed voters has 0 until an upgrade."""
-    known, release = change.cluster.kraft, change.numbers(of.VERSION)[1]
-    word = change.value_before(of.KRAFT) if known is None else str(known)
-    names = change.before.settings.keys() & {of.VOTERS, of.SERVERS} if change.before else set()
-    if word is None and names == {of.VOTERS} and release and release < DYNAMIC_FROM:
-        return "0"
+    known, then = change.cluster.kraft, change.before
+    word = then.known(of.KRAFT) if known is None else str(known)
+    is_listed = then.settings.keys() & {of.VOTERS, of.SERVERS} == {of.VOTERS}
+    is_old = (then.number(of.VERSION) or of.DYNAMIC_FROM) < of.DYNAMIC_FROM
+    word = "0" if word is None and is_listed and is_old else word
     return word if word in ("0", "1") else "unknown"
 
 
-def _voters(change: FileChange) -> str:
-    removed, added = change.voter_ids or (set(), set())
-    if removed and len(added) * 2 > len(voters_of(change.after) or ()):
-        return "majority"
-    if removed:
-        return "exchanged" if added else "removed"
-    return "unknown" if change.voter_ids is None else "added" if added else "same"
+def _nodes(change: FileChange) -> tuple[Words, Words]:
+    now, then = change.after, change.before
+    ids, keys = now.node_ids, [key for key in now.settings if key.startswith(of.NODE_ID)]
+    pairs = [(then.known(key), now.known(key)) for key in keys]
+    pairs = [*(pair for pair in pairs if all(pair)), ("".join(then.node_ids[:1]), "".join(ids[:1]))]
+    moved = [(old, new) for old, new in pairs if old and new and old != new]
+    old_id, new_id = (moved or pairs)[0]
+    templates = [key.split(" ")[0] for key, it in now.settings.items() if not it.is_known]
+    equal = sorted(it for it in ids if ids.count(it) > 1 and now.kind == "ansible")
+    return {
+        "mode": now.mode,
+        "mode_before": then.mode,
+        "node": now.role,
+        "node_before": then.role,
+        "controllers": _members(change, "controller"),
+        "brokers": _members(change, "broker"),
+        "ids_differ": NO_YES[not equal],
+        "listener": _listener(now),
+        "templates": NO_YES[bool(templates)],
+        "strange_roles": NO_YES[not now.names(of.ROLES) <= of.MEMBERS.keys()],
+        "node_id_changes": NO_YES[bool(moved)],
+        "log_dir_moves": NO_YES["" != then.log_dir != now.log_dir != ""],
+    }, {
+        "node_id": new_id or "",
+        "node_id_before": old_id or "",
+        "equal_id": "".join(equal[:1]),
+        "log_dir": now.log_dir,
+        "log_dir_before": then.log_dir,
+        "templates": ", ".join(dict.fromkeys(templates)),
+    }
 
 
-def _controllers(change: FileChange) -> str:
-    """Return the change of their number; `moved` where other node pools have them now."""
-    pools, pools_before = (
-        set((value or "").split(", ")) - {""}
-        for value in (change.value(of.POOLS), change.value_before(of.POOLS))
-    )
-    if pools - pools_before and pools_before - pools:
-        return "moved"
-    numbers = (change.value(of.CONTROLLERS), change.value_before(of.CONTROLLERS))
-    now, then = (int(text) if text and text.isdecimal() else None for text in numbers)
-    return change.turn(of.CONTROLLERS, now, then)
+def _members(change: FileChange, role: str) -> str:
+    """Return the change of the number of controllers or brokers; `moved` where other node pools
+    have them now, `dropped` where some of their pools are gone."""
+    key, pools = of.MEMBERS[role]
+    now, then = change.after.names(pools), change.before.names(pools)
+    remaining = set[str]().union(*(change.after.names(names) for _, names in of.MEMBERS.values()))
+    if now and then - now and (now - then or then - remaining):
+        return "moved" if now - then else "dropped"
+    return change.turn(key, lambda scope: scope.count(key))
 
 
-def _node(scope: Scope | None) -> str:
-    if scope is None:
+def _listener(scope: Scope) -> str:
+    """Return whether a controller has a listener of controller.listener.names: only it may."""
+    listeners, names = scope.names(of.LISTENERS), scope.names(of.CONTROLLER_LISTENERS)
+    if not listeners or not names or scope.role == "unknown":
         return "unknown"
-    roles = ROLES & {role.strip() for role in (scope.known(of.ROLES) or "").split(",")}
-    return "both" if len(roles) > 1 else next(iter(roles), scope.node or "unknown")
+    has = bool(names & listeners)
+    return "fine" if has is (scope.role != "broker") else "exposed" if has else "missing"
 
 
 def _first(reasons: Sequence[str]) -> str:
     """Return the reasons, each once; of many the first and their number."""
     known = list(dict.fromkeys(reasons))
     return " ".join([*known[:MOST], *[f"And {len(known) - MOST} more."] * (len(known) > MOST)])
-
-
-def texts_of(change: FileChange) -> dict[str, str]:
-    """Return the texts that rules name; those that are not known say so."""
-
-    def level(number: int | None) -> str:
-        return level_text(change.cluster.catalogue, METADATA_VERSION, number)
-
-    removed, added = change.voter_ids or (set[int](), set[int]())
-    every, stale = change.blockers or ((), ())
-    values: dict[str, str | None] = {"name": change.after.name}
-    values |= {name: change.value(key) for name, key in _SETTINGS.items()}
-    values |= {f"{name}_before": change.value_before(key) for name, key in _SETTINGS.items()}
-    values |= {
-        "next_level": level(change.next_level),
-        "finalized": level(change.finalized[0]),
-        "no_return": level(change.no_return) if change.no_return else "none, each can be left",
-        "reasons": _first(stale or every),
-        "refusals": _first(change.refusals or ()),
-        "removed": nodes("controller", sorted(removed)),
-        "added": nodes("controller", sorted(added)),
-        "node_id": change.node_ids[1],
-        "node_id_before": change.node_ids[0],
-        "log_dir": change.log_dirs[1],
-        "log_dir_before": change.log_dirs[0],
-    }
-    return {name: clean(text, 1000) if text else "not known" for name, text in values.items()}

@@ -172,6 +172,19 @@ def test_the_action_fails_at_the_severity_that_is_set(
     assert len(state.ours) == 1
 
 
+def test_the_action_never_fails_without_a_severity(
+    repository: Path, github: tuple[GitHub, str]
+) -> None:
+    """Not at a finding, and not at a file that cannot be judged either."""
+    state, api = github
+    (repository / "clusters" / "kafka2.yaml").write_text("a: [\n")
+    inputs = {"files": "clusters/**/*.yaml", "before": "HEAD", "token": "secret"}
+    found = run_action(repository, api, **inputs, fail_on="")
+    assert (found["comment"], found["end"]) == (0, 0)
+    assert "ended with 2" in found["end said"]
+    assert "not judged: clusters/kafka2.yaml:2" in state.ours[0]
+
+
 def test_a_token_that_may_not_write_fails_nothing(
     repository: Path, github: tuple[GitHub, str]
 ) -> None:

@@ -7,6 +7,7 @@ change that would have been right: it has no finding but those in `cured`.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tomllib
 from importlib.resources import files
@@ -19,8 +20,8 @@ import pytest
 from featurelib.catalogue import load
 from featurelib.extras.lint import rules as of_rules
 from featurelib.extras.lint.change import FileChange, KnownCluster
-from featurelib.extras.lint.declared import API, CLUSTER_ID, WATCHED, ZOOKEEPER, Scope
-from featurelib.extras.lint.rules import facts_of, rules, texts_of
+from featurelib.extras.lint.declared import WATCHED, Scope
+from featurelib.extras.lint.rules import NAMED, rules, words_of
 from tests.cli.commands import run
 
 HERE = Path(__file__).parent
@@ -28,7 +29,8 @@ CASES = sorted((HERE / "cases").glob("*.toml"))
 DATA = HERE.parents[1] / "data" / "configured_voters"
 SAMPLES = HERE.parents[2] / "data" / "samples"
 QUIET = {"info"}
-NAMED = WATCHED | {API, CLUSTER_ID, ZOOKEEPER}  # settings whose change is a fact
+SETTINGS = {*WATCHED, "version", "metadata", "controllers", "pools", "brokers", "broker pools"}
+SETTINGS |= {"api", "migration", "cluster.id"}  # that texts may name
 
 
 def lint(folder: Path, name: str, before: str | None, after: str, *options: str) -> dict[str, Any]:
@@ -194,7 +196,7 @@ def test_bad_files_are_named_with_line_and_next_step_and_the_rest_is_judged(tmp_
         "log4j.properties": "log4j.rootLogger=INFO, stdout\n",
         "picture.yaml": b"\xff\xfe\x00",
         "deep.yaml": "[" * 5000,
-        "loop.yaml": "apiVersion: &a kafka.strimzi.io/v1\nkind: Kafka\nspec: &s\n  <<: *s\n",
+        "loop.yaml": "apiVersion: &a kafka.strimzi.io/v1\nkind: Kafka\nspec: &s\n  kafka: *s\n",
     }
     for name, text in files.items():
         content = text if isinstance(text, bytes) else text.encode()
@@ -228,6 +230,44 @@ def test_a_broken_file_before_is_named_as_that(tmp_path: Path) -> None:
     assert (code, Path(fault["file"]).name, fault["line"]) == (2, "old.yaml", 2)
 
 
+@pytest.mark.parametrize(
+    ("before", "words"),
+    [("replicas: 3\n", "expected the file as it was"), (None, "cannot be read")],
+)
+def test_a_file_before_that_is_not_kafkas_is_named_and_the_file_is_judged_as_it_is(
+    before: str | None, words: str, tmp_path: Path
+) -> None:
+    if before is not None:
+        (tmp_path / "old.yaml").write_text(before)
+    (tmp_path / "new.yaml").write_text(KAFKA.format(version="4.0.0", level="4.1-IV1"))
+    options = ("--before", str(tmp_path / "old.yaml"), "--json")
+    code, out, error = run("lint", str(tmp_path / "new.yaml"), *options)
+    document = json.loads(out)
+    assert (code, document["before"], words in error) == (2, None, True)
+    assert [one["code"] for one in document["findings"]] == ["level_above_software"]
+
+
+def test_tables_that_are_not_there_are_named_as_that(tmp_path: Path) -> None:
+    (tmp_path / "new.yaml").write_text(KAFKA.format(version="4.0.0", level="4.0"))
+    tables = str(tmp_path / "no-tables")
+    code, _, error = run("lint", str(tmp_path / "new.yaml"), "--tables", tables)
+    assert (code, "managed_as" in error) == (2, False)
+    assert f"tables {tables}: expected the folder" in error
+
+
+def test_no_empty_line_stands_within_a_finding_or_at_the_end(tmp_path: Path) -> None:
+    """A finding without a consequence, and a file that is not judged."""
+    (tmp_path / "k.yaml").write_text(
+        "apiVersion: kafka.strimzi.io/v1\nkind: Kafka\nspec:\n  kafka: {version: 4.1.0}\n"
+    )
+    _, out, _ = run("lint", str(tmp_path / "k.yaml"))
+    assert "\n\n  →" not in out
+    assert "  → Set spec.kafka.metadataVersion" in out
+    (tmp_path / "k.yaml").write_text("a: b\n")
+    code, out, _ = run("lint", str(tmp_path / "k.yaml"))
+    assert (code, out) == (2, "1 place not judged\n")
+
+
 def test_templates_are_passed_over_and_named(tmp_path: Path) -> None:
     text = """{{- if .Values.kafka.enabled }}
 apiVersion: kafka.strimzi.io/v1
@@ -245,7 +285,7 @@ spec:
     found = lint(tmp_path, "kafka.yaml", None, text)["findings"]
     assert [(one["code"], one["line"]) for one in found] == [
         ("unstable_features", 11),
-        ("version_is_template", 8),
+        ("filled_by_template", 8),
     ]
 
 
@@ -262,7 +302,7 @@ INI = "[all:vars]\nansible_user=root\n\n[kafka_controller]\nc1 node_id=1\n"
 @pytest.mark.parametrize(
     ("name", "text", "line", "words"),
     [
-        ("service.yaml", "apiVersion: v1\nkind: Service\n", 1, "something else"),
+        ("service.yaml", "apiVersion: v1\nkind: Service\n", 1, "found none"),
         ("hosts", INI, 4, "ansible-inventory --list --yaml -i"),
     ],
 )
@@ -288,14 +328,10 @@ def test_files_of_others_below_a_glob_are_skipped_and_named(
     document = json.loads(out)
     assert (code, error, document["faults"]) == (0, "", [])
     assert document["files"] == ["a/kafka.yaml"]
-    assert document["skipped"] == ["a/service.yaml", "none/*.yaml"]
+    assert (document["skipped"], document["unmatched"]) == (["a/service.yaml"], ["none/*.yaml"])
     assert [one["file"] for one in document["findings"]] == ["a/kafka.yaml"]
     code, out, _ = run("lint", "none/*.yaml")
-    assert (code, out) == (
-        0,
-        "Nothing to report.\nNothing was judged. Skipped, since no settings of Kafka are there: "
-        "none/*.yaml.\n",
-    )
+    assert (code, out) == (0, "Nothing was judged.\nNo file matches none/*.yaml.\n")
 
 
 def test_a_version_stays_the_text_that_it_is(tmp_path: Path) -> None:
@@ -455,21 +491,23 @@ def test_rows_name_known_facts_words_and_texts() -> None:
     tables = tomllib.loads((files(of_rules.__package__) / of_rules.FILE).read_text())
     facts, texts = tables["facts"], {*tables["texts"]["names"]}
     settings = {*tables["texts"]["settings"]["words"]}
+    texts |= {re.sub(r"\W", "_", name) + end for name in SETTINGS for end in ("", "_before")}
     for code, rule in rules().items():
         for conditions in (rule.conditions, *(case.conditions for case in rule.cases)):
             for name, words in conditions.items():
-                known = (
-                    settings if name in WATCHED | {API, CLUSTER_ID, ZOOKEEPER} else {*facts[name]}
-                )
-                assert ({words} if isinstance(words, str) else {*words}) <= known, (code, name)
+                if name.startswith("value "):
+                    assert name.removeprefix("value ") in NAMED, (code, name)
+                    continue
+                known = settings if name in NAMED else {*facts[name]}
+                named = {words} if isinstance(words, str) else {*words} - {"not"}
+                assert named <= known, (code, name)
         for case in rule.cases:
             parts = Formatter().parse(case.message + case.consequence + case.remedy)
             assert {name for _, name, _, _ in parts if name is not None} <= texts, code
     scope = Scope(kind="strimzi", name="a", file="a", line=1)
-    cluster = KnownCluster(source=None, catalogue=load())
-    change = FileChange(before=None, after=scope, cluster=cluster)
-    assert facts_of(change).keys() == facts.keys()
-    assert texts_of(change).keys() == texts
+    change = FileChange(scope, scope, KnownCluster(source=None, catalogue=load()))
+    own, _ = words_of(change)
+    assert own.keys() - NAMED - {f"value {name}" for name in NAMED} == facts.keys()
 
 
 def test_every_rule_is_shown_by_a_case() -> None:
@@ -479,5 +517,5 @@ def test_every_rule_is_shown_by_a_case() -> None:
         for row in tomllib.loads(path.read_text(encoding="utf-8"))["finding"]
     }
     shown |= {"level_refused", "software_cannot_register", "no_voters", "static_voters"}
-    shown |= {"api_unknown", "version_is_template", "version_unknown", of_rules.REMOVED}
+    shown |= {"api_unknown", "version_unknown", of_rules.REMOVED}
     assert set(rules()) - shown == set()

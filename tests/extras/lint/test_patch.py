@@ -114,8 +114,9 @@ def test_git_applies_the_patch_and_one_line_differs(
     new = [line for line in after_lines if line not in before_lines]
     assert (len(gone), len(new)) in ((0, 1), (1, 1)), (gone, new)
     assert (b"\r" in after) == (b"\r" in text)
-    code, out, _ = patch(answers, "theirs", "a b/kafka.yaml")
-    assert (code, out) == (0, "")  # it asks for that level already
+    code, out, error = patch(answers, "theirs", "a b/kafka.yaml")
+    assert (code, out) == (0, "")
+    assert error.endswith("asks for 4.2-IV1 already.\n")
 
 
 def test_other_features_are_named_with_their_command(answers: Path, tmp_path: Path) -> None:
@@ -252,3 +253,23 @@ def test_an_upgrade_lowers_no_level_that_a_file_asks_for(answers: Path, tmp_path
     (tmp_path / "kafka.yaml").write_text(BLOCK.replace("config: {}", "metadataVersion: 4.4-IV0"))
     code, out, error = patch(answers, "theirs", str(tmp_path / "kafka.yaml"))
     assert (code, out, error) == (0, "", "orders: kafka/orders asks for 4.4-IV0 already.\n")
+
+
+def test_the_patch_is_printed_as_json_with_what_it_leaves_out(
+    answers: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "kafka.yaml").write_text(BLOCK)
+    _, diff, _ = patch(answers, "theirs", str(tmp_path / "kafka.yaml"))
+    code, out, error = patch(answers, "theirs", str(tmp_path / "kafka.yaml"), "--json")
+    document = json.loads(out)
+    assert (code, error, document["patch"], document["notes"]) == (0, "", diff, [])
+    (tmp_path / "kafka.yaml").write_text(BLOCK.replace("config: {}", "metadataVersion: 4.2"))
+    _, out, error = patch(answers, "theirs", str(tmp_path / "kafka.yaml"), "--json")
+    notes = ["orders: kafka/orders asks for 4.2 already."]
+    assert (json.loads(out)["patch"], json.loads(out)["notes"], error) == ("", notes, "")
+
+
+def test_a_plan_has_no_steps_to_choose(answers: Path, tmp_path: Path) -> None:
+    (tmp_path / "kafka.yaml").write_text(BLOCK)
+    code, out, error = patch(answers, "theirs", str(tmp_path / "kafka.yaml"), "--step", "1")
+    assert (code, out, "--step: expected waves" in error) == (2, "", True)
