@@ -94,6 +94,9 @@ def _base(folder: Path, revision: str) -> str:
     """Return the commit that a change began at: later commits of the other branch belong to other
     changes. Raises ConfigError."""
     commit = git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    is_new = revision == "HEAD" and git(folder, "rev-parse", "--git-dir") is not None
+    if commit is None and is_new:  # before the first commit: the empty tree
+        commit = git(folder, "hash-object", "-t", "tree", "/dev/null")
     if commit is None:
         raise ConfigError(
             f"--before-revision {clean(revision)}: expected a revision of the Git repository of "

@@ -415,6 +415,21 @@ def test_a_cluster_that_a_change_removes_is_a_finding(
     assert len(found) == 1 + (how == "another name")
 
 
+def test_before_the_first_commit_there_is_nothing_to_compare_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hook compares with HEAD, also in a new repository."""
+    monkeypatch.chdir(tmp_path)
+    Path("kafka.yaml").write_text(KAFKA.format(version="4.0.0", level="4.1-IV1"))
+    code, _, error = run("lint", "kafka.yaml", "--before-revision", "HEAD")
+    assert (code, "expected a revision of the Git repository" in error) == (2, True)
+    subprocess.run(["git", "init", "-q"], check=True)
+    for name in ("kafka.yaml", "*.yaml"):
+        code, out, error = run("lint", name, "--before-revision", "HEAD", "--json")
+        assert (code, error) == (0, "")
+        assert [one["code"] for one in json.loads(out)["findings"]] == ["level_above_software"]
+
+
 def test_a_renamed_file_is_compared_with_its_earlier_name(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

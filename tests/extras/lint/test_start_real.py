@@ -43,8 +43,9 @@ def start(cluster: RunningCluster) -> str:
     [
         (("/data\n", "/other\n"), "meta.properties"),
         (("controller.listener.names=CONTROLLER\n", ""), "controller.listener.names"),
+        (("listener.names=CONTROLLER", "listener.names=OTHER"), "must contain at least one value"),
     ],
-    ids=["log.dirs", "controller.listener.names"],
+    ids=["log.dirs", "controller.listener.names", "another listener"],
 )
 def test_a_node_ends_at_its_start_as_lint_says(
     change: tuple[str, str], says: str, cluster: RunningCluster, tmp_path: Path
