@@ -76,7 +76,7 @@ class Side:
     store: Store
     as_of: int
     catalogue: Catalogue  # with rows for the made-up features
-    run: int = 1
+    run: int = 20261129000000  # its first eight digits are a day
     settings: Settings = field(default_factory=Settings)
 
     def judge(self) -> float:
