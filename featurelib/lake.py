@@ -277,13 +277,7 @@ class Lake:
                 raise TableError(f"{fault}{old}.") from error
             advice = "Is it reachable, and may this user read it? Then run again"
             raise SurroundingsError(f"{fault}{advice}.") from error
-        written = table_there.metadata().configuration.get(VERSION_PROPERTY, "none")
-        if not written.isdecimal() or int(written) > table.version:
-            raise TableError(
-                f"table {table.full_name} at {uri}: expected version {table.version} or earlier, "
-                f"found {written}. A newer featurelib wrote it: read it with that one."
-            )
-        if table.is_rebuilt and int(written) < table.version:
+        if is_outdated(table, table_there.metadata().configuration, uri):
             which, then = "it", "Run the nightly once: it makes it anew."
             if version is not None:
                 which, then = "it for that night", f"{then} Then leave out --run."
@@ -366,6 +360,19 @@ def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, lis
     silent = {(row["cluster"], row["role"], row["node_id"]) for row in down.to_pylist()}
     judged = {r["cluster"]: (r["verdict"], r["cluster"] in bad) for r in plans}
     return nights, judged, levels, silent
+
+
+def is_outdated(table: Table, properties: Mapping[str, str], place: str) -> bool:
+    """Return true if an earlier release wrote a table that this one makes anew from others. Raises
+    TableError for a table of a newer release."""
+    written = properties.get(VERSION_PROPERTY, "none")
+    if not written.isdecimal() or int(written) > table.version:
+        raise TableError(
+            f"table {table.full_name} at {place}: expected {VERSION_PROPERTY} {table.version} or "
+            f"earlier, found {written}; nothing was written. A newer featurelib wrote it: use that "
+            "release or a later one."
+        )
+    return table.is_rebuilt and int(written) < table.version
 
 
 def expect_whole_log(entries: Entries, uri: str) -> None:

@@ -12,7 +12,9 @@ from featurelib.errors import ConfigError
 from featurelib.lake import INSTALL
 
 if TYPE_CHECKING:
-    from featurelib.spark.arrow_tables import ArrowAudit
+    import pyarrow
+
+    from featurelib.spark.gold import Results
 
 
 def audit(
@@ -21,7 +23,7 @@ def audit(
     as_of: datetime | str | None = None,
     settings: Settings | None = None,
     catalogue: Catalogue | None = None,
-) -> ArrowAudit:
+) -> Results[pyarrow.Table]:
     """Audit a table of landing lines of any number of clusters, without Spark.
 
         found = featurelib.audit(polars.DataFrame({"raw": open("landing.jsonl").readlines()}))

@@ -6,7 +6,6 @@ featurelib.spark.audit, made by the same functions: parse_lines, fold_batches, j
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
@@ -25,25 +24,13 @@ from featurelib.spark.judging import CELLS, CORE_COLUMNS, expected_rows, judge_a
 from featurelib.spark.lines import SCHEMA, limit_of, line_column, parse_lines, wrong_lines
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArrowAudit:
-    """The result of an audit, each a pyarrow.Table: gold's columns without the run."""
-
-    clusters: pa.Table  # a row per cluster
-    readiness: pa.Table  # a row per cluster and feature: the verdicts
-    incompatible_brokers: pa.Table  # a row per node and feature that a finalized level excludes
-    findings: pa.Table
-    nodes: pa.Table  # a row per broker or controller half that must respond
-    plans: pa.Table  # a row per cluster: the upgrade-all plans
-
-
 def audit(
     lines: object,
     fleet: Fleet | None = None,
     as_of: datetime | str | None = None,
     settings: Settings | None = None,
     catalogue: Catalogue | None = None,
-) -> ArrowAudit:
+) -> gold.Results[pa.Table]:
     """Audit the clusters of a table of landing lines, like featurelib.spark.audit.
 
     `lines` is anything that Arrow reads as a table, with the lines in `raw` or `value`. Raises
@@ -64,7 +51,7 @@ def audit(
         name: arrow.table_of(gold.rows_of(table, judged, inventory, known))
         for name, table in gold.RESULTS.items()
     }
-    return ArrowAudit(**made)
+    return gold.Results(**made)
 
 
 def _fold(parsed: pa.Table, limit: int | None) -> pa.Table:

@@ -153,55 +153,19 @@ def incompatible(supported: DataFrame, finalized: DataFrame) -> DataFrame:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Audit:
+class Audit(gold.Results[DataFrame]):
     """The result of an audit, a DataFrame per table: gold's columns without the run."""
 
     judged: DataFrame  # a row per batch of clusters, with the core's tables as Arrow streams
-    fleet: Fleet
-    catalogue: Catalogue
-
-    @property
-    def clusters(self) -> DataFrame:
-        """The clusters, a row each: software, finalized levels, phase, verdict, worst severity."""
-        return self._table(tables.CLUSTERS)
-
-    @property
-    def readiness(self) -> DataFrame:
-        """The verdicts, a row per cluster and feature: finalized, target and maximum level."""
-        return self._table(tables.FEATURE_READINESS)
-
-    @property
-    def incompatible_brokers(self) -> DataFrame:
-        """The nodes whose range excludes a finalized level, a row per node and feature."""
-        return self._table(tables.INCOMPATIBLE_BROKERS)
-
-    @property
-    def nodes(self) -> DataFrame:
-        """The nodes that must respond, a row per broker or controller half: release, responses."""
-        return self._table(tables.NODES)
-
-    @property
-    def findings(self) -> DataFrame:
-        """The findings with message, remedy and command, a row per node and feature."""
-        return self._table(tables.FINDINGS)
-
-    @property
-    def plans(self) -> DataFrame:
-        """The upgrade-all plans, a row per cluster."""
-        return self._table(tables.UPGRADE_PLANS)
 
     def persist(self) -> Audit:
         """Keep the judgements, so that several actions judge once. See DataFrame.persist."""
-        return replace(self, judged=self.judged.persist())
+        self.judged.persist()
+        return self
 
     def unpersist(self) -> None:
         """Release the data that `persist` keeps."""
         self.judged.unpersist()
-
-    def _table(self, table: tables.Table) -> DataFrame:
-        schema = arrow.schema_of(table.audited)
-        unpack = partial(_unpack, table, self.fleet, self.catalogue)
-        return self.judged.mapInArrow(unpack, from_arrow_schema(schema)).select(*schema.names)
 
 
 def audit(
@@ -223,7 +187,12 @@ def audit(
     rows = _with_as_of(snapshots(lines, as_of), lines, as_of, [entry.id for entry in entries])
     judge = partial(_judge, inventory, rules, catalogue)
     judged = rows.mapInArrow(judge, from_arrow_schema(CELLS)).select(*CELLS.names)
-    return Audit(judged=judged, fleet=inventory, catalogue=known)
+    made = {}
+    for name, table in gold.RESULTS.items():
+        schema, unpack = arrow.schema_of(table.audited), partial(_unpack, table, inventory, known)
+        rows = judged.mapInArrow(unpack, from_arrow_schema(schema))
+        made[name] = rows.select(*schema.names)
+    return Audit(judged=judged, **made)
 
 
 def create_views(session: SparkSession, root: str) -> None:

@@ -7,7 +7,8 @@ stay unchanged, for joins.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -42,6 +43,21 @@ RESULTS = {  # of an audit, by their names in the library
     "findings": tables.FINDINGS,
     "plans": tables.UPGRADE_PLANS,
 }
+Frame = TypeVar("Frame")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results(Generic[Frame]):
+    """The result of an audit: RESULTS without the run, each a pyarrow.Table or a DataFrame."""
+
+    clusters: Frame  # a row per cluster: software, finalized levels, phase, verdict, severity
+    readiness: Frame  # the verdicts, a row per cluster and feature: finalized, target, maximum
+    incompatible_brokers: Frame  # a row per node and feature whose range excludes the level
+    findings: Frame  # with message, remedy and command, a row per node and feature
+    nodes: Frame  # a row per broker or controller half that must respond: release, responses
+    plans: Frame  # the upgrade-all plans, a row per cluster
+
+
 NOWHERE = (NO_SITE.landing, NO_SITE.inventory)  # the placeholders in commands for unknown places
 _PART_OF = {table: part for part, (table, _) in PARTS.items()}
 

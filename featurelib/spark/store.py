@@ -30,7 +30,7 @@ from pyspark.sql import types as T
 from featurelib import arrow
 from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableError
 from featurelib.faults import damaged, explaining, in_a_line
-from featurelib.lake import VERSION_PROPERTY
+from featurelib.lake import VERSION_PROPERTY, is_outdated
 from featurelib.rows import TableRows
 from featurelib.spark import log
 from featurelib.spark.hold import HoldingRun, Lease, expect_lock, hold_folder, telling
@@ -86,7 +86,7 @@ class Store:
         self._expect_fit()
         for table, head in heads:
             with explaining(self.path(table)):
-                if head is None or _is_outdated(table, head):
+                if head is None or self._is_outdated(table, head):
                     self._log(table).create(_properties(table), replace=head is not None)
                 else:
                     self._carry_over(table, head)
@@ -141,7 +141,7 @@ class Store:
         return arrow.rows_of(self.fetch(table, conditions, names), table.schema.select(names))
 
     def _expect_readable(self, table: Table) -> None:
-        if _is_outdated(table, self.check(table)):
+        if self._is_outdated(table, self.check(table)):
             raise NoEvidenceError(
                 f"table {table.full_name} at {self.path(table)}: an earlier featurelib wrote it, "
                 "in a form of its own. Run nightly, or refine: both make it anew from bronze."
@@ -323,16 +323,12 @@ class Store:
     def _check(self, table: Table, head: Head) -> None:
         if self._checked.get(table) is head:
             return
-        version = head.properties.get(VERSION_PROPERTY, "none")
-        if not version.isdecimal() or int(version) > table.version:
-            raise TableError(
-                f"table {table.full_name} at {self.path(table)}: expected {VERSION_PROPERTY} "
-                f"{table.version} or earlier, found {version}; nothing was written. A newer "
-                "featurelib wrote it: run that release or a later one."
-            )
-        if not _is_outdated(table, head):
+        if not self._is_outdated(table, head):
             self._check_columns(table, head)
         self._checked[table] = head
+
+    def _is_outdated(self, table: Table, head: Head) -> bool:
+        return is_outdated(table, head.properties, self.path(table))
 
     def _check_columns(self, table: Table, head: Head) -> None:
         """Check the columns: an earlier or later release's table may differ in optional ones."""
@@ -399,11 +395,6 @@ def resolve_uri(root_uri: str) -> str:
     path = tail if scheme == "file" and colon else root_uri
     # One slash: Delta treats file:///x and file:/x as two places (DELTA_AMBIGUOUS_PATHS).
     return "file:" + os.path.abspath("/" + path.lstrip("/") if path.startswith("//") else path)
-
-
-def _is_outdated(table: Table, head: Head) -> bool:
-    """Return true if an earlier release wrote a table that this one rebuilds from others."""
-    return table.is_rebuilt and head.properties.get(VERSION_PROPERTY) != str(table.version)
 
 
 def _types(schema: T.StructType) -> dict[str, str]:
