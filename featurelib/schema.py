@@ -81,9 +81,9 @@ _NAMES = {
     LEVEL: "finalized_level level min_level min_version max_version target ceiling available "
     "downgrade_floor point_of_no_return from_level to_level metadata_version request",
     INT: "waiting node_id nodes blockers unknowns timeout_ms",
-    LONG: "run line_id line_number epoch znode_version checksum version size lines accepted "
-    "repeated quarantined clusters ready blocked up_to_date unknown findings median_wait_hours "
-    "longest_wait_hours first_seen_run",
+    LONG: "run line_id line_number epoch epoch_before znode_version checksum version size lines "
+    "accepted repeated quarantined clusters ready blocked up_to_date unknown findings "
+    "median_wait_hours longest_wait_hours first_seen_run",
     BYTES: "content_hash raw state learned",
     TIME: "observed_at ready_since verdict_since newest_line modified_at as_of answered_at "
     "failed_at",

@@ -52,11 +52,18 @@ class Table:
 
     @property
     def about(self) -> dict[str, str]:
-        """The sentence about each column, from columns.toml."""
+        """The sentence about each column, from columns.toml, and about `column.part` of a struct or
+        a list of rows. A part without a sentence of its own has that of its name."""
         sentences = _sentences()
         own = sentences["columns"] | sentences.get(self.full_name, {})
-        parts = [kind.names for _, kind in self.schema.fields if isinstance(kind, Schema)]
-        return {name: own[name] for name in sum(parts, self.schema.names) if name in own}
+        about = {}
+        for name, kind in self.schema.fields:
+            rows = kind.of if isinstance(kind, ListOf) else kind
+            parts = rows.names if isinstance(rows, Schema) else []
+            for key, short in [(name, name), *((f"{name}.{part}", part) for part in parts)]:
+                if (sentence := own.get(key, own.get(short))) is not None:
+                    about[key] = sentence
+        return about
 
     @property
     def audited(self) -> Schema:
@@ -131,18 +138,21 @@ BRONZE = (LANDING_LINE, INGEST_RUN)
 
 _HISTORY_ROWS, _SNAPSHOT_ROWS = 50_000, 500
 
-_WHO = "run cluster observed_at line_id witness node_id epoch feature"
+_WHO = "run cluster observed_at line_id role node_id epoch"
 
 
 def _history(name: str, comment: str, levels: str) -> Table:
-    """Return a silver table of what sources showed: a row per line and feature, null = none."""
+    """Return a silver table of what sources showed, where it changed: a row per line and feature,
+    null = none."""
     return Table(
         layer="silver",
         name=name,
         comment=comment,
         grain=("line_id", "feature"),
         schema=columns(f"{_WHO} {levels}"),
-        required=frozenset({"run", "cluster", "observed_at", "line_id", "witness"}),
+        required=frozenset({"run", "cluster", "observed_at", "line_id", "role"}),
+        version=2,  # 2: a row where something changed; the source is `role`
+        is_rebuilt=True,
         skip_by=_SKIP_BY,
         sort_by=("cluster",),
         file_rows=_HISTORY_ROWS,
@@ -151,13 +161,13 @@ def _history(name: str, comment: str, levels: str) -> Table:
 
 NODE_ADVERTISEMENT = _history(
     "node_advertisement",
-    "Which version range of which feature a node said it supports, when, in which line.",
-    "min_version max_version",
+    "Which version range of which feature a node said it supports, where that changed.",
+    "feature min_version max_version",
 )
 FINALIZED_FEATURES = _history(
     "finalized_features",
-    "Which level of which feature a witness said is finalized, at which epoch.",
-    "min_level level",  # level 0: this line removed it
+    "Which level of which feature a source said is finalized, in readings where that changed.",
+    "epoch_before feature min_level level",  # level 0: this line removed it
 )
 
 SET_ASIDE = ListOf(of=columns("line_id reason"))
@@ -170,7 +180,7 @@ CLUSTER_SNAPSHOT = Table(
     grain=("cluster",),
     schema=FOLDED.with_first("run", LONG),
     required=frozenset({"run", "cluster"}),
-    version=10,  # 3: one stored form (schema.LAYOUT); 4 to 9: witnesses, absence; 10: old levels
+    version=11,  # 3: one form (schema.LAYOUT); 4 to 9: witnesses; 10: old levels; 11: changes
     is_rebuilt=True,
     skip_by=_SKIP_BY,
     file_rows=_SNAPSHOT_ROWS,  # a fold leaves them sorted by cluster

@@ -27,16 +27,16 @@ SELECT * FROM gold_node WHERE run IN (SELECT max(run) FROM gold_audit_run);
 CREATE VIEW latest_upgrade_plan AS
 SELECT * FROM gold_upgrade_plan WHERE run IN (SELECT max(run) FROM gold_audit_run);
 
--- The newest response of each node, a row a feature; registrations are left out. The source is the
--- node itself, so its role, by which gold's tables are joined.
+-- The newest ranges of each node, a row a feature, with the line that showed them first;
+-- registrations are left out.
 CREATE VIEW latest_node_advertisement AS
-SELECT a.run, a.cluster, a.witness AS role, a.node_id, a.feature, a.min_version, a.max_version,
+SELECT a.run, a.cluster, a.role, a.node_id, a.feature, a.min_version, a.max_version,
        a.observed_at, a.line_id
 FROM silver_node_advertisement AS a
-JOIN (SELECT cluster, witness, node_id, max(observed_at) AS observed_at
-      FROM silver_node_advertisement WHERE witness IN ('broker', 'controller')
-      GROUP BY cluster, witness, node_id) AS n
-ON a.cluster = n.cluster AND a.witness = n.witness AND a.node_id = n.node_id
+JOIN (SELECT cluster, role, node_id, max(observed_at) AS observed_at
+      FROM silver_node_advertisement WHERE role IN ('broker', 'controller')
+      GROUP BY cluster, role, node_id) AS n
+ON a.cluster = n.cluster AND a.role = n.role AND a.node_id = n.node_id
    AND a.observed_at = n.observed_at;
 
 -- The finalized levels of each cluster as brokers, or the /feature znode, showed them at the
@@ -45,9 +45,9 @@ CREATE VIEW latest_finalized_features AS
 SELECT DISTINCT f.cluster, f.feature, f.min_level, f.level, f.epoch
 FROM silver_finalized_features AS f
 JOIN (SELECT cluster, max(epoch) AS epoch
-      FROM silver_finalized_features WHERE witness IN ('broker', 'features_node') GROUP BY cluster) AS n
+      FROM silver_finalized_features WHERE role IN ('broker', 'features_node') GROUP BY cluster) AS n
 ON f.cluster = n.cluster AND f.epoch = n.epoch
-WHERE f.witness IN ('broker', 'features_node') AND f.level > 0;
+WHERE f.role IN ('broker', 'features_node') AND f.level > 0;
 
 -- What nodes support beside what is finalized, as they said it last: a look at the raw
 -- responses. The verdict is the audit's, which weighs sources and ages.

@@ -76,11 +76,13 @@ def _table(each: Table) -> list[str]:
         [code(name), _type(kind), "–" if name in each.required else "yes", each.about[name]]
         for name, kind in each.schema.fields
     ]
+    parts = [[code(name), text] for name, text in each.about.items() if "." in name]
     return [
         f"## {each.full_name}",
         each.comment,
         "\n".join(said),
         table(["column", "type", "may be null", "holds"], rows),
+        *([table(["part of a list or struct", "holds"], parts)] if parts else []),
     ]
 
 

@@ -193,7 +193,7 @@ def _remedy(remedy: Remedy) -> str:
 
 def _facts() -> list[list[str]]:
     about = FINDINGS.about
-    return [[code(name), about[name]] for name in FACTS.names]
+    return [[code(name), about[f"facts.{name}"]] for name in FACTS.names]
 
 
 def _braces() -> list[list[str]]:

@@ -25,7 +25,7 @@ from featurelib.landing.samples import NodeMetrics
 from featurelib.landing.strict import FaultError
 from featurelib.landing.strimzi import StrimziLine
 from featurelib.snapshot import state as kept
-from featurelib.snapshot.history import REGISTRATION, Learned, Shown
+from featurelib.snapshot.history import LOG, REGISTRATION, TOOL, Learned, Shown, Stated, readings_of
 from featurelib.snapshot.log import DumpLine, replay
 from featurelib.snapshot.state import DAMAGED, NOTHING, ClusterState, Map
 from featurelib.snapshot.zookeeper import ROUND
@@ -44,6 +44,7 @@ _KEPT: Final = {
     "rights": (attrgetter("request", "role", "node_id"), _NEWEST),  # refused, or with a response
     "migration_ready": (attrgetter("node_id"), _NEWEST),
     "leaderless": (attrgetter("role", "node_id"), _NEWEST),
+    "statements": (attrgetter("witness", "node_id", "is_finalized", "feature"), _NEWEST),
 }
 
 
@@ -72,6 +73,8 @@ class Fold:
     _entries: dict[str, dict[object, msgspec.Struct]] = field(default_factory=dict)
     _dumps: dict[int, list[DumpLine]] = field(default_factory=dict)
     _touched: set[int] = field(default_factory=set)
+    _statements: list[Stated] = field(default_factory=list)  # by the lines of this run
+    _taught: set[object] = field(default_factory=set)  # the sources of learned statements
 
     def add(self, landing: Landing, line_id: int) -> None:
         """Fold one accepted line. Times are microseconds, `line_id` as in bronze."""
@@ -100,15 +103,19 @@ class Fold:
         self.state.waiting = (*newest, count + 1)
 
     def close_run(self) -> None:
-        """Replay the dumps that this run's lines belong to."""
+        """Replay the dumps that this run's lines belong to, and learn what its readings changed."""
         dumps = {at: self._dumps[at] for at in self._touched}
         self._touched.clear()
         if dumps:
-            replay(self.state, dumps, self._position, self._learn)
+            replay(self.state, dumps, self._position, self._teach)
+        statements, self._statements = self._statements, []
+        for reading in readings_of(statements):
+            self._compare(reading)
 
     def forget_run(self) -> None:
         """Drop the run: its lines were folded before, and only complete dumps."""
         self._touched.clear()
+        self._statements.clear()
 
     def finish(self) -> ClusterState:
         """Settle the state: equal input gives equal bytes."""
@@ -118,8 +125,46 @@ class Fold:
         return self.state
 
     def _learn(self, moment: tuple[int, int], content: Shown) -> None:
-        if self.learned is not None:
+        self._statements.append((moment, content))
+
+    def _teach(self, moment: tuple[int, int], content: Shown) -> None:
+        source = (moment, content.witness, content.is_finalized)
+        if self.learned is not None and (content.witness == LOG or source not in self._taught):
+            self._taught.add(source)
             self.learned.add(self.run, moment, content)
+
+    def _compare(self, reading: list[Stated]) -> None:
+        """Add the changed ranges of a reading to the histories, and all its finalized levels if one
+        of them changed. After a late statement that differs, add the newest ones again."""
+        newest = self._entries["statements"]
+        changed: list[Stated] = []
+        levels = [statement for statement in reading if statement[1].is_finalized]
+        returning = set[bool]()
+        for moment, content in reading:
+            of_tool = content.features[0][0] if content.witness == TOOL else ""
+            node_id = -1 if content.node_id is None else content.node_id
+            key = (content.witness, node_id, content.is_finalized, of_tool)
+            old, position = newest.get(key), self._position(content.features)
+            self._keep("statements", kept.NewestStatement(*key, *moment, content.epoch, position))
+            before = None
+            if isinstance(old, kept.NewestStatement):
+                if moment < (old.at, old.line):
+                    returning |= {content.is_finalized} if old.map != position else set()
+                elif content.epoch is not None and content.epoch < (old.epoch or 0):
+                    before = old.epoch
+                elif old.map == position:
+                    continue
+            changed.append((moment, content._replace(epoch_before=before)))
+        if any(content.is_finalized for _, content in changed):
+            changed += levels  # those that are there already are learned once
+        for entry in newest.values():
+            assert isinstance(entry, kept.NewestStatement)
+            if entry.is_finalized in returning:
+                node = None if entry.node_id < 0 else entry.node_id
+                source = (entry.witness, node, entry.epoch, self.state.maps[entry.map])
+                changed.append(((entry.at, entry.line), Shown(*source, entry.is_finalized)))
+        for moment, content in changed:
+            self._teach(moment, content)
 
     def _keep(self, name: str, new: msgspec.Struct) -> None:
         """Keep a statement if it is the greatest of its key."""
@@ -170,8 +215,7 @@ class Fold:
                 listener.full, (listener.full_at, listener.full_line) = ranges, moment
         elif moment > (listener.partial_at, listener.partial_line):
             listener.partial, (listener.partial_at, listener.partial_line) = ranges, moment
-        if self.learned is not None:
-            self._learn_answer(content, moment)
+        self._learn_answer(content, moment)
         epoch = content.epoch
         if epoch < 0:
             return
@@ -336,12 +380,11 @@ class Fold:
             node.at, node.line, node.data = at, line, content.data
         low, high = node.incarnations.get("/feature" if node.by_code else "/features", (0, 0))
         node.recreated = low < high
-        if self.learned is not None:
-            readings = (decode(content.data, generation) for generation in Generation)
-            good = next((r for r in readings if r.reading == Reading.ACCEPTED), None)
-            if good is not None:
-                witness = Witness.FEATURES_NODE.name.lower()
-                self._learn((at, line), Shown(witness, None, content.version, good.levels, True))
+        readings = (decode(content.data, generation) for generation in Generation)
+        good = next((r for r in readings if r.reading == Reading.ACCEPTED), None)
+        if good is not None:
+            witness = Witness.FEATURES_NODE.name.lower()
+            self._learn((at, line), Shown(witness, None, content.version, good.levels, True))
 
     def _add_strimzi(self, content: StrimziLine, at: int, line: int) -> None:
         shared = kept.StrimziState.__struct_fields__[2:-1]

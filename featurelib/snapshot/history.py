@@ -1,8 +1,13 @@
-"""Extract the rows of two histories from a fold: one for each line and each log record.
+"""Extract the rows of two histories from a fold: responses that differ from the one before, and log
+records.
 
-The meaning of a log record depends on its file, so the fold provides it. The snapshot row keeps the
-statements of the last fold until the histories have them: a line is read once, and a crash between
-the two loses nothing.
+The fold provides them: it knows the newest statement of each source, and the meaning of a log
+record depends on its file. The snapshot row keeps the statements of the last fold until the
+histories have them: a line is read once, and a crash between the two loses nothing.
+
+A node's ranges are kept where they changed. Finalized levels are kept by whole readings: all
+sources of a reading, if one of them shows another level or a smaller epoch. Easy to get wrong: a
+line that comes late may stand between two equal ones, so the newest statements follow it again.
 
 Read back, rows of silver.finalized_features become changes, by epoch. A broker's epoch is how far
 it has read: the log's offset in KRaft mode, the znode's version in ZooKeeper mode. So brokers and
@@ -20,7 +25,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Any, NamedTuple, TypedDict
+from operator import itemgetter
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import msgspec
 import numpy as np
@@ -47,6 +53,7 @@ class Shown(NamedTuple):
     epoch: int | None
     features: Map
     is_finalized: bool
+    epoch_before: int | None = None  # of the response before, if this one's epoch is smaller
 
 
 class Statement(msgspec.Struct, array_like=True, gc=False):
@@ -60,6 +67,10 @@ class Statement(msgspec.Struct, array_like=True, gc=False):
     epoch: int | None
     is_finalized: bool
     map: int  # position in `maps`
+    epoch_before: int | None = None
+
+
+Stated = tuple[tuple[int, int], Shown]  # with its moment: its time, its line
 
 
 class Learned(msgspec.Struct, array_like=True, gc=False):
@@ -70,11 +81,24 @@ class Learned(msgspec.Struct, array_like=True, gc=False):
 
     def add(self, run: int, moment: tuple[int, int], content: Shown) -> None:
         """Add the content of a line or record of a moment (its time, its line)."""
-        witness, node_id, epoch, features, is_finalized = content
+        witness, node_id, epoch, features, is_finalized, before = content
         if features not in self.maps:
             self.maps.append(features)
         source = (*moment, witness, node_id, epoch)
-        self.statements.append(Statement(run, *source, is_finalized, self.maps.index(features)))
+        position = self.maps.index(features)
+        self.statements.append(Statement(run, *source, is_finalized, position, before))
+
+
+def readings_of(statements: Iterable[Stated]) -> Iterator[list[Stated]]:
+    """Yield statements by readings: those of ONE_READING together, in order of time."""
+    reading: list[Stated] = []
+    for statement in sorted(statements, key=itemgetter(0)):
+        if reading and statement[0][0] - reading[0][0][0] > ONE_READING:
+            yield reading
+            reading = []
+        reading.append(statement)
+    if reading:
+        yield reading
 
 
 _DECODER = msgspec.msgpack.Decoder(Learned)
@@ -113,10 +137,12 @@ def _batch(table: Table, rows: list[tuple[str, Statement, Map]]) -> TableRows:
     size = np.array([max(len(features), 1) for features in codes])
     owner, entry = spread((np.cumsum(size) - size)[of_row], size[of_row])
     columns: dict[str, Column | Int] = {"cluster": texts_of(name for name, _, _ in rows)}
-    for name in ("run", "observed_at", "line_id", "node_id", "epoch"):
-        columns[name] = numbers_of([getattr(entry, name) for _, entry, _ in rows])
-    columns["witness"] = texts_of(entry.witness for _, entry, _ in rows)
-    sources = make_rows(Schema.of(table.schema.fields[:-3]), len(rows), columns).take(owner)
+    source_columns = Schema.of(table.schema.fields[:-3])
+    for name in source_columns.names:
+        if name not in ("cluster", "role"):
+            columns[name] = numbers_of([getattr(entry, name) for _, entry, _ in rows])
+    columns["role"] = texts_of(entry.witness for _, entry, _ in rows)
+    sources = make_rows(source_columns, len(rows), columns).take(owner)
     feature, low, high = zip(*entries, strict=True)
     *_, (first, _), (second, _), (third, _) = table.schema.fields
     feature_columns: dict[str, Column | Int] = {
@@ -134,6 +160,7 @@ TOGETHER = frozenset({LOG, NODE, BROKER})
 TOOL, CONTROLLER = Witness.TOOL.name.lower(), Witness.CONTROLLER.name.lower()
 IN_ORDER = (TOGETHER, {CONTROLLER}, {TOOL})
 _READING = timedelta(microseconds=ONE_READING)
+_INSTANT = timedelta(microseconds=1)
 
 
 class Row(TypedDict):
@@ -142,9 +169,10 @@ class Row(TypedDict):
     cluster: str
     observed_at: datetime
     line_id: int
-    witness: str
+    role: str
     node_id: int | None
     epoch: int | None
+    epoch_before: NotRequired[int | None]
     feature: str | None
     level: int | None
 
@@ -197,8 +225,11 @@ def epochs_back(rows: Iterable[Row]) -> list[EpochBack]:
 def _sayings(rows: Iterable[Row]) -> _Sayings:
     sayings: defaultdict[_Who, set[tuple[datetime, int]]] = defaultdict(set)
     for row in rows:
-        if row["epoch"] is not None and row["witness"] not in (LOG, TOOL):
-            sayings[row["witness"], row["node_id"]].add((row["observed_at"], row["epoch"]))
+        if row["epoch"] is not None and row["role"] not in (LOG, TOOL):
+            of_source = sayings[row["role"], row["node_id"]]
+            of_source.add((row["observed_at"], row["epoch"]))
+            if (before := row.get("epoch_before")) is not None:  # of a response that has no row
+                of_source.add((row["observed_at"] - _INSTANT, before))
     return {source: sorted(epochs) for source, epochs in sayings.items()}
 
 
@@ -219,9 +250,9 @@ class _Break(NamedTuple):
 
     def is_before(self, row: Row) -> bool:
         """Return true if the row was read before the epoch fell; the log keeps older rows."""
-        since = self.own.get((row["witness"], row["node_id"]), self.at)
+        since = self.own.get((row["role"], row["node_id"]), self.at)
         return row["observed_at"] >= since and (
-            row["witness"] != LOG or (row["epoch"] or 0) > self.after
+            row["role"] != LOG or (row["epoch"] or 0) > self.after
         )
 
 
@@ -251,19 +282,19 @@ def _breaks(rows: Iterable[Row]) -> list[_Break]:
 def _early(rows: list[Row]) -> list[Row]:
     """Return rows of KRaft controllers from before any other witness reported a level: in ZooKeeper
     mode brokers know none."""
-    times = (row["observed_at"] for row in rows if row["witness"] in TOGETHER and row["level"])
+    times = (row["observed_at"] for row in rows if row["role"] in TOGETHER and row["level"])
     until = min(times, default=datetime.max.replace(tzinfo=UTC)) - _READING
-    return [row for row in rows if row["witness"] == CONTROLLER and row["observed_at"] < until]
+    return [row for row in rows if row["role"] == CONTROLLER and row["observed_at"] < until]
 
 
 def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
     """Yield the changes of one cluster, oldest first."""
     known = list(rows)
-    witnesses = {row["witness"] for row in known}
+    witnesses = {row["role"] for row in known}
     believed = next((kinds for kinds in IN_ORDER if kinds & witnesses), set())
     # Brokers leave out features; if the znode itself was read, it has all.
-    read = {row["epoch"] for row in known if row["witness"] == NODE}
-    breaks = _breaks(row for row in known if row["witness"] in believed)
+    read = {row["epoch"] for row in known if row["role"] == NODE}
+    breaks = _breaks(row for row in known if row["role"] in believed)
     early = _early(known) if believed is TOGETHER else []
     statements: dict[tuple[bool, int, int, datetime, int], list[Row]] = defaultdict(list)
     for row in early:
@@ -271,9 +302,9 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
     for row in known:
         if early and row["feature"] is None:
             continue
-        if row["witness"] in believed and not (row["witness"] == BROKER and row["epoch"] in read):
+        if row["role"] in believed and not (row["role"] == BROKER and row["epoch"] in read):
             # A tool's line number stands in place of the epoch.
-            epoch = -1 if row["witness"] == TOOL or row["epoch"] is None else row["epoch"]
+            epoch = -1 if row["role"] == TOOL or row["epoch"] is None else row["epoch"]
             since = sum(b.is_before(row) for b in breaks)
             line = row["line_id"] if epoch >= 0 else 0
             statements[True, since, epoch, row["observed_at"], line].append(row)
@@ -281,7 +312,7 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
     passed, last = 0, (-1, -1, datetime.min)
     for (_, since, epoch, at, _), part in sorted(statements.items(), key=lambda entry: entry[0]):
         after = {row["feature"]: row["level"] or 0 for row in part if row["feature"] is not None}
-        if part[0]["witness"] == LOG:
+        if part[0]["role"] == LOG:
             after = levels | after
         elif (
             part[0]["node_id"] is not None

@@ -227,6 +227,20 @@ class Configs(msgspec.Struct, array_like=True, gc=False):
     values: tuple[tuple[str, str | None, int], ...]  # key, value, source; by key
 
 
+class NewestStatement(msgspec.Struct, array_like=True, gc=False):
+    """The newest statement of a source about its ranges or about the finalized levels, by (time,
+    line): the next one is compared with it, and a history keeps what differs."""
+
+    witness: str
+    node_id: int  # -1 = none
+    is_finalized: bool
+    feature: str  # of a tool, which prints a line a feature; else empty
+    at: int
+    line: int
+    epoch: int | None
+    map: int
+
+
 class MigrationReady(msgspec.Struct, array_like=True, gc=False):
     """The readiness of a controller for a migration from ZooKeeper, by (time, line)."""
 
@@ -301,6 +315,7 @@ class ClusterState(msgspec.Struct, array_like=True):
     # "feature level" → when a node last showed that level as finalized. It may still be in the
     # metadata log after a downgrade.
     levels_seen: dict[str, int] = {}
+    statements: list[NewestStatement] = []  # by (witness, node, finalized or not, feature)
 
 
 _DECODER = msgspec.msgpack.Decoder(ClusterState)
@@ -369,6 +384,7 @@ def settle(state: ClusterState) -> None:
         *((entry, name) for entry in state.listeners for name in _MAPS_OF_LISTENERS),
         *((entry, "levels") for entry in state.witnesses),
         *((entry, "profile") for entry in state.registrations),
+        *((entry, "map") for entry in state.statements),
         *((entry, "profile") for entry in state.log.nodes),
         *((event, "profile") for event in (*pending, *(state.log.open_transaction or ()))),
     ]

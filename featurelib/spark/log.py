@@ -11,7 +11,7 @@ import functools
 import json
 import operator
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Literal, TypeAlias
@@ -74,22 +74,12 @@ def row_schema(table: Table) -> T.StructType:
 
 def spark_schema(table: Table) -> T.StructType:
     """Return the table's schema in Spark's types with comments; required columns are NOT NULL."""
-    about = {name: {"comment": comment} for name, comment in table.about.items()}
-
-    def commented(schema: T.StructType, required: Container[str]) -> T.StructType:
-        kinds = [
-            commented(f.dataType, ()) if isinstance(f.dataType, T.StructType) else f.dataType
-            for f in schema
-        ]
-        named = zip(schema.names, kinds, strict=True)
-        return T.StructType(
-            [
-                T.StructField(name, kind, name not in required, about.get(name))
-                for name, kind in named
-            ]
-        )
-
-    return commented(row_schema(table), table.required)
+    schema = T.StructType.fromJson(row_schema(table).jsonValue())  # a copy
+    for name, field in flatten(schema).items():
+        if (comment := table.about.get(name.replace(".element", ""))) is not None:
+            field.metadata = {"comment": comment}
+        field.nullable = name not in table.required
+    return schema
 
 
 Fields = Mapping[str, T.StructField]  # by the names that flatten gives them

@@ -62,7 +62,7 @@ def refine(
     store.create(*HISTORIES, CLUSTER_SNAPSHOT)
     done = store.newest_run(CLUSTER_SNAPSHOT)
     until = None if as_of is None else latest(as_of)
-    known, waited = None, False
+    known, waited, late = None, False, False
     change = None if done is None else _find_change(store)
     if change is not None:
         say(f"warning: table {change}. All clusters are folded again from bronze.")
@@ -71,7 +71,9 @@ def refine(
         columns = ["cluster", "observed_at", "waiting", "checksum"]
         known = _known(store.fetch(CLUSTER_SNAPSHOT, columns=columns), done, until)
         part = _waited(known, until)
-        waited = known.waits and len(store.fetch(part.table, part.rows, ["line_id"])) > 0
+        waited = known.waits and _has(store, part.rows)
+        # A late line makes the fold tell the newest statements again, which a history may have.
+        late = _has(store, _Part(wanted=[("run", ">", done), *_dated(None, known.newest)]).rows)
     if known is not None and known.done >= newest and not known.ahead and not waited:
         say("refine: nothing new came in")
         upto = newest
@@ -81,9 +83,14 @@ def refine(
         again = change is not None
         _fold_clusters(store, known, _parts(store, known, waited, until, upto), upto, again)
         say("refine: snapshot of every cluster written")
-        _follow_up(store, upto, say, anew=known is None or waited, again=again)
+        _follow_up(store, upto, say, anew=known is None or waited or late, again=again)
         say("refine: histories written")
     return upto
+
+
+def _has(store: Store, conditions: Sequence[Wanted]) -> bool:
+    """Return true if bronze has such a line; bounds in the log skip files without one."""
+    return len(store.fetch(LANDING_LINE, conditions, ["line_id"])) > 0
 
 
 def _find_change(store: Store) -> str | None:
@@ -247,8 +254,9 @@ def _follow_up(
     aside.
 
     `anew`: some lines may have been folded before and cut off since (a clock that was ahead, an
-    earlier --as-of, another release). Their statements are in a history already and stay there
-    once. `again`: the snapshot has all statements of bronze, which replace each history.
+    earlier --as-of, another release), or came late. Their statements, or those around them, are in
+    a history already and stay there once. `again`: the snapshot has all statements of bronze,
+    which replace each history.
     """
     taught: list[Wanted] = [("learned", "is not null", None)]
 

@@ -124,5 +124,6 @@ def test_each_remedy_is_a_sentence_and_the_last_way_fits_always() -> None:
 def test_settings_and_the_tables_name_each_fact_of_a_row() -> None:
     columns = {*FINDING.names}
     facts = {fact for row in (finding_rows() | rule_rows()).values() for fact in row.facts}
-    assert facts == set(FACTS.names) <= FINDINGS.about.keys()
+    assert facts == set(FACTS.names)
+    assert {f"facts.{fact}" for fact in facts} <= FINDINGS.about.keys()
     assert columns.isdisjoint(facts)

@@ -180,7 +180,7 @@ def test_what_no_line_shows_is_in_no_history() -> None:
     lines = [znode("/brokers/ids/1", 1, "{"), znode("/feature", 1, "{"), failure_line("c", SILENT)]
     assert history(lines, NODE_ADVERTISEMENT) + history(lines, FINALIZED_FEATURES) == []
     (row,) = history([znode("/brokers/ids/1", 1, '{"version":4}')], NODE_ADVERTISEMENT)
-    assert (row["witness"], row["node_id"], row["feature"]) == ("registration", 1, None)
+    assert (row["role"], row["node_id"], row["feature"]) == ("registration", 1, None)
 
 
 def told(finalized: str) -> list[tuple[object, object]]:
@@ -225,7 +225,7 @@ def read_rows(*rows: Known, nodes: int = 99) -> list[Row]:
             cluster="c",
             observed_at=start + timedelta(hours=hour),
             line_id=hour,
-            witness=witness,
+            role=witness,
             node_id=node % nodes,
             epoch=epoch,
             feature=feature,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from featurelib import tables
-from featurelib.schema import DATE, LONG, TEXT, Schema
+from featurelib.schema import DATE, FACTS, LONG, TEXT, ListOf, Schema
 from featurelib.tables import ALL, FINDINGS, Table, with_run
 
 LAYERS = {"bronze", "silver", "gold"}
@@ -30,10 +30,14 @@ def test_what_a_table_says_of_its_columns_are_columns_it_has(table: Table) -> No
 def test_every_column_has_a_sentence_of_its_own_table_or_of_all_and_none_is_left_over() -> None:
     said = dict(tables._sentences())  # the cached one stays
     for table in ALL:
-        parts = [kind.names for _, kind in table.schema.fields if isinstance(kind, Schema)]
-        names = sum(parts, table.schema.names)  # a struct's fields have sentences of their own
-        assert list(table.about) == names
-        assert set(said.pop(table.full_name, ())) <= set(names)
+        names = []
+        for name, kind in table.schema.fields:
+            rows = kind.of if isinstance(kind, ListOf) else kind
+            parts = rows.names if isinstance(rows, Schema) else []
+            names += [name, *(f"{name}.{part}" for part in parts)]
+        assert list(table.about) == names  # parts of structs and lists, too
+        facts = FACTS.names if table == FINDINGS else []
+        assert set(said.pop(table.full_name, ())) <= {*names, *facts}
     every = {name for table in ALL for name in table.schema.names}
     assert said.keys() == {"columns"}
     assert said["columns"].keys() <= every

@@ -49,7 +49,7 @@ class RangeRow(TypedDict):
 
     observed_at: datetime
     line_id: int
-    witness: str
+    role: str
     node_id: int
     epoch: int | None
     feature: str | None
@@ -207,7 +207,7 @@ def _sayings(rows: Iterable[RangeRow]) -> dict[_Who, dict[_Saying, dict[str, End
     """Return the ranges of each node by source and time."""
     sayings: dict[_Who, dict[_Saying, dict[str, Ends]]] = defaultdict(dict)
     for row in rows:
-        role = row["witness"]
+        role = row["role"]
         epoch = -1 if row["epoch"] is None else row["epoch"]
         # Several records of one dump have equal times; only their offsets distinguish them.
         line = 0 if role == LOG else row["line_id"]

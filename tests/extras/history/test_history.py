@@ -32,7 +32,7 @@ OLD = {METADATA_VERSION: (7, 25), "group.version": (0, 1)}
 
 def says(node: int, minute: int, ranges: dict[str, tuple[int, int]], **more: Any) -> list[Any]:
     at = NOON + timedelta(minutes=minute)
-    row = {"observed_at": at, "line_id": node * 1000 + minute, "witness": "broker"}
+    row = {"observed_at": at, "line_id": node * 1000 + minute, "role": "broker"}
     row |= {"node_id": node, "epoch": minute, **more}
     ends = ranges.items() or ((None, (None, None)),)
     return [row | {"feature": n, "min_version": a, "max_version": b} for n, (a, b) in ends]
@@ -40,7 +40,7 @@ def says(node: int, minute: int, ranges: dict[str, tuple[int, int]], **more: Any
 
 def levels(minute: int, epoch: int, witness: str = "broker", **values: int) -> list[Any]:
     row = {"cluster": "c", "observed_at": NOON + timedelta(minutes=minute), "line_id": minute}
-    row |= {"witness": witness, "node_id": 1, "epoch": epoch}
+    row |= {"role": witness, "node_id": 1, "epoch": epoch}
     return [row | {"feature": name, "level": level} for name, level in values.items()]
 
 
@@ -107,7 +107,7 @@ def test_an_answer_that_leaves_out_what_begins_at_0_says_nothing_new() -> None:
 
 
 def test_the_log_tells_only_what_the_nodes_did_not() -> None:
-    log = {"witness": "metadata_log"}
+    log = {"role": "metadata_log"}
     told = of(says(1, 0, OLD), says(1, 5, NEW), says(1, 9, OLD, **log, line_id=1))
     assert len(told.ranges) == 2
     dump = [*says(2, 9, OLD, **log, line_id=2)]
@@ -117,7 +117,7 @@ def test_the_log_tells_only_what_the_nodes_did_not() -> None:
 
 def test_what_a_broker_registers_and_what_it_answers_are_two_words() -> None:
     """Below protocol version 2.7 it registers nothing, whatever its software supports."""
-    able, kept = {"f": (1, 3)}, {"witness": "registration", "epoch": None}
+    able, kept = {"f": (1, 3)}, {"role": "registration", "epoch": None}
     rows = [says(n, 2 * i, {} if n == 1 else able, **kept) for n in (1, 2) for i in range(3)]
     rows += [says(n, 2 * i + 1, able) for n in (1, 2) for i in range(3)]
     found = of(*rows)
