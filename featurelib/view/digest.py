@@ -27,6 +27,7 @@ OPEN = frozenset({Verdict.UNKNOWN, Verdict.BLOCKED})
 IDLE = "nothing to do"
 TAKE_OUT = "take it out of the settings file"
 FEATURES = 1  # named in one line; others are counted
+CLUSTERS = 3  # named in one line
 MUTED_FEATURES = 3  # named in one line; others are counted
 
 _Row = TypeVar("_Row")
@@ -151,7 +152,7 @@ def _causes_of(cluster: model.ReportedCluster) -> Iterator[tuple[_Key, model.Rep
     ghosts = gone_nodes(cluster.findings)
     for finding in plain or holding:
         key = _Key(finding.code, finding.severity)
-        if titles_of(finding.code)[1] and (finding.role, finding.node_id) in ghosts:
+        if titles_of(finding.code)[1] and finding.node in ghosts:
             key = key._replace(stale=True)  # to be unregistered, whatever its range
         elif finding.code in by_range and finding.node_id in metadata:
             key = key._replace(feature=METADATA_VERSION, supported=metadata[finding.node_id])
@@ -284,12 +285,12 @@ def late_since(
 
 def gone_nodes(findings: Findings) -> set[tuple[str | None, int | None]]:
     """Return role and id of the stale nodes: another collection shows nothing new of them."""
-    return {(f.role, f.node_id) for f in findings if f.code in tagged("stale")}
+    return {f.node for f in findings if f.code in tagged("stale")}
 
 
 def is_too_old(cluster: model.ReportedCluster) -> bool:
     """Return true if a cluster is UNKNOWN because data of nodes that are not stale is too old."""
-    old = {(f.role, f.node_id) for f in cluster.findings if f.code in tagged("too_old")}
+    old = {f.node for f in cluster.findings if f.code in tagged("too_old")}
     return bool(old - gone_nodes(cluster.findings)) and cluster.verdict is Verdict.UNKNOWN
 
 
@@ -353,6 +354,26 @@ def _of_facts(facts: Sequence[Findings]) -> FindingGroup:
         return group
     action = first.action_for(nodes(first.role, [first.node_id, *ids]))
     return replace(group, first=replace(group.first, action=action))
+
+
+def remedy_of_several(
+    rows: Sequence[tuple[model.ReportedCluster, model.ReportedFinding]], message: str
+) -> str:
+    """Return the remedy of the first of several findings, after its `message`, and the other
+    clusters with the same remedy."""
+    first_cluster, finding = rows[0]
+    helped = defaultdict[str, list[model.ReportedFinding]](
+        list
+    )  # as the first is, by the cluster's name
+    for cluster, f in rows:
+        if f.remedy_key == finding.remedy_key:
+            helped[cluster.name].append(f)
+    named = {name: nodes_of(group) for name, group in helped.items()}
+    first, *same = [f"{name} ({ids})" if ids else name for name, ids in named.items()]
+    how = f"In {first}: {message}{finding.action_for(named[first_cluster.name])}"
+    how += f" Likewise in {some(same, CLUSTERS)}." * bool(same)
+    is_rest = sum(map(len, helped.values())) < len(rows)
+    return how + " The other findings of this kind say what helps there." * is_rest
 
 
 def _remedy(finding: model.ReportedFinding) -> tuple[str, str]:

@@ -282,6 +282,11 @@ class ReportedFinding(NodeAdvice):
     muted: str | None
     muted_until: date | None
 
+    @property
+    def node(self) -> tuple[str | None, int | None]:
+        """Role and id of the node."""
+        return self.role, self.node_id
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncompatibleNode:

@@ -13,9 +13,16 @@ from typing import Any, TextIO
 from featurelib.feature import Severity, Verdict
 from featurelib.view import digest, model
 from featurelib.view.layout import WIDEST, Page, paint, plain
-from featurelib.view.today import MOST, next_step
+from featurelib.view.today import MOST
 from featurelib.view.trend import gather_levels, gather_moves, other_changes
-from featurelib.view.words import lead, lead_note, left_out_line, left_out_text, part_text
+from featurelib.view.words import (
+    lead,
+    lead_note,
+    left_out_line,
+    left_out_text,
+    next_step,
+    part_text,
+)
 from featurelib.words import (
     brokers_and_controllers,
     code_text,

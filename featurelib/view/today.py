@@ -11,23 +11,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from featurelib.feature import Severity, Verdict
 from featurelib.findings import Todo, row_of, tagged
 from featurelib.snapshot.history import LATE
-from featurelib.view import digest
+from featurelib.view import digest, words
 from featurelib.view.model import (
     Change,
-    Report,
     ReportedCluster,
     ReportedFinding,
     ReportedRun,
     Task,
 )
 from featurelib.view.trend import METADATA_FELL, setbacks
-from featurelib.view.words import FEATURES, after_ours, by_managers, one_way
 from featurelib.words import count, some, time_text
 
 MOST = 7  # groups that are shown
@@ -45,8 +42,8 @@ APPROVE, HAND_OVER = Todo(verb="Approve", rank=40), Todo(verb="Hand over", rank=
 LAST = Todo(verb="Look at", rank=99)
 
 Clusters = Sequence[ReportedCluster]
+Groups = Iterator[tuple[Todo, Task]]
 Rows = Sequence[tuple[ReportedCluster, ReportedFinding]]
-Groups = Sequence[tuple[Todo, Task]]
 
 
 def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tuple[Task, ...]:
@@ -58,22 +55,16 @@ def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tup
             rows[todo_for(finding), finding.code].append((cluster, finding))
     groups = [(todo, _fix(todo, code, f)) for (todo, code), f in rows.items()]
     fallen = setbacks(clusters, change)
-    went = [(ASK, task) for task in _ask(fallen, change)]
-    late = [(COLLECT, task) for task in _late(clusters, run)]
     # By subject, whatever severity the settings assign.
     held = {cluster.key for kept in fallen.values() for cluster in kept}
     ready = [c for c in clusters if c.steps and c.key not in held and not _has_no_data(c, run)]
-    groups += [*went, *late, *_waiting(ready)]
-    groups += [(LAST, task) for task in _unnamed(clusters, groups)]
-    groups.sort(key=lambda group: (group[0].rank, -len(group[1].clusters), group[1].codes))
-    return tuple(task for _, task in groups)
-
-
-def _unnamed(clusters: Clusters, groups: Groups) -> Iterator[Task]:
-    """Yield the group of clusters that need action and are in no other group."""
+    groups += [*_ask(fallen, change), *_late(clusters, run), *_waiting(ready)]
     named = {key for _, task in groups for key in task.clusters}
     if unnamed := [c for c in clusters if c.needs_person and c.key not in named]:
-        yield _task(LAST, unnamed, "No finding says why the verdict is not known.", "")
+        text = "No finding says why the verdict is not known."
+        groups.append((LAST, _task(LAST, unnamed, text, "")))
+    groups.sort(key=lambda group: (group[0].rank, -len(group[1].clusters), group[1].codes))
+    return tuple(task for _, task in groups)
 
 
 def _has_no_data(cluster: ReportedCluster, run: ReportedRun) -> bool:
@@ -95,34 +86,21 @@ def _to_do(cluster: ReportedCluster) -> list[ReportedFinding]:
     node, silent nodes beside a critical one or a quorum without a majority, and repeated findings
     about too old data."""
     serious = [f for f in digest.unmuted(cluster.findings) if f.severity is not Severity.INFO]
-    causes, grave, follows = _Causes(serious), Severity.CRITICAL, tagged("consequence")
-    roots = [f for f in serious if f.severity is grave or not causes.explain(f)]
-    first = [f for f in roots if f.severity is grave or f.code not in follows]
+    stale = {f.node for f in serious if f.code in tagged("stale")}
+    grave = Severity.CRITICAL
+    critical = {f.node for f in serious if f.severity is grave}
+    is_lost = any(f.code in tagged("no_leader", "no_majority") for f in serious)
+    old = [f.code for f in serious if f.code in tagged("too_old")]
+
+    def follows(f: ReportedFinding) -> bool:
+        is_repeated = f.code in old[1:] and f.code != old[0]
+        is_silent = f.code in tagged("silent") and (is_lost or f.node in critical)
+        is_stale = f.code in tagged("of_range", "range_unseen") and f.node in stale
+        return is_repeated or is_silent or is_stale
+
+    roots = [f for f in serious if f.severity is grave or not follows(f)]
+    first = [f for f in roots if f.severity is grave or f.code not in tagged("consequence")]
     return first or ([] if cluster.steps else roots)
-
-
-class _Causes:
-    """The findings of a cluster that cause others of its findings."""
-
-    def __init__(self, findings: Sequence[ReportedFinding]) -> None:
-        self._stale = {_node(f) for f in findings if f.code in tagged("stale")}
-        self._critical = {_node(f) for f in findings if f.severity is Severity.CRITICAL}
-        codes = [f.code for f in findings]
-        self._is_lost = not tagged("no_leader", "no_majority").isdisjoint(codes)
-        self._old = next(filter(tagged("too_old").__contains__, codes), None)
-
-    def explain(self, finding: ReportedFinding) -> bool:
-        """Return true if a finding follows from another of its cluster."""
-        node, code = _node(finding), finding.code
-        if code in tagged("too_old") and code != self._old:
-            return True
-        if code in tagged("silent") and (self._is_lost or node in self._critical):
-            return True
-        return code in tagged("of_range", "range_unseen") and node in self._stale
-
-
-def _node(finding: ReportedFinding) -> tuple[str | None, int | None]:
-    return finding.role, finding.node_id
 
 
 def _task(todo: Todo, clusters: Clusters, text: str, how: str, *extra: str) -> Task:
@@ -153,7 +131,7 @@ def _fix(todo: Todo, code: str, rows: Rows) -> Task:
             text += f" {count(len(further), 'more finding')} of this kind{names}."
     elif how:
         is_urgent = todo.rank < USUAL[Severity.UNKNOWN].rank
-        how = _how_of_several(rows, f"{group.messages[0]} " * is_urgent)
+        how = digest.remedy_of_several(rows, f"{group.messages[0]} " * is_urgent)
     # Commands that unregister are only in the cluster's part, with their conditions.
     is_told = todo.verb == COLLECT.verb or not (clusters[1:] or code in tagged("stale", "removes"))
     commands = group.commands * is_told
@@ -161,36 +139,7 @@ def _fix(todo: Todo, code: str, rows: Rows) -> Task:
     return _task(todo, clusters, text, how, "\n".join(commands), code)
 
 
-def _how_of_several(rows: Rows, message: str) -> str:
-    """Return the remedy of the first of several findings, after its `message`, and the other
-    clusters with the same remedy."""
-    first_cluster, finding = rows[0]
-    helped = defaultdict[str, list[ReportedFinding]](list)  # as the first is, by the cluster's name
-    for cluster, f in rows:
-        if f.remedy_key == finding.remedy_key:
-            helped[cluster.name].append(f)
-    nodes_of = {name: digest.nodes_of(group) for name, group in helped.items()}
-    first, *same = [f"{name} ({ids})" if ids else name for name, ids in nodes_of.items()]
-    how = f"In {first}: {message}{finding.action_for(nodes_of[first_cluster.name])}"
-    how += f" Likewise in {some(same, NAMES)}." * bool(same)
-    is_rest = sum(map(len, helped.values())) < len(rows)
-    return how + " The other findings of this kind say what helps there." * is_rest
-
-
-def next_step(report: Report) -> tuple[str, str]:
-    """Return the most urgent task in a sentence, and its command, which may be empty."""
-    if not report.today:
-        return "Nothing to do until the next run." if report.clusters else "Collect a cluster.", ""
-    task = report.today[0]
-    named = {cluster.key: cluster.name for cluster in report.clusters}
-    place = some([named[key] for key in task.clusters], FEATURES)
-    owners = f" ({some(task.owners, FEATURES)})" if task.owners else ""
-    # A remedy's command stands with its task: a person decides whether it fits.
-    command = task.command if task.verb in ("Approve", "Hand over", "Collect") else ""
-    return f"{task.verb} {place}{owners}: {task.text} {task.how}".rstrip(), command
-
-
-def _ask(went: Mapping[str, Clusters], change: Change | None) -> Iterator[Task]:
+def _ask(went: Mapping[str, Clusters], change: Change | None) -> Groups:
     """Yield the group of clusters in which levels or software were downgraded."""
     went = {kind: kept for kind, kept in went.items() if kind != METADATA_FELL}
     changed = list({c.key: c for kept in went.values() for c in kept}.values())
@@ -203,10 +152,10 @@ def _ask(went: Mapping[str, Clusters], change: Change | None) -> Iterator[Task]:
         ]
         how = f"{some(lower, NAMES)}. " * bool(lower)
         how += "Ask who did it, why, and what was lost, before anything there is raised."
-        yield _task(ASK, changed, f"{text[:1].upper()}{text[1:]}.", how)
+        yield ASK, _task(ASK, changed, f"{text[:1].upper()}{text[1:]}.", how)
 
 
-def _late(clusters: Clusters, run: ReportedRun) -> Iterator[Task]:
+def _late(clusters: Clusters, run: ReportedRun) -> Groups:
     """Yield the group of clusters without data in this run and without a finding about that; those
     that fell silent last come first."""
     late = list[tuple[int, datetime, ReportedCluster]]()
@@ -221,48 +170,26 @@ def _late(clusters: Clusters, run: ReportedRun) -> Iterator[Task]:
         items = [c for *_, c in late]
         how = f"Check {'the collectors' if items[1:] else 'its collector'}, or collect by hand."
         how = f"{how} {digest.fill_in(items[0].collect)}".rstrip()
-        yield _task(
-            COLLECT, items, f"No new data from {some(since, NAMES)}.", how, items[0].collect or ""
-        )
+        text = f"No new data from {some(since, NAMES)}."
+        yield COLLECT, _task(COLLECT, items, text, how, items[0].collect or "")
 
 
-def _waiting(clusters: Clusters) -> Iterator[tuple[Todo, Task]]:
+def _waiting(clusters: Clusters) -> Groups:
     """Yield the plans that wait for our approval, and those for the owner of a managed cluster.
     Clusters that are READY as a whole come first; those with warnings last."""
-    plans = sorted(clusters, key=lambda c: (_warns(c), c.verdict is not Verdict.READY))
+    plans = sorted(clusters, key=lambda c: (words.warns_besides(c), c.verdict is not Verdict.READY))
     own = [cluster for cluster in plans if digest.parts(cluster)[0]]
     owner_plans = [cluster for cluster in plans if digest.parts(cluster)[1]]
     if own:
         how = f"Read {'each' if own[1:] else 'the'} plan, then approve it."
-        yield APPROVE, _plans(APPROVE, own, _before(own, 0) + how, own[0].commands[0])
+        text, how = words.plans_text(own, owners=False), words.before_text(own, owners=False) + how
+        yield APPROVE, _task(APPROVE, own, text, how, own[0].commands[0])
     if owner_plans:
         first = owner_plans[0]
-        how = _before(owner_plans, 1) + after_ours(owner_plans)
-        how += by_managers([c.managed_by or "" for c in owner_plans])
+        how = words.before_text(owner_plans, owners=True) + words.after_ours(owner_plans)
+        how += words.by_managers([c.managed_by or "" for c in owner_plans])
         for cause in first.findings:
             if cause.code in tagged("not_carried_out") and cause.command == first.owner_command:
                 how += f" {first.name} was asked for it already, and does not do it. {cause.action}"
-        yield HAND_OVER, _plans(HAND_OVER, owner_plans, how, first.owner_command or "")
-
-
-def _warns(cluster: ReportedCluster) -> bool:
-    """Return true if a finding warns of something that the plan does not remedy."""
-    return digest.warns(cluster, tagged("forgotten"))
-
-
-def _plans(todo: Todo, clusters: Clusters, how: str, command: str) -> Task:
-    """Return the group of these plans: the steps of the first, and the number of others."""
-    first, *further = clusters
-    steps = digest.parts(first)[todo is HAND_OVER]
-    text = f"{first.name}: " * bool(further)
-    text += some([digest.step_text(replace(step, managed_by=None)) for step in steps], FEATURES)
-    suffix = f", and levels of {count(len(further), 'more cluster')}" * bool(further)
-    return _task(todo, clusters, f"{text}{suffix}.", how, command)
-
-
-def _before(clusters: Clusters, part: int) -> str:
-    """Return what to know before these plans are approved or handed over: warnings, and points of
-    no return. `part`: which of featurelib.view.digest.parts."""
-    warned = [cluster.name for cluster in clusters if _warns(cluster)]
-    text = f"Read the findings of {some(warned, 2)} first. " if warned else ""
-    return text + one_way({c.name: digest.no_returns(c, digest.parts(c)[part]) for c in clusters})
+        text = words.plans_text(owner_plans, owners=True)
+        yield HAND_OVER, _task(HAND_OVER, owner_plans, text, how, first.owner_command or "")

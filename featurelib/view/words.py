@@ -4,6 +4,7 @@ phrases (a level, a time, a node list) are in featurelib.words."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from featurelib.audit.findings import SetAside
@@ -17,8 +18,7 @@ from featurelib.planning.goal import GOAL
 from featurelib.planning.outlook import NONE, ChangeOutlook
 from featurelib.planning.owners import ADVICE
 from featurelib.planning.reasons import PROBE
-from featurelib.view import model
-from featurelib.view.digest import count_muted, muted_lines, parts
+from featurelib.view import digest, model
 from featurelib.view.layout import Page
 from featurelib.words import age, clean, count, level_text, newer_than, nodes, some, time_text
 
@@ -127,7 +127,7 @@ def show_muted(mutes: Iterable[SetAside | None], page: Page, head: str = MUTED) 
     if muted:
         page.line()
         page.text(head)
-        for text in muted_lines(muted):
+        for text in digest.muted_lines(muted):
             page.item(clean(text, 600), 2)
 
 
@@ -163,7 +163,7 @@ def by_managers(managers: Iterable[str]) -> str:
 
 def after_ours(managed: Sequence[model.ReportedCluster]) -> str:
     """Return the sentence that a plan of ours goes first, because it fits the present levels."""
-    with_ours = [cluster for cluster in managed if parts(cluster)[0]]
+    with_ours = [cluster for cluster in managed if digest.parts(cluster)[0]]
     place = "" if len(with_ours) == len(managed) else f" of {some([c.name for c in with_ours], 2)}"
     return f"Apply our plan{place} first. " if with_ours else ""
 
@@ -175,6 +175,30 @@ def one_way(points: Mapping[str, Sequence[str]]) -> str:
         return f"Some levels of {some(kept, 2)} cannot be taken back. " if kept else ""
     place = f" of {kept[0]}" if len(points) > 1 else ""
     return f"Point of no return{place}: {some(points[kept[0]], FEATURES)}. "
+
+
+def warns_besides(cluster: model.ReportedCluster) -> bool:
+    """Return true if a finding warns of something that the plan does not remedy."""
+    return digest.warns(cluster, tagged("forgotten"))
+
+
+def plans_text(clusters: Sequence[model.ReportedCluster], *, owners: bool) -> str:
+    """Return the steps of the first of these plans, and the number of others. `owners`: the parts
+    of those who manage the clusters, not ours."""
+    first, *further = clusters
+    steps = digest.parts(first)[owners]
+    text = f"{first.name}: " * bool(further)
+    text += some([digest.step_text(replace(step, managed_by=None)) for step in steps], FEATURES)
+    return text + f", and levels of {count(len(further), 'more cluster')}" * bool(further) + "."
+
+
+def before_text(clusters: Sequence[model.ReportedCluster], *, owners: bool) -> str:
+    """Return what to know before these plans are approved or handed over: warnings, and points of
+    no return."""
+    warned = [cluster.name for cluster in clusters if warns_besides(cluster)]
+    text = f"Read the findings of {some(warned, 2)} first. " if warned else ""
+    steps = {c.name: digest.no_returns(c, digest.parts(c)[owners]) for c in clusters}
+    return text + one_way(steps)
 
 
 # --- The sentences above a report ---
@@ -194,7 +218,7 @@ def lead(report: model.Report) -> str:
         return _all_old(report)
     if fleet.need_person == fleet.can_move == 0:
         verdict = "Nothing else is wrong" if fleet.muted else "Nothing is wrong"
-        muted = f" {count_muted(fleet.muted, fleet.muted_until)}." if fleet.muted else ""
+        muted = f" {digest.count_muted(fleet.muted, fleet.muted_until)}." if fleet.muted else ""
         return f"{verdict}, and nothing is left to finalize, in {clusters}.{muted}"
     verb = "needs" if fleet.need_person == 1 else "need"
     text = f"{fleet.need_person:,} of {clusters} {verb} action."
@@ -259,3 +283,16 @@ def left_out_text(run: model.ReportedRun) -> str:
     now = f"{run.ingest.quarantined:,}" if run.ingest and run.ingest.quarantined else "none"
     newest = f", {now} of this run" if run.ingest else ""
     return f"{count(lines, 'landing line')} of all runs left out{newest}"
+
+
+def next_step(report: model.Report) -> tuple[str, str]:
+    """Return the most urgent task in a sentence, and its command, which may be empty."""
+    if not report.today:
+        return "Nothing to do until the next run." if report.clusters else "Collect a cluster.", ""
+    task = report.today[0]
+    named = {cluster.key: cluster.name for cluster in report.clusters}
+    place = some([named[key] for key in task.clusters], FEATURES)
+    owners = f" ({some(task.owners, FEATURES)})" if task.owners else ""
+    # A remedy's command stands with its task: a person decides whether it fits.
+    command = task.command if task.verb in ("Approve", "Hand over", "Collect") else ""
+    return f"{task.verb} {place}{owners}: {task.text} {task.how}".rstrip(), command
