@@ -284,7 +284,7 @@ class ReportedFinding(NodeAdvice):
 
     @property
     def node(self) -> tuple[str | None, int | None]:
-        """Role and id of the node."""
+        """The role and id of the node."""
         return self.role, self.node_id
 
 

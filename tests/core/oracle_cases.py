@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.batch import Batch
 from featurelib.core.cluster import Cluster, Node, Request, Update, build
@@ -92,7 +94,7 @@ class Answers:
         """Every rule that the updates of `feature` in one request violate."""
         updates = self.batch.updates
         mine = (updates.request == position) & (updates.feature == self.batch.code(feature))
-        hit = self.judged.offends[:, mine].any(axis=1)
+        hit = np.atleast_1d(self.judged.offends[:, mine].any(axis=1))
         return {row.code for row, found in zip(self.dialect.rules, hit, strict=True) if found}
 
 
