@@ -59,12 +59,15 @@ def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tup
     held = {cluster.key for kept in fallen.values() for cluster in kept}
     ready = [c for c in clusters if c.steps and c.key not in held and not _has_no_data(c, run)]
     groups += [*_ask(fallen, change), *_late(clusters, run), *_waiting(ready)]
-    named = {key for _, task in groups for key in task.clusters}
-    if unnamed := [c for c in clusters if c.needs_person and c.key not in named]:
-        text = "No finding says why the verdict is not known."
-        groups.append((LAST, _task(LAST, unnamed, text, "")))
+    groups += _unnamed(clusters, {key for _, task in groups for key in task.clusters})
     groups.sort(key=lambda group: (group[0].rank, -len(group[1].clusters), group[1].codes))
     return tuple(task for _, task in groups)
+
+
+def _unnamed(clusters: Clusters, named: set[str]) -> Groups:
+    """Yield the group of clusters that need action and are in no other group."""
+    if unnamed := [c for c in clusters if c.needs_person and c.key not in named]:
+        yield LAST, _task(LAST, unnamed, "No finding says why the verdict is not known.", "")
 
 
 def _has_no_data(cluster: ReportedCluster, run: ReportedRun) -> bool:
@@ -86,21 +89,25 @@ def _to_do(cluster: ReportedCluster) -> list[ReportedFinding]:
     node, silent nodes beside a critical one or a quorum without a majority, and repeated findings
     about too old data."""
     serious = [f for f in digest.unmuted(cluster.findings) if f.severity is not Severity.INFO]
-    stale = {f.node for f in serious if f.code in tagged("stale")}
-    grave = Severity.CRITICAL
-    critical = {f.node for f in serious if f.severity is grave}
-    is_lost = any(f.code in tagged("no_leader", "no_majority") for f in serious)
-    old = [f.code for f in serious if f.code in tagged("too_old")]
-
-    def follows(f: ReportedFinding) -> bool:
-        is_repeated = f.code in old[1:] and f.code != old[0]
-        is_silent = f.code in tagged("silent") and (is_lost or f.node in critical)
-        is_stale = f.code in tagged("of_range", "range_unseen") and f.node in stale
-        return is_repeated or is_silent or is_stale
-
-    roots = [f for f in serious if f.severity is grave or not follows(f)]
+    follow, grave = _consequences(serious), Severity.CRITICAL
+    roots = [f for f in serious if f.severity is grave or f not in follow]
     first = [f for f in roots if f.severity is grave or f.code not in tagged("consequence")]
     return first or ([] if cluster.steps else roots)
+
+
+def _consequences(findings: Sequence[ReportedFinding]) -> list[ReportedFinding]:
+    """Return the findings that follow from others of their cluster."""
+    dead = {f.node for f in _with_tags(findings, "stale")}
+    critical = {f.node for f in findings if f.severity is Severity.CRITICAL}
+    old, silent = _with_tags(findings, "too_old"), _with_tags(findings, "silent")
+    follow = [f for f in old if f.code != old[0].code]
+    is_lost = _with_tags(findings, "no_leader", "no_majority")
+    follow += [f for f in silent if is_lost or f.node in critical]
+    return follow + [f for f in _with_tags(findings, "of_range", "range_unseen") if f.node in dead]
+
+
+def _with_tags(findings: Sequence[ReportedFinding], *tags: str) -> list[ReportedFinding]:
+    return [f for f in findings if f.code in tagged(*tags)]
 
 
 def _task(todo: Todo, clusters: Clusters, text: str, how: str, *extra: str) -> Task:
