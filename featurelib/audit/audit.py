@@ -76,6 +76,7 @@ def judge(
     report = BatchFindings(evidence, usual | (severities or {}))
 
     unknown, unknown_features = report_unknown(report)
+    unknown += _lost(report, conditions)
     unfit = find_incompatible(evidence, report)
     agreed = agree(judge, software, report)
     agreed = report_probes(judge, agreed, software, conditions, report)
@@ -235,6 +236,15 @@ def _unlisted(report: BatchFindings, conditions: Conditions) -> None:
     clusters = np.flatnonzero(missing & report.evidence.landed)
     entries = texts_of(f"id = {toml_text(names[cluster])}" for cluster in clusters.tolist())
     report.of_clusters("not_in_inventory", clusters, entry=entries)
+
+
+def _lost(report: BatchFindings, conditions: Conditions) -> Int:
+    """Report clusters of which an earlier run judged newer lines than are there now; return their
+    number by cluster."""
+    seen, recorded = report.evidence.snapshots.observed_at, conditions.recorded
+    newest = np.array([recorded.get(name, 0) for name in report.evidence.clusters], dtype=np.int64)
+    lost = report.evidence.landed & (newest > seen)
+    return report.of_clusters("evidence_lost", lost, at=newest[lost])
 
 
 def _unstable(judge: Judge, report: BatchFindings) -> None:

@@ -20,6 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib import __version__, arrow, tables
 from featurelib.audit.audit import Judged
+from featurelib.audit.columns import latest
 from featurelib.audit.evidence import Waiting
 from featurelib.audit.findings import NO_SITE
 from featurelib.catalogue import Catalogue
@@ -96,7 +97,8 @@ def audit(
         say(f"warning: {name} is older than the last run left it, as a backup is: lines are lost.")
     newest = pc.max(known["observed_at"].cast(pa.int64())).as_py() or 0
     as_of_run = newest if as_of is None else as_of
-    judging = judge_as_of(as_of_run, fleet, settings, catalogue, waiting)
+    recorded = read_newest_lines(store, None if as_of is None else latest(as_of))
+    judging = judge_as_of(as_of_run, fleet, settings, catalogue, waiting, recorded)
     lost = lost_clusters(store, known["cluster"])
     if lost:
         say(f"warning: {count(len(lost), 'cluster')} lost in silver.cluster_snapshot: UNKNOWN.")
@@ -243,6 +245,21 @@ def judge_snapshots(store: Store, judging: Judging, absent: pa.Table | None = No
         rows = rows.unionByName(store.session.createDataFrame(absent))
     with explaining(store.path(tables.CLUSTER_SNAPSHOT)):
         return rows.mapInArrow(judging, from_arrow_schema(CELLS)).select(*CELLS.names).toArrow()
+
+
+def read_newest_lines(store: Store, until: int | None) -> dict[str, int]:
+    """Return when the newest line was read that any run judged, by cluster; microseconds. Lines
+    later than `until` wait, and are left out."""
+    if store.newest_run(tables.AUDIT_RUN) is None:
+        return {}
+    rows = store.fetch(tables.UPGRADE_PLANS, [], ["cluster", "newest_line"])
+    times = rows["newest_line"].cast(pa.int64())
+    rows = rows.set_column(1, "newest_line", times)
+    if until is not None:
+        rows = rows.filter(pc.less_equal(times, until))
+    newest = rows.group_by("cluster").aggregate([("newest_line", "max")])
+    pairs = zip(*(newest[name].to_pylist() for name in ("cluster", "newest_line_max")), strict=True)
+    return {cluster: at for cluster, at in pairs if at is not None}
 
 
 def read_waiting(store: Store) -> tuple[WaitingClusters, dict[str, int]]:

@@ -6,7 +6,7 @@ pandas, whose import takes longer than all the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 
@@ -74,9 +74,11 @@ def judge_as_of(
     settings: Settings,
     catalogue: Catalogue | None,
     waiting: WaitingClusters | None = None,
+    recorded: Mapping[str, int] | None = None,
 ) -> Judging:
     """Return judge_by for an inventory and settings. `waiting`: the last run's judgements by
-    cluster and feature; None = there was no run."""
+    cluster and feature; None = there was no run. `recorded`: when the newest line of each cluster
+    was read that an earlier run judged, microseconds."""
     conditions = Conditions(
         as_of=as_of,
         max_age=settings.max_age,
@@ -85,6 +87,7 @@ def judge_as_of(
         forgotten=settings.forgotten,
         min_ready=settings.min_ready_days * 24 * MICROSECONDS_AN_HOUR,
         waiting=waiting or {},
+        recorded=recorded or {},
     )
     return judge_by(conditions, settings.severities, catalogue, Guarding.by(settings, fleet))
 

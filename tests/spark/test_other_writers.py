@@ -135,6 +135,17 @@ HARMS = {
 
 
 @pytest.mark.parametrize("name", HARMS)
+def narrower() -> list[bytes]:
+    """Return lines of k37-forgotten of a day later, whose nodes support no level above 13."""
+    lines = []
+    for line in (SAMPLES / "k37-forgotten" / "landing.jsonl").read_bytes().splitlines():
+        later = json.loads(line.replace(b"2026-11-21T", b"2026-11-22T"))
+        for feature in later.get("supported_features") or ():
+            feature["max_version"] = min(13, feature["max_version"])  # 11 is finalized
+        lines.append(json.dumps(later).encode())
+    return lines
+
+
 def test_the_next_run_says_what_another_writer_changed_and_heals_it(
     nights: Nights, session: SparkSession, name: str
 ) -> None:
@@ -157,13 +168,7 @@ def test_a_restored_snapshot_never_makes_a_feature_ready(
 
     first, folder = verdicts(), nights.tables / CLUSTER_SNAPSHOT.path
     shutil.copytree(folder, backup := nights.tables.parent / "backup")
-    narrow = []
-    for line in (SAMPLES / "k37-forgotten" / "landing.jsonl").read_bytes().splitlines():
-        later = json.loads(line.replace(b"2026-11-21T", b"2026-11-22T"))
-        for feature in later.get("supported_features") or ():
-            feature["max_version"] = min(13, feature["max_version"])  # 11 is finalized
-        narrow.append(json.dumps(later).encode())
-    nights.land("later", narrow)
+    nights.land("later", narrow := narrower())
     nights.run()
     second = verdicts()
     cluster = json.loads(narrow[0])["cluster_id"], "metadata.version"
@@ -178,6 +183,40 @@ def test_a_restored_snapshot_never_makes_a_feature_ready(
     assert "and silver.node_advertisement knows run" in nights.run("refine")
     nights.run("audit")
     assert verdicts() == second
+
+
+def test_a_cluster_whose_newest_lines_are_lost_is_unknown_until_it_is_collected(
+    nights: Nights,
+) -> None:
+    """A run judged its later lines, and bronze and silver of a backup do not have them."""
+
+    def judged() -> tuple[object, object]:
+        of = {"cluster": json.loads(narrow[0])["cluster_id"]}
+        [verdict] = {
+            row["verdict"]
+            for row in nights.newest(FEATURE_READINESS)
+            if row | of == row and row["feature"] == "metadata.version"
+        }
+        found = [row for row in nights.newest(FINDINGS) if row["code"] == "evidence_lost"]
+        return verdict, [row["cluster"] for row in found] == [of["cluster"]]
+
+    narrow, backup = narrower(), nights.tables.parent / "backup"
+    assert judged() == ("READY", False)
+    for layer in ("bronze", "silver"):
+        shutil.copytree(nights.tables / layer, backup / layer)
+    nights.land("later", narrow)
+    nights.run()
+    assert judged() == ("BLOCKED", False)
+    for layer in ("bronze", "silver"):
+        shutil.rmtree(nights.tables / layer)
+        (backup / layer).rename(nights.tables / layer)
+    (nights.landing / "later.jsonl").unlink()
+    for _ in range(2):
+        nights.run()
+        assert judged() == ("UNKNOWN", True)
+    nights.land("later", narrow)
+    nights.run()
+    assert judged() == ("BLOCKED", False)
 
 
 def test_bronze_of_a_backup_reads_its_lines_again(nights: Nights) -> None:
