@@ -44,7 +44,7 @@ def find_settings(config: str | None) -> tuple[Settings, str]:
     if path is None:
         return Settings(), NO_FILE
     settings, usual = _parse(path), CHECKOUT / SETTINGS
-    if config is None and path == HERE / SETTINGS:
+    if config is None and not path.is_absolute():  # the current folder decides which file that is
         installed = _parse(usual) if _is_there(usual) else Settings(allowed_signers="")
         settings = _stricter(settings, installed)
     return settings, str(path.absolute())

@@ -546,7 +546,7 @@ class Journal:
         if (is_none and not isinstance(error, sqlite3.OperationalError)) or "decode" in str(error):
             return JournalError(
                 f"{self.path}: expected a journal, found a file that is none, or is damaged: "
-                f"{error}. Nothing was sent. Name the right one with --journal FILE."
+                f"{error}. Name the right one with --journal FILE."
             )
         remedy = "Make room or fix its rights, or name another with --journal FILE."
         if "locked" in str(error):

@@ -464,6 +464,9 @@ def _quorum_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
             ago, at, node = match[2], match[3], int(match[1])
             times[node] = source.observed_at // 1000 - int(ago) if ago else int(at)
             rows.setdefault(match[4], []).append(node)
+        elif rows and text.lstrip()[:1].isdigit():
+            expected = "expected a whole row of --replication, found one that is cut or changed"
+            raise source.fault(f"{expected}: {show(text)}.", number)
     if (of := pairs.pop("ClusterId", source.cluster_id)) != source.cluster_id:
         raise source.fault(f"expected cluster {source.cluster_id}, found {show(of)}.")
     voters = [*rows.get("Leader", []), *rows.get("Follower", [])]
@@ -478,6 +481,8 @@ def _quorum_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
 
     def listed(members: list[int | _Member]) -> list[dict[str, int]]:
         ids = [member if isinstance(member, int) else member.id for member in members]
+        if len({*ids}) < len(ids):
+            raise source.fault(f"expected each node once, found {ids}.")
         return [{"replica_id": n, "last_fetch_timestamp": times.get(n, -1)} for n in ids]
 
     partition = {

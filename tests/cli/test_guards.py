@@ -102,6 +102,19 @@ def test_every_command_and_job_takes_the_first_place_that_has_the_file(
     assert find_settings(None)[1] == str(places[2] / "audit.toml")
 
 
+@pytest.mark.parametrize("named", ["", ".", "conf/../."])
+def test_a_relative_folder_in_the_variable_brings_no_signers_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    settle(Path("conf"), signature=False)
+    settle(Path("."), signature=False)
+    settle(tmp_path / "checkout" / "conf", signature=True)
+    monkeypatch.setenv("FEATURELIB_CONFIG", named)
+    settings, _ = find_settings(None)
+    assert settings.require_signature
+    assert settings.allowed_signers == str(tmp_path / "checkout" / "conf" / "allowed_signers")
+
+
 def test_a_folder_one_stands_in_is_no_way_around_the_rules_of_the_checkout(tmp_path: Path) -> None:
     settle(Path("conf"), signature=False)
     settle(tmp_path / "checkout" / "conf", signature=True)

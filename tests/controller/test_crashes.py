@@ -230,6 +230,22 @@ def test_without_room_for_the_lock_nothing_is_sent(tmp_path: Path) -> None:
     assert in_a_child(work) == 0
 
 
+def test_a_journal_that_is_emptied_after_the_request_never_says_that_nothing_was_sent(
+    tmp_path: Path,
+) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan = it.plan()
+
+    def emptied(reply: Reply) -> Reply:
+        it.journal_path.write_bytes(b"")
+        return reply
+
+    ending = it.apply(plan, it.wrapped(after_update=emptied))
+    assert ending.kind is EndingKind.UNKNOWN
+    assert "could not be written down" in ending.reasons[0]
+    assert "othing was sent" not in ending.reasons[0]
+
+
 def test_without_room_for_the_outcome_it_is_unknown_and_resume_settles_it(tmp_path: Path) -> None:
     it = bench(tmp_path, kraft(25))
     plan = it.plan()

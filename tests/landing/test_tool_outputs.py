@@ -381,6 +381,22 @@ def test_a_quorum_that_cannot_be_read_is_told(lines: list[str], words: str) -> N
     assert words.replace("the quorum of ", "") in str(told.value)
 
 
+@pytest.mark.parametrize("left", [9, 30])
+def test_a_row_of_a_quorum_that_is_cut_is_told(left: int) -> None:
+    *texts, last = recorded("quorum-replication-4.1.2")
+    with pytest.raises(LandingError, match=r"dump.txt:\d+: expected a whole row of --replication"):
+        converted("describe_quorum", [*texts, last.lstrip()[:left]])
+
+
+def test_a_voter_that_is_listed_twice_is_told() -> None:
+    texts = [
+        f"{line.partition('[')[0]}[1, 1]" if line.startswith("CurrentVoters") else line
+        for line in recorded("quorum-status-3.8.1")[1:]
+    ]
+    with pytest.raises(LandingError, match="expected each node once, found"):
+        converted("describe_quorum", texts)
+
+
 def test_two_tables_of_two_moments_are_told() -> None:
     texts = [*recorded("quorum-status-4.1.2")[1:], *recorded("quorum-replication-4.1.2")[:3]]
     with pytest.raises(LandingError, match="expected the same voters in both tables"):
