@@ -230,17 +230,17 @@ def test_without_room_for_the_lock_nothing_is_sent(tmp_path: Path) -> None:
     assert in_a_child(work) == 0
 
 
-def test_a_journal_that_is_emptied_after_the_request_never_says_that_nothing_was_sent(
+def test_a_journal_that_is_damaged_after_the_request_never_says_that_nothing_was_sent(
     tmp_path: Path,
 ) -> None:
     it = bench(tmp_path, kraft(25))
     plan = it.plan()
 
-    def emptied(reply: Reply) -> Reply:
-        it.journal_path.write_bytes(b"")
+    def damaged(reply: Reply) -> Reply:
+        it.journal_path.write_bytes(b"x" * it.journal_path.stat().st_size)
         return reply
 
-    ending = it.apply(plan, it.wrapped(after_update=emptied))
+    ending = it.apply(plan, it.wrapped(after_update=damaged))
     assert ending.kind is EndingKind.UNKNOWN
     assert "could not be written down" in ending.reasons[0]
     assert "othing was sent" not in ending.reasons[0]
