@@ -76,7 +76,7 @@ def judge(
     report = BatchFindings(evidence, usual | (severities or {}))
 
     unknown, unknown_features = report_unknown(report)
-    unknown += _lost(report, conditions)
+    unknown += _missing_lines(report, conditions)
     unfit = find_incompatible(evidence, report)
     agreed = agree(judge, software, report)
     agreed = report_probes(judge, agreed, software, conditions, report)
@@ -238,13 +238,13 @@ def _unlisted(report: BatchFindings, conditions: Conditions) -> None:
     report.of_clusters("not_in_inventory", clusters, entry=entries)
 
 
-def _lost(report: BatchFindings, conditions: Conditions) -> Int:
+def _missing_lines(report: BatchFindings, conditions: Conditions) -> Int:
     """Report clusters of which an earlier run judged newer lines than are there now; return their
     number by cluster."""
-    seen, recorded = report.evidence.snapshots.observed_at, conditions.recorded
-    newest = np.array([recorded.get(name, 0) for name in report.evidence.clusters], dtype=np.int64)
-    lost = report.evidence.landed & (newest > seen)
-    return report.of_clusters("evidence_lost", lost, at=newest[lost])
+    times, evidence = conditions.newest_lines, report.evidence
+    newest = np.array([times.get(name, 0) for name in evidence.clusters], dtype=np.int64)
+    is_lost = evidence.landed & (newest > evidence.snapshots.observed_at)
+    return report.of_clusters("evidence_lost", is_lost, at=newest[is_lost])
 
 
 def _unstable(judge: Judge, report: BatchFindings) -> None:

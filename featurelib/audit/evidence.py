@@ -104,7 +104,7 @@ class Conditions:
     inventory: dict[str, Expected] = field(default_factory=dict)
     mutes: tuple[Mute, ...] = ()
     waiting: dict[str, dict[str, Waiting]] = field(default_factory=dict)  # of the previous run
-    recorded: Mapping[str, int] = field(default_factory=dict)  # newest line of earlier runs
+    newest_lines: Mapping[str, int] = field(default_factory=dict)  # that earlier runs judged
     forgotten: int = 0  # a feature READY for this long is forgotten; 0 = never
     min_ready: int = 0  # a plan is offered after this time of READY
     up_to: int = (

@@ -97,8 +97,8 @@ def audit(
         say(f"warning: {name} is older than the last run left it, as a backup is: lines are lost.")
     newest = pc.max(known["observed_at"].cast(pa.int64())).as_py() or 0
     as_of_run = newest if as_of is None else as_of
-    recorded = read_newest_lines(store, None if as_of is None else latest(as_of))
-    judging = judge_as_of(as_of_run, fleet, settings, catalogue, waiting, recorded)
+    newest_lines = read_newest_lines(store, None if as_of is None else latest(as_of))
+    judging = judge_as_of(as_of_run, fleet, settings, catalogue, waiting, newest_lines)
     lost = lost_clusters(store, known["cluster"])
     if lost:
         say(f"warning: {count(len(lost), 'cluster')} lost in silver.cluster_snapshot: UNKNOWN.")

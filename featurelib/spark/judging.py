@@ -74,10 +74,10 @@ def judge_as_of(
     settings: Settings,
     catalogue: Catalogue | None,
     waiting: WaitingClusters | None = None,
-    recorded: Mapping[str, int] | None = None,
+    newest_lines: Mapping[str, int] | None = None,
 ) -> Judging:
     """Return judge_by for an inventory and settings. `waiting`: the last run's judgements by
-    cluster and feature; None = there was no run. `recorded`: when the newest line of each cluster
+    cluster and feature; None = there was no run. `newest_lines`: when the newest line of each cluster
     was read that an earlier run judged, microseconds."""
     conditions = Conditions(
         as_of=as_of,
@@ -87,7 +87,7 @@ def judge_as_of(
         forgotten=settings.forgotten,
         min_ready=settings.min_ready_days * 24 * MICROSECONDS_AN_HOUR,
         waiting=waiting or {},
-        recorded=recorded or {},
+        newest_lines=newest_lines or {},
     )
     return judge_by(conditions, settings.severities, catalogue, Guarding.by(settings, fleet))
 

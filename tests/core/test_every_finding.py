@@ -171,7 +171,7 @@ IN_VAIN = line_of("describe_quorum", "c", 0, asked_node=1, listener="broker", er
 
 FIRES: dict[str, Callable[[], list[Found]]] = {
     "cluster_not_landed": lambda: stored(**dict.fromkeys(set(SNAPSHOT.names) - {"cluster"})),
-    "evidence_lost": lambda: judged(recorded={"c": NOW + HOUR}),
+    "evidence_lost": lambda: judged(newest_lines={"c": NOW + HOUR}),
     "cluster_not_reached": lambda: judged(GOOD, not_reached_line("c", 0, 60)),
     "not_in_inventory": lambda: judged(inventory={"another": EXPECTED}),
     "mode_unknown": lambda: judged(
