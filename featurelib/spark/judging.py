@@ -77,8 +77,8 @@ def judge_as_of(
     newest_lines: Mapping[str, int] | None = None,
 ) -> Judging:
     """Return judge_by for an inventory and settings. `waiting`: the last run's judgements by
-    cluster and feature; None = there was no run. `newest_lines`: when the newest line of each cluster
-    was read that an earlier run judged, microseconds."""
+    cluster and feature; None = there was no run. `newest_lines`: when the newest line that an
+    earlier run judged was read, by cluster, in microseconds."""
     conditions = Conditions(
         as_of=as_of,
         max_age=settings.max_age,
