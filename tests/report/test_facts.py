@@ -67,6 +67,7 @@ OF_WHOLE: dict[str, tuple[str, str]] = {
 }
 # Facts of the JSON that another form says otherwise, with the reason.
 OTHERWISE = {
+    "clusters.findings.remedy": "its action has these parts, and nodes between them",
     "clusters.findings.line_id": "its file and number stand there",
     "clusters.findings.line": "findings that say the same lend the evidence of the first",
     "clusters.findings.observed_at": "findings that say the same lend the evidence of the first",
@@ -277,5 +278,9 @@ def test_every_fact_stands_in_its_row_of_its_sheet() -> None:
             cells = [
                 re.sub(r"^(\S{10})T(\d\d:\d\d):.*", r"\1 \2 UTC", cell) for cell in row.values()
             ]
-            lost = [(way, fact) for way, fact in facts(value, sheet) if not is_in(fact, cells)]
+            lost = [
+                (way, fact)
+                for way, fact in facts(value, sheet)
+                if way != "findings.remedy" and not is_in(fact, cells)
+            ]
             assert lost == []
