@@ -35,8 +35,10 @@ from featurelib.landing.kinds import (
     ConfigDescription,
     LogLine,
     QuorumDescription,
+    ToolLine,
     Znode,
     broker_id,
+    tool_feature,
 )
 from featurelib.snapshot import fold_lines, snapshot_rows
 from tests.core.lines import MAX_AGE, NOW, lines_of
@@ -262,7 +264,8 @@ def _answers_that_know_no_level(capture: Capture, without: Without) -> set[int]:
 
 
 def _newest_levels(capture: Capture, without: Without) -> set[int]:
-    """All lines of the newest epochs: nobody who is left has seen that a level moved."""
+    """All lines of the newest epochs, kafka-features.sh's too: nobody who is left has seen that a
+    level moved."""
     epochs = {i: _epoch(landing) for i, (landing, _) in enumerate(capture.lines)}
     seen = max((epoch for i, epoch in epochs.items() if i not in set(without)), default=-1)
     return {i for i in without if epochs[i] > seen}
@@ -272,6 +275,9 @@ def _epoch(landing: Landing) -> int:
     content = landing.content
     if isinstance(content, Znode) and content.path == "/feature":
         return -1 if content.version is None else content.version
+    if isinstance(content, ToolLine):
+        feature = tool_feature(content.line)
+        return -1 if feature is None or feature.epoch is None else feature.epoch
     return content.epoch if isinstance(content, ApiVersionsAnswer) else -1
 
 
