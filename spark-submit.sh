@@ -136,7 +136,6 @@ done
   die 5 "Spark's scratch ${SPARK_LOCAL_DIRS:-/tmp}: expected a folder this user may write to, found none. Name one in SPARK_LOCAL_DIRS, and run again."
 
 submit=(--master "$master" --jars "$jars" --properties-file "$root/conf/spark-defaults.conf")
-[[ -z $local_run ]] || submit+=(--conf spark.python.daemon.module=featurelib.spark.daemon) # imports once for all workers
 if [[ -n $local_run && ${FEATURELIB_FAST_START:-1} != 0 ]]; then
   # A plan that is made again between two jobs costs a small fleet more than it saves, and each query more jobs.
   submit+=(--conf spark.sql.adaptive.enabled=false)
